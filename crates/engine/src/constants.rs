@@ -1,0 +1,37 @@
+//! Numbers that every engine and the reference share.
+//!
+//! They are the field's: 3D Gaussian Splatting (Kerbl et al. 2023) and gsplat (Ye et al. 2025),
+//! so that splats trained elsewhere look the same here.
+
+/// Edge of a square tile, pixels.
+pub const TILE_SIZE: u32 = 16;
+
+/// Contributions below one 8-bit step are skipped.
+pub const ALPHA_MIN: f32 = 1.0 / 255.0;
+
+/// Alpha is clamped here, so that transmittance never reaches zero and can be divided by.
+pub const ALPHA_MAX: f32 = 0.999;
+
+/// A pixel is finished before a Gaussian would bring its transmittance below this; that Gaussian
+/// is not blended. At 1e-4 what is behind changes an 8-bit pixel by less than 0.03 steps.
+pub const TRANSMITTANCE_MIN: f32 = 1e-4;
+
+/// Added to the diagonal of the projected covariance, pixels squared: a Gaussian is never thinner
+/// than a pixel's reconstruction filter (EWA splatting, Zwicker et al. 2001).
+pub const DILATION: f32 = 0.3;
+
+/// Gaussians whose centre is nearer than this are culled, world units along +z.
+pub const NEAR: f32 = 0.01;
+
+/// The projection's Jacobian is evaluated at most this fraction of the half field of view outside
+/// the image (as all implementations do): further out the linearisation is meaningless.
+pub const JACOBIAN_MARGIN: f32 = 0.3;
+
+/// Window and standard deviation of the SSIM filter, pixels (Wang et al. 2004).
+pub const SSIM_WINDOW: usize = 11;
+/// See [`SSIM_WINDOW`].
+pub const SSIM_SIGMA: f64 = 1.5;
+/// SSIM's stabilisers for values in 0..1: `(0.01)^2`, `(0.03)^2`.
+pub const SSIM_C1: f64 = 0.0001;
+/// See [`SSIM_C1`].
+pub const SSIM_C2: f64 = 0.0009;

@@ -1,0 +1,89 @@
+//! The seam between training and engines.
+//!
+//! It is coarse on purpose: a fused step crosses rendering, loss and optimizer, and nothing in it
+//! may wait for the host. Schedules live in training and arrive as numbers in the settings.
+
+use crate::{DensifyPlan, Gradients, RenderSettings, Report, StepCounts, StepSettings};
+use dapple_scene::{Camera, Photo, Result, Splats};
+use std::sync::Arc;
+
+/// A photograph to train on, with its camera.
+#[derive(Debug, Clone)]
+pub struct TrainView {
+    /// Pinhole camera of the photo's size.
+    pub camera: Camera,
+    /// The pixels. Where it has alpha, the target is the photo over the step's background; where
+    /// it has a mask, masked pixels count neither in the loss nor in its gradient.
+    pub photo: Arc<Photo>,
+}
+
+/// Names a view that an engine holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ViewId(pub usize);
+
+/// Everything beside the splats that a run needs to continue bit for bit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OptimizerState {
+    /// Adam's first moments, shaped like the splats.
+    pub first_moments: Splats,
+    /// Adam's second moments, shaped like the splats.
+    pub second_moments: Splats,
+    /// Sum of screen-space gradient norms since the last density round, `[N]`.
+    pub gradient_sums: Vec<f32>,
+    /// Steps in which each Gaussian was visible since the last density round, `[N]`.
+    pub visible_counts: Vec<f32>,
+}
+
+/// A rendered view.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rendered {
+    /// Width, pixels.
+    pub width: u32,
+    /// Height, pixels.
+    pub height: u32,
+    /// Colours over the background, not clamped, `[height, width, 3]`.
+    pub rgb: Vec<f32>,
+    /// One minus the remaining transmittance, `[height, width]`.
+    pub alpha: Vec<f32>,
+    /// What was rendered.
+    pub counts: StepCounts,
+}
+
+/// An engine holds splats, their optimizer state and the views to train on, and does the work.
+///
+/// The same engine, device, seed and calls give bit-identical splats.
+pub trait Engine: Send {
+    /// The engine and the device it runs on, for people: "cpu (2 threads, AVX-512)".
+    fn description(&self) -> String;
+
+    /// Replaces the splats. Without a state, moments and statistics start at zero.
+    fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()>;
+
+    /// Waits for enqueued work and copies splats and optimizer state out.
+    fn download(&mut self) -> Result<(Splats, OptimizerState)>;
+
+    /// Hands over photographs to train on; the ids follow the order given.
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>>;
+
+    /// Renders the current splats.
+    fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
+
+    /// Enqueues one training step and returns at once (or does it, on an engine without a queue).
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()>;
+
+    /// Enqueues one round of density control.
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()>;
+
+    /// What has finished since the last call, in order.
+    fn poll(&mut self) -> Result<Vec<Report>>;
+
+    /// Gradients of a scalar whose derivative with respect to the rendered image is
+    /// `dl_drgb` (`[height, width, 3]`) and to its alpha `dl_dalpha` (`[height, width]`, if any).
+    fn gradients(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        dl_drgb: &[f32],
+        dl_dalpha: Option<&[f32]>,
+    ) -> Result<Gradients<f32>>;
+}

@@ -1,0 +1,63 @@
+//! Derivatives of a scalar with respect to everything that is optimised.
+
+/// Gradients of a loss, shaped like [`dapple_scene::Splats`], and with respect to the stored
+/// parametrisation: logarithms of scales, logits of opacities, quaternions as they are (not
+/// normalised). `T` is `f32` for engines, `f64` for the reference.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Gradients<T> {
+    /// `[N, 3]`.
+    pub means: Vec<[T; 3]>,
+    /// `[N, 3]`.
+    pub scales: Vec<[T; 3]>,
+    /// `[N, 4]`, `[w, x, y, z]`.
+    pub quats: Vec<[T; 4]>,
+    /// `[N]`.
+    pub opacities: Vec<T>,
+    /// `[N, 3]`.
+    pub sh0: Vec<[T; 3]>,
+    /// `[N, K - 1, 3]`; K of the splats' degree, zero beyond the active degree.
+    pub sh_rest: Vec<T>,
+    /// With respect to the projected centres in pixels, `[N, 2]`: what density control watches.
+    pub means2d: Vec<[T; 2]>,
+    /// With respect to a small motion of the camera: `camera_from_world` is preceded by
+    /// `p -> p + omega x p + t`, in camera coordinates; `[omega_x, omega_y, omega_z, t_x, t_y, t_z]`.
+    pub pose: [f64; 6],
+}
+
+impl<T: Copy + Default> Gradients<T> {
+    /// All zero, for `n` Gaussians with `sh_rest_stride` floats of `sh_rest` each.
+    pub fn zeros(n: usize, sh_rest_stride: usize) -> Self {
+        let zero = T::default();
+        Self {
+            means: vec![[zero; 3]; n],
+            scales: vec![[zero; 3]; n],
+            quats: vec![[zero; 4]; n],
+            opacities: vec![zero; n],
+            sh0: vec![[zero; 3]; n],
+            sh_rest: vec![zero; n * sh_rest_stride],
+            means2d: vec![[zero; 2]; n],
+            pose: [0.0; 6],
+        }
+    }
+}
+
+impl<T: Copy + Into<f64>> Gradients<T> {
+    /// The per-Gaussian tensors, flat and widened, with their names: for comparing engines.
+    pub fn tensors(&self) -> [(&'static str, Vec<f64>); 7] {
+        fn flat<T: Copy + Into<f64>, const K: usize>(rows: &[[T; K]]) -> Vec<f64> {
+            rows.iter().flatten().map(|&v| v.into()).collect()
+        }
+        [
+            ("means", flat(&self.means)),
+            ("scales", flat(&self.scales)),
+            ("quats", flat(&self.quats)),
+            (
+                "opacities",
+                self.opacities.iter().map(|&v| v.into()).collect(),
+            ),
+            ("sh0", flat(&self.sh0)),
+            ("sh_rest", self.sh_rest.iter().map(|&v| v.into()).collect()),
+            ("means2d", flat(&self.means2d)),
+        ]
+    }
+}

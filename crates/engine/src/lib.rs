@@ -1,0 +1,22 @@
+//! What a splatting engine is, and the truth that engines are held to.
+//!
+//! - [`Engine`]: the one trait that everything meets at. Training drives it, never a backend.
+//! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
+//! - [`constants`]: thresholds that all engines share, with their derivation.
+//! - `reference`: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
+//! - `scenes`: small scenes, degenerate ones included, that every engine is tested on.
+//!
+//! This crate knows no backend.
+
+pub mod constants;
+mod contract;
+mod gradients;
+mod report;
+mod settings;
+mod stage;
+
+pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
+pub use gradients::Gradients;
+pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};
+pub use settings::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
+pub use stage::Stage;

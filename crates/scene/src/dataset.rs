@@ -1,0 +1,90 @@
+//! A capture: posed photographs and the sparse points seen in them.
+
+use crate::{Camera, Photo};
+use glam::DVec3;
+use std::sync::Arc;
+
+/// One posed photograph.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// File name as the capture gives it (the key by which views are sorted and split).
+    pub name: String,
+    /// Where it was taken from; its size equals the photo's.
+    pub camera: Camera,
+    /// The name of the lens model in the source ("OPENCV", ...), before any undistortion.
+    pub source_model: String,
+    /// The pixels.
+    pub photo: Arc<Photo>,
+}
+
+/// A sparse point of the reconstruction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Position, world units.
+    pub position: [f32; 3],
+    /// sRGB colour.
+    pub rgb: [u8; 3],
+}
+
+/// Posed photographs, sorted by name, and sparse points.
+#[derive(Debug, Clone, Default)]
+pub struct Dataset {
+    /// Sorted by name.
+    pub views: Vec<View>,
+    /// Sparse points; may be empty for captures that have none (Blender scenes).
+    pub points: Vec<Point>,
+    /// Remarks for the user: which of several models was taken, what was left out and why.
+    pub notes: Vec<String>,
+}
+
+/// Which views train and which are held out, as indices into [`Dataset::views`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// Views to train on.
+    pub train: Vec<usize>,
+    /// Views never trained on, for scoring.
+    pub eval: Vec<usize>,
+}
+
+impl Dataset {
+    /// Holds out every `eval_every`-th view by name (0, n, 2n, ...), as the 3DGS paper does with 8.
+    /// Zero, or a capture of a single view, holds out nothing.
+    pub fn split(&self, eval_every: usize) -> Split {
+        let held_out = |i: usize| eval_every > 0 && self.views.len() > 1 && i % eval_every == 0;
+        let (eval, train) = (0..self.views.len()).partition(|&i| held_out(i));
+        Split { train, eval }
+    }
+
+    /// The size of the region the cameras move in: 1.1 times the largest distance of a camera from
+    /// the mean of the camera centres, world units. Learning rates and density thresholds scale
+    /// with it. Source: the 3DGS paper's released trainer (`cameras_extent`).
+    ///
+    /// Uses the views named by `indices`; a capture whose cameras all stand in one place gives the
+    /// spread of its points instead, and 1 if there is none.
+    pub fn extent(&self, indices: &[usize]) -> f64 {
+        let centres: Vec<DVec3> = indices
+            .iter()
+            .filter_map(|&i| self.views.get(i))
+            .map(|v| v.camera.camera_from_world.centre())
+            .collect();
+        let radius = radius_about_mean(&centres);
+        if radius > 0.0 {
+            return 1.1 * radius;
+        }
+        let points: Vec<DVec3> = self
+            .points
+            .iter()
+            .map(|p| DVec3::from(p.position.map(f64::from)))
+            .collect();
+        let spread = radius_about_mean(&points);
+        if spread > 0.0 { spread } else { 1.0 }
+    }
+}
+
+fn radius_about_mean(points: &[DVec3]) -> f64 {
+    if points.is_empty() {
+        return 0.0;
+    }
+    let mean = points.iter().copied().sum::<DVec3>() / points.len() as f64;
+    points.iter().map(|p| p.distance(mean)).fold(0.0, f64::max)
+}

@@ -1,0 +1,26 @@
+//! Scenes: what goes into a splatting engine and what comes out.
+//!
+//! - [`Camera`], [`Pose`]: where a photo was taken and how its lens projects.
+//! - [`Photo`], [`View`], [`Dataset`]: posed photographs and the sparse points found in them.
+//! - [`Splats`]: the Gaussians themselves, in the parametrisation that is optimised.
+//! - [`Error`]: what went wrong, where, and what to do about it. Every crate of the house uses it.
+//!
+//! This crate knows nothing of training or of devices.
+//!
+//! # Conventions
+//! - Cameras look along +z with y down (COLMAP). Pixel (0, 0) covers `[0, 1) x [0, 1)`, its
+//!   centre is (0.5, 0.5).
+//! - Quaternions are `[w, x, y, z]`; other orders are converted where a file is read.
+//! - Transforms are named after what they map: `camera_from_world`.
+
+mod camera;
+mod dataset;
+mod error;
+mod photo;
+mod splats;
+
+pub use camera::{Camera, Lens, Pose};
+pub use dataset::{Dataset, Point, Split, View};
+pub use error::{Error, ErrorKind, Result};
+pub use photo::Photo;
+pub use splats::{MAX_SH_DEGREE, SH_C0, Splats, sh_coefficient_count};

@@ -1,0 +1,38 @@
+//! Photographs as the engines take them: 8 bits a channel, row by row.
+
+/// A decoded photograph. Held as `u8` so that a thousand photos fit in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Photo {
+    /// Width, pixels.
+    pub width: u32,
+    /// Height, pixels.
+    pub height: u32,
+    /// sRGB values as stored in the file, `[height, width, 3]`.
+    pub rgb: Vec<u8>,
+    /// Opacity of each pixel, `[height, width]`; `None` when the photo is opaque.
+    pub alpha: Option<Vec<u8>>,
+    /// Which pixels count, `[height, width]`, 0 = ignore, 255 = use; `None` when all do.
+    pub mask: Option<Vec<u8>>,
+}
+
+impl Photo {
+    /// An opaque photo without mask. `rgb` is `[height, width, 3]`.
+    ///
+    /// # Panics
+    /// If `rgb` has not `width * height * 3` values: a defect of the caller, not of its input.
+    pub fn from_rgb(width: u32, height: u32, rgb: Vec<u8>) -> Self {
+        assert_eq!(rgb.len(), width as usize * height as usize * 3);
+        Self {
+            width,
+            height,
+            rgb,
+            alpha: None,
+            mask: None,
+        }
+    }
+
+    /// Number of pixels.
+    pub fn pixel_count(&self) -> usize {
+        self.width as usize * self.height as usize
+    }
+}

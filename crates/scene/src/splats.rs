@@ -1,0 +1,100 @@
+//! The Gaussians, in the parametrisation that is optimised and stored.
+
+/// The highest degree of spherical harmonics that the ecosystem's files carry.
+pub const MAX_SH_DEGREE: u8 = 3;
+
+/// Y_00: colour = 0.5 + `SH_C0` * sh0 for a Gaussian without view dependence.
+pub const SH_C0: f32 = 0.282_094_8;
+
+/// Coefficients per channel for a degree: 1, 4, 9, 16.
+pub const fn sh_coefficient_count(degree: u8) -> usize {
+    (degree as usize + 1) * (degree as usize + 1)
+}
+
+/// `N` Gaussians, structure of arrays.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Splats {
+    /// Centres, world units, `[N, 3]`.
+    pub means: Vec<[f32; 3]>,
+    /// Natural logarithm of the standard deviation along each axis, `[N, 3]`.
+    pub scales: Vec<[f32; 3]>,
+    /// Rotations `[w, x, y, z]`, `[N, 4]`; need not be normalised, readers normalise.
+    pub quats: Vec<[f32; 4]>,
+    /// Logit of the opacity, `[N]`.
+    pub opacities: Vec<f32>,
+    /// Coefficient 0 of the colour, `[N, 3]`.
+    pub sh0: Vec<[f32; 3]>,
+    /// Coefficients 1.. of the colour, `[N, sh_coefficient_count(sh_degree) - 1, 3]`.
+    pub sh_rest: Vec<f32>,
+    /// Degree that `sh_rest` is sized for, 0 to [`MAX_SH_DEGREE`].
+    pub sh_degree: u8,
+}
+
+impl Splats {
+    /// No Gaussians, room for a degree.
+    pub fn empty(sh_degree: u8) -> Self {
+        Self {
+            sh_degree,
+            ..Self::default()
+        }
+    }
+
+    /// Number of Gaussians.
+    pub fn len(&self) -> usize {
+        self.means.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.means.is_empty()
+    }
+
+    /// Floats per Gaussian in `sh_rest`.
+    pub fn sh_rest_stride(&self) -> usize {
+        (sh_coefficient_count(self.sh_degree) - 1) * 3
+    }
+
+    /// The same Gaussians with `sh_rest` cut or zero-padded to another degree.
+    #[must_use]
+    pub fn with_sh_degree(mut self, degree: u8) -> Self {
+        let (old, new) = (
+            self.sh_rest_stride(),
+            (sh_coefficient_count(degree) - 1) * 3,
+        );
+        if old != new {
+            let mut rest = vec![0.0; self.len() * new];
+            let keep = old.min(new);
+            for i in 0..self.len() {
+                rest[i * new..i * new + keep]
+                    .copy_from_slice(&self.sh_rest[i * old..i * old + keep]);
+            }
+            self.sh_rest = rest;
+            self.sh_degree = degree;
+        }
+        self
+    }
+
+    /// Keeps the Gaussians whose index satisfies `keep`, in order.
+    pub fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        let stride = self.sh_rest_stride();
+        let kept: Vec<usize> = (0..self.len()).filter(|&i| keep(i)).collect();
+        let pick = |from: &[[f32; 3]]| kept.iter().map(|&i| from[i]).collect();
+        *self = Self {
+            means: pick(&self.means),
+            scales: pick(&self.scales),
+            quats: kept.iter().map(|&i| self.quats[i]).collect(),
+            opacities: kept.iter().map(|&i| self.opacities[i]).collect(),
+            sh0: pick(&self.sh0),
+            sh_rest: kept
+                .iter()
+                .flat_map(|&i| self.sh_rest[i * stride..(i + 1) * stride].iter().copied())
+                .collect(),
+            sh_degree: self.sh_degree,
+        };
+    }
+
+    /// Bytes the parameters take.
+    pub fn size_bytes(&self) -> usize {
+        self.len() * (3 + 3 + 4 + 1 + 3 + self.sh_rest_stride()) * size_of::<f32>()
+    }
+}
