@@ -16,11 +16,15 @@
 mod camera;
 mod dataset;
 mod error;
+pub mod load;
 mod photo;
+mod progress;
 mod splats;
 
 pub use camera::{Camera, Lens, Pose};
 pub use dataset::{Dataset, Point, Split, View};
 pub use error::{Error, ErrorKind, Result};
+pub use load::{LoadOptions, load};
 pub use photo::Photo;
+pub use progress::{NoProgress, Progress};
 pub use splats::{MAX_SH_DEGREE, SH_C0, Splats, sh_coefficient_count};
