@@ -13,13 +13,16 @@
 //! - Quaternions are `[w, x, y, z]`; other orders are converted where a file is read.
 //! - Transforms are named after what they map: `camera_from_world`.
 
+pub mod atomic;
 mod camera;
 mod dataset;
 mod error;
 pub mod load;
 mod photo;
+pub mod ply;
 mod progress;
 mod splats;
+pub mod synth;
 
 pub use camera::{Camera, Lens, Pose};
 pub use dataset::{Dataset, Point, Split, View};
