@@ -1,4 +1,43 @@
-//! The textbook renderer in `f64`: slow, readable, right.
+//! The textbook renderer in `f64`: slow, readable, right. Engines are held to it, and it is held to
+//! central finite differences of itself (`tests/reference_*.rs`).
+//!
+//! 1. [`project`](fn@project): each Gaussian becomes an ellipse with a colour, or is absent.
+//! 2. [`order`]: by camera z, ties by index.
+//! 3. [`ranges`]: only where the cap per tile asks for it, which Gaussians a tile may blend.
+//! 4. [`blend`](fn@blend): every pixel walks over all of them, front to back.
+//! 5. [`loss`](fn@loss): L1 and SSIM against a photo.
+//! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse.
+//! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
+//! 8. [`adam`](fn@adam): one step of the optimizer.
+//!
+//! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
+//! [`LensModel`].
+//!
+//! Sources: Zwicker et al. 2001, "EWA Volume Splatting"; Kerbl et al. 2023, "3D Gaussian Splatting
+//! for Real-Time Radiance Field Rendering"; Ye & Kanazawa 2023, "Mathematical Supplement for the
+//! gsplat Library", arXiv:2312.02121; Wang et al. 2004, "Image Quality Assessment"; Kingma & Ba
+//! 2015, "Adam".
+
+mod adam;
+mod blend;
+mod lens;
+mod loss;
+mod project;
+mod project_backward;
+mod ranges;
+mod sh;
+
+pub use adam::adam;
+pub use blend::{Contribution, blend, blend_backward, contributions, decision_margin};
+pub use lens::{LensModel, LensProjection, Pinhole, PosedLens};
+pub use loss::{loss, photo_mask, photo_target, psnr, ssim, ssim_window};
+pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
+pub use project_backward::{GaussianGradient, project_backward};
+pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};
+pub use sh::{sh_basis, sh_basis_gradient};
+
+use crate::{Gradients, RenderSettings};
+use dapple_scene::{Camera, Error, Result, Splats};
 
 /// A rendered view in `f64`, shaped like [`crate::Rendered`].
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -11,4 +50,122 @@ pub struct Image {
     pub rgb: Vec<f64>,
     /// One minus the remaining transmittance, `[height, width]`.
     pub alpha: Vec<f64>,
+}
+
+/// Renders splats.
+///
+/// # Errors
+/// A camera that is not finite or has no area, or whose lens the reference does not know.
+pub fn render(splats: &Splats, camera: &Camera, settings: &RenderSettings) -> Result<Image> {
+    render_gaussians(&Gaussian::all(splats), camera, settings)
+}
+
+/// [`render`] for parameters in `f64`: what finite differences need.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_gaussians(
+    gaussians: &[Gaussian],
+    camera: &Camera,
+    settings: &RenderSettings,
+) -> Result<Image> {
+    let visible = visible(gaussians, camera, settings)?;
+    let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
+    Ok(blend(&visible, &lists, camera, settings))
+}
+
+/// The Gaussians that are not absent, projected, in depth order: stages `project` and `order`.
+///
+/// # Errors
+/// As [`render`].
+pub fn visible(
+    gaussians: &[Gaussian],
+    camera: &Camera,
+    settings: &RenderSettings,
+) -> Result<Vec<Projected>> {
+    let eye = PosedLens::new(camera)?;
+    let projected = gaussians
+        .iter()
+        .enumerate()
+        .filter_map(|(index, gaussian)| project(index, gaussian, &eye, settings.sh_degree));
+    Ok(order(projected.collect()))
+}
+
+/// Indices of the Gaussians that `project` culls: engines must leave them out of the image and
+/// give them gradients of exactly zero.
+///
+/// # Errors
+/// As [`render`].
+pub fn absent(splats: &Splats, camera: &Camera, settings: &RenderSettings) -> Result<Vec<usize>> {
+    let mut is_visible = vec![false; splats.len()];
+    for projected in visible(&Gaussian::all(splats), camera, settings)? {
+        is_visible[projected.index] = true;
+    }
+    Ok((0..splats.len()).filter(|&i| !is_visible[i]).collect())
+}
+
+/// Gradients of a scalar whose derivative with respect to the rendered image is `dl_drgb`
+/// (`[height, width, 3]`) and to its alpha `dl_dalpha` (`[height, width]`, zero if `None`).
+///
+/// # Errors
+/// As [`render`]; derivatives of another size than the camera's image.
+pub fn gradients(
+    splats: &Splats,
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+    dl_dalpha: Option<&[f64]>,
+) -> Result<Gradients<f64>> {
+    let all = Gaussian::all(splats);
+    let stride = splats.sh_rest_stride();
+    gradients_of_gaussians(&all, stride, camera, settings, dl_drgb, dl_dalpha)
+}
+
+/// [`gradients`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
+///
+/// # Errors
+/// As [`gradients`].
+pub fn gradients_of_gaussians(
+    gaussians: &[Gaussian],
+    sh_rest_stride: usize,
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+    dl_dalpha: Option<&[f64]>,
+) -> Result<Gradients<f64>> {
+    let pixels = camera.width as usize * camera.height as usize;
+    if dl_drgb.len() != 3 * pixels || dl_dalpha.is_some_and(|alpha| alpha.len() != pixels) {
+        return Err(Error::input(format!(
+            "the derivative of the image has not the size of the image, {} x {}",
+            camera.width, camera.height
+        ))
+        .hint("give width * height * 3 values for the colours, width * height for alpha"));
+    }
+    let visible = visible(gaussians, camera, settings)?;
+    let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
+    let slots = blend_backward(&visible, &lists, camera, settings, dl_drgb, dl_dalpha);
+
+    let eye = PosedLens::new(camera)?;
+    let mut out = Gradients::zeros(gaussians.len(), sh_rest_stride);
+    for (projected, slot) in visible.iter().zip(&slots) {
+        let i = projected.index;
+        let g = project_backward(&gaussians[i], &eye, settings.sh_degree, slot);
+        out.means[i] = g.mean.to_array();
+        out.scales[i] = g.scale;
+        out.quats[i] = g.quat;
+        out.opacities[i] = g.opacity;
+        out.means2d[i] = slot.centre.to_array();
+        for (k, coefficient) in g.sh.iter().enumerate() {
+            if k == 0 {
+                out.sh0[i] = coefficient.to_array();
+            } else {
+                let at = i * sh_rest_stride + (k - 1) * 3;
+                out.sh_rest[at..at + 3].copy_from_slice(&coefficient.to_array());
+            }
+        }
+        for (sum, part) in out.pose.iter_mut().zip(g.pose) {
+            *sum += part;
+        }
+    }
+    Ok(out)
 }
