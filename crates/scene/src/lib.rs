@@ -14,17 +14,27 @@
 //! - Transforms are named after what they map: `camera_from_world`.
 
 pub mod atomic;
+mod blender;
 mod camera;
+mod capture;
+pub mod colmap;
 mod dataset;
 mod error;
+mod images;
+mod lens;
 pub mod load;
+pub mod nerfstudio;
 mod photo;
 pub mod ply;
+pub mod points_ply;
 mod progress;
+mod resize;
 mod splats;
 pub mod synth;
+pub mod undistort;
 
 pub use camera::{Camera, Lens, Pose};
+pub use capture::{Capture, PosedImage};
 pub use dataset::{Dataset, Point, Split, View};
 pub use error::{Error, ErrorKind, Result};
 pub use load::{LoadOptions, load};

@@ -1,25 +1,477 @@
 //! Loads a capture from disk: COLMAP, Nerfstudio or Blender.
+//!
+//! 1. Find out what the path holds ([`open`]): a COLMAP model (`sparse/0`, `sparse`, the largest
+//!    of several), a Nerfstudio `transforms.json`, Blender's `transforms_train.json`, or a model
+//!    one level down (`colmap/sparse`, `dense/sparse`).
+//! 2. Sort the images by name, choose those asked for, check that every photo is there.
+//! 3. Per photo, in parallel: compare its size with the camera's, decode, reduce, read its mask,
+//!    undistort. Every camera comes out as a pinhole camera of the photo's size.
 
-use crate::{Dataset, Error, Progress, Result};
+use crate::capture::{Capture, PosedImage, relative_path};
+use crate::images::{self, Decoded};
+use crate::resize::{reduce, reduce_mask};
+use crate::undistort::undistort;
+use crate::{Camera, Dataset, Error, Photo, Progress, Result, View};
+use crate::{blender, colmap, nerfstudio};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What to load of a capture, and how large.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
-    /// Divides width and height by this. `images_2`, `images_4`, ... are used where they exist.
+    /// Divides width and height by this. A folder `images_2`, `images_4`, ... beside the image
+    /// folder is used where there is one for this number, as it is.
     pub downscale: Option<u32>,
     /// Longest edge of a photo, pixels; larger photos are reduced. Applied after `downscale`.
+    /// Undistortion comes after it and may change the size a little.
     pub max_resolution: Option<u32>,
-    /// Folder that holds the photos, instead of the one the capture names.
+    /// Folder that holds the photos, instead of the one the capture names. Relative to the working
+    /// directory, or to the capture if that does not exist.
     pub images: Option<PathBuf>,
     /// Loads at most this many views, spread evenly over the names.
     pub max_views: Option<usize>,
 }
 
-/// Loads the capture at `path`: its folder, or the transforms JSON itself.
+/// Loads the capture at `path`: its folder, a COLMAP model folder, or the transforms JSON itself.
+///
+/// Views come sorted by name; their cameras are pinhole cameras of the photos' sizes, with lens
+/// distortion removed. EXIF orientation and colour profiles are ignored: poses belong to the pixels
+/// as they are stored.
+///
+/// # Errors
+/// Nothing recognisable at `path`; damaged files; photos missing, undecodable or of another aspect
+/// ratio than their camera; impossible cameras or poses. The error names the file or the image.
 pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
-    let _ = (options, progress);
-    Err(Error::unsupported("loading captures is not built yet").at_path(path))
+    decode(open(path, options)?, options, progress)
+}
+
+/// Finds the capture at `path` and reads everything but the photos.
+pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
+    check_options(options)?;
+    let mut capture = match detect(path)? {
+        Found::Colmap { model, base, notes } => open_colmap(&model, &base, options, notes)?,
+        Found::Transforms(json) => nerfstudio::open(&json)?,
+        Found::Blender(root) => blender::open(&root)?,
+    };
+    if let Some(folder) = &options.images {
+        let folder = image_folder_override(folder, path)?;
+        for image in &mut capture.images {
+            image.folder.clone_from(&folder);
+        }
+    }
+    if let Some(n) = options.downscale.filter(|&n| n > 1) {
+        use_downscaled_folders(&mut capture, n);
+    }
+    capture.select(options)?;
+    Ok(capture)
+}
+
+fn check_options(options: &LoadOptions) -> Result<()> {
+    for (name, zero) in [
+        ("downscale", options.downscale == Some(0)),
+        ("max_resolution", options.max_resolution == Some(0)),
+        ("max_views", options.max_views == Some(0)),
+    ] {
+        if zero {
+            return Err(Error::input(format!("{name} is 0"))
+                .hint("give a number of at least 1, or leave the option out"));
+        }
+    }
+    Ok(())
+}
+
+enum Found {
+    Colmap {
+        model: PathBuf,
+        base: PathBuf,
+        notes: Vec<String>,
+    },
+    Transforms(PathBuf),
+    Blender(PathBuf),
+}
+
+fn detect(path: &Path) -> Result<Found> {
+    let metadata =
+        std::fs::metadata(path).map_err(|e| Error::io("cannot open the capture", path, e))?;
+    if metadata.is_file() {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        return match path.file_name() {
+            Some(name) if name == blender::TRAIN => Ok(Found::Blender(parent.to_owned())),
+            Some(name) if Path::new(name).extension().is_some_and(|e| e == "json") => {
+                Ok(Found::Transforms(path.to_owned()))
+            }
+            _ => Err(Error::input("this file is not a capture")
+                .at_path(path)
+                .hint("name the capture's folder, or its transforms.json")),
+        };
+    }
+    if colmap::is_model(path) {
+        // Photos lie beside the model folder or one or two levels up (`sparse/0`).
+        let base = path
+            .ancestors()
+            .take(3)
+            .find(|base| base.join("images").is_dir())
+            .unwrap_or(path);
+        return Ok(Found::Colmap {
+            model: path.to_owned(),
+            base: base.to_owned(),
+            notes: Vec::new(),
+        });
+    }
+    if let Some((model, mut notes)) = largest_model(&path.join("sparse"))? {
+        if path.join("transforms.json").is_file() {
+            notes.push(
+                "there is a transforms.json too; the COLMAP model is used (name the file to use it)"
+                    .to_owned(),
+            );
+        }
+        return Ok(Found::Colmap {
+            model,
+            base: path.to_owned(),
+            notes,
+        });
+    }
+    if path.join("transforms.json").is_file() {
+        return Ok(Found::Transforms(path.join("transforms.json")));
+    }
+    if path.join(blender::TRAIN).is_file() {
+        return Ok(Found::Blender(path.to_owned()));
+    }
+    for inner in ["colmap", "dense"] {
+        if let Some((model, notes)) = largest_model(&path.join(inner).join("sparse"))? {
+            let own = path.join(inner).join("images").is_dir();
+            let base = if own {
+                path.join(inner)
+            } else {
+                path.to_owned()
+            };
+            return Ok(Found::Colmap { model, base, notes });
+        }
+    }
+    Err(Error::input("no capture found in this folder")
+        .at_path(path)
+        .hint(
+            "looked for a COLMAP model (sparse/0/cameras.bin and images.bin, or .txt), Nerfstudio's \
+             transforms.json and Blender's transforms_train.json",
+        ))
+}
+
+/// The model in `sparse` or its subfolders that has the most registered images, and what to say.
+fn largest_model(sparse: &Path) -> Result<Option<(PathBuf, Vec<String>)>> {
+    if !sparse.is_dir() {
+        return Ok(None);
+    }
+    let entries =
+        std::fs::read_dir(sparse).map_err(|e| Error::io("cannot list the folder", sparse, e))?;
+    let mut models: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.is_dir() && colmap::is_model(path))
+        .collect();
+    models.sort();
+    if models.is_empty() {
+        return Ok(colmap::is_model(sparse).then(|| (sparse.to_owned(), Vec::new())));
+    }
+    if models.len() == 1 {
+        return Ok(models.pop().map(|model| (model, Vec::new())));
+    }
+    let mut counted = Vec::new();
+    for model in models {
+        counted.push((colmap::image_count(&model)?, model));
+    }
+    // The first of equals: the sort is stable.
+    counted.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let name = |path: &Path| {
+        path.file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    };
+    let all: Vec<String> = counted
+        .iter()
+        .map(|(count, path)| format!("{} with {count}", name(path)))
+        .collect();
+    let note = format!(
+        "sparse holds {} models (photos: {}); the largest is used",
+        counted.len(),
+        all.join(", ")
+    );
+    Ok(counted
+        .into_iter()
+        .next()
+        .map(|(_, model)| (model, vec![note])))
+}
+
+fn open_colmap(
+    model: &Path,
+    base: &Path,
+    options: &LoadOptions,
+    mut notes: Vec<String>,
+) -> Result<Capture> {
+    let read = colmap::read_model(model)?;
+    notes.extend(read.notes);
+    let folder = ["images", "input"]
+        .iter()
+        .map(|name| base.join(name))
+        .find(|folder| folder.is_dir());
+    let folder = match (folder, &options.images) {
+        (Some(folder), _) => folder,
+        // Replaced by the caller.
+        (None, Some(_)) => base.join("images"),
+        (None, None) => {
+            return Err(Error::input("the capture has no image folder")
+                .at_path(base.join("images"))
+                .hint("put the photos into images/ beside sparse/, or name their folder with --images"));
+        }
+    };
+    let images = read
+        .images
+        .into_iter()
+        .map(|(name, camera, source_model)| {
+            Ok(PosedImage {
+                file: relative_path(&name)
+                    .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?,
+                name,
+                folder: folder.clone(),
+                mask: None,
+                camera,
+                source_model: source_model.to_owned(),
+            })
+        })
+        .collect::<Result<_>>()?;
+    Ok(Capture {
+        images,
+        points: read.points,
+        notes,
+    })
+}
+
+fn image_folder_override(folder: &Path, capture: &Path) -> Result<PathBuf> {
+    [folder.to_owned(), capture.join(folder)]
+        .into_iter()
+        .find(|folder| folder.is_dir())
+        .ok_or_else(|| {
+            Error::input("the image folder does not exist")
+                .at_path(folder)
+                .hint("name an existing folder, relative to here or to the capture")
+        })
+}
+
+/// Points images to `<folder>_<n>` where that exists.
+fn use_downscaled_folders(capture: &mut Capture, n: u32) {
+    let mut used: Vec<PathBuf> = Vec::new();
+    for image in &mut capture.images {
+        let mut name = image.folder.clone().into_os_string();
+        name.push(format!("_{n}"));
+        let folder = PathBuf::from(name);
+        if used.last() == Some(&folder) || folder.is_dir() {
+            image.folder.clone_from(&folder);
+            used.push(folder);
+            used.dedup();
+        }
+    }
+    for folder in used {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        capture.notes.push(format!("photos are taken from {name}"));
+    }
+}
+
+/// What was done to a photo, for the notes.
+#[derive(Default)]
+struct Treatment {
+    rescaled: bool,
+    deep: bool,
+    undistorted: bool,
+    masked: bool,
+}
+
+/// Decodes the photos of a capture.
+pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
+    capture.check_files()?;
+    progress.start("reading photos", capture.images.len() as u64);
+    // Photos after the first that failed are not started, so that the error is the first by name
+    // whatever the threads do.
+    let failed = AtomicUsize::new(usize::MAX);
+    let decoded: Vec<Option<Result<(View, Treatment)>>> = capture
+        .images
+        .par_iter()
+        .enumerate()
+        .map(|(index, image)| {
+            if index > failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let view = decode_view(image, options);
+            if view.is_err() {
+                failed.fetch_min(index, Ordering::Relaxed);
+            }
+            progress.advance(1);
+            Some(view)
+        })
+        .collect();
+    progress.finish();
+    let mut views = Vec::with_capacity(decoded.len());
+    let mut done = Vec::with_capacity(decoded.len());
+    for result in decoded.into_iter().flatten() {
+        let (view, treatment) = result?;
+        views.push(view);
+        done.push(treatment);
+    }
+    let mut notes = capture.notes;
+    note_treatments(&done, &capture.images, &mut notes);
+    Ok(Dataset {
+        views,
+        points: capture.points,
+        notes,
+    })
+}
+
+fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<String>) {
+    let mut say = |what: &str, holds: fn(&Treatment) -> bool| {
+        let count = done.iter().filter(|t| holds(t)).count();
+        if count > 0 {
+            notes.push(format!("{count} of {} photos {what}", done.len()));
+        }
+    };
+    say(
+        "differ in size from their camera: intrinsics are rescaled",
+        |t| t.rescaled,
+    );
+    say("have 16 bits a channel: rounded to 8", |t| t.deep);
+    say("have a mask", |t| t.masked);
+    let mut models: Vec<&str> = images
+        .iter()
+        .zip(done)
+        .filter(|(_, t)| t.undistorted)
+        .map(|(image, _)| image.source_model.as_str())
+        .collect();
+    models.sort_unstable();
+    models.dedup();
+    say(&format!("are undistorted ({})", models.join(", ")), |t| {
+        t.undistorted
+    });
+}
+
+fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treatment)> {
+    let path = image.path()?;
+    let Decoded { mut photo, deep } = images::decode(&path, |width, height| {
+        check_size(image, width, height).map_err(|e| e.at_path(&path))
+    })?;
+    let mut treatment = Treatment {
+        deep,
+        ..Treatment::default()
+    };
+    let is_pre_scaled = is_downscaled_folder(&image.folder, options.downscale);
+    let as_described = (photo.width, photo.height) == (image.camera.width, image.camera.height);
+    treatment.rescaled = !as_described && !is_pre_scaled;
+    let divisor = match options.downscale {
+        Some(n) if !is_pre_scaled => n,
+        _ => 1,
+    };
+    let (width, height) = target_size((photo.width, photo.height), divisor, options.max_resolution);
+    if let Some(path) = image.mask_path()? {
+        photo.mask = read_mask(&path, &photo)?;
+        treatment.masked = photo.mask.is_some();
+    }
+    if (width, height) != (photo.width, photo.height) {
+        photo = reduce(&photo, width, height);
+    }
+    let mut camera = image.camera.resized(width, height);
+    if camera.lens.is_identity() {
+        camera.lens = crate::Lens::Pinhole;
+    } else {
+        (photo, camera) = undistort(&photo, &camera);
+        treatment.undistorted = true;
+    }
+    let view = View {
+        name: image.name.clone(),
+        camera,
+        source_model: image.source_model.clone(),
+        photo: Arc::new(photo),
+    };
+    Ok((view, treatment))
+}
+
+/// Whether `use_downscaled_folders` chose this folder.
+fn is_downscaled_folder(folder: &Path, downscale: Option<u32>) -> bool {
+    downscale.filter(|&n| n > 1).is_some_and(|n| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(&format!("_{n}"))
+    })
+}
+
+/// Refuses a photo that cannot be what the camera took: another aspect ratio.
+fn check_size(image: &PosedImage, width: u32, height: u32) -> Result<()> {
+    let Camera {
+        width: w,
+        height: h,
+        ..
+    } = image.camera;
+    // Each edge of a scaled photo may have been rounded up or down by less than a pixel.
+    let crossed = |a: u32, b: u32| i128::from(a) * i128::from(b);
+    let off = (crossed(width, h) - crossed(height, w)).unsigned_abs();
+    if off <= u128::from(w) + u128::from(h) {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "the photo \"{}\" has {width}x{height} pixels, but its camera {w}x{h}",
+        image.name
+    ))
+    .hint(if crossed(width, w) == crossed(height, h) {
+        "the photo was rotated after the poses were found: restore the original"
+    } else {
+        "use the photos that the poses were found with, or copies scaled in proportion"
+    }))
+}
+
+/// Size after dividing by `divisor` and limiting the longest edge.
+fn target_size(
+    (width, height): (u32, u32),
+    divisor: u32,
+    max_resolution: Option<u32>,
+) -> (u32, u32) {
+    let divided = |edge: u32| (f64::from(edge) / f64::from(divisor)).round().max(1.0);
+    let (w, h) = (divided(width), divided(height));
+    let scale = max_resolution.map_or(1.0, |max| (f64::from(max) / w.max(h)).min(1.0));
+    let scaled = |edge: f64| (edge * scale).round().max(1.0) as u32;
+    (scaled(w), scaled(h))
+}
+
+/// The mask at `path` at the photo's size; `None` if it leaves out nothing.
+fn read_mask(path: &Path, photo: &Photo) -> Result<Option<Vec<u8>>> {
+    let (width, height, mask) = images::decode_mask(path)?;
+    if mask.iter().all(|&m| m == 255) {
+        return Ok(None);
+    }
+    let (from, to) = (
+        (width as usize, height as usize),
+        (photo.width as usize, photo.height as usize),
+    );
+    let off = (from.0 * to.1).abs_diff(from.1 * to.0);
+    if off > from.0 + from.1 + to.0 + to.1 {
+        return Err(Error::input(format!(
+            "the mask has {width}x{height} pixels, its photo {}x{}",
+            photo.width, photo.height
+        ))
+        .at_path(path)
+        .hint("a mask needs its photo's aspect ratio"));
+    }
+    if from == to {
+        return Ok(Some(mask));
+    }
+    if from.0 >= to.0 && from.1 >= to.1 {
+        return Ok(Some(reduce_mask(&mask, from, to)));
+    }
+    // Smaller than the photo: each pixel takes the mask's nearest.
+    let nearest = |i: usize, old: usize, new: usize| (i * old / new).min(old - 1);
+    let enlarged = (0..to.0 * to.1)
+        .map(|i| {
+            let (x, y) = (
+                nearest(i % to.0, from.0, to.0),
+                nearest(i / to.0, from.1, to.1),
+            );
+            mask[y * from.0 + x]
+        })
+        .collect();
+    Ok(Some(enlarged))
 }

@@ -1,0 +1,207 @@
+//! The binary files: little-endian, a count of records, then the records.
+
+use super::model::by_id;
+use super::{ColmapCamera, ColmapImage, ColmapPoints, checked_pose, unique};
+use crate::{Error, Point, Result};
+use std::collections::HashSet;
+
+const DAMAGED: &str =
+    "the file is damaged or not from COLMAP: copy it again, or export the model again";
+
+/// Reads forward through a file and knows where it is.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    file: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn place(&self) -> String {
+        format!("{}, byte {}", self.file, self.at)
+    }
+
+    fn slice(&mut self, length: usize, what: &dyn Fn() -> String) -> Result<&'a [u8]> {
+        let rest = &self.bytes[self.at..];
+        let Some(slice) = rest.get(..length) else {
+            return Err(Error::input(format!(
+                "the file ends in the middle of {}: {length} more bytes needed, {} left",
+                what(),
+                rest.len()
+            ))
+            .at(self.place())
+            .hint(DAMAGED));
+        };
+        self.at += length;
+        Ok(slice)
+    }
+
+    fn array<const N: usize>(&mut self, what: &dyn Fn() -> String) -> Result<[u8; N]> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.slice(N, what)?);
+        Ok(out)
+    }
+
+    fn u32(&mut self, what: &dyn Fn() -> String) -> Result<u32> {
+        self.array(what).map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self, what: &dyn Fn() -> String) -> Result<u64> {
+        self.array(what).map(u64::from_le_bytes)
+    }
+
+    fn f64s<const N: usize>(&mut self, what: &dyn Fn() -> String) -> Result<[f64; N]> {
+        let mut out = [0.0; N];
+        for value in &mut out {
+            *value = f64::from_le_bytes(self.array(what)?);
+        }
+        Ok(out)
+    }
+
+    /// A count of things of at least `smallest` bytes each, which must fit in what is left.
+    fn count(&mut self, smallest: usize, things: &str, what: &dyn Fn() -> String) -> Result<usize> {
+        let place = self.place();
+        let count = self.u64(what)?;
+        let left = self.bytes.len() - self.at;
+        usize::try_from(count)
+            .ok()
+            .filter(|n| n.checked_mul(smallest).is_some_and(|bytes| bytes <= left))
+            .ok_or_else(|| {
+                Error::input(format!(
+                    "the file says it has {count} {things}, but only {left} bytes follow \
+                     and each takes at least {smallest}"
+                ))
+                .at(place)
+                .hint(DAMAGED)
+            })
+    }
+
+    /// Nothing may follow the last record.
+    fn end(&self) -> Result<()> {
+        match self.bytes.len() - self.at {
+            0 => Ok(()),
+            left => Err(Error::input(format!("{left} bytes follow the last record"))
+                .at(self.place())
+                .hint(DAMAGED)),
+        }
+    }
+}
+
+/// Parses `cameras.bin`. `file` is named in errors.
+pub fn parse_cameras_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> {
+    let mut reader = Reader { bytes, at: 0, file };
+    // id, model, width, height and at least two parameters
+    let count = reader.count(4 + 4 + 8 + 8 + 2 * 8, "cameras", &|| "the count".into())?;
+    let mut cameras = Vec::with_capacity(count);
+    let mut seen = HashSet::new();
+    for index in 0..count {
+        let what = || format!("camera record {index}");
+        let place = reader.place();
+        let id = reader.u32(&what)?;
+        let number = reader.u32(&what)? as i32;
+        let Some(model) = by_id(number) else {
+            return Err(Error::unsupported(format!(
+                "camera {id} has the unknown camera model number {number}"
+            ))
+            .at(place)
+            .hint("undistort the photos first: `colmap image_undistorter`, then load its output"));
+        };
+        let (width, height) = (reader.u64(&what)?, reader.u64(&what)?);
+        let parameters = (0..model.parameter_count)
+            .map(|_| reader.f64s::<1>(&what).map(|[p]| p))
+            .collect::<Result<_>>()?;
+        unique(&mut seen, id, &format!("camera id {id}")).map_err(|e| e.at(place))?;
+        cameras.push(ColmapCamera {
+            id,
+            model,
+            width,
+            height,
+            parameters,
+        });
+    }
+    reader.end()?;
+    Ok(cameras)
+}
+
+/// Parses `images.bin`; observations are skipped. `file` is named in errors.
+pub fn parse_images_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
+    let mut reader = Reader { bytes, at: 0, file };
+    // id, quaternion, translation, camera, one letter and NUL, number of observations
+    let count = reader.count(4 + 32 + 24 + 4 + 2 + 8, "images", &|| "the count".into())?;
+    let mut images = Vec::with_capacity(count);
+    let (mut ids, mut names) = (HashSet::new(), HashSet::new());
+    for index in 0..count {
+        let what = || format!("image record {index}");
+        let place = reader.place();
+        let id = reader.u32(&what)?;
+        let quat = reader.f64s::<4>(&what)?;
+        let translation = reader.f64s::<3>(&what)?;
+        let camera_id = reader.u32(&what)?;
+        let rest = &bytes[reader.at..];
+        let Some(length) = rest.iter().position(|&b| b == 0) else {
+            return Err(Error::input(format!(
+                "the file ends in the middle of the name of image {id}"
+            ))
+            .at(place)
+            .hint(DAMAGED));
+        };
+        let name = std::str::from_utf8(reader.slice(length + 1, &what)?)
+            .ok()
+            .map(|name| name.trim_end_matches('\0'))
+            .filter(|name| !name.is_empty())
+            .ok_or_else(|| {
+                Error::input(format!("the name of image {id} is empty or not UTF-8"))
+                    .at(place.clone())
+                    .hint("rename the photo to plain letters and export the model again")
+            })?;
+        let named = |e: Error| e.at(place.clone());
+        let observations =
+            reader.count(8 + 8 + 8, "observations", &|| format!("image \"{name}\""))?;
+        reader.slice(observations * 24, &what)?;
+        unique(&mut ids, id, &format!("image id {id}")).map_err(named)?;
+        unique(&mut names, name, &format!("image \"{name}\"")).map_err(named)?;
+        images.push(ColmapImage {
+            id,
+            name: name.to_owned(),
+            camera_id,
+            camera_from_world: checked_pose(quat, translation, &format!("image \"{name}\""))
+                .map_err(named)?,
+        });
+    }
+    reader.end()?;
+    Ok(images)
+}
+
+/// Parses `points3D.bin`; tracks are skipped. `file` is named in errors.
+pub fn parse_points_bin(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
+    let mut reader = Reader { bytes, at: 0, file };
+    // id, position, colour, error, length of the track
+    let count = reader.count(8 + 24 + 3 + 8 + 8, "points", &|| "the count".into())?;
+    let mut out = ColmapPoints {
+        points: Vec::with_capacity(count),
+        dropped: 0,
+    };
+    for index in 0..count {
+        let what = || format!("point record {index}");
+        reader.u64(&what)?;
+        let position = reader.f64s::<3>(&what)?;
+        let rgb = reader.array::<3>(&what)?;
+        reader.f64s::<1>(&what)?;
+        let track = reader.count(4 + 4, "observations", &what)?;
+        reader.slice(track * 8, &what)?;
+        out.push(position, rgb);
+    }
+    reader.end()?;
+    Ok(out)
+}
+
+impl ColmapPoints {
+    /// Keeps a point, or counts it as dropped if its position is not finite as `f32`.
+    pub(super) fn push(&mut self, position: [f64; 3], rgb: [u8; 3]) {
+        let position = position.map(|v| v as f32);
+        if position.iter().all(|v| v.is_finite()) {
+            self.points.push(Point { position, rgb });
+        } else {
+            self.dropped += 1;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! COLMAP's camera models: their numbers, names and parameters.
+
+use super::ColmapCamera;
+use crate::{Camera, Error, Lens, Pose, Result};
+use std::path::Path;
+
+/// One of COLMAP's camera models.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CameraModel {
+    /// Its number in binary files.
+    pub id: i32,
+    /// Its name in text files.
+    pub name: &'static str,
+    /// How many parameters it has.
+    pub parameter_count: usize,
+}
+
+const fn model(id: i32, name: &'static str, parameter_count: usize) -> CameraModel {
+    CameraModel {
+        id,
+        name,
+        parameter_count,
+    }
+}
+
+/// All models that a file may name. Source: COLMAP's documentation of camera models.
+pub const MODELS: &[CameraModel] = &[
+    model(0, "SIMPLE_PINHOLE", 3),
+    model(1, "PINHOLE", 4),
+    model(2, "SIMPLE_RADIAL", 4),
+    model(3, "RADIAL", 5),
+    model(4, "OPENCV", 8),
+    model(5, "OPENCV_FISHEYE", 8),
+    model(6, "FULL_OPENCV", 12),
+    model(7, "FOV", 5),
+    model(8, "SIMPLE_RADIAL_FISHEYE", 4),
+    model(9, "RADIAL_FISHEYE", 5),
+    model(10, "THIN_PRISM_FISHEYE", 12),
+    model(11, "RAD_TAN_THIN_PRISM_FISHEYE", 16),
+    // Read, so that the file can be understood, but refused when an image uses them.
+    model(12, "SIMPLE_DIVISION", 4),
+    model(13, "DIVISION", 5),
+    model(14, "SIMPLE_FISHEYE", 3),
+    model(15, "FISHEYE", 4),
+    model(16, "EUCM", 6),
+    model(17, "EQUIRECTANGULAR", 2),
+];
+
+/// The model with this number.
+pub(super) fn by_id(id: i32) -> Option<&'static CameraModel> {
+    MODELS.iter().find(|m| m.id == id)
+}
+
+/// The model of this name.
+pub(super) fn by_name(name: &str) -> Option<&'static CameraModel> {
+    MODELS.iter().find(|m| m.name == name)
+}
+
+/// Largest believable edge of a photo, pixels.
+const MAX_EDGE: u64 = 1 << 20;
+
+impl ColmapCamera {
+    /// Our camera, at the identity pose, with every number checked. `place` is the file.
+    pub fn to_camera(&self, place: &Path) -> Result<Camera> {
+        let wrong = |what: String| {
+            Error::input(format!("camera {} {what}", self.id))
+                .at_path(place)
+                .hint("run COLMAP's feature extractor and mapper again, or export the model again")
+        };
+        let edge = |length: u64| u32::try_from(length).ok().filter(|_| length <= MAX_EDGE);
+        let (Some(width @ 1..), Some(height @ 1..)) = (edge(self.width), edge(self.height)) else {
+            return Err(wrong(format!(
+                "has an impossible size: {}x{} pixels",
+                self.width, self.height
+            )));
+        };
+        let Some(([fx, fy, cx, cy], lens)) = intrinsics(self.model.name, &self.parameters) else {
+            return Err(Error::unsupported(format!(
+                "camera {} uses the model {}, which is not supported",
+                self.id, self.model.name
+            ))
+            .at_path(place)
+            .hint("undistort the photos first: `colmap image_undistorter`, then load its output"));
+        };
+        if !self.parameters.iter().all(|p| p.is_finite()) {
+            return Err(wrong("has a NaN or infinite parameter".to_owned()));
+        }
+        if fx <= 0.0 || fy <= 0.0 {
+            return Err(wrong(format!(
+                "has a focal length that is not positive: {fx} x {fy} pixels"
+            )));
+        }
+        Ok(Camera {
+            width,
+            height,
+            fx,
+            fy,
+            cx,
+            cy,
+            lens,
+            camera_from_world: Pose::IDENTITY,
+        })
+    }
+}
+
+/// `[fx, fy, cx, cy]` and the lens; `None` for a model without a lens here.
+fn intrinsics(name: &str, p: &[f64]) -> Option<([f64; 4], Lens)> {
+    Some(match (name, p) {
+        ("SIMPLE_PINHOLE", &[f, cx, cy]) => ([f, f, cx, cy], Lens::Pinhole),
+        ("PINHOLE", &[fx, fy, cx, cy]) => ([fx, fy, cx, cy], Lens::Pinhole),
+        ("SIMPLE_RADIAL", &[f, cx, cy, k]) => ([f, f, cx, cy], Lens::Radial([k, 0.0])),
+        ("RADIAL", &[f, cx, cy, k1, k2]) => ([f, f, cx, cy], Lens::Radial([k1, k2])),
+        ("OPENCV", &[fx, fy, cx, cy, k1, k2, p1, p2]) => {
+            ([fx, fy, cx, cy], Lens::OpenCv([k1, k2, p1, p2]))
+        }
+        ("OPENCV_FISHEYE", &[fx, fy, cx, cy, k1, k2, k3, k4]) => {
+            ([fx, fy, cx, cy], Lens::Fisheye([k1, k2, k3, k4]))
+        }
+        ("FULL_OPENCV", &[fx, fy, cx, cy, ref k @ ..]) => {
+            ([fx, fy, cx, cy], Lens::FullOpenCv(k.try_into().ok()?))
+        }
+        ("FOV", &[fx, fy, cx, cy, omega]) => ([fx, fy, cx, cy], Lens::Fov(omega)),
+        ("SIMPLE_FISHEYE", &[f, cx, cy]) => ([f, f, cx, cy], Lens::Fisheye([0.0; 4])),
+        ("FISHEYE", &[fx, fy, cx, cy]) => ([fx, fy, cx, cy], Lens::Fisheye([0.0; 4])),
+        ("SIMPLE_RADIAL_FISHEYE", &[f, cx, cy, k]) => {
+            ([f, f, cx, cy], Lens::Fisheye([k, 0.0, 0.0, 0.0]))
+        }
+        ("RADIAL_FISHEYE", &[f, cx, cy, k1, k2]) => {
+            ([f, f, cx, cy], Lens::Fisheye([k1, k2, 0.0, 0.0]))
+        }
+        ("THIN_PRISM_FISHEYE", &[fx, fy, cx, cy, ref k @ ..]) => {
+            ([fx, fy, cx, cy], Lens::ThinPrismFisheye(k.try_into().ok()?))
+        }
+        ("RAD_TAN_THIN_PRISM_FISHEYE", &[fx, fy, cx, cy, ref k @ ..]) => (
+            [fx, fy, cx, cy],
+            Lens::RadTanThinPrismFisheye(k.try_into().ok()?),
+        ),
+        _ => return None,
+    })
+}

@@ -1,0 +1,406 @@
+//! Nerfstudio (and instant-ngp) captures: one `transforms.json`.
+//!
+//! Format: <https://docs.nerf.studio/quickstart/data_conventions.html>.
+//!
+//! 1. Intrinsics stand at the top or in a frame; a frame's own value wins.
+//! 2. `transform_matrix` maps camera to world with OpenGL's axes (x right, y up, z backwards). Ours
+//!    look along +z with y down, so its second and third columns change sign; then it is inverted.
+//! 3. Points come from the PLY file that `ply_file_path` names: they stand in the same world.
+
+use crate::capture::{Capture, PosedImage, relative_path};
+use crate::images;
+use crate::points_ply::parse_points_ply;
+use crate::{Camera, Error, Lens, Pose, Result};
+use glam::{DMat3, DQuat, DVec3};
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FORMAT_HINT: &str = "see Nerfstudio's data conventions; `ns-process-data` writes such a file";
+
+/// The numbers that may stand at the top or in a frame.
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Intrinsics {
+    camera_model: Option<String>,
+    fl_x: Option<f64>,
+    fl_y: Option<f64>,
+    camera_angle_x: Option<f64>,
+    camera_angle_y: Option<f64>,
+    cx: Option<f64>,
+    cy: Option<f64>,
+    // Some writers give sizes as 1920.0.
+    w: Option<f64>,
+    h: Option<f64>,
+    k1: Option<f64>,
+    k2: Option<f64>,
+    k3: Option<f64>,
+    k4: Option<f64>,
+    k5: Option<f64>,
+    k6: Option<f64>,
+    p1: Option<f64>,
+    p2: Option<f64>,
+    is_fisheye: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct JsonFrame {
+    file_path: String,
+    transform_matrix: Vec<Vec<f64>>,
+    mask_path: Option<String>,
+    #[serde(flatten)]
+    own: Intrinsics,
+}
+
+#[derive(Debug, Deserialize)]
+struct JsonTransforms {
+    frames: Vec<JsonFrame>,
+    ply_file_path: Option<String>,
+    #[serde(flatten)]
+    shared: Intrinsics,
+}
+
+/// A parsed `transforms.json`, before any other file is looked at.
+#[derive(Debug, Clone)]
+pub struct Transforms {
+    /// In file order.
+    pub frames: Vec<Frame>,
+    /// Path of the point cloud relative to the JSON's folder.
+    pub ply_file_path: Option<String>,
+}
+
+/// One posed photo of a [`Transforms`].
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Path of the photo relative to the JSON's folder, checked not to leave it. Blender's files
+    /// leave the extension out.
+    pub file_path: PathBuf,
+    /// Path of its mask, likewise.
+    pub mask_path: Option<PathBuf>,
+    /// Its pose, converted to our axes.
+    pub camera_from_world: Pose,
+    intrinsics: Intrinsics,
+}
+
+/// Parses a `transforms.json`. `file` is named in errors.
+pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
+    let json: JsonTransforms = serde_json::from_slice(bytes).map_err(|e| {
+        Error::input(format!("the transforms file cannot be read: {e}"))
+            .at(file)
+            .hint(FORMAT_HINT)
+    })?;
+    if json.frames.is_empty() {
+        return Err(Error::input("the transforms file has no frames")
+            .at(file)
+            .hint(FORMAT_HINT));
+    }
+    let frames = json
+        .frames
+        .into_iter()
+        .map(|frame| {
+            let named = |e: Error| e.at(format!("{file}, frame \"{}\"", frame.file_path));
+            Ok(Frame {
+                file_path: relative_path(&frame.file_path).map_err(named)?,
+                mask_path: frame
+                    .mask_path
+                    .as_deref()
+                    .map(relative_path)
+                    .transpose()
+                    .map_err(named)?,
+                camera_from_world: pose(&frame.transform_matrix).map_err(named)?,
+                intrinsics: frame.own.or(&json.shared),
+            })
+        })
+        .collect::<Result<_>>()?;
+    Ok(Transforms {
+        frames,
+        ply_file_path: json.ply_file_path,
+    })
+}
+
+impl Intrinsics {
+    /// This frame's own values, the shared ones where it has none.
+    fn or(self, shared: &Self) -> Self {
+        // A focal length must not come from one place and an angle from the other.
+        let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
+        let focal = if own_focal { &self } else { shared };
+        Self {
+            fl_x: focal.fl_x,
+            fl_y: focal.fl_y,
+            camera_angle_x: focal.camera_angle_x,
+            camera_angle_y: focal.camera_angle_y,
+            camera_model: self.camera_model.or_else(|| shared.camera_model.clone()),
+            cx: self.cx.or(shared.cx),
+            cy: self.cy.or(shared.cy),
+            w: self.w.or(shared.w),
+            h: self.h.or(shared.h),
+            k1: self.k1.or(shared.k1),
+            k2: self.k2.or(shared.k2),
+            k3: self.k3.or(shared.k3),
+            k4: self.k4.or(shared.k4),
+            k5: self.k5.or(shared.k5),
+            k6: self.k6.or(shared.k6),
+            p1: self.p1.or(shared.p1),
+            p2: self.p2.or(shared.p2),
+            is_fisheye: self.is_fisheye.or(shared.is_fisheye),
+        }
+    }
+
+    /// The lens and the model's name.
+    fn lens(&self) -> Result<(Lens, String)> {
+        let k = [self.k1, self.k2, self.k3, self.k4, self.k5, self.k6].map(|k| k.unwrap_or(0.0));
+        let [k1, k2, k3, k4, k5, k6] = k;
+        let (p1, p2) = (self.p1.unwrap_or(0.0), self.p2.unwrap_or(0.0));
+        let default = if self.is_fisheye == Some(true) {
+            "OPENCV_FISHEYE"
+        } else if k.iter().chain(&[p1, p2]).any(|&c| c != 0.0) {
+            "OPENCV"
+        } else {
+            "PINHOLE"
+        };
+        let name = self.camera_model.as_deref().unwrap_or(default);
+        let lens = match name {
+            "PINHOLE" | "SIMPLE_PINHOLE" => Lens::Pinhole,
+            "OPENCV_FISHEYE" => Lens::Fisheye([k1, k2, k3, k4]),
+            "FULL_OPENCV" => Lens::FullOpenCv([k1, k2, p1, p2, k3, k4, k5, k6]),
+            // Nerfstudio's k4 is the coefficient of r^8 here, which no lens of ours has.
+            "OPENCV" | "PERSPECTIVE" | "SIMPLE_RADIAL" | "RADIAL"
+                if [k4, k5, k6].iter().all(|&k| k == 0.0) =>
+            {
+                if k3 == 0.0 {
+                    Lens::OpenCv([k1, k2, p1, p2])
+                } else {
+                    Lens::FullOpenCv([k1, k2, p1, p2, k3, 0.0, 0.0, 0.0])
+                }
+            }
+            other => {
+                return Err(Error::unsupported(format!(
+                    "the camera model {other} with these coefficients is not supported"
+                ))
+                .hint("undistort the photos first, then use camera_model PINHOLE"));
+            }
+        };
+        Ok((lens, name.to_owned()))
+    }
+
+    /// The camera of a photo whose header gives `actual` size, asked for only if the file does not.
+    fn camera(
+        &self,
+        camera_from_world: Pose,
+        actual: impl FnOnce() -> Result<(u32, u32)>,
+    ) -> Result<(Camera, String)> {
+        let (width, height) = match (self.w, self.h) {
+            (Some(w), Some(h)) => match (edge(w), edge(h)) {
+                (Some(w), Some(h)) => (w, h),
+                _ => {
+                    return Err(Error::input(format!(
+                        "the camera has an impossible size: {w} x {h} pixels"
+                    ))
+                    .hint(FORMAT_HINT));
+                }
+            },
+            _ => actual()?,
+        };
+        let (w, h) = (f64::from(width), f64::from(height));
+        let from_angle = |angle: f64, length: f64| 0.5 * length / (0.5 * angle).tan();
+        let Some(fx) = self.fl_x.or(self.camera_angle_x.map(|a| from_angle(a, w))) else {
+            return Err(Error::input("the frame has no focal length").hint(
+                "give fl_x in pixels or camera_angle_x in radians, at the top or per frame",
+            ));
+        };
+        let fy = self
+            .fl_y
+            .or(self.camera_angle_y.map(|a| from_angle(a, h)))
+            .unwrap_or(fx);
+        let (lens, name) = self.lens()?;
+        let camera = Camera {
+            width,
+            height,
+            fx,
+            fy,
+            cx: self.cx.unwrap_or(w / 2.0),
+            cy: self.cy.unwrap_or(h / 2.0),
+            lens,
+            camera_from_world,
+        };
+        let numbers = [fx, fy, camera.cx, camera.cy];
+        if !numbers.iter().all(|v| v.is_finite()) || !lens.is_finite() || fx <= 0.0 || fy <= 0.0 {
+            return Err(Error::input(format!(
+                "the camera is impossible: focal length {fx} x {fy}, principal point ({}, {})",
+                camera.cx, camera.cy
+            ))
+            .hint("focal lengths must be positive and every number finite"));
+        }
+        Ok((camera, name))
+    }
+}
+
+fn edge(length: f64) -> Option<u32> {
+    (length.fract() == 0.0 && (1.0..=1_048_576.0).contains(&length)).then_some(length as u32)
+}
+
+/// Inverts a camera-to-world matrix with OpenGL's axes.
+fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
+    let shape = (3..=4).contains(&rows.len()) && rows.iter().all(|row| row.len() == 4);
+    if !shape {
+        return Err(Error::input("transform_matrix is not 4x4 or 3x4").hint(FORMAT_HINT));
+    }
+    if !rows.iter().flatten().all(|v| v.is_finite()) {
+        return Err(
+            Error::input("transform_matrix has a NaN or infinite number").hint(FORMAT_HINT),
+        );
+    }
+    let column = |c: usize| DVec3::new(rows[0][c], rows[1][c], rows[2][c]);
+    let axes = [column(0), -column(1), -column(2)];
+    // Writers that scaled the world leave the scale in the matrix; a shear is a defect.
+    let lengths = axes.map(DVec3::length);
+    let [a, b, c] = axes.map(DVec3::normalize_or_zero);
+    let skew = a.dot(b).abs().max(b.dot(c).abs()).max(c.dot(a).abs());
+    let uneven = lengths.iter().any(|l| (l / lengths[0] - 1.0).abs() > 1e-2);
+    if !(lengths[0] > 1e-12) || uneven || skew > 1e-2 || a.cross(b).dot(c) < 0.0 {
+        return Err(
+            Error::input("transform_matrix is not a rotation and a translation").hint(
+                "its first three columns must be perpendicular, right-handed and of one length",
+            ),
+        );
+    }
+    let rotation = DQuat::from_mat3(&DMat3::from_cols(a, b, c))
+        .conjugate()
+        .normalize();
+    let camera_from_world = Pose {
+        rotation,
+        translation: -(rotation * column(3)),
+    };
+    if !camera_from_world.is_finite() {
+        return Err(Error::input("transform_matrix has a number too large").hint(FORMAT_HINT));
+    }
+    Ok(camera_from_world)
+}
+
+/// Reads one JSON file into a capture whose photos are found by [`PosedImage::folder`].
+pub(crate) fn open(json: &Path) -> Result<Capture> {
+    let root = json.parent().unwrap_or(Path::new(""));
+    let label = json.display().to_string();
+    let bytes =
+        fs::read(json).map_err(|e| Error::io("cannot read the transforms file", json, e))?;
+    let transforms = parse_transforms(&bytes, &label)?;
+    // `images/0.png`, `images/1.png`, ...: the common first folder is the image folder, so that
+    // names and `images_2` work as for COLMAP.
+    let head = |frame: &Frame| {
+        let mut parts = frame.file_path.components();
+        let head = parts.next()?;
+        parts.next().is_some().then(|| head.as_os_str().to_owned())
+    };
+    let folder = transforms.frames.first().and_then(head).filter(|first| {
+        transforms
+            .frames
+            .iter()
+            .all(|f| head(f).as_ref() == Some(first))
+    });
+    let images = transforms
+        .frames
+        .into_iter()
+        .map(|frame| {
+            let file = match &folder {
+                Some(folder) => frame.file_path.strip_prefix(folder).map(Path::to_owned),
+                None => Ok(frame.file_path.clone()),
+            }
+            .unwrap_or(frame.file_path);
+            let mut image = PosedImage {
+                name: file.to_string_lossy().replace('\\', "/"),
+                folder: folder.as_ref().map_or(root.to_owned(), |f| root.join(f)),
+                file,
+                mask: frame.mask_path.map(|mask| root.join(mask)),
+                camera: Camera::pinhole(1, 1, 1.0, frame.camera_from_world),
+                source_model: String::new(),
+            };
+            let actual = || images::dimensions(&image.path()?);
+            let (camera, model) = frame
+                .intrinsics
+                .camera(frame.camera_from_world, actual)
+                .map_err(|e| match e.place() {
+                    Some(_) => e,
+                    None => e.at(format!("{label}, frame \"{}\"", image.name)),
+                })?;
+            (image.camera, image.source_model) = (camera, model);
+            Ok(image)
+        })
+        .collect::<Result<_>>()?;
+    let mut capture = Capture {
+        images,
+        ..Capture::default()
+    };
+    match &transforms.ply_file_path {
+        Some(ply) => {
+            let path = root.join(relative_path(ply).map_err(|e| e.at(label.clone()))?);
+            let bytes =
+                fs::read(&path).map_err(|e| Error::io("cannot read the point cloud", &path, e))?;
+            let (points, dropped) = parse_points_ply(&bytes, &path.display().to_string())?;
+            capture.points = points;
+            if dropped > 0 {
+                capture.notes.push(format!(
+                    "{dropped} sparse points with NaN or infinite positions were left out"
+                ));
+            }
+        }
+        None => capture
+            .notes
+            .push("the capture has no sparse points".to_owned()),
+    }
+    Ok(capture)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opengl_axes_become_ours() {
+        // A camera at (1, 2, 3) with OpenGL's identity axes looks along -z with y up.
+        let rows = |r: [[f64; 4]; 4]| r.map(|row| row.to_vec()).to_vec();
+        let identity = rows([
+            [1.0, 0.0, 0.0, 1.0],
+            [0.0, 1.0, 0.0, 2.0],
+            [0.0, 0.0, 1.0, 3.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ]);
+        let pose = pose(&identity).unwrap();
+        assert!(pose.centre().distance(DVec3::new(1.0, 2.0, 3.0)) < 1e-12);
+        // Five in front, one to the right, two up: +z, +x, -y.
+        let seen = pose.transform(DVec3::new(2.0, 4.0, -2.0));
+        assert!(seen.distance(DVec3::new(1.0, -2.0, 5.0)) < 1e-12, "{seen}");
+        let mut mirrored = identity.clone();
+        mirrored[0][0] = -1.0;
+        assert!(super::pose(&mirrored).is_err());
+        let mut sheared = identity.clone();
+        sheared[0][1] = 0.3;
+        assert!(super::pose(&sheared).is_err());
+        let mut flat = identity;
+        flat[2][2] = 0.0;
+        assert!(super::pose(&flat).is_err());
+    }
+
+    #[test]
+    fn a_frames_own_intrinsics_win() {
+        let json = br#"{"w": 640, "h": 480.0, "fl_x": 500, "k1": 0.1, "frames": [
+            {"file_path": "images/a.png", "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]},
+            {"file_path": "./images/b.png", "camera_angle_x": 1.5707963267948966, "camera_model": "OPENCV_FISHEYE",
+             "w": 100, "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0]]}]}"#;
+        let frames = parse_transforms(json, "t").unwrap().frames;
+        assert_eq!(frames[1].file_path, Path::new("images/b.png"));
+        let camera = |i: usize| {
+            frames[i]
+                .intrinsics
+                .camera(Pose::IDENTITY, || panic!("sizes are given"))
+                .unwrap()
+        };
+        let (a, model) = camera(0);
+        assert_eq!((a.fx, a.fy, a.cx, a.cy), (500.0, 500.0, 320.0, 240.0));
+        assert_eq!(
+            (a.lens, &*model),
+            (Lens::OpenCv([0.1, 0.0, 0.0, 0.0]), "OPENCV")
+        );
+        let (b, _) = camera(1);
+        assert!((b.fx - 50.0).abs() < 1e-9 && (b.fy - 50.0).abs() < 1e-9);
+        assert_eq!(b.lens, Lens::Fisheye([0.1, 0.0, 0.0, 0.0]));
+    }
+}
