@@ -1,2 +1,74 @@
-//! See ARCHITECTURE.md.
-fn main() {}
+//! What people and CI run: `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`.
+//!
+//! `test` is the one answer to "is it all right?". It runs the steps of [`test::Step`] in order,
+//! prints a heading and a time for each, and ends with a table and the totals.
+
+mod captures;
+mod shell;
+mod splat_transform;
+mod test;
+mod totals;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "What people and CI run on Dapple")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Formatting, lints, tests, documentation, examples, and real captures trained to a bar
+    Test(test::TestArgs),
+    /// Runs `dapple bench` in release; what follows is passed on, for example `stages --device cpu`
+    Bench {
+        /// Arguments of `dapple bench`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Builds the API documentation with warnings as errors, and says where it is
+    Docs {
+        /// Opens it in the browser
+        #[arg(long)]
+        open: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Test(args) => test::run(&args),
+        Command::Bench { args } => bench(&args),
+        Command::Docs { open } => docs(open),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(args: &[String]) -> Result<(), String> {
+    let mut command = shell::cargo(&["run", "--release", "--package", "dapple-cli", "--", "bench"]);
+    command.args(args);
+    shell::run(&mut command).map(drop)
+}
+
+fn docs(open: bool) -> Result<(), String> {
+    let mut command = shell::documentation();
+    if open {
+        command.arg("--open");
+    }
+    shell::run(&mut command)?;
+    println!(
+        "documentation: {}",
+        shell::target_folder()
+            .join("doc/dapple/index.html")
+            .display()
+    );
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Runs commands: what they print goes on to the terminal and is kept for counting.
+
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Where cargo builds.
+pub fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Cargo, the one that runs us, in the root of the repository.
+pub fn cargo(args: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    // A pipe would take the colours away.
+    if std::io::stderr().is_terminal() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    // These describe the package xtask to us; left in place they would make others build again.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// `cargo doc` for our crates, warnings as errors.
+pub fn documentation() -> Command {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--exclude", "xtask"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    command
+}
+
+/// Whether `program ARGS` runs and succeeds.
+pub fn works(program: &str, args: &[&str]) -> bool {
+    Command::new(program)
+        .args(args)
+        .current_dir(root())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// What a command printed.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// Runs a command to its end, passing on and keeping what it prints.
+///
+/// # Errors
+/// If it cannot be started or its exit code is not 0.
+pub fn run(command: &mut Command) -> Result<Output, String> {
+    let (output, ended) = attempt(command);
+    ended.map(|()| output)
+}
+
+/// Like [`run`], but what was printed comes back in any case.
+pub fn attempt(command: &mut Command) -> (Output, Result<(), String>) {
+    let shown = show(command);
+    println!("$ {shown}");
+    let started = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match started {
+        Ok(child) => child,
+        Err(e) => {
+            return (
+                Output::default(),
+                Err(format!("cannot start `{shown}`: {e}")),
+            );
+        }
+    };
+    let mut output = Output::default();
+    std::thread::scope(|scope| {
+        if let Some(pipe) = child.stdout.take() {
+            let kept = &mut output.stdout;
+            scope.spawn(|| tee(pipe, &mut std::io::stdout(), kept));
+        }
+        if let Some(pipe) = child.stderr.take() {
+            let kept = &mut output.stderr;
+            scope.spawn(|| tee(pipe, &mut std::io::stderr(), kept));
+        }
+    });
+    let ended = match child.wait() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{shown}` failed: {status}")),
+        Err(e) => Err(format!("cannot wait for `{shown}`: {e}")),
+    };
+    (output, ended)
+}
+
+fn tee(from: impl Read, to: &mut impl Write, kept: &mut String) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        // A closed terminal must not stop the tests.
+        let _ = to.write_all(&line).and_then(|()| to.flush());
+        kept.push_str(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+}
+
+fn show(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    std::iter::once(name)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
