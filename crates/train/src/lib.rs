@@ -1,1 +1,27 @@
-//! See ARCHITECTURE.md.
+//! Training: what happens between a capture and its splats, on whichever engine.
+//!
+//! - [`TrainConfig`]: everything that determines a run; layered from preset, file and flags.
+//! - [`init`]: the first Gaussians, from sparse points or from nothing.
+//! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
+//! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
+//! - [`evaluate`]: PSNR and SSIM of held-out photos.
+//! - [`RunFolder`]: what a run leaves on disk.
+//!
+//! This crate knows no backend: engines are handed in.
+
+pub mod config;
+pub mod evaluate;
+mod history;
+pub mod init;
+mod observer;
+mod output;
+mod schedule;
+mod trainer;
+
+pub use config::{ConfigPatch, Preset, TrainConfig};
+pub use evaluate::{EvalReport, ImageScore, evaluate};
+pub use history::{EvalRow, History, LossRow, Seconds};
+pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
+pub use output::{METRICS_VERSION, Metrics, RunFolder, train_into};
+pub use schedule::{Schedule, ViewOrder};
+pub use trainer::Trainer;

@@ -1,0 +1,185 @@
+//! Everything that determines a training run.
+//!
+//! 1. The base is the field's recipe, written for a run of 30 000 steps.
+//! 2. A [`Preset`] lays its changes on top, then the TOML file, then the flags
+//!    ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`].
+//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `.every`,
+//!    `.reset_every`, `eval.every`) that neither the file nor the flags name are scaled by
+//!    `steps / written_for`, rounded down and at least 1. An entry that is named is taken as it is.
+//! 4. The result holds the numbers as they are used: a printed configuration read back gives the
+//!    same run.
+//!
+//! In all tables, 0 means "no limit" or "never" where the comment says so.
+
+#[macro_use]
+mod tables;
+mod preset;
+mod resolve;
+mod validate;
+
+pub use preset::Preset;
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Steps that the base schedule is written for.
+pub const BASE_STEPS: u32 = 30_000;
+
+table! {
+    /// Everything that determines a training run, beside the capture and the engine.
+    TrainConfig, ConfigPatch {
+        /// What the run is based on: micro, m8-smoke, m8, m9, m10, quick or standard.
+        preset: Preset = Preset::Standard,
+        /// Training steps, one photo each. The schedule below is scaled to it.
+        steps: u32 = BASE_STEPS,
+        /// Ends the run after this step although the schedule is longer; 0 = run all steps.
+        stop_after: u32 = 0,
+        /// Seed of everything random; the same seed gives the same splats, bit for bit.
+        seed: u64 = 0,
+        /// Highest degree of spherical harmonics, 0 to 3.
+        sh_degree: u8 = 3,
+        /// Steps after which the active degree rises by one.
+        sh_every: u32 = 1000,
+        /// Gaussians at the start, drawn from the sparse points; 0 = one per point.
+        initial_gaussians: usize = 0,
+        /// Never hold more Gaussians than this; 0 = no limit.
+        max_gaussians: usize = 0,
+        /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
+        max_gaussians_per_tile: u32 = 0,
+        /// Weight of 1 - SSIM in the loss; the rest is L1.
+        ssim_weight: f64 = 0.2,
+        /// Colour behind everything and behind transparent photos, red, green, blue in 0 to 1.
+        background: [f64; 3] = [0.0; 3],
+        /// Steps between two rows of the logs (the last step is always logged).
+        log_every: u32 = 10,
+    } {
+        /// Which photos, and how large.
+        data: DataConfig, DataPatch,
+        /// When and how Gaussians are added and removed.
+        densify: DensifyConfig, DensifyPatch,
+        /// When held-out photos are scored.
+        eval: EvalConfig, EvalPatch,
+        /// Step sizes of Adam.
+        learning_rates: LearningRateConfig, LearningRatePatch,
+        /// Constants of Adam.
+        adam: AdamConfig, AdamPatch,
+    }
+}
+
+table! {
+    /// Which photos are used, and how large.
+    DataConfig, DataPatch {
+        /// Hold out every n-th photo by name (0, n, 2n, ...) for scoring; 0 = none.
+        eval_every: usize = 8,
+        /// Divide width and height of the photos by this; 1 = as they are.
+        downscale: u32 = 1,
+        /// Reduce photos whose longest edge is longer than this, pixels; 0 = no limit.
+        max_resolution: u32 = 0,
+        /// Folder of the photos; empty = where the capture says.
+        images: PathBuf = PathBuf::new(),
+        /// Train on at most this many photos, spread evenly; 0 = all.
+        max_train_views: usize = 0,
+        /// Score at most this many held-out photos, spread evenly; 0 = all.
+        max_eval_views: usize = 0,
+    } {}
+}
+
+table! {
+    /// When and how Gaussians are added and removed (adaptive density control of the 3DGS paper).
+    DensifyConfig, DensifyPatch {
+        /// Whether Gaussians are added and removed at all.
+        enabled: bool = true,
+        /// First step after which Gaussians may be added or removed (exclusive).
+        start: u32 = 500,
+        /// From this step on the number of Gaussians is fixed.
+        stop: u32 = 15_000,
+        /// Steps between two rounds.
+        every: u32 = 100,
+        /// Grow where the mean screen-space gradient exceeds this (gradient in pixels times half the image size).
+        grow_gradient: f64 = 2e-4,
+        /// Growing Gaussians at most this large are cloned, larger ones split; fraction of the scene's extent.
+        split_scale: f64 = 0.01,
+        /// Remove Gaussians less opaque than this, 0 to 1.
+        prune_opacity: f64 = 0.005,
+        /// Remove Gaussians larger than this, from the first opacity reset on; fraction of the scene's extent.
+        prune_scale: f64 = 0.1,
+        /// Steps between two resets of all opacities to twice prune_opacity; 0 = never.
+        reset_every: u32 = 3000,
+    } {}
+}
+
+table! {
+    /// When held-out photos are scored. They are always scored at the end.
+    EvalConfig, EvalPatch {
+        /// Steps between two scorings; 0 = only at the end.
+        every: u32 = 3000,
+        /// Further steps after which to score.
+        steps: Vec<u32> = Vec::new(),
+    } {}
+}
+
+table! {
+    /// Step sizes of Adam.
+    LearningRateConfig, LearningRatePatch {
+        /// Centres at the first step, in units of the scene's extent.
+        means: f64 = 1.6e-4,
+        /// Centres at the last step; log-linear between.
+        means_final: f64 = 1.6e-6,
+        /// Logarithms of the scales.
+        scales: f64 = 5e-3,
+        /// Quaternions.
+        quats: f64 = 1e-3,
+        /// Logits of the opacities.
+        opacities: f64 = 5e-2,
+        /// Colour: SH coefficient 0.
+        sh0: f64 = 2.5e-3,
+        /// Colour: SH coefficients 1 and up.
+        sh_rest: f64 = 1.25e-4,
+    } {}
+}
+
+table! {
+    /// Constants of Adam.
+    AdamConfig, AdamPatch {
+        /// Decay of the first moment.
+        beta1: f64 = 0.9,
+        /// Decay of the second moment.
+        beta2: f64 = 0.999,
+        /// Added to the root of the second moment.
+        epsilon: f64 = 1e-15,
+    } {}
+}
+
+impl TrainConfig {
+    /// The base recipe, scaled to `steps`.
+    pub fn for_steps(steps: u32) -> Self {
+        Preset::Standard.config_for(steps)
+    }
+
+    /// The last step of the run: `steps`, or `stop_after` where that is earlier.
+    pub fn last_step(&self) -> u32 {
+        match self.stop_after {
+            0 => self.steps,
+            stop => stop.min(self.steps),
+        }
+    }
+
+    /// What to ask [`dapple_scene::load`] for.
+    pub fn load_options(&self) -> dapple_scene::LoadOptions {
+        let images = &self.data.images;
+        dapple_scene::LoadOptions {
+            downscale: (self.data.downscale > 1).then_some(self.data.downscale),
+            max_resolution: (self.data.max_resolution > 0).then_some(self.data.max_resolution),
+            images: (!images.as_os_str().is_empty()).then(|| images.clone()),
+            ..dapple_scene::LoadOptions::default()
+        }
+    }
+
+    /// The most Gaussians to hold; `usize::MAX` without a limit.
+    pub fn gaussian_budget(&self) -> usize {
+        match self.max_gaussians {
+            0 => usize::MAX,
+            n => n,
+        }
+    }
+}

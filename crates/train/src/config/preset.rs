@@ -1,0 +1,159 @@
+//! Named starting points for a run.
+
+use super::{BASE_STEPS, ConfigPatch, DataPatch, DensifyPatch, EvalPatch, TrainConfig};
+use dapple_scene::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A named starting point, by the names people of this field use for the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// 100 steps on 12 photos, 3 000 Gaussians: does everything work?
+    Micro,
+    /// 50 steps, no densification: does it start?
+    M8Smoke,
+    /// 500 steps, no densification.
+    M8,
+    /// 1 000 steps with densification.
+    M9,
+    /// 2 000 steps, the full recipe scaled down.
+    M10,
+    /// 7 000 steps, the full recipe scaled down.
+    Quick,
+    /// 30 000 steps: the recipe as published.
+    #[default]
+    Standard,
+}
+
+impl Preset {
+    /// All of them, shortest first.
+    pub const ALL: [Self; 7] = [
+        Self::M8Smoke,
+        Self::Micro,
+        Self::M8,
+        Self::M9,
+        Self::M10,
+        Self::Quick,
+        Self::Standard,
+    ];
+
+    /// The name people type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Micro => "micro",
+            Self::M8Smoke => "m8-smoke",
+            Self::M8 => "m8",
+            Self::M9 => "m9",
+            Self::M10 => "m10",
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+        }
+    }
+
+    /// One line for a help page.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Micro => {
+                "100 steps on 12 photos, 3 000 to 5 000 Gaussians: does everything work?"
+            }
+            Self::M8Smoke => "50 steps, no densification: does it start?",
+            Self::M8 => "500 steps, no densification",
+            Self::M9 => "1 000 steps with densification",
+            Self::M10 => "2 000 steps, the full recipe scaled down",
+            Self::Quick => "7 000 steps, the full recipe scaled down",
+            Self::Standard => "30 000 steps: the recipe as published",
+        }
+    }
+
+    /// Steps of the run unless another layer says otherwise.
+    pub const fn steps(self) -> u32 {
+        match self {
+            Self::Micro => 100,
+            Self::M8Smoke => 50,
+            Self::M8 => 500,
+            Self::M9 => 1000,
+            Self::M10 => 2000,
+            Self::Quick => 7000,
+            Self::Standard => BASE_STEPS,
+        }
+    }
+
+    /// Steps that this preset's schedule is written for: the short runs have their own, since the
+    /// base recipe scaled to 100 steps would densify after every third photo.
+    pub(super) const fn written_for(self) -> u32 {
+        match self {
+            Self::M10 | Self::Quick | Self::Standard => BASE_STEPS,
+            own => own.steps(),
+        }
+    }
+
+    /// What this preset changes of the base, before scaling.
+    pub(super) fn patch(self) -> ConfigPatch {
+        let own_schedule = |sh_every, densify, eval_every| ConfigPatch {
+            sh_every: Some(sh_every),
+            densify,
+            eval: EvalPatch {
+                every: Some(eval_every),
+                ..EvalPatch::default()
+            },
+            ..ConfigPatch::default()
+        };
+        let fixed = DensifyPatch {
+            enabled: Some(false),
+            ..DensifyPatch::default()
+        };
+        // No opacity reset: these runs end before the scene would recover from one.
+        let grow = |start, stop, every| DensifyPatch {
+            start: Some(start),
+            stop: Some(stop),
+            every: Some(every),
+            reset_every: Some(0),
+            ..DensifyPatch::default()
+        };
+        match self {
+            Self::Micro => ConfigPatch {
+                initial_gaussians: Some(3000),
+                max_gaussians: Some(5000),
+                data: DataPatch {
+                    max_train_views: Some(12),
+                    max_eval_views: Some(3),
+                    ..DataPatch::default()
+                },
+                ..own_schedule(25, grow(20, 90, 25), 50)
+            },
+            Self::M8Smoke => own_schedule(15, fixed, 0),
+            Self::M8 => own_schedule(125, fixed, 250),
+            Self::M9 => own_schedule(250, grow(100, 750, 50), 250),
+            Self::M10 | Self::Quick | Self::Standard => ConfigPatch::default(),
+        }
+    }
+
+    /// This preset's configuration.
+    pub fn config(self) -> TrainConfig {
+        self.config_for(self.steps())
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Preset {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|preset| preset.name() == name)
+            .ok_or_else(|| {
+                Error::input(format!("there is no preset named \"{name}\"")).hint(format!(
+                    "choose one of {}",
+                    Self::ALL.map(Self::name).join(", ")
+                ))
+            })
+    }
+}

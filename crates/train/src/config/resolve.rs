@@ -1,0 +1,198 @@
+//! Layers a configuration, scales its schedule, reads and prints TOML.
+
+use super::{
+    AdamConfig, ConfigPatch, DataConfig, DensifyConfig, EvalConfig, LearningRateConfig, Preset,
+    TrainConfig,
+};
+use dapple_scene::{Error, Result};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// An opacity reset needs about this many steps to recover from: where scaling would bring
+/// `reset_every` below it, there is none.
+const SHORTEST_RESET_EVERY: u32 = 100;
+
+impl TrainConfig {
+    /// Layers `preset < file < overrides`. The preset is the first named by `overrides`, `preset`
+    /// or the file; [`Preset::Standard`] if none is.
+    ///
+    /// # Errors
+    /// A file that cannot be read, TOML that is not a configuration (with its line), values that
+    /// contradict each other.
+    pub fn resolve(
+        preset: Option<Preset>,
+        file: Option<&Path>,
+        overrides: ConfigPatch,
+    ) -> Result<Self> {
+        let in_file = file.map(ConfigPatch::read).transpose()?.unwrap_or_default();
+        let preset = overrides.preset.or(preset).or(in_file.preset);
+        let mut named = in_file.merged(overrides);
+        named.preset = preset;
+        let config = named.resolve_named();
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+impl Preset {
+    /// This preset's configuration for a run of another length, with its schedule scaled.
+    pub fn config_for(self, steps: u32) -> TrainConfig {
+        let named = ConfigPatch {
+            preset: Some(self),
+            steps: Some(steps),
+            ..ConfigPatch::default()
+        };
+        named.resolve_named()
+    }
+}
+
+impl ConfigPatch {
+    /// Reads a TOML file. Every key may be left out; unknown keys are errors.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::io("cannot read the configuration", path, e))?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Parses TOML; `place` names its origin in errors.
+    pub fn parse(text: &str, place: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| {
+            let line = error
+                .span()
+                .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            let place = match line {
+                Some(line) => format!("{place}, line {line}"),
+                None => place.to_owned(),
+            };
+            let message = error.message().trim().replace('\n', ", ");
+            Error::input(format!("the configuration is not valid: {message}"))
+                .at(place)
+                .hint(hint_for(&message))
+                .caused_by(error)
+        })
+    }
+
+    /// The file and the flags (`self`) over their preset, with the schedule scaled.
+    fn resolve_named(self) -> TrainConfig {
+        let preset = self.preset.unwrap_or_default();
+        let base = preset.patch().fill(TrainConfig {
+            preset,
+            steps: preset.steps(),
+            ..TrainConfig::default()
+        });
+        let steps = self.steps.unwrap_or(base.steps);
+        let mut config = self.fill(scaled(base, steps, preset.written_for()));
+        if config.max_gaussians > 0 {
+            config.initial_gaussians = config.initial_gaussians.min(config.max_gaussians);
+        }
+        config.eval.steps.sort_unstable();
+        config.eval.steps.dedup();
+        config
+    }
+}
+
+/// `config` with the step-valued entries of its schedule scaled by `steps / written_for`, rounded
+/// down, at least 1. "Never" (0) stays never.
+fn scaled(mut config: TrainConfig, steps: u32, written_for: u32) -> TrainConfig {
+    let scale = |value: u32| match value {
+        0 => 0,
+        // Fits: the quotient is capped at u32::MAX before it is narrowed.
+        _ => (u64::from(value) * u64::from(steps) / u64::from(written_for))
+            .clamp(1, u64::from(u32::MAX)) as u32,
+    };
+    config.sh_every = scale(config.sh_every);
+    config.densify.start = scale(config.densify.start);
+    config.densify.stop = scale(config.densify.stop);
+    config.densify.every = scale(config.densify.every);
+    config.densify.reset_every = scale(config.densify.reset_every);
+    config.eval.every = scale(config.eval.every);
+    if config.densify.reset_every < SHORTEST_RESET_EVERY {
+        config.densify.reset_every = 0;
+    }
+    config
+}
+
+/// What to do about a message of the TOML parser: for a key that does not exist, the nearest one.
+fn hint_for(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.as_slice() {
+        [unknown, known @ ..] if message.starts_with("unknown field") => {
+            let nearest = known
+                .iter()
+                .map(|key| (edit_distance(unknown, key), *key))
+                .min();
+            match nearest {
+                Some((distance, key)) if distance <= 2.max(unknown.len() / 3) => {
+                    format!("did you mean `{key}`?")
+                }
+                _ => "`dapple train --print-config` shows every key".to_owned(),
+            }
+        }
+        _ => "`dapple train --print-config` shows every key with its type".to_owned(),
+    }
+}
+
+/// Levenshtein distance, in bytes.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl TrainConfig {
+    /// The configuration as a commented TOML file that [`TrainConfig::resolve`] reads back to the
+    /// same configuration.
+    pub fn to_toml(&self) -> Result<String> {
+        let mut text = String::from(
+            "# A training run of dapple. Every key may be left out: steps of the schedule that are\n\
+             # left out scale with `steps`, steps that are named are taken as they are.\n",
+        );
+        write_table(&mut text, "", Self::COMMENTS, self)?;
+        write_table(&mut text, "data", DataConfig::COMMENTS, &self.data)?;
+        write_table(&mut text, "densify", DensifyConfig::COMMENTS, &self.densify)?;
+        write_table(&mut text, "eval", EvalConfig::COMMENTS, &self.eval)?;
+        let rates = &self.learning_rates;
+        write_table(
+            &mut text,
+            "learning_rates",
+            LearningRateConfig::COMMENTS,
+            rates,
+        )?;
+        write_table(&mut text, "adam", AdamConfig::COMMENTS, &self.adam)?;
+        Ok(text)
+    }
+}
+
+/// Writes the keys named by `comments` of `table`, each under its comment.
+fn write_table(
+    text: &mut String,
+    name: &str,
+    comments: &[(&str, &[&str])],
+    table: &impl Serialize,
+) -> Result<()> {
+    let defect = |e: toml::ser::Error| {
+        Error::internal(format!("a configuration cannot be written: {e}")).caused_by(e)
+    };
+    let values = toml::Table::try_from(table).map_err(defect)?;
+    if !name.is_empty() {
+        let _ = write!(text, "\n[{name}]\n");
+    }
+    for (key, comment) in comments {
+        for line in *comment {
+            let _ = writeln!(text, "#{line}");
+        }
+        if let Some(value) = values.get(*key) {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Declares a table of the configuration once, and from it the resolved struct, the patch that a
+//! layer may fill, and the comments of the printed file: they cannot drift apart.
+
+/// `table! { /// about  Name, NamePatch { /// doc  field: Type = default, ... } { /// doc  sub: Table, TablePatch, ... } }`
+macro_rules! table {
+    (
+        $(#[doc = $about:literal])+
+        $name:ident, $patch:ident {
+            $( $(#[doc = $doc:literal])+ $field:ident : $type:ty = $default:expr, )+
+        } {
+            $( $(#[doc = $sub_doc:literal])+ $sub:ident : $sub_name:ident, $sub_patch:ident, )*
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $( $(#[doc = $doc])+ pub $field: $type, )+
+            $( $(#[doc = $sub_doc])+ pub $sub: $sub_name, )*
+        }
+
+        #[doc = concat!("One layer's say about [`", stringify!($name), "`]: what is `None` is left to the layers below.")]
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $patch {
+            $(
+                $(#[doc = $doc])+
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $field: Option<$type>,
+            )+
+            $( $(#[doc = $sub_doc])+ pub $sub: $sub_patch, )*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self {
+                    $( $field: $default, )+
+                    $( $sub: $sub_name::default(), )*
+                }
+            }
+        }
+
+        impl $patch {
+            /// This layer with `over` laid on top: what `over` says wins.
+            #[must_use]
+            pub fn merged(self, over: Self) -> Self {
+                Self {
+                    $( $field: over.$field.or(self.$field), )+
+                    $( $sub: self.$sub.merged(over.$sub), )*
+                }
+            }
+
+            /// `base`, changed where this layer says so.
+            pub(crate) fn fill(self, base: $name) -> $name {
+                $name {
+                    $( $field: self.$field.unwrap_or(base.$field), )+
+                    $( $sub: self.$sub.fill(base.$sub), )*
+                }
+            }
+        }
+
+        impl $name {
+            /// Every key of this table with its comment, in order.
+            pub(crate) const COMMENTS: &[(&str, &[&str])] =
+                &[ $( (stringify!($field), &[ $($doc),+ ]) ),+ ];
+        }
+    };
+}

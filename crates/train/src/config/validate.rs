@@ -1,0 +1,140 @@
+//! Refuses configurations that cannot work, before any photo is read.
+
+use super::TrainConfig;
+use dapple_scene::{Error, MAX_SH_DEGREE, Result};
+
+/// Longer runs than this are a typing error.
+const MOST_STEPS: u32 = 100_000_000;
+
+impl TrainConfig {
+    /// Checks every value and every contradiction between values.
+    ///
+    /// # Errors
+    /// The first one found, named by its key.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_run()?;
+        self.validate_numbers()?;
+        self.validate_densify()
+    }
+
+    fn validate_run(&self) -> Result<()> {
+        if self.steps == 0 || self.steps > MOST_STEPS {
+            return Err(
+                Error::input(format!("steps = {} is not a length of a run", self.steps))
+                    .hint(format!("choose between 1 and {MOST_STEPS}")),
+            );
+        }
+        if self.stop_after > self.steps {
+            return Err(Error::input(format!(
+                "stop_after = {} lies beyond the last step, {}",
+                self.stop_after, self.steps
+            ))
+            .hint("raise steps, or leave stop_after out to run all of them"));
+        }
+        if i64::try_from(self.seed).is_err() {
+            return Err(
+                Error::input(format!("seed = {} is too large", self.seed)).hint(format!(
+                    "choose at most {}: TOML has no larger numbers",
+                    i64::MAX
+                )),
+            );
+        }
+        if self.sh_degree > MAX_SH_DEGREE {
+            return Err(Error::input(format!(
+                "sh_degree = {} is higher than files can carry",
+                self.sh_degree
+            ))
+            .hint("choose 0 (no view dependence) to 3"));
+        }
+        at_least_one("sh_every", self.sh_every)?;
+        at_least_one("log_every", self.log_every)?;
+        at_least_one("data.downscale", self.data.downscale)?;
+        if self.data.eval_every == 1 {
+            return Err(Error::input(
+                "data.eval_every = 1 holds out every photo: none is left to train on",
+            )
+            .hint("8 holds out every eighth photo, 0 none"));
+        }
+        Ok(())
+    }
+
+    fn validate_numbers(&self) -> Result<()> {
+        let rates = &self.learning_rates;
+        for (key, value) in [
+            ("learning_rates.means", rates.means),
+            ("learning_rates.means_final", rates.means_final),
+            ("learning_rates.scales", rates.scales),
+            ("learning_rates.quats", rates.quats),
+            ("learning_rates.opacities", rates.opacities),
+            ("learning_rates.sh0", rates.sh0),
+            ("learning_rates.sh_rest", rates.sh_rest),
+            ("adam.epsilon", self.adam.epsilon),
+            ("densify.grow_gradient", self.densify.grow_gradient),
+            ("densify.split_scale", self.densify.split_scale),
+            ("densify.prune_scale", self.densify.prune_scale),
+        ] {
+            // Engines compute in f32: a number beyond it is infinite there.
+            if !(value >= 0.0 && (value as f32).is_finite()) {
+                return Err(out_of_range(key, value, "a number, 0 or larger"));
+            }
+        }
+        if (rates.means > 0.0) != (rates.means_final > 0.0) {
+            return Err(Error::input(
+                "learning_rates.means and means_final must both be 0 or both be larger",
+            )
+            .hint("the rate falls log-linearly from one to the other"));
+        }
+        for (key, value) in [
+            ("adam.beta1", self.adam.beta1),
+            ("adam.beta2", self.adam.beta2),
+        ] {
+            if !(0.0..1.0).contains(&value) {
+                return Err(out_of_range(key, value, "at least 0 and below 1"));
+            }
+        }
+        for (key, value) in [
+            ("ssim_weight", self.ssim_weight),
+            ("densify.prune_opacity", self.densify.prune_opacity),
+            ("background (red)", self.background[0]),
+            ("background (green)", self.background[1]),
+            ("background (blue)", self.background[2]),
+        ] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(out_of_range(key, value, "between 0 and 1"));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_densify(&self) -> Result<()> {
+        let densify = &self.densify;
+        at_least_one("densify.every", densify.every)?;
+        if densify.enabled && densify.start > densify.stop {
+            return Err(Error::input(format!(
+                "densify.start = {} lies after densify.stop = {}",
+                densify.start, densify.stop
+            ))
+            .hint("swap them, or set densify.enabled = false for a fixed number of Gaussians"));
+        }
+        if densify.enabled && densify.reset_every > 0 && densify.prune_opacity >= 0.5 {
+            return Err(out_of_range(
+                "densify.prune_opacity",
+                densify.prune_opacity,
+                "below 0.5 while opacities are reset to twice of it",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn at_least_one(key: &str, value: u32) -> Result<()> {
+    if value == 0 {
+        return Err(Error::input(format!("{key} = 0 does not say how often"))
+            .hint(format!("{key} must be 1 or larger")));
+    }
+    Ok(())
+}
+
+fn out_of_range(key: &str, value: f64, range: &str) -> Error {
+    Error::input(format!("{key} = {value} cannot be used")).hint(format!("{key} must be {range}"))
+}

@@ -1,0 +1,170 @@
+//! How good the splats are: PSNR and SSIM of held-out photos.
+//!
+//! 1. Render each view at full SH degree; transparent photos are composited over the background.
+//! 2. PSNR of the values clamped to 0..1; SSIM over windows that lie inside the image ([`ssim`]).
+//! 3. Pixels a mask hides count in neither: a window counts when all of its pixels do.
+//! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
+
+mod ssim;
+
+pub use ssim::ssim;
+
+use dapple_engine::{Engine, RenderSettings, Rendered};
+use dapple_scene::{Error, Photo, Result, View};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// PSNR of images without any difference, dB: the logarithm has to stop somewhere.
+pub const PSNR_MAX: f64 = 100.0;
+
+/// Scores of one image.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImageScore {
+    /// The photo's name.
+    pub name: String,
+    /// Peak signal-to-noise ratio, dB, at most [`PSNR_MAX`].
+    pub psnr: f64,
+    /// Structural similarity, 1 = equal.
+    pub ssim: f64,
+}
+
+/// Scores of a capture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvalReport {
+    /// Mean PSNR over the images, dB.
+    pub psnr: f64,
+    /// Mean SSIM over the images.
+    pub ssim: f64,
+    /// Gaussians rendered from.
+    pub gaussians: u64,
+    /// Each image, in the order of the views. An image that its mask hides whole is left out.
+    pub images: Vec<ImageScore>,
+}
+
+/// Renders and scores `views` with the engine's present splats; each rendered view is shown to
+/// `on_render`.
+///
+/// # Errors
+/// No view to score, a photo of another size than its camera, what the engine cannot do.
+pub fn evaluate(
+    engine: &mut dyn Engine,
+    views: &[&View],
+    settings: &RenderSettings,
+    on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
+) -> Result<EvalReport> {
+    let mut images = Vec::with_capacity(views.len());
+    let mut gaussians = 0;
+    for view in views {
+        let rendered = engine.render(&view.camera, settings)?;
+        gaussians = rendered.counts.gaussians;
+        let scores = score(&rendered, &view.photo, settings.background)
+            .map_err(|error| error.at(view.name.clone()))?;
+        if let Some((psnr, ssim)) = scores {
+            images.push(ImageScore {
+                name: view.name.clone(),
+                psnr,
+                ssim,
+            });
+        }
+        on_render(view, &rendered)?;
+    }
+    if images.is_empty() {
+        return Err(Error::input("there is no photo to score")
+            .hint("hold some out with data.eval_every (8 = every eighth), and see that masks leave something"));
+    }
+    let mean =
+        |value: fn(&ImageScore) -> f64| images.iter().map(value).sum::<f64>() / images.len() as f64;
+    Ok(EvalReport {
+        psnr: mean(|image| image.psnr),
+        ssim: mean(|image| image.ssim),
+        gaussians,
+        images,
+    })
+}
+
+/// PSNR (dB) and SSIM of a rendered view against its photo; `None` when a mask hides all of it.
+///
+/// # Errors
+/// Sizes that differ.
+pub fn score(
+    rendered: &Rendered,
+    photo: &Photo,
+    background: [f32; 3],
+) -> Result<Option<(f64, f64)>> {
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    if (rendered.width, rendered.height) != (photo.width, photo.height)
+        || rendered.rgb.len() != width * height * 3
+    {
+        return Err(Error::input(format!(
+            "the photo is {width}x{height} and the rendered view {}x{}",
+            rendered.width, rendered.height
+        ))
+        .hint("a photo and its camera must have one size"));
+    }
+    let target = target(photo, background);
+    let mask = photo.mask.as_deref();
+    if mask.is_some_and(|mask| mask.iter().all(|&m| m == 0)) {
+        return Ok(None);
+    }
+    let image: Vec<f32> = rendered.rgb.par_iter().map(|&v| clamped(v)).collect();
+    Ok(Some((
+        psnr(&image, &target, width, mask),
+        ssim(&image, &target, width, height, mask),
+    )))
+}
+
+/// The photo as a renderer should show it: values in 0..1, `[height, width, 3]`, composited over
+/// `background` where it has alpha.
+pub fn target(photo: &Photo, background: [f32; 3]) -> Vec<f32> {
+    let value = |i: usize| f32::from(photo.rgb[i]) / 255.0;
+    match &photo.alpha {
+        None => (0..photo.rgb.len()).into_par_iter().map(value).collect(),
+        Some(alpha) => (0..photo.rgb.len())
+            .into_par_iter()
+            .map(|i| {
+                let a = f32::from(alpha[i / 3]) / 255.0;
+                value(i) * a + background[i % 3] * (1.0 - a)
+            })
+            .collect(),
+    }
+}
+
+/// `10 log10(1 / mean squared error)` over the pixels that `mask` shows, dB.
+///
+/// Images are `[height, width, 3]` in 0..1. Rows are summed apart and added in order, so that the
+/// result does not depend on the number of threads.
+pub fn psnr(image: &[f32], target: &[f32], width: usize, mask: Option<&[u8]>) -> f64 {
+    let row_floats = width.max(1) * 3;
+    let rows: Vec<(f64, usize)> = image
+        .par_chunks(row_floats)
+        .zip(target.par_chunks(row_floats))
+        .enumerate()
+        .map(|(y, (image, target))| {
+            let mask = mask.map(|mask| &mask[y * width..][..width]);
+            let shown = |i: usize| mask.is_none_or(|mask| mask[i / 3] != 0);
+            image
+                .iter()
+                .zip(target)
+                .enumerate()
+                .filter(|(i, _)| shown(*i))
+                .fold((0.0, 0), |(sum, count), (_, (a, b))| {
+                    let difference = f64::from(a - b);
+                    (sum + difference * difference, count + 1)
+                })
+        })
+        .collect();
+    let (sum, count) = rows
+        .iter()
+        .fold((0.0, 0), |(s, n), (row, count)| (s + row, n + count));
+    let mean = sum / count.max(1) as f64;
+    if mean > 0.0 {
+        (-10.0 * mean.log10()).min(PSNR_MAX)
+    } else {
+        PSNR_MAX
+    }
+}
+
+/// Into 0..1; NaN becomes 0, so that a broken pixel costs instead of poisoning the mean.
+fn clamped(value: f32) -> f32 {
+    if value > 0.0 { value.min(1.0) } else { 0.0 }
+}

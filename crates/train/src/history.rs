@@ -1,0 +1,89 @@
+//! What happened during a run, and how fast.
+
+use dapple_engine::DensifyReport;
+use serde::{Deserialize, Serialize};
+
+/// A finished step.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LossRow {
+    /// Which step, from 1.
+    pub step: u32,
+    /// Loss of its photo.
+    pub loss: f32,
+    /// Gaussians it rendered from.
+    pub gaussians: u64,
+    /// Recent training steps a second.
+    pub steps_per_second: f64,
+}
+
+/// A scoring of the held-out photos.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EvalRow {
+    /// Steps done before it.
+    pub step: u32,
+    /// Mean PSNR, dB.
+    pub psnr: f64,
+    /// Mean SSIM.
+    pub ssim: f64,
+    /// Gaussians.
+    pub gaussians: u64,
+    /// Seconds of training before it, without scoring.
+    pub train_seconds: f64,
+}
+
+/// Where the time went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seconds {
+    /// First Gaussians, upload.
+    pub setup: f64,
+    /// Steps and density control.
+    pub train: f64,
+    /// Scoring.
+    pub eval: f64,
+}
+
+/// What happened during a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    /// Every finished step.
+    pub losses: Vec<LossRow>,
+    /// Every round of density control.
+    pub densify: Vec<DensifyReport>,
+    /// Every scoring.
+    pub evals: Vec<EvalRow>,
+    /// Where the time went.
+    pub seconds: Seconds,
+}
+
+/// An exponential mean that starts unbiased (the correction of Adam's moments).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Smoothed {
+    decay: f64,
+    sum: f64,
+    weight: f64,
+}
+
+impl Smoothed {
+    /// `span`: about how many values it averages over.
+    pub(crate) fn over(span: f64) -> Self {
+        Self {
+            decay: 1.0 - 1.0 / span,
+            sum: 0.0,
+            weight: 0.0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, value: f64) {
+        self.sum = self.sum * self.decay + value * (1.0 - self.decay);
+        self.weight = self.weight * self.decay + (1.0 - self.decay);
+    }
+
+    /// Zero before the first value.
+    pub(crate) fn mean(&self) -> f64 {
+        if self.weight > 0.0 {
+            self.sum / self.weight
+        } else {
+            0.0
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The first Gaussians.
+//!
+//! 1. From the capture's sparse points, or a seeded sample of them; where there are none, from
+//!    random points in the box that the cameras look at.
+//! 2. Scale: the root mean square distance to the 3 nearest neighbours, the same along each axis.
+//! 3. Opacity 0.1, random rotation, the point's colour, no view dependence.
+//!
+//! Source: Kerbl et al. 2023, section 5.1, and gsplat's `simple_trainer`.
+
+use crate::TrainConfig;
+use crate::schedule::{Purpose, below, generator, unit};
+use dapple_scene::{Dataset, Error, Point, Result, SH_C0, Splats};
+use glam::{DMat3, DVec3};
+use kiddo::{ImmutableKdTree, SquaredEuclidean};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use std::num::NonZero;
+
+/// Opacity of every Gaussian at the start.
+const INITIAL_OPACITY: f32 = 0.1;
+
+/// Neighbours that the first scale is measured from.
+const NEIGHBOURS: usize = 3;
+
+/// Random points for a capture that has none (as the 3DGS paper's trainer does for Blender scenes).
+const RANDOM_POINTS: usize = 100_000;
+
+/// First scales stay between these fractions of the scene's extent: points that coincide would
+/// give a scale of zero, a lost point one of infinity.
+const SCALE_RANGE: (f64, f64) = (1e-6, 10.0);
+
+/// The first Gaussians of a run on the views `train`, in a scene of this extent.
+///
+/// # Errors
+/// A capture whose points are all NaN or infinite.
+pub fn initial_splats(
+    dataset: &Dataset,
+    train: &[usize],
+    extent: f64,
+    config: &TrainConfig,
+) -> Result<Splats> {
+    let wanted = match (config.initial_gaussians, config.gaussian_budget()) {
+        (0, budget) => budget,
+        (n, budget) => n.min(budget),
+    };
+    let points = if dataset.points.is_empty() {
+        let count = wanted.min(match config.initial_gaussians {
+            0 => RANDOM_POINTS,
+            n => n,
+        });
+        random_points(dataset, train, extent, count, config.seed)
+    } else {
+        let finite: Vec<Point> = dataset
+            .points
+            .iter()
+            .filter(|p| p.position.iter().all(|v| v.is_finite()))
+            .copied()
+            .collect();
+        if finite.is_empty() {
+            return Err(Error::input("every sparse point is NaN or infinite")
+                .hint("the reconstruction is broken: make it again"));
+        }
+        sample(finite, wanted, config.seed)
+    };
+    from_points(&points, extent, config.sh_degree, config.seed)
+}
+
+/// Gaussians at these points, coloured like them. Positions must be finite.
+pub fn from_points(points: &[Point], extent: f64, sh_degree: u8, seed: u64) -> Result<Splats> {
+    let means: Vec<[f32; 3]> = points.iter().map(|p| p.position).collect();
+    let (least, most) = (SCALE_RANGE.0 * extent, SCALE_RANGE.1 * extent);
+    let scales = neighbour_distances(&means)?
+        .into_iter()
+        .map(|distance| [distance.clamp(least, most).ln() as f32; 3])
+        .collect();
+    let mut random = generator(seed, Purpose::Initial, 0);
+    let quats = means.iter().map(|_| random_rotation(&mut random)).collect();
+    let colour = |v: u8| (f32::from(v) / 255.0 - 0.5) / SH_C0;
+    let mut splats = Splats {
+        scales,
+        quats,
+        opacities: vec![(INITIAL_OPACITY / (1.0 - INITIAL_OPACITY)).ln(); means.len()],
+        sh0: points.iter().map(|p| p.rgb.map(colour)).collect(),
+        means,
+        sh_degree,
+        ..Splats::default()
+    };
+    splats.sh_rest = vec![0.0; splats.len() * splats.sh_rest_stride()];
+    Ok(splats)
+}
+
+/// Root mean square distance of each point to its (at most 3) nearest neighbours, world units.
+/// A point that is alone has none: zero.
+fn neighbour_distances(positions: &[[f32; 3]]) -> Result<Vec<f64>> {
+    if positions.len() < 2 {
+        return Ok(vec![0.0; positions.len()]);
+    }
+    let positions: Vec<[f64; 3]> = positions.iter().map(|p| p.map(f64::from)).collect();
+    let tree: ImmutableKdTree<f64, 3> = ImmutableKdTree::new_from_slice(&positions)
+        .map_err(|e| Error::internal(format!("the points cannot be indexed: {e:?}")))?;
+    let neighbours = NEIGHBOURS.min(positions.len() - 1);
+    // The nearest is the point itself, or one that coincides with it: distance zero either way.
+    let asked = NonZero::new(neighbours + 1).unwrap_or(NonZero::<usize>::MIN);
+    let distance = |position: &[f64; 3]| {
+        let sum: f64 = tree
+            .query(position)
+            .nearest_n::<SquaredEuclidean<f64>>(asked)
+            .execute()
+            .iter()
+            .map(|found| found.distance)
+            .sum();
+        (sum / neighbours as f64).sqrt()
+    };
+    Ok(positions.par_iter().map(distance).collect())
+}
+
+/// At most `wanted` of the points, drawn without replacement, in their order.
+fn sample(points: Vec<Point>, wanted: usize, seed: u64) -> Vec<Point> {
+    if wanted >= points.len() {
+        return points;
+    }
+    let mut random = generator(seed, Purpose::Sample, 0);
+    let mut indices: Vec<usize> = (0..points.len()).collect();
+    for i in 0..wanted {
+        let j = i + below(indices.len() - i, &mut random);
+        indices.swap(i, j);
+    }
+    indices.truncate(wanted);
+    indices.sort_unstable();
+    indices.into_iter().map(|i| points[i]).collect()
+}
+
+/// Uniform on the unit sphere in four dimensions, by rejection: square roots are the same on every
+/// machine, sines are not.
+fn random_rotation(random: &mut ChaCha8Rng) -> [f32; 4] {
+    loop {
+        let quat: [f32; 4] = std::array::from_fn(|_| 2.0 * unit(random) - 1.0);
+        let squared: f32 = quat.iter().map(|v| v * v).sum();
+        if (0.01..=1.0).contains(&squared) {
+            let length = squared.sqrt();
+            return quat.map(|v| v / length);
+        }
+    }
+}
+
+/// Random points of random colours in the box that the cameras look at.
+fn random_points(
+    dataset: &Dataset,
+    train: &[usize],
+    extent: f64,
+    count: usize,
+    seed: u64,
+) -> Vec<Point> {
+    let (centre, half) = watched_cube(dataset, train, extent);
+    let mut random = generator(seed, Purpose::Sample, 1);
+    (0..count)
+        .map(|_| {
+            let mut coordinate =
+                |c: f64| (c + half * (2.0 * f64::from(unit(&mut random)) - 1.0)) as f32;
+            let position = [
+                coordinate(centre.x),
+                coordinate(centre.y),
+                coordinate(centre.z),
+            ];
+            Point {
+                position,
+                rgb: std::array::from_fn(|_| below(256, &mut random) as u8),
+            }
+        })
+        .collect()
+}
+
+/// Centre and half edge of the cube that the cameras look at.
+///
+/// The centre is the point nearest to all optical axes: the minimum of the summed squared
+/// distances solves `sum(I - d d^T) x = sum(I - d d^T) c`. The half edge is the half width that a
+/// camera sees there, on average. Cameras that look in parallel have no such point: then the cube
+/// lies one extent in front of them.
+fn watched_cube(dataset: &Dataset, train: &[usize], extent: f64) -> (DVec3, f64) {
+    let cameras: Vec<_> = train.iter().map(|&i| &dataset.views[i].camera).collect();
+    let count = cameras.len().max(1) as f64;
+    let centres: Vec<DVec3> = cameras
+        .iter()
+        .map(|camera| camera.camera_from_world.centre())
+        .collect();
+    let axes: Vec<DVec3> = cameras
+        .iter()
+        .map(|camera| camera.camera_from_world.rotation.conjugate() * DVec3::Z)
+        .collect();
+    let mean_centre = centres.iter().copied().sum::<DVec3>() / count;
+    let mean_axis = axes.iter().copied().sum::<DVec3>() / count;
+    let (mut matrix, mut right) = (DMat3::ZERO, DVec3::ZERO);
+    for (centre, axis) in centres.iter().zip(&axes) {
+        let across =
+            DMat3::IDENTITY - DMat3::from_cols(*axis * axis.x, *axis * axis.y, *axis * axis.z);
+        matrix += across;
+        right += across * *centre;
+    }
+    // Eigenvalues of matrix / count sum to 2; a determinant near zero means parallel axes.
+    let focus = if (matrix.determinant() / count.powi(3)).abs() > 1e-3 {
+        matrix.inverse() * right
+    } else {
+        mean_centre + mean_axis * extent
+    };
+    let half_width = |camera: &&dapple_scene::Camera, centre: &DVec3| {
+        let across = f64::from(camera.width) / camera.fx;
+        let down = f64::from(camera.height) / camera.fy;
+        centre.distance(focus) * 0.5 * across.min(down)
+    };
+    let half = cameras
+        .iter()
+        .zip(&centres)
+        .map(|(camera, centre)| half_width(camera, centre))
+        .sum::<f64>()
+        / count;
+    if half.is_finite() && half > 0.0 && focus.is_finite() {
+        (focus, half)
+    } else {
+        (mean_centre, extent)
+    }
+}

@@ -1,0 +1,121 @@
+//! How a run tells its caller where it is, and how it ended.
+
+use crate::EvalReport;
+use dapple_engine::{DensifyReport, Rendered};
+use dapple_scene::{Error, ErrorKind, Result, View};
+use serde::{Deserialize, Serialize};
+
+/// Where a run is, after a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepProgress {
+    /// Steps finished.
+    pub step: u32,
+    /// Steps this run will take.
+    pub steps: u32,
+    /// Loss of this step's photo.
+    pub loss: f32,
+    /// Loss smoothed over about the last 50 steps.
+    pub smoothed_loss: f32,
+    /// Gaussians held.
+    pub gaussians: u64,
+    /// Recent training steps a second, without scoring.
+    pub steps_per_second: f64,
+    /// Estimated seconds to the last step, at the recent rate.
+    pub eta_seconds: f64,
+}
+
+/// Listens to a run. Every method has a default that does nothing.
+pub trait Observer {
+    /// A step has finished.
+    fn on_step(&mut self, progress: &StepProgress) {
+        let _ = progress;
+    }
+
+    /// A round of density control has finished.
+    fn on_densify(&mut self, report: &DensifyReport) {
+        let _ = report;
+    }
+
+    /// Held-out photos have been scored after `step` steps.
+    fn on_eval(&mut self, step: u32, report: &EvalReport) {
+        let _ = (step, report);
+    }
+
+    /// The last scoring has rendered a held-out view. An error ends the run with it.
+    fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
+        let _ = (view, rendered);
+        Ok(())
+    }
+
+    /// Asked before each step; `true` ends the run with [`Ending::Stopped`].
+    fn should_stop(&self) -> bool {
+        false
+    }
+}
+
+/// Listens to nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reason", content = "step")]
+#[non_exhaustive]
+pub enum Ending {
+    /// All steps are done.
+    Finished,
+    /// The observer asked for it, after this many steps.
+    Stopped(u32),
+    /// The loss of this step was NaN or infinite.
+    NonFiniteLoss(u32),
+    /// Density control after this step left no Gaussian.
+    NoGaussians(u32),
+}
+
+impl Ending {
+    /// Whether the splats are what the run was meant to give, or at least on the way there.
+    pub fn is_good(self) -> bool {
+        matches!(self, Self::Finished | Self::Stopped(_))
+    }
+
+    /// The ending as an error; `None` for [`Ending::Finished`].
+    pub fn error(self) -> Option<Error> {
+        match self {
+            Self::Finished => None,
+            Self::Stopped(step) => Some(Error::new(
+                ErrorKind::Interrupted,
+                format!("the run was stopped after {step} steps"),
+            )),
+            Self::NonFiniteLoss(step) => Some(
+                Error::input(format!(
+                    "the loss became NaN or infinite at step {step}: training cannot go on"
+                ))
+                .hint("lower the learning rates, or look for broken photos and poses with `dapple info`"),
+            ),
+            Self::NoGaussians(step) => Some(
+                Error::input(format!(
+                    "no Gaussian is left after density control at step {step}"
+                ))
+                .hint(
+                    "lower densify.prune_opacity or densify.start, or set densify.enabled = false; \
+                     check that the photos and the sparse points belong together",
+                ),
+            ),
+        }
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Why it ended.
+    pub ending: Ending,
+    /// Steps done.
+    pub steps: u32,
+    /// Gaussians at the end.
+    pub gaussians: u64,
+    /// Scores of the held-out photos at the end; `None` when nothing is held out or the run failed.
+    pub eval: Option<EvalReport>,
+}

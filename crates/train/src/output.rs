@@ -1,0 +1,362 @@
+//! What a run leaves on disk.
+//!
+//! | file | what |
+//! |---|---|
+//! | `splats.ply` | the Gaussians |
+//! | `config.toml` | the configuration; `--config` takes it back |
+//! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
+//! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
+//! | `renders/NAME.png` | each held-out photo beside its rendered view |
+//!
+//! Every file is written whole or not at all.
+
+use crate::evaluate::target;
+use crate::{
+    Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome, Seconds, StepProgress,
+    TrainConfig, Trainer,
+};
+use dapple_engine::{DensifyReport, Rendered};
+use dapple_scene::atomic::write_atomically;
+use dapple_scene::{Error, Photo, Result, Splats, View, ply};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Version of [`Metrics`]: rises when a reader of the old one would misread the new one.
+pub const METRICS_VERSION: u32 = 1;
+
+/// Everything measured in a run: the schema of `metrics.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Always "dapple-metrics".
+    pub schema: String,
+    /// [`METRICS_VERSION`].
+    pub version: u32,
+    /// Version of Dapple that wrote it.
+    pub dapple: String,
+    /// The engine and its device.
+    pub device: String,
+    /// Why the run ended.
+    pub ending: Ending,
+    /// Steps done.
+    pub steps: u32,
+    /// Gaussians at the end.
+    pub gaussians: u64,
+    /// Mean PSNR of the held-out photos at the end, dB; `None` when nothing was scored.
+    pub psnr: Option<f64>,
+    /// Mean SSIM of the held-out photos at the end.
+    pub ssim: Option<f64>,
+    /// Each held-out photo at the end.
+    pub images: Vec<crate::ImageScore>,
+    /// Where the time went.
+    pub seconds: Seconds,
+    /// Training steps a second, without scoring.
+    pub steps_per_second: f64,
+    /// Photos trained on.
+    pub train_views: usize,
+    /// Photos held out.
+    pub eval_views: usize,
+    /// Extent of the scene, world units.
+    pub extent: f64,
+    /// The configuration.
+    pub config: TrainConfig,
+    /// Every scoring.
+    pub evals: Vec<EvalRow>,
+    /// Every round of density control.
+    pub densify: Vec<DensifyReport>,
+    /// The loss every `log_every` steps.
+    pub losses: Vec<LossRow>,
+}
+
+impl Metrics {
+    /// Of a run that came to `outcome`.
+    pub fn new(trainer: &Trainer, outcome: &Outcome) -> Self {
+        let history = trainer.history();
+        let seconds = history.seconds;
+        Self {
+            schema: "dapple-metrics".to_owned(),
+            version: METRICS_VERSION,
+            dapple: env!("CARGO_PKG_VERSION").to_owned(),
+            device: trainer.device(),
+            ending: outcome.ending,
+            steps: outcome.steps,
+            gaussians: outcome.gaussians,
+            psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
+            ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
+            images: outcome
+                .eval
+                .as_ref()
+                .map(|eval| eval.images.clone())
+                .unwrap_or_default(),
+            seconds,
+            steps_per_second: if seconds.train > 0.0 {
+                f64::from(outcome.steps) / seconds.train
+            } else {
+                0.0
+            },
+            train_views: trainer.train_view_count(),
+            eval_views: trainer.eval_views().len(),
+            extent: trainer.schedule().extent(),
+            config: trainer.config().clone(),
+            evals: history.evals.clone(),
+            densify: history.densify.clone(),
+            losses: logged(history, trainer.config()).copied().collect(),
+        }
+    }
+}
+
+/// The steps that are logged: every `log_every`-th, the first and the last.
+fn logged<'a>(history: &'a History, config: &'a TrainConfig) -> impl Iterator<Item = &'a LossRow> {
+    let last = history.losses.last().map_or(0, |row| row.step);
+    let every = config.log_every.max(1);
+    history
+        .losses
+        .iter()
+        .filter(move |row| row.step % every == 0 || row.step == 1 || row.step == last)
+}
+
+/// The folder of a run.
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes the folder, if need be, and writes a file there to see that it can be done: better
+    /// now than after an hour of training.
+    ///
+    /// # Errors
+    /// A path that cannot be made or written to.
+    pub fn create(path: &Path) -> Result<Self> {
+        std::fs::create_dir_all(path)
+            .map_err(|e| Error::io("cannot make the output folder", path, e))?;
+        tempfile::Builder::new()
+            .prefix(".dapple-")
+            .tempfile_in(path)
+            .map_err(|e| Error::io("cannot write into the output folder", path, e))?;
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the Gaussians lie.
+    pub fn splats_path(&self) -> PathBuf {
+        self.path.join("splats.ply")
+    }
+
+    /// Where the configuration lies.
+    pub fn config_path(&self) -> PathBuf {
+        self.path.join("config.toml")
+    }
+
+    /// Where everything measured lies.
+    pub fn metrics_path(&self) -> PathBuf {
+        self.path.join("metrics.json")
+    }
+
+    /// Where the rows for spreadsheets lie.
+    pub fn csv_path(&self) -> PathBuf {
+        self.path.join("metrics.csv")
+    }
+
+    /// Where the rendered views lie.
+    pub fn renders_path(&self) -> PathBuf {
+        self.path.join("renders")
+    }
+
+    /// Writes `config.toml`.
+    pub fn write_config(&self, config: &TrainConfig) -> Result<()> {
+        write_bytes(&self.config_path(), config.to_toml()?.as_bytes())
+    }
+
+    /// Writes `splats.ply`.
+    pub fn write_splats(&self, splats: &Splats) -> Result<()> {
+        ply::write(&self.splats_path(), splats)
+    }
+
+    /// Writes `metrics.json` and `metrics.csv`.
+    pub fn write_metrics(&self, metrics: &Metrics) -> Result<()> {
+        let json = serde_json::to_vec_pretty(metrics).map_err(|e| {
+            Error::internal(format!("the metrics cannot be written: {e}")).caused_by(e)
+        })?;
+        write_bytes(&self.metrics_path(), &json)?;
+        write_bytes(&self.csv_path(), csv(metrics).as_bytes())
+    }
+
+    /// Writes `renders/FILE_NAME`: the photo on the left, the rendered view on the right.
+    pub fn write_render(
+        &self,
+        file_name: &str,
+        photo: &Photo,
+        background: [f32; 3],
+        rendered: &Rendered,
+    ) -> Result<()> {
+        let folder = self.renders_path();
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| Error::io("cannot make the folder of renders", &folder, e))?;
+        let path = folder.join(file_name);
+        write_bytes(&path, &side_by_side(photo, background, rendered)?)
+    }
+}
+
+/// Trains to the end of the run (or until the observer stops it) and leaves everything in the
+/// folder. `config.toml` is written first, so that a run that was killed can be repeated.
+///
+/// # Errors
+/// What cannot be written, what the engine cannot do. A run that ended badly (NaN loss, no
+/// Gaussian left) is an error too, but what there is has been saved; a run that was stopped is not
+/// an error.
+pub fn train_into(
+    folder: &RunFolder,
+    trainer: &mut Trainer,
+    observer: &mut dyn Observer,
+) -> Result<Outcome> {
+    folder.write_config(trainer.config())?;
+    let background = trainer.schedule().render_settings().background;
+    let mut saver = RenderSaver {
+        folder,
+        background,
+        names: HashSet::new(),
+        inner: observer,
+    };
+    let outcome = trainer.run(&mut saver)?;
+    let mut splats = trainer.splats()?;
+    if !outcome.ending.is_good() {
+        keep_finite(&mut splats);
+    }
+    folder.write_splats(&splats)?;
+    folder.write_metrics(&Metrics::new(trainer, &outcome))?;
+    match outcome.ending.error() {
+        Some(error) if !outcome.ending.is_good() => Err(error.at_path(folder.path())),
+        _ => Ok(outcome),
+    }
+}
+
+/// Passes everything on and writes the renders of the last scoring.
+struct RenderSaver<'a> {
+    folder: &'a RunFolder,
+    background: [f32; 3],
+    names: HashSet<String>,
+    inner: &'a mut dyn Observer,
+}
+
+impl Observer for RenderSaver<'_> {
+    fn on_step(&mut self, progress: &StepProgress) {
+        self.inner.on_step(progress);
+    }
+
+    fn on_densify(&mut self, report: &DensifyReport) {
+        self.inner.on_densify(report);
+    }
+
+    fn on_eval(&mut self, step: u32, report: &EvalReport) {
+        self.inner.on_eval(step, report);
+    }
+
+    fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
+        let name = render_file_name(&view.name, &mut self.names);
+        self.folder
+            .write_render(&name, &view.photo, self.background, rendered)?;
+        self.inner.on_final_render(view, rendered)
+    }
+
+    fn should_stop(&self) -> bool {
+        self.inner.should_stop()
+    }
+}
+
+/// A flat file name for a photo's name, which may hold folders; never one that was used before.
+fn render_file_name(photo: &str, used: &mut HashSet<String>) -> String {
+    let stem = photo.rsplit_once('.').map_or(photo, |(stem, _)| stem);
+    let flat: String = stem
+        .trim_start_matches(['.', '/', '\\'])
+        .chars()
+        .map(|c| match c {
+            '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' => '_',
+            c if c.is_control() => '_',
+            c => c,
+        })
+        .collect();
+    let mut name = format!("{flat}.png");
+    let mut n = 2;
+    // Compared in lower case: on some file systems A.png and a.png are one file.
+    while !used.insert(name.to_lowercase()) {
+        name = format!("{flat}-{n}.png");
+        n += 1;
+    }
+    name
+}
+
+/// Drops Gaussians with a NaN or infinite parameter: readers refuse them.
+fn keep_finite(splats: &mut Splats) {
+    let stride = splats.sh_rest_stride();
+    let finite: Vec<bool> = (0..splats.len())
+        .map(|i| {
+            let geometry = splats.means[i].iter().chain(&splats.scales[i]);
+            let appearance = splats.quats[i].iter().chain(&splats.sh0[i]);
+            geometry.chain(appearance).all(|v| v.is_finite())
+                && splats.opacities[i].is_finite()
+                && splats.sh_rest[i * stride..(i + 1) * stride]
+                    .iter()
+                    .all(|v| v.is_finite())
+        })
+        .collect();
+    splats.retain(|i| finite[i]);
+}
+
+/// A PNG of the photo beside the rendered view.
+fn side_by_side(photo: &Photo, background: [f32; 3], rendered: &Rendered) -> Result<Vec<u8>> {
+    let (left, right) = (photo.width as usize, rendered.width as usize);
+    let height = photo.height.max(rendered.height) as usize;
+    let mut pixels = vec![0u8; (left + right) * height * 3];
+    let target = target(photo, background);
+    let mut place = |values: &[f32], x: usize, width: usize| {
+        for (y, row) in values.chunks_exact(width.max(1) * 3).enumerate() {
+            let start = (y * (left + right) + x) * 3;
+            for (byte, value) in pixels[start..].iter_mut().zip(row) {
+                // The cast saturates and turns NaN into 0.
+                *byte = (value * 255.0 + 0.5) as u8;
+            }
+        }
+    };
+    place(&target, 0, left);
+    place(&rendered.rgb, left, right);
+    let mut png = std::io::Cursor::new(Vec::new());
+    image::RgbImage::from_raw((left + right) as u32, height as u32, pixels)
+        .ok_or_else(|| Error::internal("a render has another size than its pixels"))?
+        .write_to(&mut png, image::ImageFormat::Png)
+        .map_err(|e| Error::internal(format!("a render cannot be encoded: {e}")).caused_by(e))?;
+    Ok(png.into_inner())
+}
+
+/// One row a logged step; scores stand in the row of their step.
+fn csv(metrics: &Metrics) -> String {
+    let mut text = String::from("step,loss,gaussians,steps_per_second,psnr,ssim\n");
+    let mut evals = metrics.evals.iter().peekable();
+    let mut row = |step: u32, rest: String, eval: Option<&EvalRow>| {
+        let scores = eval.map_or(",".to_owned(), |e| format!("{:.4},{:.6}", e.psnr, e.ssim));
+        let _ = writeln!(text, "{step},{rest},{scores}");
+    };
+    for loss in &metrics.losses {
+        while let Some(eval) = evals.next_if(|eval| eval.step < loss.step) {
+            row(eval.step, format!(",{},", eval.gaussians), Some(eval));
+        }
+        let eval = evals.next_if(|eval| eval.step == loss.step);
+        let rest = format!(
+            "{},{},{:.3}",
+            loss.loss, loss.gaussians, loss.steps_per_second
+        );
+        row(loss.step, rest, eval);
+    }
+    text
+}
+
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_atomically(path, |file| file.write_all(bytes))
+}
