@@ -1,1 +1,17 @@
-//! See ARCHITECTURE.md.
+//! The native engine: 3D Gaussian Splatting on processors, with rayon over tiles and Gaussians and
+//! SIMD over pixels and Gaussians.
+//!
+//! One file a stage under [`stages`], named as in [`dapple_engine::Stage`]. Results depend on
+//! neither the number of threads nor on scheduling: tasks are cut by counts alone, every cell has
+//! one writer, and sums run in a fixed order.
+
+mod blocks;
+mod engine;
+mod frame;
+mod projection;
+mod sh;
+mod simd;
+pub mod stages;
+
+pub use engine::{CpuEngine, CpuOptions};
+pub use simd::level_name;

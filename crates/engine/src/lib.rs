@@ -3,7 +3,7 @@
 //! - [`Engine`]: the one trait that everything meets at. Training drives it, never a backend.
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
-//! - [`reference`]: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
+//! - [`mod@reference`]: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
 //! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
 //! - [`compare`]: how far an engine is from the reference, one number per tensor.
 //!
@@ -13,6 +13,7 @@ pub mod compare;
 pub mod constants;
 mod contract;
 mod gradients;
+pub mod noise;
 pub mod reference;
 mod report;
 pub mod scenes;

@@ -1,0 +1,372 @@
+//! [`CpuEngine`]: the stages in order behind the engine contract.
+
+use crate::blocks::Blocks;
+use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
+use crate::simd::{ROW, Row, level_name};
+use crate::stages::update::{AdamStep, DensityStats};
+use crate::stages::{
+    blend, blend_backward, densify, emit, loss, order, project, ranges, sort, update,
+};
+use dapple_engine::{
+    DensifyPlan, Engine, Gradients, OptimizerState, RenderSettings, Rendered, Report, Stage,
+    StageTime, StepReport, StepSettings, TrainView, ViewId,
+};
+use dapple_scene::{Camera, Error, Result, Splats, sh_coefficient_count};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How to run on this processor.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CpuOptions {
+    /// Threads to use; `None` = one per core. Results do not depend on it.
+    pub threads: Option<usize>,
+}
+
+/// The native CPU engine.
+#[derive(Debug)]
+pub struct CpuEngine {
+    pool: Arc<rayon::ThreadPool>,
+    params: Blocks,
+    first: Blocks,
+    second: Blocks,
+    stats: DensityStats,
+    sh_degree: u8,
+    views: Vec<(CameraF32, TrainView)>,
+    frame: Frame,
+    reports: Vec<Report>,
+}
+
+/// Times of the stages of one pass, measured between them.
+struct Clock {
+    last: Instant,
+    stages: Vec<StageTime>,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self {
+            last: Instant::now(),
+            stages: Vec::with_capacity(Stage::ALL.len()),
+        }
+    }
+
+    fn lap(&mut self, stage: Stage) {
+        let now = Instant::now();
+        let duration_ns = now.duration_since(self.last).as_nanos() as u64;
+        self.stages.push(StageTime { stage, duration_ns });
+        self.last = now;
+    }
+}
+
+impl CpuEngine {
+    /// An engine without splats.
+    pub fn new(options: CpuOptions) -> Result<Self> {
+        let mut builder = rayon::ThreadPoolBuilder::new().thread_name(|i| format!("dapple-{i}"));
+        if let Some(threads) = options.threads {
+            if threads == 0 {
+                return Err(Error::input("an engine needs at least one thread")
+                    .hint("leave the number of threads out to use every core"));
+            }
+            builder = builder.num_threads(threads);
+        }
+        let pool = builder.build().map_err(|e| {
+            Error::unsupported(format!("the worker threads could not be started: {e}"))
+                .hint("ask for fewer threads")
+        })?;
+        Ok(Self {
+            pool: Arc::new(pool),
+            params: Blocks::zeros(0, 0),
+            first: Blocks::zeros(0, 0),
+            second: Blocks::zeros(0, 0),
+            stats: DensityStats::default(),
+            sh_degree: 0,
+            views: Vec::new(),
+            frame: Frame::default(),
+            reports: Vec::new(),
+        })
+    }
+
+    /// Stages `project` to `blend` of a view.
+    fn forward(&mut self, camera: &CameraF32, settings: &RenderSettings, clock: &mut Clock) {
+        let degree = settings.sh_degree.min(self.sh_degree);
+        let frame = &mut self.frame;
+        project::run(&self.params, camera, degree, frame);
+        clock.lap(Stage::Project);
+        order::run(self.params.len, frame);
+        clock.lap(Stage::Order);
+        emit::run(camera, frame);
+        clock.lap(Stage::Emit);
+        ranges::run(camera, settings.max_gaussians_per_tile, frame);
+        clock.lap(Stage::Ranges);
+        sort::run(camera, frame);
+        clock.lap(Stage::Sort);
+        blend::run(
+            camera,
+            settings.background,
+            settings.max_gaussians_per_tile,
+            frame,
+        );
+        clock.lap(Stage::Blend);
+    }
+
+    fn train_step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        let Some((camera, train_view)) = self.views.get(view.0).cloned() else {
+            return Err(Error::internal(format!("there is no view {}", view.0)));
+        };
+        let mut clock = Clock::start();
+        self.forward(&camera, &settings.render, &mut clock);
+        let loss = loss::run(
+            &camera,
+            &train_view.photo,
+            settings.render.background,
+            settings.ssim_weight,
+            &mut self.frame,
+        );
+        clock.lap(Stage::Loss);
+        let cap = settings.render.max_gaussians_per_tile;
+        blend_backward::run(&camera, cap, &mut self.frame);
+        clock.lap(Stage::BlendBackward);
+        let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
+        update::run(
+            &mut self.params,
+            &mut self.first,
+            &mut self.second,
+            &camera,
+            settings.render.sh_degree.min(self.sh_degree),
+            &adam,
+            settings.accumulate_density.then_some(&mut self.stats),
+            &self.frame,
+        );
+        clock.lap(Stage::Update);
+        self.reports.push(Report::Step(StepReport {
+            step: settings.step,
+            loss,
+            counts: self.frame.counts,
+            stages: clock.stages,
+        }));
+        Ok(())
+    }
+
+    /// Puts dL/dimage, row by row, into tiles.
+    fn set_image_gradient(
+        &mut self,
+        camera: &CameraF32,
+        dl_drgb: &[f32],
+        dl_dalpha: Option<&[f32]>,
+    ) -> Result<()> {
+        let [width, height] = camera.size.map(|v| v as usize);
+        let pixels = width * height;
+        if dl_drgb.len() != 3 * pixels || dl_dalpha.is_some_and(|a| a.len() != pixels) {
+            return Err(Error::input(format!(
+                "the image gradient does not fit a camera of {width} x {height} pixels"
+            ))
+            .hint("colours need height * width * 3 values, alpha height * width"));
+        }
+        let rows = camera.tile_count() * TILE_ROWS;
+        grow(&mut self.frame.image_gradient, rows, Row::ZERO);
+        self.frame.image_gradient[..rows].fill(Row::ZERO);
+        for y in 0..height {
+            for x in 0..width {
+                let (row, lane) = tiled(camera, x, y);
+                let pixel = y * width + x;
+                for c in 0..3 {
+                    self.frame.image_gradient[row + c * ROW].0[lane] = dl_drgb[pixel * 3 + c];
+                }
+                // The fourth plane is transmittance, one minus alpha.
+                if let Some(alpha) = dl_dalpha {
+                    self.frame.image_gradient[row + 3 * ROW].0[lane] = -alpha[pixel];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rendered image, row by row.
+    fn image(&self, camera: &CameraF32) -> Rendered {
+        let [width, height] = camera.size.map(|v| v as usize);
+        let mut rgb = Vec::with_capacity(width * height * 3);
+        let mut alpha = Vec::with_capacity(width * height);
+        for y in 0..height {
+            for x in 0..width {
+                let (row, lane) = tiled(camera, x, y);
+                rgb.extend((0..3).map(|c| self.frame.image[row + c * ROW].0[lane]));
+                alpha.push(1.0 - self.frame.image[row + 3 * ROW].0[lane]);
+            }
+        }
+        Rendered {
+            width: camera.size[0],
+            height: camera.size[1],
+            rgb,
+            alpha,
+            counts: self.frame.counts,
+        }
+    }
+}
+
+/// First-plane row and lane of a pixel in a tiled image.
+fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
+    let tile = y / ROW * camera.tiles[0] as usize + x / ROW;
+    (tile * PLANES * ROW + y % ROW, x % ROW)
+}
+
+fn check_splats(splats: &Splats, what: &str) -> Result<()> {
+    let n = splats.len();
+    let shapes = [
+        splats.scales.len(),
+        splats.quats.len(),
+        splats.opacities.len(),
+        splats.sh0.len(),
+    ];
+    let rest = (sh_coefficient_count(splats.sh_degree) - 1) * 3 * n;
+    if splats.sh_degree > dapple_scene::MAX_SH_DEGREE {
+        return Err(Error::input(format!(
+            "{what} have SH degree {}",
+            splats.sh_degree
+        ))
+        .hint("degrees 0 to 3 are supported"));
+    }
+    if shapes.iter().any(|&len| len != n) || splats.sh_rest.len() != rest {
+        return Err(Error::input(format!(
+            "the arrays of {what} have different lengths"
+        ))
+        .hint("every array needs one entry per Gaussian"));
+    }
+    Ok(())
+}
+
+impl Engine for CpuEngine {
+    fn description(&self) -> String {
+        let threads = self.pool.current_num_threads();
+        let plural = if threads == 1 { "" } else { "s" };
+        format!("cpu ({threads} thread{plural}, {})", level_name())
+    }
+
+    fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
+        check_splats(splats, "the splats")?;
+        let n = splats.len();
+        let (first, second, stats) = match state {
+            None => (
+                Blocks::zeros(n, splats.sh_degree),
+                Blocks::zeros(n, splats.sh_degree),
+                DensityStats {
+                    gradient_sums: vec![0.0; n],
+                    visible_counts: vec![0.0; n],
+                },
+            ),
+            Some(state) => {
+                check_splats(&state.first_moments, "the first moments")?;
+                check_splats(&state.second_moments, "the second moments")?;
+                let fits = [&state.first_moments, &state.second_moments]
+                    .iter()
+                    .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
+                    && state.gradient_sums.len() == n
+                    && state.visible_counts.len() == n;
+                if !fits {
+                    return Err(Error::input(
+                        "the optimizer state belongs to other splats",
+                    )
+                    .hint("upload the state that was downloaded with these splats"));
+                }
+                (
+                    Blocks::from_splats(&state.first_moments),
+                    Blocks::from_splats(&state.second_moments),
+                    DensityStats {
+                        gradient_sums: state.gradient_sums.clone(),
+                        visible_counts: state.visible_counts.clone(),
+                    },
+                )
+            }
+        };
+        self.params = Blocks::from_splats(splats);
+        self.first = first;
+        self.second = second;
+        self.stats = stats;
+        self.sh_degree = splats.sh_degree;
+        Ok(())
+    }
+
+    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+        let degree = self.sh_degree;
+        let state = OptimizerState {
+            first_moments: self.first.to_splats(degree),
+            second_moments: self.second.to_splats(degree),
+            gradient_sums: self.stats.gradient_sums.clone(),
+            visible_counts: self.stats.visible_counts.clone(),
+        };
+        Ok((self.params.to_splats(degree), state))
+    }
+
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
+        let mut ids = Vec::with_capacity(views.len());
+        for view in views {
+            let camera = CameraF32::new(&view.camera)?;
+            let photo = &view.photo;
+            if [photo.width, photo.height] != camera.size {
+                return Err(Error::input(format!(
+                    "a photo of {} x {} pixels has a camera of {} x {}",
+                    photo.width, photo.height, camera.size[0], camera.size[1]
+                )));
+            }
+            ids.push(ViewId(self.views.len()));
+            self.views.push((camera, view));
+        }
+        Ok(ids)
+    }
+
+    fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
+        let camera = CameraF32::new(camera)?;
+        on_pool(self, |engine| {
+            engine.forward(&camera, settings, &mut Clock::start());
+        });
+        Ok(self.image(&camera))
+    }
+
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        on_pool(self, |engine| engine.train_step(view, settings))
+    }
+
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        let state = densify::State {
+            params: &mut self.params,
+            first: &mut self.first,
+            second: &mut self.second,
+            stats: &mut self.stats,
+        };
+        let report = densify::run(plan, state);
+        self.reports.push(Report::Densify(report));
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Vec<Report>> {
+        Ok(std::mem::take(&mut self.reports))
+    }
+
+    fn gradients(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        dl_drgb: &[f32],
+        dl_dalpha: Option<&[f32]>,
+    ) -> Result<Gradients<f32>> {
+        let camera = CameraF32::new(camera)?;
+        on_pool(self, |engine| {
+            engine.forward(&camera, settings, &mut Clock::start());
+            engine.set_image_gradient(&camera, dl_drgb, dl_dalpha)?;
+            let cap = settings.max_gaussians_per_tile;
+            blend_backward::run(&camera, cap, &mut engine.frame);
+            let degree = settings.sh_degree.min(engine.sh_degree);
+            Ok(update::run_gradients(
+                &engine.params,
+                &camera,
+                degree,
+                &engine.frame,
+            ))
+        })
+    }
+}
+
+/// Runs `work` on the engine's own threads.
+fn on_pool<R: Send>(engine: &mut CpuEngine, work: impl FnOnce(&mut CpuEngine) -> R + Send) -> R {
+    let pool = Arc::clone(&engine.pool);
+    pool.install(|| work(engine))
+}

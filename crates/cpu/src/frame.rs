@@ -1,0 +1,210 @@
+//! Everything that lives for one rendered view: the intermediate results that stages hand on.
+//!
+//! The buffers are kept from step to step and only grow, so that a steady training allocates
+//! nothing of note.
+
+use crate::simd::{ROW, Row};
+use dapple_engine::StepCounts;
+use dapple_engine::constants::{JACOBIAN_MARGIN, TILE_SIZE};
+use dapple_scene::{Camera, Error, Lens, Result};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Gaussians handled by one task of `project`; a multiple of the block size. Fixed, so that results
+/// do not depend on the number of threads.
+pub const PROJECT_CHUNK: usize = 2048;
+
+/// Planes of a tile: red, green, blue, and transmittance (in gradients: its derivative).
+pub const PLANES: usize = 4;
+
+/// Rows of one tile in a tiled image.
+pub const TILE_ROWS: usize = PLANES * ROW;
+
+/// A pinhole camera in the precision and form of the kernels.
+#[derive(Debug, Clone, Copy)]
+pub struct CameraF32 {
+    /// World to camera, row by row.
+    pub rotation: [[f32; 3]; 3],
+    /// World to camera.
+    pub translation: [f32; 3],
+    /// Centre in world coordinates.
+    pub centre: [f32; 3],
+    /// Focal lengths, pixels.
+    pub focal: [f32; 2],
+    /// Principal point, pixels.
+    pub principal: [f32; 2],
+    /// Range of x/z and y/z in which the Jacobian is evaluated.
+    pub jacobian_min: [f32; 2],
+    /// See `jacobian_min`.
+    pub jacobian_max: [f32; 2],
+    /// Image size, pixels.
+    pub size: [u32; 2],
+    /// Tiles across and down.
+    pub tiles: [u32; 2],
+}
+
+impl CameraF32 {
+    /// Checks a camera and prepares it.
+    pub fn new(camera: &Camera) -> Result<Self> {
+        if camera.lens != Lens::Pinhole {
+            return Err(Error::unsupported(
+                "the CPU engine renders pinhole cameras only",
+            )
+            .hint("undistort the photos first; loading a capture does so"));
+        }
+        let finite = camera.camera_from_world.is_finite()
+            && [camera.fx, camera.fy, camera.cx, camera.cy]
+                .iter()
+                .all(|v| v.is_finite());
+        if !finite || camera.fx <= 0.0 || camera.fy <= 0.0 {
+            return Err(Error::input(
+                "a camera has a non-finite pose or a focal length that is not positive",
+            ));
+        }
+        if camera.width == 0 || camera.height == 0 || camera.width.max(camera.height) > 1 << 16 {
+            return Err(Error::input(format!(
+                "a camera has an image of {} x {} pixels",
+                camera.width, camera.height
+            ))
+            .hint("each side must be between 1 and 65536 pixels"));
+        }
+        let r = camera.camera_from_world.rotation_matrix();
+        let size = [camera.width, camera.height];
+        let focal = [camera.fx, camera.fy];
+        let principal = [camera.cx, camera.cy];
+        let limit = |axis: usize, near_edge: f64| {
+            let half = 0.5 * f64::from(size[axis]) / focal[axis];
+            (near_edge / focal[axis] + f64::from(JACOBIAN_MARGIN) * half) as f32
+        };
+        Ok(Self {
+            rotation: [0, 1, 2].map(|i| r.row(i).to_array().map(|v| v as f32)),
+            translation: camera
+                .camera_from_world
+                .translation
+                .to_array()
+                .map(|v| v as f32),
+            centre: camera
+                .camera_from_world
+                .centre()
+                .to_array()
+                .map(|v| v as f32),
+            focal: focal.map(|v| v as f32),
+            principal: principal.map(|v| v as f32),
+            jacobian_min: [0, 1].map(|a| -limit(a, principal[a])),
+            jacobian_max: [0, 1].map(|a| limit(a, f64::from(size[a]) - principal[a])),
+            size,
+            tiles: size.map(|v| v.div_ceil(TILE_SIZE)),
+        })
+    }
+
+    /// Number of tiles.
+    pub fn tile_count(&self) -> usize {
+        self.tiles[0] as usize * self.tiles[1] as usize
+    }
+}
+
+/// A projected Gaussian as `blend` wants it: alpha at a pixel d away from the mean is
+/// `2^(log2_opacity + a dx^2 + b dx dy + c dy^2)`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Splat2d {
+    /// Centre, pixels.
+    pub mean: [f32; 2],
+    /// Quadratic form: the conic times -log2(e)/2, off-diagonal counted twice.
+    pub a: f32,
+    /// See `a`.
+    pub b: f32,
+    /// See `a`.
+    pub c: f32,
+    /// log2 of the opacity.
+    pub log2_opacity: f32,
+    /// Colour from SH, clamped at zero.
+    pub rgb: [f32; 3],
+    /// Half the width and height of the ellipse where alpha falls to 1/255, pixels.
+    pub radius: [f32; 2],
+    /// Depth along +z.
+    pub depth: f32,
+}
+
+/// Where a Gaussian's tiles are listed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TileSpans {
+    /// First entry in its chunk's spans.
+    pub start: u32,
+    /// First tile row.
+    pub row: u16,
+    /// Tile rows; one span each.
+    pub rows: u16,
+    /// Tiles in all spans together; 0 = invisible.
+    pub tiles: u32,
+}
+
+/// Tiles `first..=last` of one tile row.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    /// First tile column.
+    pub first: u16,
+    /// Last tile column.
+    pub last: u16,
+}
+
+/// Sums over the pixels of one instance; see `blend_backward`.
+pub type Slot = [f32; 9];
+
+/// Intermediate results of one view.
+#[derive(Debug, Default)]
+pub struct Frame {
+    /// Projected Gaussians, `[N rounded up to blocks]`.
+    pub splats2d: Vec<Splat2d>,
+    /// Tiles of each Gaussian, `[N rounded up to blocks]`.
+    pub spans_of: Vec<TileSpans>,
+    /// Spans of each chunk of `project`.
+    pub spans: Vec<Vec<Span>>,
+    /// Visible Gaussians, `depth bits << 32 | index`, by depth.
+    pub order: Vec<AtomicU64>,
+    /// Scratch of the sort.
+    pub order_scratch: Vec<AtomicU64>,
+    /// Histograms of sorting passes, `[chunks, digits]`.
+    pub histograms: Vec<u32>,
+    /// Where each chunk of visible Gaussians begins among the instances.
+    pub emit_starts: Vec<usize>,
+    /// Tile of each instance, in emission order.
+    pub instance_tile: Vec<u32>,
+    /// Position of each instance after sorting: its slot.
+    pub instance_slot: Vec<u32>,
+    /// First instance of each Gaussian, `[N]`.
+    pub first_instance: Vec<AtomicU32>,
+    /// Gaussian of each slot.
+    pub slot_gaussian: Vec<AtomicU32>,
+    /// First slot of each tile, and one past the last: `[tiles + 1]`.
+    pub tile_starts: Vec<u32>,
+    /// Rendered image, tiled: `[tiles, PLANES, 16]` rows.
+    pub image: Vec<Row>,
+    /// Derivative of the loss with respect to the image, tiled likewise.
+    pub image_gradient: Vec<Row>,
+    /// Gradient sums, one per slot.
+    pub slots: Vec<Slot>,
+    /// Derivatives of SSIM, see `loss`.
+    pub ssim_maps: Vec<Row>,
+    /// Counts of this view.
+    pub counts: StepCounts,
+}
+
+/// Number of visible Gaussians per task of `emit` and `sort`: at most 64 tasks, so that their
+/// histograms stay small. Depends on the count alone, never on the threads.
+pub fn rank_chunk(visible: usize) -> usize {
+    visible.div_ceil(64).max(4096)
+}
+
+/// Makes sure that a buffer holds at least `len` values; its content will be overwritten.
+pub fn grow<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) {
+    if buffer.len() < len {
+        buffer.resize(len, value);
+    }
+}
+
+/// [`grow`] for cells, which cannot be cloned.
+pub fn grow_cells<T: Default>(buffer: &mut Vec<T>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize_with(len, T::default);
+    }
+}

@@ -1,0 +1,350 @@
+//! Projection of Gaussians to the image, forward and backward, 16 (or fewer) at a time.
+//!
+//! Forward, after EWA splatting (Zwicker et al. 2001) and 3DGS (Kerbl et al. 2023):
+//! 1. p = R m + t; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
+//! 2. M = rotation(q) diag(exp(log scales)), so that the covariance is M M^T.
+//! 3. T = J R with J the Jacobian of the projection, u and v clamped to the Jacobian's range.
+//! 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 +
+//!    |U1|^2) + dilation^2 (Lagrange's identity), which does not cancel for needles.
+//! 5. conic = cov2d^-1.
+//!
+//! Backward is the chain rule through the same steps; `engine::reference` has it in f64.
+
+use crate::blocks::component;
+use crate::frame::CameraF32;
+use crate::simd::{M, Row, V};
+use dapple_engine::constants::{DILATION, NEAR};
+use pulp::Simd;
+
+/// Three vectors: x, y, z.
+pub type V3<S> = [V<S>; 3];
+
+/// Dot product.
+#[inline(always)]
+pub fn dot<S: Simd>(a: V3<S>, b: V3<S>) -> V<S> {
+    a[0].mul_add(b[0], a[1].mul_add(b[1], a[2] * b[2]))
+}
+
+#[inline(always)]
+fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
+    [
+        a[1].mul_add(b[2], -(a[2] * b[1])),
+        a[2].mul_add(b[0], -(a[0] * b[2])),
+        a[0].mul_add(b[1], -(a[1] * b[0])),
+    ]
+}
+
+/// The columns of a 3x3 matrix given by rows.
+#[inline(always)]
+fn transposed<S: Simd>(m: [V3<S>; 3]) -> [V3<S>; 3] {
+    [0, 1, 2].map(|j| [m[0][j], m[1][j], m[2][j]])
+}
+
+/// Camera constants in every lane.
+#[derive(Clone, Copy)]
+pub struct CameraV<S: Simd> {
+    /// Rows of the world-to-camera rotation.
+    pub rotation: [V3<S>; 3],
+    translation: V3<S>,
+    /// Centre in world coordinates.
+    pub centre: V3<S>,
+    focal: [V<S>; 2],
+    principal: [V<S>; 2],
+    jacobian_min: [V<S>; 2],
+    jacobian_max: [V<S>; 2],
+}
+
+impl<S: Simd> CameraV<S> {
+    /// Broadcasts a camera.
+    #[inline(always)]
+    pub fn new(s: S, camera: &CameraF32) -> Self {
+        let k = |v: f32| V::splat(s, v);
+        Self {
+            rotation: camera.rotation.map(|row| row.map(k)),
+            translation: camera.translation.map(k),
+            centre: camera.centre.map(k),
+            focal: camera.focal.map(k),
+            principal: camera.principal.map(k),
+            jacobian_min: camera.jacobian_min.map(k),
+            jacobian_max: camera.jacobian_max.map(k),
+        }
+    }
+}
+
+/// What the forward projection knows of a vector of Gaussians.
+#[derive(Clone, Copy)]
+pub struct Projection<S: Simd> {
+    /// Centres, world.
+    pub mean: V3<S>,
+    /// Centres, camera.
+    pub point: V3<S>,
+    /// Centres, pixels.
+    pub mean2d: [V<S>; 2],
+    /// Inverse of `cov2d`: xx, xy, yy.
+    pub conic: V3<S>,
+    /// Determinant of `conic`.
+    pub inverse_determinant: V<S>,
+    /// Diagonal of the 2D covariance.
+    pub variance: [V<S>; 2],
+    /// Opacity.
+    pub opacity: V<S>,
+    /// Which lanes hold a Gaussian in front of the camera with finite parameters.
+    pub valid: M<S>,
+    scales: V3<S>,
+    quat: [V<S>; 4],
+    inverse_norm: V<S>,
+    rotation: [V3<S>; 3],
+    inverse_z: V<S>,
+    uv: [V<S>; 2],
+    uv_clamped: [V<S>; 2],
+    t: [V3<S>; 2],
+    m: [V3<S>; 3],
+    u: [V3<S>; 2],
+}
+
+/// Gradients with respect to what `blend` reads, and the screen.
+#[derive(Clone, Copy)]
+pub struct ScreenGradient<S: Simd> {
+    /// With respect to the centre, pixels.
+    pub mean2d: [V<S>; 2],
+    /// With respect to the conic's xx, xy (counted once), yy.
+    pub conic: V3<S>,
+}
+
+/// Gradients with respect to a Gaussian's geometry.
+pub struct GeometryGradient<S: Simd> {
+    /// With respect to the centre, world.
+    pub mean: V3<S>,
+    /// With respect to the logarithms of the scales.
+    pub scales: V3<S>,
+    /// With respect to the quaternion as stored.
+    pub quat: [V<S>; 4],
+    /// With respect to the centre, camera.
+    pub point: V3<S>,
+    /// With respect to a small rotation of the camera through the Jacobian's `T` alone.
+    pub omega: V3<S>,
+}
+
+/// Step 2's rotation matrix of unit quaternions, by rows.
+#[inline(always)]
+fn rotation_matrix<S: Simd>(s: S, q: [V<S>; 4]) -> [V3<S>; 3] {
+    let [w, x, y, z] = q;
+    let one = V::splat(s, 1.0);
+    let two = V::splat(s, 2.0);
+    [
+        [
+            one - two * (y * y + z * z),
+            two * (x * y - w * z),
+            two * (x * z + w * y),
+        ],
+        [
+            two * (x * y + w * z),
+            one - two * (x * x + z * z),
+            two * (y * z - w * x),
+        ],
+        [
+            two * (x * z - w * y),
+            two * (y * z + w * x),
+            one - two * (x * x + y * y),
+        ],
+    ]
+}
+
+/// Projects part `part` of a block.
+#[inline(always)]
+pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -> Projection<S> {
+    let load = |c: usize| V::load(s, &block[c], part);
+    let k = |v: f32| V::splat(s, v);
+    let mean = [0, 1, 2].map(|i| load(component::MEAN + i));
+    let log_scales = [0, 1, 2].map(|i| load(component::SCALE + i));
+    let stored = [0, 1, 2, 3].map(|i| load(component::QUAT + i));
+    let logit = load(component::OPACITY);
+
+    let norm2 = stored[0].mul_add(
+        stored[0],
+        stored[1].mul_add(stored[1], stored[2].mul_add(stored[2], stored[3] * stored[3])),
+    );
+    // 0 * x is NaN for NaN and infinities: a sum that stays zero proves all finite.
+    let mut poison = logit * k(0.0);
+    for v in mean.iter().chain(&log_scales).chain(&stored) {
+        poison = v.mul_add(k(0.0), poison);
+    }
+    let finite = poison.ge(k(0.0));
+
+    let point = [0, 1, 2].map(|i| dot(camera.rotation[i], mean) + camera.translation[i]);
+    // The square of a denormal quaternion underflows: below this it has no direction.
+    let valid = finite
+        .and(point[2].ge(k(NEAR)))
+        .and(norm2.ge(k(f32::MIN_POSITIVE)));
+    // Keep what is computed for invalid lanes finite.
+    let z = valid.select(point[2], k(1.0));
+    let inverse_norm = k(1.0) / valid.select(norm2, k(1.0)).sqrt();
+    let inverse_z = k(1.0) / z;
+    let uv = [point[0] * inverse_z, point[1] * inverse_z];
+    let uv_clamped =
+        [0, 1].map(|a| uv[a].max(camera.jacobian_min[a]).min(camera.jacobian_max[a]));
+    let mean2d = [0, 1].map(|a| uv[a].mul_add(camera.focal[a], camera.principal[a]));
+
+    let quat = stored.map(|q| q * inverse_norm);
+    let scales = log_scales.map(|v| v.exp());
+    let rotation = rotation_matrix(s, quat);
+    let m = rotation.map(|row| [0, 1, 2].map(|j| row[j] * scales[j]));
+    let t = [0, 1].map(|a| {
+        let factor = camera.focal[a] * inverse_z;
+        [0, 1, 2].map(|j| {
+            uv_clamped[a].neg_mul_add(camera.rotation[2][j], camera.rotation[a][j]) * factor
+        })
+    });
+    let columns = transposed(m);
+    let u = t.map(|row| columns.map(|column| dot(row, column)));
+    let (uu0, uu1) = (dot(u[0], u[0]), dot(u[1], u[1]));
+    let normal = cross(u[0], u[1]);
+    let dilation = k(DILATION);
+    let determinant =
+        dilation.mul_add(uu0 + uu1, dot(normal, normal)) + k(DILATION * DILATION);
+    let inverse = k(1.0) / determinant;
+    let variance = [uu0 + dilation, uu1 + dilation];
+    let conic = [
+        variance[1] * inverse,
+        -(dot(u[0], u[1]) * inverse),
+        variance[0] * inverse,
+    ];
+    // An overflowed covariance has no usable inverse.
+    let valid = valid.and(determinant.lt(k(f32::MAX)));
+    Projection {
+        mean,
+        point,
+        mean2d,
+        conic,
+        inverse_determinant: inverse,
+        variance,
+        opacity: logit.sigmoid(),
+        valid,
+        scales,
+        quat,
+        inverse_norm,
+        rotation,
+        inverse_z,
+        uv,
+        uv_clamped,
+        t,
+        m,
+        u,
+    }
+}
+
+/// The chain rule through [`project`].
+#[inline(always)]
+pub fn project_backward<S: Simd>(
+    s: S,
+    p: &Projection<S>,
+    camera: &CameraV<S>,
+    g: &ScreenGradient<S>,
+) -> GeometryGradient<S> {
+    let k = |v: f32| V::splat(s, v);
+    // d cov2d = -conic d(conic) conic; the symmetric matrix H is dL/dcov2d.
+    let [ka, kb, kc] = p.conic;
+    let [ga, gb, gc] = [g.conic[0], g.conic[1] * k(0.5), g.conic[2]];
+    // conic * G, row by row.
+    let (l00, l01) = (ka * ga + kb * gb, ka * gb + kb * gc);
+    let (l10, l11) = (kb * ga + kc * gb, kb * gb + kc * gc);
+    let h00 = -(l00 * ka + l01 * kb);
+    let h01 = -(l00 * kb + l01 * kc);
+    let h11 = -(l10 * kb + l11 * kc);
+    // cov2d = U U^T, so dL/dU = 2 H U.
+    let two = k(2.0);
+    let du = [
+        [0, 1, 2].map(|j| two * (h00 * p.u[0][j] + h01 * p.u[1][j])),
+        [0, 1, 2].map(|j| two * (h01 * p.u[0][j] + h11 * p.u[1][j])),
+    ];
+    // U = T M.
+    let dm = [0, 1, 2].map(|i| {
+        [0, 1, 2].map(|j| p.t[0][i].mul_add(du[0][j], p.t[1][i] * du[1][j]))
+    });
+    let dt = du.map(|row| [0, 1, 2].map(|i| dot(row, p.m[i])));
+
+    let dscales = [0, 1, 2].map(|j| {
+        let along = dm[0][j].mul_add(
+            p.rotation[0][j],
+            dm[1][j].mul_add(p.rotation[1][j], dm[2][j] * p.rotation[2][j]),
+        );
+        along * p.scales[j]
+    });
+    let dr = dm.map(|row| [0, 1, 2].map(|j| row[j] * p.scales[j]));
+    let quat = quat_backward(s, p, &dr);
+
+    // T row a = focal_a / z (R_a - uv_a R_2).
+    let mut duv = [0, 1].map(|a| g.mean2d[a] * camera.focal[a]);
+    let mut dz = -(dot(p.t[0], dt[0]) + dot(p.t[1], dt[1])) * p.inverse_z;
+    let mut through_jacobian = [k(0.0); 2];
+    for a in 0..2 {
+        let factor = camera.focal[a] * p.inverse_z;
+        let d = -(dot(camera.rotation[2], dt[a]) * factor);
+        // Where the Jacobian's position is clamped it does not move.
+        let inside = p.uv[a]
+            .ge(camera.jacobian_min[a])
+            .and(camera.jacobian_max[a].ge(p.uv[a]));
+        through_jacobian[a] = inside.select(d, k(0.0));
+        duv[a] += through_jacobian[a];
+    }
+    dz += -(duv[0] * p.uv[0] + duv[1] * p.uv[1]) * p.inverse_z;
+    let point = [duv[0] * p.inverse_z, duv[1] * p.inverse_z, dz];
+    let mean = [0, 1, 2].map(|j| {
+        camera.rotation[0][j].mul_add(
+            point[0],
+            camera.rotation[1][j].mul_add(point[1], camera.rotation[2][j] * point[2]),
+        )
+    });
+    let omega = rotation_of_jacobian(p, camera, &dt);
+    GeometryGradient {
+        mean,
+        scales: dscales,
+        quat,
+        point,
+        omega,
+    }
+}
+
+/// From dL/d(rotation matrix) to dL/d(stored quaternion): through the matrix's entries, then
+/// through the normalisation, which removes the part along the quaternion.
+#[inline(always)]
+fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4] {
+    let [w, x, y, z] = p.quat;
+    let two = V::splat(s, 2.0);
+    let four = V::splat(s, 4.0);
+    let dw = two
+        * (x * (dr[2][1] - dr[1][2]) + y * (dr[0][2] - dr[2][0]) + z * (dr[1][0] - dr[0][1]));
+    let dx = two
+        * (y * (dr[0][1] + dr[1][0]) + z * (dr[0][2] + dr[2][0]) + w * (dr[2][1] - dr[1][2]))
+        - four * x * (dr[1][1] + dr[2][2]);
+    let dy = two
+        * (x * (dr[0][1] + dr[1][0]) + z * (dr[1][2] + dr[2][1]) + w * (dr[0][2] - dr[2][0]))
+        - four * y * (dr[0][0] + dr[2][2]);
+    let dz = two
+        * (x * (dr[0][2] + dr[2][0]) + y * (dr[1][2] + dr[2][1]) + w * (dr[1][0] - dr[0][1]))
+        - four * z * (dr[0][0] + dr[1][1]);
+    let along = w * dw + x * dx + y * dy + z * dz;
+    [(w, dw), (x, dx), (y, dy), (z, dz)].map(|(q, d)| along.neg_mul_add(q, d) * p.inverse_norm)
+}
+
+/// How the loss changes when the camera's axes turn by a small angle while the camera-space point
+/// stays: R_i' = R_i + (omega x R)_i in `T`'s rows. The point's own motion is added by the caller.
+#[inline(always)]
+fn rotation_of_jacobian<S: Simd>(
+    p: &Projection<S>,
+    camera: &CameraV<S>,
+    dt: &[V3<S>; 2],
+) -> V3<S> {
+    // dL/dR by rows: T_a = f_a / z (R_a - uv_a R_2).
+    let f = [0, 1].map(|a| camera.focal[a] * p.inverse_z);
+    let d0 = dt[0].map(|d| d * f[0]);
+    let d1 = dt[1].map(|d| d * f[1]);
+    let d2 = [0, 1, 2].map(|j| -(p.uv_clamped[0] * d0[j] + p.uv_clamped[1] * d1[j]));
+    // (omega x R) row 0 = omega_y R_2 - omega_z R_1, and cyclic.
+    let r = camera.rotation;
+    [
+        dot(d2, r[1]) - dot(d1, r[2]),
+        dot(d0, r[2]) - dot(d2, r[0]),
+        dot(d1, r[0]) - dot(d0, r[1]),
+    ]
+}

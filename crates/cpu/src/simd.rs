@@ -1,0 +1,355 @@
+//! Vectors of `f32` over whatever the processor has: AVX-512, AVX2 + FMA, NEON, or one scalar.
+//!
+//! The kernels are written once, generic over [`pulp::Simd`], and dispatched at run time. Data is
+//! kept in rows of 16 floats (a row of a tile, or 16 Gaussians of one block), which is one AVX-512
+//! register, two of AVX2, four of NEON; [`parts`] is how many vectors make a row.
+
+use bytemuck::{Pod, Zeroable};
+use pulp::Simd;
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+
+/// Floats in a [`Row`]: the edge of a tile, and the Gaussians in a block.
+pub const ROW: usize = 16;
+
+/// 16 floats on a cache line of their own.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Row(pub [f32; ROW]);
+
+impl Row {
+    /// All zero.
+    pub const ZERO: Self = Self([0.0; ROW]);
+
+    /// The same value in every lane.
+    pub const fn splat(value: f32) -> Self {
+        Self([value; ROW])
+    }
+}
+
+/// Vectors that make a [`Row`].
+#[inline(always)]
+pub const fn parts<S: Simd>() -> usize {
+    ROW / S::F32_LANES
+}
+
+/// A vector of floats; arithmetic is lane by lane.
+#[derive(Clone, Copy)]
+pub struct V<S: Simd>(pub S, pub S::f32s);
+
+/// A mask over the lanes of [`V`].
+#[derive(Clone, Copy)]
+pub struct M<S: Simd>(pub S, pub S::m32s);
+
+impl<S: Simd> V<S> {
+    /// `value` in every lane.
+    #[inline(always)]
+    pub fn splat(s: S, value: f32) -> Self {
+        Self(s, s.splat_f32s(value))
+    }
+
+    /// Part `part` of a row.
+    #[inline(always)]
+    pub fn load(s: S, row: &Row, part: usize) -> Self {
+        Self(s, S::as_simd_f32s(&row.0).0[part])
+    }
+
+    /// The first lanes of a slice, which must hold at least one vector.
+    #[inline(always)]
+    pub fn from_slice(s: S, slice: &[f32]) -> Self {
+        Self(s, S::as_simd_f32s(&slice[..S::F32_LANES]).0[0])
+    }
+
+    /// Writes the first lanes of a slice, which must hold at least one vector.
+    #[inline(always)]
+    pub fn to_slice(self, slice: &mut [f32]) {
+        S::as_mut_simd_f32s(&mut slice[..S::F32_LANES]).0[0] = self.1;
+    }
+
+    /// Writes part `part` of a row.
+    #[inline(always)]
+    pub fn store(self, row: &mut Row, part: usize) {
+        S::as_mut_simd_f32s(&mut row.0).0[part] = self.1;
+    }
+
+    /// `self * b + c`, fused where the processor can.
+    #[inline(always)]
+    pub fn mul_add(self, b: Self, c: Self) -> Self {
+        Self(self.0, self.0.mul_add_e_f32s(self.1, b.1, c.1))
+    }
+
+    /// `c - self * b`, fused where the processor can.
+    #[inline(always)]
+    pub fn neg_mul_add(self, b: Self, c: Self) -> Self {
+        Self(self.0, self.0.negate_mul_add_e_f32s(self.1, b.1, c.1))
+    }
+
+    /// Lane-wise minimum.
+    #[inline(always)]
+    pub fn min(self, b: Self) -> Self {
+        Self(self.0, self.0.min_f32s(self.1, b.1))
+    }
+
+    /// Lane-wise maximum.
+    #[inline(always)]
+    pub fn max(self, b: Self) -> Self {
+        Self(self.0, self.0.max_f32s(self.1, b.1))
+    }
+
+    /// Lane-wise square root.
+    #[inline(always)]
+    pub fn sqrt(self) -> Self {
+        Self(self.0, self.0.sqrt_f32s(self.1))
+    }
+
+    /// Lane-wise absolute value.
+    #[inline(always)]
+    pub fn abs(self) -> Self {
+        Self(self.0, self.0.abs_f32s(self.1))
+    }
+
+    /// `self < b`; false for NaN.
+    #[inline(always)]
+    pub fn lt(self, b: Self) -> M<S> {
+        M(self.0, self.0.less_than_f32s(self.1, b.1))
+    }
+
+    /// `self >= b`; false for NaN.
+    #[inline(always)]
+    pub fn ge(self, b: Self) -> M<S> {
+        M(self.0, self.0.greater_than_or_equal_f32s(self.1, b.1))
+    }
+
+    /// Sum over the lanes, in a fixed order.
+    #[inline(always)]
+    pub fn sum(self) -> f32 {
+        self.0.reduce_sum_f32s(self.1)
+    }
+
+    /// 2^x for x in -126..126, relative error below 3e-7.
+    ///
+    /// 1. Round x to an integer i by adding 1.5 * 2^23: the sum's low mantissa bits are i.
+    /// 2. Evaluate 2^(x - i) on [-1/2, 1/2] by the degree-5 polynomial through the Chebyshev nodes
+    ///    (relative error 1e-7).
+    /// 3. Add i to the exponent bits.
+    #[inline(always)]
+    pub fn exp2(self) -> Self {
+        const C: [f32; 6] = [
+            1.000_000_1,
+            0.693_147_2,
+            0.240_221_07,
+            0.055_503_57,
+            0.009_676_032,
+            0.001_339_086_3,
+        ];
+        let s = self.0;
+        let k = |v: f32| Self::splat(s, v);
+        let magic = k(12_582_912.0);
+        let x = self.max(k(-126.0)).min(k(126.0));
+        let shifted = x + magic;
+        let f = x - (shifted - magic);
+        let mut poly = k(C[5]);
+        for c in [C[4], C[3], C[2], C[1], C[0]] {
+            poly = poly.mul_add(f, k(c));
+        }
+        let exponent =
+            s.wrapping_dyn_shl_u32s(s.transmute_u32s_f32s(shifted.1), s.splat_u32s(23));
+        let bits = s.add_u32s(s.transmute_u32s_f32s(poly.1), exponent);
+        Self(s, s.transmute_f32s_u32s(bits))
+    }
+
+    /// e^x, clamped to the range of finite floats.
+    #[inline(always)]
+    pub fn exp(self) -> Self {
+        (self * Self::splat(self.0, std::f32::consts::LOG2_E)).exp2()
+    }
+
+    /// `1 / (1 + e^-x)`.
+    #[inline(always)]
+    pub fn sigmoid(self) -> Self {
+        let one = Self::splat(self.0, 1.0);
+        one / (one + (-self).exp())
+    }
+
+    /// log2(x) for positive normal x, absolute error below 2e-7 plus rounding of the result.
+    ///
+    /// 1. Split x = 2^e m with m in [sqrt(1/2), sqrt(2)) on the bits.
+    /// 2. log2(m) = 2/ln 2 * atanh(r), r = (m - 1) / (m + 1), by its series to r^9.
+    #[inline(always)]
+    pub fn log2(self) -> Self {
+        let s = self.0;
+        let k = |v: f32| Self::splat(s, v);
+        let bits = s.transmute_u32s_f32s(self.1);
+        // Subtracting the bits of sqrt(1/2) leaves e in the exponent field, biased by 0.
+        let offset = s.sub_u32s(bits, s.splat_u32s(0x3f35_04f3));
+        // Biased so that the logical shift below sees no sign.
+        let biased = s.add_u32s(offset, s.splat_u32s(128 << 23));
+        let e_biased = s.wrapping_dyn_shr_u32s(biased, s.splat_u32s(23));
+        // 2^23 + n as a float has n in its low bits.
+        let e_float = Self(
+            s,
+            s.transmute_f32s_u32s(s.or_u32s(e_biased, s.splat_u32s(0x4b00_0000))),
+        ) - k(8_388_608.0 + 128.0);
+        let e_bits = s.wrapping_dyn_shl_u32s(e_biased, s.splat_u32s(23));
+        let m = Self(
+            s,
+            s.transmute_f32s_u32s(s.add_u32s(s.sub_u32s(bits, e_bits), s.splat_u32s(128 << 23))),
+        );
+        let r = (m - k(1.0)) / (m + k(1.0));
+        let r2 = r * r;
+        let series = k(1.0 / 9.0)
+            .mul_add(r2, k(1.0 / 7.0))
+            .mul_add(r2, k(1.0 / 5.0))
+            .mul_add(r2, k(1.0 / 3.0))
+            .mul_add(r2, k(1.0));
+        (r * k(2.0 * std::f32::consts::LOG2_E)).mul_add(series, e_float)
+    }
+}
+
+impl<S: Simd> M<S> {
+    /// Both.
+    #[inline(always)]
+    pub fn and(self, b: Self) -> Self {
+        Self(self.0, self.0.and_m32s(self.1, b.1))
+    }
+
+    /// `a` where set, else `b`.
+    #[inline(always)]
+    pub fn select(self, a: V<S>, b: V<S>) -> V<S> {
+        V(self.0, self.0.select_f32s(self.1, a.1, b.1))
+    }
+
+    /// Whether any lane is set.
+    #[inline(always)]
+    pub fn any(self) -> bool {
+        self.0.first_true_m32s(self.1) < S::F32_LANES
+    }
+}
+
+macro_rules! lanewise {
+    ($op:ident, $method:ident, $f:ident) => {
+        impl<S: Simd> $op for V<S> {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, b: Self) -> Self {
+                Self(self.0, self.0.$f(self.1, b.1))
+            }
+        }
+    };
+}
+lanewise!(Add, add, add_f32s);
+lanewise!(Sub, sub, sub_f32s);
+lanewise!(Mul, mul, mul_f32s);
+lanewise!(Div, div, div_f32s);
+
+impl<S: Simd> AddAssign for V<S> {
+    #[inline(always)]
+    fn add_assign(&mut self, b: Self) {
+        *self = *self + b;
+    }
+}
+
+impl<S: Simd> Neg for V<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(self.0, self.0.neg_f32s(self.1))
+    }
+}
+
+/// What `pulp` found on this processor, for people.
+pub fn level_name() -> &'static str {
+    struct Name;
+    impl pulp::WithSimd for Name {
+        type Output = usize;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            S::F32_LANES
+        }
+    }
+    match (pulp::Arch::new().dispatch(Name), cfg!(target_arch = "aarch64")) {
+        (16, _) => "AVX-512",
+        (8, _) => "AVX2",
+        (4, true) => "NEON",
+        (4, false) => "128-bit SIMD",
+        _ => "scalar",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Apply<'a, F>(&'a [f32], F);
+    trait Function {
+        fn call<S: Simd>(&self, x: V<S>) -> V<S>;
+    }
+    impl<F: Function> pulp::WithSimd for Apply<'_, F> {
+        type Output = Vec<f32>;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, s: S) -> Vec<f32> {
+            let mut out = Vec::new();
+            for &x in self.0 {
+                let mut row = Row::ZERO;
+                self.1.call(V::splat(s, x)).store(&mut row, 0);
+                out.push(row.0[0]);
+            }
+            out
+        }
+    }
+    struct Exp2;
+    impl Function for Exp2 {
+        #[inline(always)]
+        fn call<S: Simd>(&self, x: V<S>) -> V<S> {
+            x.exp2()
+        }
+    }
+    struct Log2;
+    impl Function for Log2 {
+        #[inline(always)]
+        fn call<S: Simd>(&self, x: V<S>) -> V<S> {
+            x.log2()
+        }
+    }
+
+    fn on_every_level<F: Function + Copy>(xs: &[f32], f: F) -> Vec<Vec<f32>> {
+        vec![
+            pulp::Arch::new().dispatch(Apply(xs, f)),
+            pulp::Arch::Scalar.dispatch(Apply(xs, f)),
+        ]
+    }
+    impl Clone for Exp2 {
+        fn clone(&self) -> Self {
+            *self
+        }
+    }
+    impl Copy for Exp2 {}
+    impl Clone for Log2 {
+        fn clone(&self) -> Self {
+            *self
+        }
+    }
+    impl Copy for Log2 {}
+
+    #[test]
+    fn exp2_is_accurate() {
+        let xs: Vec<f32> = (-12_000..12_000).map(|i| i as f32 * 0.01).collect();
+        for ys in on_every_level(&xs, Exp2) {
+            for (x, y) in xs.iter().zip(ys) {
+                let truth = f64::from(*x).exp2();
+                assert!((f64::from(y) / truth - 1.0).abs() < 3e-7, "2^{x} = {y}");
+            }
+        }
+    }
+
+    #[test]
+    fn log2_is_accurate() {
+        let xs: Vec<f32> = (-900..900).map(|i| (i as f32 * 0.1371).exp2()).collect();
+        for ys in on_every_level(&xs, Log2) {
+            for (x, y) in xs.iter().zip(ys) {
+                let truth = f64::from(*x).log2();
+                let tolerance = 2.5e-7 + 1.2e-7 * truth.abs();
+                assert!((f64::from(y) - truth).abs() < tolerance, "log2 {x} = {y}");
+            }
+        }
+    }
+}

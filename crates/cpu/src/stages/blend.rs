@@ -1,0 +1,263 @@
+//! `blend`: front to back, tile by tile.
+//!
+//! A tile is 16 rows of 16 pixels; a row is a whole number of vectors. For each instance of the
+//! tile, nearest first:
+//! 1. Take only the rows that its ellipse's height reaches and that still have a live pixel.
+//! 2. Per row: alpha = 2^(log2_opacity + a dx^2 + b dx dy + c dy^2), clamped to `ALPHA_MAX`.
+//! 3. Pixels with alpha below their floor are left alone. The floor is 1/255 for a live pixel and
+//!    infinite for a finished one, so that one comparison does for both.
+//! 4. A pixel whose transmittance would fall below `TRANSMITTANCE_MIN` is finished before blending.
+//!
+//! `blend_backward` walks the same instances in the same order with the same arithmetic
+//! ([`Pixels::alpha`]), so it meets the same alphas and the same ends without having them stored.
+
+use crate::frame::{CameraF32, Frame, PLANES, Splat2d, TILE_ROWS, grow};
+use crate::simd::{M, ROW, Row, V, parts};
+use dapple_engine::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_MIN};
+use pulp::Simd;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Fills `image`: colours over the background, and the remaining transmittance.
+pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, frame: &mut Frame) {
+    let tiles = camera.tile_count();
+    let Frame {
+        splats2d,
+        slot_gaussian,
+        tile_starts,
+        image,
+        ..
+    } = frame;
+    grow(image, tiles * TILE_ROWS, Row::ZERO);
+    image[..tiles * TILE_ROWS]
+        .par_chunks_mut(TILE_ROWS)
+        .enumerate()
+        .for_each(|(tile, rows)| {
+            pulp::Arch::new().dispatch(Tile {
+                splats2d,
+                instances: tile_instances(slot_gaussian, tile_starts, tile, cap),
+                geometry: TileGeometry::new(camera, tile),
+                background,
+                rows,
+            });
+        });
+}
+
+/// The instances of a tile that are blended: its nearest `cap` (0 = all).
+pub fn tile_instances<'a>(
+    slot_gaussian: &'a [AtomicU32],
+    tile_starts: &[u32],
+    tile: usize,
+    cap: u32,
+) -> &'a [AtomicU32] {
+    let all = &slot_gaussian[tile_starts[tile] as usize..tile_starts[tile + 1] as usize];
+    match cap {
+        0 => all,
+        cap => &all[..all.len().min(cap as usize)],
+    }
+}
+
+/// Where a tile lies and which of its pixels exist.
+#[derive(Clone, Copy)]
+pub struct TileGeometry {
+    /// First pixel.
+    pub origin: [f32; 2],
+    /// Pixels across and down that lie inside the image.
+    pub size: [u32; 2],
+}
+
+impl TileGeometry {
+    /// Of tile number `tile`, row by row.
+    pub fn new(camera: &CameraF32, tile: usize) -> Self {
+        let [x, y] = [
+            tile as u32 % camera.tiles[0] * ROW as u32,
+            tile as u32 / camera.tiles[0] * ROW as u32,
+        ];
+        Self {
+            origin: [x as f32, y as f32],
+            size: [
+                (camera.size[0] - x).min(ROW as u32),
+                (camera.size[1] - y).min(ROW as u32),
+            ],
+        }
+    }
+
+    /// The rows of the tile, `first..end`, that a Gaussian's ellipse can reach.
+    #[inline(always)]
+    pub fn reached_rows(&self, splat: &Splat2d) -> (usize, usize) {
+        // A hair of margin for the rounding of the radius; the test per pixel is exact.
+        let radius = splat.radius[1] * 1.000_01 + 1e-3;
+        let centre = splat.mean[1] - self.origin[1] - 0.5;
+        let first = (centre - radius).ceil().max(0.0) as usize;
+        let end = ((centre + radius).floor() + 1.0).clamp(0.0, 16.0) as usize;
+        (first, end)
+    }
+
+    /// The floor of alpha for each pixel at the start: infinite outside the image.
+    pub fn alpha_floor(&self) -> [Row; ROW] {
+        std::array::from_fn(|y| {
+            Row(std::array::from_fn(|x| {
+                if x < self.size[0] as usize && y < self.size[1] as usize {
+                    ALPHA_MIN
+                } else {
+                    f32::INFINITY
+                }
+            }))
+        })
+    }
+
+    /// One bit per row that lies inside the image.
+    pub fn live_rows(&self) -> u32 {
+        (1u32 << self.size[1]) - 1
+    }
+}
+
+/// One instance seen from one vector of a tile's columns: what does not change from row to row.
+#[derive(Clone, Copy)]
+pub struct Pixels<S: Simd> {
+    /// Pixel centres minus the Gaussian's, x.
+    pub dx: V<S>,
+    a_dx: V<S>,
+}
+
+impl<S: Simd> Pixels<S> {
+    /// For columns `part` of a tile.
+    #[inline(always)]
+    pub fn new(columns: V<S>, splat: &Splat2d) -> Self {
+        let s = columns.0;
+        let dx = columns - V::splat(s, splat.mean[0]);
+        Self {
+            dx,
+            a_dx: dx * V::splat(s, splat.a),
+        }
+    }
+
+    /// Unclamped alphas of a row `dy` below the centre.
+    #[inline(always)]
+    pub fn alpha(&self, splat: &Splat2d, dy: f32) -> V<S> {
+        let s = self.dx.0;
+        let constant = V::splat(s, splat.c * dy * dy + splat.log2_opacity);
+        let linear = V::splat(s, splat.b * dy);
+        (self.a_dx + linear).mul_add(self.dx, constant).exp2()
+    }
+}
+
+/// What an instance does to a row of pixels.
+pub struct Layer<S: Simd> {
+    /// Alpha, zero where nothing is blended.
+    pub alpha: V<S>,
+    /// Alpha times the transmittance in front.
+    pub weight: V<S>,
+    /// Transmittance behind.
+    pub behind: V<S>,
+    /// Pixels that this instance finished.
+    pub finished: M<S>,
+}
+
+/// Steps 3 and 4 for one row.
+#[inline(always)]
+pub fn layer<S: Simd>(s: S, alpha: V<S>, floor: V<S>, transmittance: V<S>) -> Layer<S> {
+    let zero = V::splat(s, 0.0);
+    let alpha = alpha.min(V::splat(s, ALPHA_MAX));
+    let alpha = alpha.ge(floor).select(alpha, zero);
+    let behind = alpha.neg_mul_add(transmittance, transmittance);
+    let finished = behind.lt(V::splat(s, TRANSMITTANCE_MIN));
+    let alpha = finished.select(zero, alpha);
+    Layer {
+        alpha,
+        weight: alpha * transmittance,
+        behind: finished.select(transmittance, behind),
+        finished,
+    }
+}
+
+/// Centres of columns `part` of a tile.
+#[inline(always)]
+pub fn columns<S: Simd>(s: S, origin_x: f32, part: usize) -> V<S> {
+    const STEPS: Row = Row([
+        0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 11.5, 12.5, 13.5, 14.5, 15.5,
+    ]);
+    V::splat(s, origin_x) + V::load(s, &STEPS, part)
+}
+
+/// Whether every pixel of a row has an infinite floor.
+pub fn row_is_finished(floor: &Row) -> bool {
+    floor.0.iter().all(|&v| v == f32::INFINITY)
+}
+
+struct Tile<'a> {
+    splats2d: &'a [Splat2d],
+    instances: &'a [AtomicU32],
+    geometry: TileGeometry,
+    background: [f32; 3],
+    rows: &'a mut [Row],
+}
+
+impl pulp::WithSimd for Tile<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        let mut rgb = [[Row::ZERO; ROW]; 3];
+        let mut transmittance = [Row::splat(1.0); ROW];
+        let mut floor = self.geometry.alpha_floor();
+        let mut live = self.geometry.live_rows();
+        let infinite = V::splat(s, f32::INFINITY);
+        for instance in self.instances {
+            let splat = &self.splats2d[instance.load(Relaxed) as usize];
+            let (first, end) = self.geometry.reached_rows(splat);
+            let colour = splat.rgb.map(|v| V::splat(s, v));
+            let mut some_finished = false;
+            for part in 0..parts::<S>() {
+                let pixels =
+                    Pixels::new(columns(s, self.geometry.origin[0], part), splat);
+                for y in first..end {
+                    if live & 1 << y == 0 {
+                        continue;
+                    }
+                    let dy = self.geometry.origin[1] + (y as f32 + 0.5) - splat.mean[1];
+                    let alpha = pixels.alpha(splat, dy);
+                    let floors = V::load(s, &floor[y], part);
+                    let in_front = V::load(s, &transmittance[y], part);
+                    let layer = layer(s, alpha, floors, in_front);
+                    for (plane, value) in rgb.iter_mut().zip(colour) {
+                        let row = &mut plane[y];
+                        layer
+                            .weight
+                            .mul_add(value, V::load(s, row, part))
+                            .store(row, part);
+                    }
+                    layer.behind.store(&mut transmittance[y], part);
+                    if layer.finished.any() {
+                        layer
+                            .finished
+                            .select(infinite, floors)
+                            .store(&mut floor[y], part);
+                        some_finished = true;
+                    }
+                }
+            }
+            if some_finished {
+                for (y, row) in floor.iter().enumerate() {
+                    if row_is_finished(row) {
+                        live &= !(1 << y);
+                    }
+                }
+                if live == 0 {
+                    break;
+                }
+            }
+        }
+        let (planes, last) = self.rows.split_at_mut(3 * ROW);
+        for part in 0..parts::<S>() {
+            for y in 0..ROW {
+                let rest = V::load(s, &transmittance[y], part);
+                rest.store(&mut last[y], part);
+                for c in 0..PLANES - 1 {
+                    let behind = rest * V::splat(s, self.background[c]);
+                    (V::load(s, &rgb[c][y], part) + behind).store(&mut planes[c * ROW + y], part);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! `blend_backward`: each instance's gradient, summed over its tile's pixels, into its own slot.
+//!
+//! With w = alpha T the weight of an instance, g = dL/d(pixel) and g.c its colour seen through g,
+//! dL/dalpha = T (g.c) - R / (1 - alpha), where R is what lies behind seen through g: the sum of
+//! w (g.c) over the instances behind, plus the background. So:
+//! 1. Per pixel start with R = g . (rendered colour) + dL/dT_final T_final: everything.
+//! 2. Walk front to back exactly as `blend` does. T comes out bit for bit, without divisions, and
+//!    R shrinks by w (g.c) at each instance. One scalar a pixel does the work of four.
+//! 3. Per instance sum, over its pixels, s = alpha dL/dalpha and its first and second moments about
+//!    the Gaussian's centre, and w g for the colour. Moments separate: a column's dx is the same in
+//!    all rows, so rows add up s, s dy, s dy^2 and the columns are weighted once at the end.
+//!
+//! A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, and results
+//! that depend neither on threads nor on luck.
+
+use super::blend::{Pixels, TileGeometry, columns, layer, row_is_finished, tile_instances};
+use crate::frame::{CameraF32, Frame, PLANES, Slot, Splat2d, TILE_ROWS, grow};
+use crate::simd::{ROW, Row, V, parts};
+use dapple_engine::constants::ALPHA_MAX;
+use pulp::Simd;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Fills `slots` from `image` and `image_gradient`.
+///
+/// A slot holds the sums of s, s dx, s dy, s dx^2, s dx dy, s dy^2, and of w times dL/d(red, green,
+/// blue).
+pub fn run(camera: &CameraF32, cap: u32, frame: &mut Frame) {
+    let tiles = camera.tile_count();
+    let Frame {
+        splats2d,
+        slot_gaussian,
+        tile_starts,
+        image,
+        image_gradient,
+        slots,
+        counts,
+        ..
+    } = frame;
+    let instances = counts.instances as usize;
+    grow(slots, instances, [0.0; 9]);
+    let mut rest = &mut slots[..instances];
+    let mut tasks = Vec::with_capacity(tiles);
+    for bounds in tile_starts[..=tiles].windows(2) {
+        let (own, others) = rest.split_at_mut((bounds[1] - bounds[0]) as usize);
+        tasks.push(own);
+        rest = others;
+    }
+    tasks
+        .into_par_iter()
+        .zip(image[..tiles * TILE_ROWS].par_chunks(TILE_ROWS))
+        .zip(image_gradient[..tiles * TILE_ROWS].par_chunks(TILE_ROWS))
+        .enumerate()
+        .for_each(|(tile, ((slots, image), gradient))| {
+            pulp::Arch::new().dispatch(Tile {
+                splats2d,
+                instances: tile_instances(slot_gaussian, tile_starts, tile, cap),
+                geometry: TileGeometry::new(camera, tile),
+                image,
+                gradient,
+                slots,
+            });
+        });
+}
+
+struct Tile<'a> {
+    splats2d: &'a [Splat2d],
+    instances: &'a [AtomicU32],
+    geometry: TileGeometry,
+    image: &'a [Row],
+    gradient: &'a [Row],
+    slots: &'a mut [Slot],
+}
+
+/// What a walk along the tile's rays carries from instance to instance.
+struct Rays {
+    transmittance: [Row; ROW],
+    floor: [Row; ROW],
+    /// R: what lies behind, seen through the gradient.
+    behind: [Row; ROW],
+}
+
+impl pulp::WithSimd for Tile<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        let mut rays = Rays {
+            transmittance: [Row::splat(1.0); ROW],
+            floor: self.geometry.alpha_floor(),
+            behind: everything(s, self.image, self.gradient),
+        };
+        let mut live = self.geometry.live_rows();
+        let mut done = 0;
+        for (instance, slot) in self.instances.iter().zip(self.slots.iter_mut()) {
+            let splat = &self.splats2d[instance.load(Relaxed) as usize];
+            let some_finished = self
+                .geometry
+                .instance_gradient(s, splat, self.gradient, live, &mut rays, slot);
+            done += 1;
+            if some_finished {
+                for (y, row) in rays.floor.iter().enumerate() {
+                    if row_is_finished(row) {
+                        live &= !(1 << y);
+                    }
+                }
+                if live == 0 {
+                    break;
+                }
+            }
+        }
+        // Behind the last blended instance, and beyond the cap, nothing has a gradient.
+        self.slots[done..].fill([0.0; 9]);
+    }
+}
+
+/// Step 1.
+#[inline(always)]
+fn everything<S: Simd>(s: S, image: &[Row], gradient: &[Row]) -> [Row; ROW] {
+    let mut sum = [Row::ZERO; ROW];
+    for part in 0..parts::<S>() {
+        for (y, row) in sum.iter_mut().enumerate() {
+            let mut total = V::splat(s, 0.0);
+            for plane in 0..PLANES {
+                let i = plane * ROW + y;
+                total = V::load(s, &image[i], part).mul_add(V::load(s, &gradient[i], part), total);
+            }
+            total.store(row, part);
+        }
+    }
+    sum
+}
+
+impl TileGeometry {
+    /// Steps 2 and 3 for one instance; tells whether it finished a pixel.
+    #[inline(always)]
+    fn instance_gradient<S: Simd>(
+        &self,
+        s: S,
+        splat: &Splat2d,
+        gradient: &[Row],
+        live: u32,
+        rays: &mut Rays,
+        slot: &mut Slot,
+    ) -> bool {
+        let zero = V::splat(s, 0.0);
+        let one = V::splat(s, 1.0);
+        let infinite = V::splat(s, f32::INFINITY);
+        let alpha_max = V::splat(s, ALPHA_MAX);
+        let colour = splat.rgb.map(|v| V::splat(s, v));
+        let (first, end) = self.reached_rows(splat);
+        let mut some_finished = false;
+        // Sums of s dx^i dy^j over the columns of a vector, and of w g.
+        let mut moments = [zero; 6];
+        let mut colours = [zero; 3];
+        for part in 0..parts::<S>() {
+            let pixels = Pixels::new(columns(s, self.origin[0], part), splat);
+            // Sums of s, s dy, s dy^2 over rows.
+            let (mut s0, mut s1, mut s2) = (zero, zero, zero);
+            for y in first..end {
+                if live & 1 << y == 0 {
+                    continue;
+                }
+                let dy = self.origin[1] + (y as f32 + 0.5) - splat.mean[1];
+                let raw = pixels.alpha(splat, dy);
+                let floors = V::load(s, &rays.floor[y], part);
+                let in_front = V::load(s, &rays.transmittance[y], part);
+                let layer = layer(s, raw, floors, in_front);
+                let g = [0, 1, 2].map(|c| V::load(s, &gradient[c * ROW + y], part));
+                let seen = g[0].mul_add(colour[0], g[1].mul_add(colour[1], g[2] * colour[2]));
+                let behind = layer
+                    .weight
+                    .neg_mul_add(seen, V::load(s, &rays.behind[y], part));
+                let d_alpha = in_front * seen - behind / (one - layer.alpha);
+                // Where alpha is clamped it does not move.
+                let slope = raw.lt(alpha_max).select(d_alpha * layer.alpha, zero);
+                let dy = V::splat(s, dy);
+                s0 += slope;
+                let along = slope * dy;
+                s1 += along;
+                s2 = along.mul_add(dy, s2);
+                for (sum, g) in colours.iter_mut().zip(g) {
+                    *sum = layer.weight.mul_add(g, *sum);
+                }
+                behind.store(&mut rays.behind[y], part);
+                layer.behind.store(&mut rays.transmittance[y], part);
+                if layer.finished.any() {
+                    layer
+                        .finished
+                        .select(infinite, floors)
+                        .store(&mut rays.floor[y], part);
+                    some_finished = true;
+                }
+            }
+            let dx = pixels.dx;
+            let s0_dx = s0 * dx;
+            let terms = [s0, s0_dx, s1, s0_dx * dx, s1 * dx, s2];
+            for (sum, term) in moments.iter_mut().zip(terms) {
+                *sum += term;
+            }
+        }
+        for (out, sum) in slot.iter_mut().zip(moments.into_iter().chain(colours)) {
+            *out = sum.sum();
+        }
+        some_finished
+    }
+}

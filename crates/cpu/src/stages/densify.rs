@@ -1,0 +1,183 @@
+//! `densify`: clone, split, prune, reset; the adaptive density control of the 3DGS paper.
+//!
+//! 1. A Gaussian wants to grow where its screen-space gradient, averaged over the steps in which
+//!    it was visible, exceeds the threshold. Small ones are cloned, large ones split in two.
+//! 2. If there is no room for all, the largest gradients grow first (ties by index).
+//! 3. Prune what is too transparent, too large or not finite; what was split is replaced.
+//! 4. Optionally clamp opacities and clear their moments. Statistics start anew.
+//!
+//! Survivors keep their order and moments; new Gaussians follow with moments of zero.
+
+use crate::blocks::{Blocks, component};
+use crate::stages::update::DensityStats;
+use dapple_engine::{DensifyPlan, DensifyReport, noise};
+
+/// A split Gaussian's children are smaller by this factor (the paper).
+const SPLIT_SHRINK: f32 = 1.6;
+
+/// What becomes of a Gaussian.
+#[derive(Clone, Copy, PartialEq)]
+enum Growth {
+    None,
+    Clone,
+    Split,
+}
+
+/// The engine's per-Gaussian state.
+pub struct State<'a> {
+    /// Parameters.
+    pub params: &'a mut Blocks,
+    /// Adam's first moments.
+    pub first: &'a mut Blocks,
+    /// Adam's second moments.
+    pub second: &'a mut Blocks,
+    /// Screen-space gradients.
+    pub stats: &'a mut DensityStats,
+}
+
+/// Runs one round.
+pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
+    let n = state.params.len;
+    let (growth, refused) = decide(plan, &state);
+    let count = |kind: Growth| growth.iter().filter(|&&g| g == kind).count();
+    let (clones, splits) = (count(Growth::Clone), count(Growth::Split));
+
+    // Where each Gaussian of the next generation comes from; new ones also name the split sample.
+    let mut sources: Vec<(usize, Option<u32>, bool)> = Vec::with_capacity(n + clones + splits);
+    let survivors = (0..n).filter(|&i| growth[i] != Growth::Split);
+    sources.extend(survivors.map(|i| (i, None, false)));
+    let cloned = (0..n).filter(|&i| growth[i] == Growth::Clone);
+    sources.extend(cloned.map(|i| (i, None, true)));
+    for sample in 0..2 {
+        let split = (0..n).filter(|&i| growth[i] == Growth::Split);
+        sources.extend(split.map(|i| (i, Some(sample), true)));
+    }
+    let before = sources.len();
+    sources.retain(|&(i, sample, _)| keep(plan, state.params, i, sample.is_some()));
+    let pruned = before - sources.len();
+
+    let degree_components = state.params.components;
+    let fresh = || Blocks {
+        rows: vec![crate::simd::Row::ZERO; sources.len().div_ceil(16) * degree_components],
+        components: degree_components,
+        len: sources.len(),
+    };
+    let (mut params, mut first, mut second) = (fresh(), fresh(), fresh());
+    for (to, &(from, sample, new)) in sources.iter().enumerate() {
+        params.copy_from(to, state.params, from);
+        if let Some(sample) = sample {
+            split_into(&mut params, to, plan, from, sample);
+        }
+        if !new {
+            first.copy_from(to, state.first, from);
+            second.copy_from(to, state.second, from);
+        }
+    }
+    *state.params = params;
+    *state.first = first;
+    *state.second = second;
+    *state.stats = DensityStats {
+        gradient_sums: vec![0.0; sources.len()],
+        visible_counts: vec![0.0; sources.len()],
+    };
+    if let Some(limit) = plan.reset_opacity {
+        reset_opacities(limit, state.params, state.first, state.second);
+    }
+    DensifyReport {
+        step: plan.step,
+        cloned: clones as u64,
+        split: splits as u64,
+        pruned: pruned as u64,
+        refused: refused as u64,
+        total: state.params.len as u64,
+    }
+}
+
+/// The largest of a Gaussian's three axes, world units.
+fn largest_axis(params: &Blocks, i: usize) -> f32 {
+    (0..3)
+        .map(|k| params.get(i, component::SCALE + k))
+        .fold(f32::NEG_INFINITY, f32::max)
+        .exp()
+}
+
+/// Steps 1 and 2: who grows, and how many had to be refused.
+fn decide(plan: &DensifyPlan, state: &State<'_>) -> (Vec<Growth>, usize) {
+    let n = state.params.len;
+    let mut growth = vec![Growth::None; n];
+    let Some(threshold) = plan.grow_gradient else {
+        return (growth, 0);
+    };
+    let mean_gradient =
+        |i: usize| state.stats.gradient_sums[i] / state.stats.visible_counts[i].max(1.0);
+    let mut wanting: Vec<usize> = (0..n).filter(|&i| mean_gradient(i) > threshold).collect();
+    let room = plan.max_gaussians.saturating_sub(n);
+    let refused = wanting.len().saturating_sub(room);
+    if refused > 0 {
+        wanting.sort_by(|&a, &b| {
+            mean_gradient(b)
+                .total_cmp(&mean_gradient(a))
+                .then(a.cmp(&b))
+        });
+        wanting.truncate(room);
+    }
+    for i in wanting {
+        growth[i] = if largest_axis(state.params, i) <= plan.split_scale {
+            Growth::Clone
+        } else {
+            Growth::Split
+        };
+    }
+    (growth, refused)
+}
+
+/// Step 3: whether a Gaussian of the next generation stays.
+fn keep(plan: &DensifyPlan, params: &Blocks, source: usize, is_split: bool) -> bool {
+    let finite = (0..params.components).all(|c| params.get(source, c).is_finite());
+    let opacity = 1.0 / (1.0 + (-params.get(source, component::OPACITY)).exp());
+    let shrink = if is_split { SPLIT_SHRINK } else { 1.0 };
+    finite
+        && plan.prune_opacity.is_none_or(|limit| opacity >= limit)
+        && plan
+            .prune_scale
+            .is_none_or(|limit| largest_axis(params, source) / shrink <= limit)
+}
+
+/// Makes a copied Gaussian one of its parent's two children: a centre drawn from the parent, axes
+/// shrunk.
+fn split_into(params: &mut Blocks, to: usize, plan: &DensifyPlan, parent: usize, sample: u32) {
+    let get = |c: usize| params.get(to, c);
+    let [w, x, y, z] = {
+        let q = [0, 1, 2, 3].map(|k| get(component::QUAT + k));
+        let norm = q.iter().map(|v| v * v).sum::<f32>().sqrt();
+        q.map(|v| if norm > 0.0 { v / norm } else { 0.0 })
+    };
+    let draw = [0, 1, 2].map(|k| {
+        let which = sample * 3 + k as u32;
+        let normal = noise::normal(plan.seed, plan.step, parent as u32, which);
+        normal * get(component::SCALE + k).exp()
+    });
+    let rotation = [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+    ];
+    for k in 0..3 {
+        let offset: f32 = (0..3).map(|j| rotation[k][j] * draw[j]).sum();
+        let mean = params.get(to, component::MEAN + k) + offset;
+        params.set(to, component::MEAN + k, mean);
+        let scale = params.get(to, component::SCALE + k) - SPLIT_SHRINK.ln();
+        params.set(to, component::SCALE + k, scale);
+    }
+}
+
+/// Step 4: opacities to at most `limit`, their moments to zero.
+fn reset_opacities(limit: f32, params: &mut Blocks, first: &mut Blocks, second: &mut Blocks) {
+    let logit = (limit / (1.0 - limit)).ln();
+    for i in 0..params.len {
+        let value = params.get(i, component::OPACITY).min(logit);
+        params.set(i, component::OPACITY, value);
+        first.set(i, component::OPACITY, 0.0);
+        second.set(i, component::OPACITY, 0.0);
+    }
+}

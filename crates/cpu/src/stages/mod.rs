@@ -1,0 +1,12 @@
+//! One file a stage, named as in `dapple_engine::Stage`.
+
+pub mod blend;
+pub mod blend_backward;
+pub mod densify;
+pub mod emit;
+pub mod loss;
+pub mod order;
+pub mod project;
+pub mod ranges;
+pub mod sort;
+pub mod update;

@@ -1,0 +1,252 @@
+//! `project`: from Gaussians to ellipses, colours and the tiles they touch.
+//!
+//! Each task takes a fixed chunk of Gaussians. For each block of 16:
+//! 1. Project (see [`crate::projection`]) and evaluate the colour from SH.
+//! 2. The ellipse where alpha falls to 1/255: |d|^2 in the conic's metric = 2 ln(255 opacity). Its
+//!    half width is sqrt(that * variance), tighter than three sigma for all but opaque Gaussians.
+//! 3. For each tile row that the ellipse crosses, the exact range of tile columns: the ellipse cut
+//!    by the row's band of pixel centres is convex, so its shadow on x is an interval.
+
+use crate::blocks::Blocks;
+use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Span, Splat2d, TileSpans, grow};
+use crate::projection::{self, CameraV, V3};
+use crate::sh;
+use crate::simd::{M, ROW, Row, V, parts};
+use crate::blocks::component;
+use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
+use pulp::Simd;
+use rayon::prelude::*;
+
+/// Fills `splats2d`, `spans_of` and `spans`.
+pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame) {
+    let padded = params.count() * ROW;
+    grow(&mut frame.splats2d, padded, Splat2d::default());
+    grow(&mut frame.spans_of, padded, TileSpans::default());
+    let chunks = padded.div_ceil(PROJECT_CHUNK);
+    frame.spans.resize_with(chunks, Vec::new);
+    let rows_per_chunk = PROJECT_CHUNK / ROW * params.components;
+    params
+        .rows
+        .par_chunks(rows_per_chunk)
+        .zip(frame.splats2d[..padded].par_chunks_mut(PROJECT_CHUNK))
+        .zip(frame.spans_of[..padded].par_chunks_mut(PROJECT_CHUNK))
+        .zip(&mut frame.spans)
+        .for_each(|(((rows, splats2d), spans_of), spans)| {
+            spans.clear();
+            pulp::Arch::new().dispatch(Chunk {
+                rows,
+                components: params.components,
+                camera,
+                sh_degree,
+                splats2d,
+                spans_of,
+                spans,
+            });
+        });
+}
+
+struct Chunk<'a> {
+    rows: &'a [Row],
+    components: usize,
+    camera: &'a CameraF32,
+    sh_degree: u8,
+    splats2d: &'a mut [Splat2d],
+    spans_of: &'a mut [TileSpans],
+    spans: &'a mut Vec<Span>,
+}
+
+/// The results of 16 Gaussians before they are dealt out one by one.
+struct Lanes {
+    /// As the fields of [`Splat2d`], in order.
+    splat: [Row; 12],
+    /// Conic xx, xy, yy, and its determinant.
+    conic: [Row; 4],
+    /// 2 ln(255 opacity); negative or NaN = invisible.
+    level: Row,
+}
+
+impl pulp::WithSimd for Chunk<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        let camera = CameraV::new(s, self.camera);
+        let mut lanes = Lanes {
+            splat: [Row::ZERO; 12],
+            conic: [Row::ZERO; 4],
+            level: Row::ZERO,
+        };
+        let blocks = self.rows.chunks_exact(self.components);
+        let outputs = self
+            .splats2d
+            .chunks_exact_mut(ROW)
+            .zip(self.spans_of.chunks_exact_mut(ROW));
+        for (block, (splats2d, spans_of)) in blocks.zip(outputs) {
+            for part in 0..parts::<S>() {
+                project_part(s, block, part, &camera, self.sh_degree, &mut lanes);
+            }
+            for lane in 0..ROW {
+                let fields: [f32; 12] = std::array::from_fn(|f| lanes.splat[f].0[lane]);
+                let splat: Splat2d = bytemuck::cast(fields);
+                splats2d[lane] = splat;
+                let conic = lanes.conic.map(|row| row.0[lane]);
+                spans_of[lane] =
+                    touched_tiles(&splat, conic, lanes.level.0[lane], self.camera, self.spans);
+            }
+        }
+    }
+}
+
+/// Direction from the camera's centre to the Gaussians, and its inverse length.
+#[inline(always)]
+pub fn view_direction<S: Simd>(s: S, mean: V3<S>, centre: V3<S>) -> (V3<S>, V<S>) {
+    let offset = [0, 1, 2].map(|i| mean[i] - centre[i]);
+    let length2 = projection::dot(offset, offset).max(V::splat(s, f32::MIN_POSITIVE));
+    let inverse = V::splat(s, 1.0) / length2.sqrt();
+    (offset.map(|v| v * inverse), inverse)
+}
+
+#[inline(always)]
+fn project_part<S: Simd>(
+    s: S,
+    block: &[Row],
+    part: usize,
+    camera: &CameraV<S>,
+    sh_degree: u8,
+    lanes: &mut Lanes,
+) {
+    let k = |v: f32| V::splat(s, v);
+    let p = projection::project(s, block, part, camera);
+    let (direction, _) = view_direction(s, p.mean, camera.centre);
+    let (rgb, finite) = colour(s, block, part, sh_degree, direction);
+
+    let log2_opacity = p.opacity.max(k(f32::MIN_POSITIVE)).log2();
+    let level = (log2_opacity + k(255f32.log2())) * k(2.0 * std::f32::consts::LN_2);
+    let level = p.valid.and(finite).select(level, k(-1.0));
+    let radius = p
+        .variance
+        .map(|v| (v * level.max(k(0.0))).sqrt());
+    // alpha = 2^(log2_opacity + quadratic form): fold log2(e) and the -1/2 into the conic.
+    let half = k(-0.5 * std::f32::consts::LOG2_E);
+    let fields = [
+        p.mean2d[0],
+        p.mean2d[1],
+        p.conic[0] * half,
+        p.conic[1] * (half + half),
+        p.conic[2] * half,
+        log2_opacity,
+        rgb[0],
+        rgb[1],
+        rgb[2],
+        radius[0],
+        radius[1],
+        p.point[2],
+    ];
+    for (row, value) in lanes.splat.iter_mut().zip(fields) {
+        value.store(row, part);
+    }
+    let [a, b, c] = p.conic;
+    for (row, value) in lanes.conic.iter_mut().zip([a, b, c, p.inverse_determinant]) {
+        value.store(row, part);
+    }
+    level.store(&mut lanes.level, part);
+}
+
+/// Colours seen along `direction`, clamped at zero, and which lanes have finite ones.
+#[inline(always)]
+fn colour<S: Simd>(
+    s: S,
+    block: &[Row],
+    part: usize,
+    sh_degree: u8,
+    direction: V3<S>,
+) -> (V3<S>, M<S>) {
+    let basis = sh::basis(s, sh_degree, direction);
+    let mut rgb = [V::splat(s, 0.5); 3];
+    for (k, &value) in basis
+        .iter()
+        .enumerate()
+        .take(dapple_scene::sh_coefficient_count(sh_degree))
+    {
+        for (c, channel) in rgb.iter_mut().enumerate() {
+            let coefficient = V::load(s, &block[component::SH + 3 * k + c], part);
+            *channel = value.mul_add(coefficient, *channel);
+        }
+    }
+    let zero = V::splat(s, 0.0);
+    let poison = (rgb[0] + rgb[1] + rgb[2]) * zero;
+    (rgb.map(|v| v.max(zero)), poison.ge(zero))
+}
+
+/// Lists the tiles whose pixel centres the ellipse `d^T conic d <= level` reaches.
+fn touched_tiles(
+    splat: &Splat2d,
+    conic: [f32; 4],
+    level: f32,
+    camera: &CameraF32,
+    spans: &mut Vec<Span>,
+) -> TileSpans {
+    // Alpha is compared with 1/255 per pixel anyway; the margin only keeps rounding here from
+    // dropping a pixel there.
+    let level = level * 1.000_01 + 1e-5;
+    let [mx, my] = splat.mean;
+    let [rx, ry] = splat.radius;
+    let [width, height] = camera.size.map(|v| v as f32);
+    let visible = level > 0.0
+        && splat.log2_opacity >= ALPHA_MIN.log2()
+        && mx + rx >= 0.5
+        && mx - rx <= width - 0.5
+        && my + ry >= 0.5
+        && my - ry <= height - 0.5;
+    if !visible {
+        return TileSpans::default();
+    }
+    let tile = TILE_SIZE as f32;
+    // A tile reaches from its first pixel centre to its last: [16 i + 0.5, 16 i + 15.5].
+    let first_tile = |low: f32| ((low - (tile - 0.5)) / tile).ceil().max(0.0) as u32;
+    let last_tile =
+        |high: f32, count: u32| (((high - 0.5) / tile).floor().max(0.0) as u32).min(count - 1);
+    let first_row = first_tile(my - ry);
+    let last_row = last_tile(my + ry, camera.tiles[1]);
+    let mut list = TileSpans {
+        start: spans.len() as u32,
+        row: first_row as u16,
+        rows: 0,
+        tiles: 0,
+    };
+    let [a, b, c, inverse_determinant] = conic;
+    // The ellipse's rightmost point lies at dy = -b/c * rx, its leftmost mirrored.
+    let dy_right = -b / c * rx;
+    // Half the chord at dy. b^2 - a c is minus the inverse determinant of the covariance, which
+    // does not cancel for needles.
+    let half_width = |dy: f32| (a * level - inverse_determinant * dy * dy).max(0.0).sqrt();
+    for row in first_row..=last_row {
+        let top = (row as f32 * tile + 0.5 - my).max(-ry);
+        let bottom = ((row + 1) as f32 * tile - 0.5)
+            .min(height - 0.5)
+            .min(my + ry)
+            - my;
+        let dy_r = dy_right.clamp(top.min(bottom), bottom.max(top));
+        let dy_l = (-dy_right).clamp(top.min(bottom), bottom.max(top));
+        let right = mx + (-b * dy_r + half_width(dy_r)) / a;
+        let left = mx + (-b * dy_l - half_width(dy_l)) / a;
+        let (first, last) = (first_tile(left), last_tile(right, camera.tiles[0]));
+        let inside = bottom >= top && right >= 0.5 && left <= width - 0.5;
+        let span = if inside && first <= last {
+            list.tiles += last - first + 1;
+            Span {
+                first: first as u16,
+                last: last as u16,
+            }
+        } else {
+            Span { first: 1, last: 0 }
+        };
+        spans.push(span);
+        list.rows += 1;
+    }
+    if list.tiles == 0 {
+        spans.truncate(list.start as usize);
+        return TileSpans::default();
+    }
+    list
+}

@@ -1,0 +1,55 @@
+//! `sort`: instances by tile, stable, so that each tile's instances stay in depth order.
+//!
+//! A counting sort: `ranges` has given every (tile, chunk) its place, each chunk now moves its
+//! instances there in order. The place of an instance is its slot.
+
+use crate::frame::{CameraF32, Frame, grow, grow_cells, rank_chunk};
+use rayon::prelude::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Fills `slot_gaussian` and `instance_slot`.
+pub fn run(camera: &CameraF32, frame: &mut Frame) {
+    let visible = frame.counts.visible as usize;
+    let instances = frame.counts.instances as usize;
+    let size = rank_chunk(visible);
+    let tiles = camera.tile_count();
+    let Frame {
+        spans_of,
+        order,
+        histograms,
+        emit_starts,
+        instance_tile,
+        instance_slot,
+        slot_gaussian,
+        ..
+    } = frame;
+    grow(instance_slot, instances, 0);
+    grow_cells(slot_gaussian, instances);
+    let mut rest = &mut instance_slot[..instances];
+    let mut tasks = Vec::with_capacity(emit_starts.len());
+    for (chunk, &start) in emit_starts.iter().enumerate() {
+        let end = emit_starts.get(chunk + 1).copied().unwrap_or(instances);
+        let (own, others) = rest.split_at_mut(end - start);
+        tasks.push(own);
+        rest = others;
+    }
+    let chunks = tasks.len();
+    tasks
+        .into_par_iter()
+        .zip(histograms[..chunks * tiles].par_chunks_mut(tiles.max(1)))
+        .zip(order[..visible].par_chunks(size))
+        .zip(&*emit_starts)
+        .for_each(|(((own, places), keys), &start)| {
+            let mut at = 0;
+            for key in keys {
+                let gaussian = key.load(Relaxed) as u32;
+                for _ in 0..spans_of[gaussian as usize].tiles {
+                    let place = &mut places[instance_tile[start + at] as usize];
+                    slot_gaussian[*place as usize].store(gaussian, Relaxed);
+                    own[at] = *place;
+                    *place += 1;
+                    at += 1;
+                }
+            }
+        });
+}

@@ -1,0 +1,475 @@
+//! `update`: from slots to new parameters, without a gradient buffer.
+//!
+//! For each block of 16 Gaussians:
+//! 1. Add up each Gaussian's slots, in the order they were emitted.
+//! 2. Turn moments into gradients of centre, conic, opacity and colour on the screen.
+//! 3. Chain rule through projection and SH, with the forward values computed afresh.
+//! 4. Adam, and the statistics of density control; or, for [`run_gradients`], write them out.
+
+use crate::blocks::{Blocks, component};
+use crate::frame::{CameraF32, Frame, Slot, TileSpans};
+use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
+use crate::sh;
+use crate::simd::{M, ROW, Row, V, parts};
+use crate::stages::project::view_direction;
+use dapple_engine::{Adam, Gradients, LearningRates};
+use pulp::Simd;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Most components a Gaussian can have.
+const MAX_COMPONENTS: usize = component::SH + 48;
+
+/// Blocks of one task.
+const CHUNK_BLOCKS: usize = 64;
+
+/// Moments below this are flushed to zero: decaying on into denormals would cost a hundred cycles
+/// an operation, and steps of size sqrt(v) vanish long before.
+const FLUSH: f32 = 1e-30;
+
+/// Screen-space gradient of each Gaussian since the last round of density control.
+#[derive(Debug, Clone, Default)]
+pub struct DensityStats {
+    /// Sum of norms, `[N]`.
+    pub gradient_sums: Vec<f32>,
+    /// Steps in which it was visible, `[N]`.
+    pub visible_counts: Vec<f32>,
+}
+
+/// Adam's coefficients for one step, bias correction folded in.
+#[derive(Clone, Copy)]
+pub struct AdamStep {
+    beta1: f32,
+    beta2: f32,
+    epsilon: f32,
+    inverse_correction2: f32,
+    /// One per component of the geometry, then SH 0, then SH rest.
+    rates: [f32; component::SH + 2],
+}
+
+impl AdamStep {
+    /// For step `step`, counted from 1.
+    pub fn new(adam: &Adam, rates: &LearningRates, step: u32) -> Self {
+        let power = |beta: f32| 1.0 - f64::from(beta).powf(f64::from(step.max(1)));
+        let (c1, c2) = (power(adam.beta1), power(adam.beta2));
+        let rate = |c: usize| match c {
+            0..component::SCALE => rates.means,
+            component::SCALE..component::QUAT => rates.scales,
+            component::QUAT..component::OPACITY => rates.quats,
+            component::OPACITY => rates.opacities,
+            component::SH => rates.sh0,
+            _ => rates.sh_rest,
+        };
+        Self {
+            beta1: adam.beta1,
+            beta2: adam.beta2,
+            epsilon: adam.epsilon,
+            inverse_correction2: (1.0 / c2) as f32,
+            rates: std::array::from_fn(|c| (f64::from(rate(c)) / c1) as f32),
+        }
+    }
+
+    fn rate(&self, c: usize) -> f32 {
+        match c {
+            0..component::SH => self.rates[c],
+            _ if c < component::SH + 3 => self.rates[component::SH],
+            _ => self.rates[component::SH + 1],
+        }
+    }
+}
+
+/// What the blocks' tasks share.
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    camera: &'a CameraF32,
+    sh_degree: u8,
+    spans_of: &'a [TileSpans],
+    first_instance: &'a [AtomicU32],
+    instance_slot: &'a [u32],
+    slots: &'a [Slot],
+}
+
+impl<'a> Context<'a> {
+    fn new(camera: &'a CameraF32, sh_degree: u8, frame: &'a Frame) -> Self {
+        Self {
+            camera,
+            sh_degree,
+            spans_of: &frame.spans_of,
+            first_instance: &frame.first_instance,
+            instance_slot: &frame.instance_slot,
+            slots: &frame.slots,
+        }
+    }
+
+    /// Step 1: the sums of the slots of a block's Gaussians. `None` if all are invisible.
+    fn sum_slots(&self, block: usize) -> Option<[Row; 9]> {
+        let mut sums = [Row::ZERO; 9];
+        let mut any = false;
+        for lane in 0..ROW {
+            let gaussian = block * ROW + lane;
+            let tiles = self.spans_of[gaussian].tiles as usize;
+            if tiles == 0 {
+                continue;
+            }
+            any = true;
+            let first = self.first_instance[gaussian].load(Relaxed) as usize;
+            let mut sum = [0.0f32; 9];
+            for &slot in &self.instance_slot[first..first + tiles] {
+                for (total, value) in sum.iter_mut().zip(&self.slots[slot as usize]) {
+                    *total += value;
+                }
+            }
+            for (row, value) in sums.iter_mut().zip(sum) {
+                row.0[lane] = value;
+            }
+        }
+        any.then_some(sums)
+    }
+}
+
+/// The gradients of one vector of Gaussians.
+struct BlockGradient<S: Simd> {
+    components: [V<S>; MAX_COMPONENTS],
+    mean2d: [V<S>; 2],
+    pose: [V<S>; 6],
+}
+
+/// Steps 2 and 3 for part `part` of a block.
+#[inline(always)]
+fn backward<S: Simd>(
+    s: S,
+    block: &[Row],
+    part: usize,
+    camera: &CameraV<S>,
+    sh_degree: u8,
+    sums: &[Row; 9],
+) -> BlockGradient<S> {
+    let k = |v: f32| V::splat(s, v);
+    let sum = |i: usize| V::load(s, &sums[i], part);
+    let [s0, sx, sy, sxx, sxy, syy] = [0, 1, 2, 3, 4, 5].map(sum);
+    let p = projection::project(s, block, part, camera);
+    let [a, b, c] = p.conic;
+    // alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre.
+    let screen = ScreenGradient {
+        mean2d: [a * sx + b * sy, b * sx + c * sy],
+        conic: [sxx * k(-0.5), -sxy, syy * k(-0.5)],
+    };
+    let mut g = projection::project_backward(s, &p, camera, &screen);
+    let mut components = [k(0.0); MAX_COMPONENTS];
+    let through_direction = colour_backward(
+        s,
+        block,
+        part,
+        sh_degree,
+        view_direction(s, p.mean, camera.centre),
+        [6, 7, 8].map(sum),
+        &mut components,
+    );
+    let pose = pose_gradient(&p, camera, &g, through_direction);
+    for i in 0..3 {
+        g.mean[i] += through_direction[i];
+    }
+    let valid = |v: V<S>| p.valid.select(v, k(0.0));
+    for i in 0..3 {
+        components[component::MEAN + i] = valid(g.mean[i]);
+        components[component::SCALE + i] = valid(g.scales[i]);
+    }
+    for i in 0..4 {
+        components[component::QUAT + i] = valid(g.quat[i]);
+    }
+    // s = alpha dL/dalpha, and alpha is proportional to the opacity: d/dlogit = s (1 - opacity).
+    let logit = V::load(s, &block[component::OPACITY], part);
+    components[component::OPACITY] = valid(s0 * (-logit).sigmoid());
+    for value in &mut components[component::SH..] {
+        *value = valid(*value);
+    }
+    BlockGradient {
+        components,
+        mean2d: screen.mean2d.map(valid),
+        pose: pose.map(valid),
+    }
+}
+
+/// SH: writes the coefficients' gradients, returns the centre's through the viewing direction.
+#[inline(always)]
+fn colour_backward<S: Simd>(
+    s: S,
+    block: &[Row],
+    part: usize,
+    sh_degree: u8,
+    (direction, inverse_distance): (V3<S>, V<S>),
+    d_rgb: V3<S>,
+    out: &mut [V<S>; MAX_COMPONENTS],
+) -> V3<S> {
+    let zero = V::splat(s, 0.0);
+    let count = dapple_scene::sh_coefficient_count(sh_degree);
+    let basis = sh::basis(s, sh_degree, direction);
+    let coefficient =
+        |k: usize, c: usize| V::load(s, &block[component::SH + 3 * k + c], part);
+    let mut rgb = [V::splat(s, 0.5); 3];
+    for (k, &value) in basis.iter().enumerate().take(count) {
+        for (c, channel) in rgb.iter_mut().enumerate() {
+            *channel = value.mul_add(coefficient(k, c), *channel);
+        }
+    }
+    // Where the colour is clamped at zero it does not move.
+    let d_rgb = [0, 1, 2].map(|c| zero.lt(rgb[c]).select(d_rgb[c], zero));
+    let mut weights = [zero; 16];
+    for k in 0..count {
+        for c in 0..3 {
+            out[component::SH + 3 * k + c] = basis[k] * d_rgb[c];
+            weights[k] = d_rgb[c].mul_add(coefficient(k, c), weights[k]);
+        }
+    }
+    let d = sh::basis_backward(s, sh_degree, direction, &weights);
+    let along = projection::dot(d, direction);
+    // A colour that is not finite makes the Gaussian absent; zero times it is not zero.
+    let finite = ((rgb[0] + rgb[1] + rgb[2]) * zero).ge(zero);
+    [0, 1, 2].map(|i| {
+        let tangential = along.neg_mul_add(direction[i], d[i]) * inverse_distance;
+        finite.select(tangential, zero)
+    })
+}
+
+/// The camera's small motion `p -> p + omega x p + t`, see `Gradients::pose`.
+#[inline(always)]
+fn pose_gradient<S: Simd>(
+    p: &Projection<S>,
+    camera: &CameraV<S>,
+    g: &GeometryGradient<S>,
+    through_direction: V3<S>,
+) -> [V<S>; 6] {
+    let [x, y, z] = p.point;
+    let [dx, dy, dz] = g.point;
+    let omega = [
+        g.omega[0] + y * dz - z * dy,
+        g.omega[1] + z * dx - x * dz,
+        g.omega[2] + x * dy - y * dx,
+    ];
+    // The centre moves by -R^T t, and only t moves it; the direction sees the opposite motion.
+    let shift = camera
+        .rotation
+        .map(|row| projection::dot(row, through_direction));
+    [
+        omega[0],
+        omega[1],
+        omega[2],
+        dx + shift[0],
+        dy + shift[1],
+        dz + shift[2],
+    ]
+}
+
+/// Takes one training step with the gradients in `frame`.
+#[allow(clippy::too_many_arguments, reason = "one call site; a struct would only rename them")]
+pub fn run(
+    params: &mut Blocks,
+    first: &mut Blocks,
+    second: &mut Blocks,
+    camera: &CameraF32,
+    sh_degree: u8,
+    adam: &AdamStep,
+    stats: Option<&mut DensityStats>,
+    frame: &Frame,
+) {
+    let context = Context::new(camera, sh_degree, frame);
+    let components = params.components;
+    let rows = CHUNK_BLOCKS * components;
+    let gaussians = CHUNK_BLOCKS * ROW;
+    let chunks = params
+        .rows
+        .par_chunks_mut(rows)
+        .zip(first.rows.par_chunks_mut(rows))
+        .zip(second.rows.par_chunks_mut(rows))
+        .enumerate();
+    let step = |chunk: usize, params, first, second, stats| {
+        pulp::Arch::new().dispatch(Step {
+            context,
+            adam,
+            components,
+            first_block: chunk * CHUNK_BLOCKS,
+            params,
+            first,
+            second,
+            stats,
+        });
+    };
+    match stats {
+        Some(stats) => chunks
+            .zip(stats.gradient_sums.par_chunks_mut(gaussians))
+            .zip(stats.visible_counts.par_chunks_mut(gaussians))
+            .for_each(|(((chunk, ((p, m), v)), sums), counts)| {
+                step(chunk, p, m, v, Some((sums, counts)));
+            }),
+        None => chunks.for_each(|(chunk, ((p, m), v))| step(chunk, p, m, v, None)),
+    }
+}
+
+struct Step<'a> {
+    context: Context<'a>,
+    adam: &'a AdamStep,
+    components: usize,
+    first_block: usize,
+    params: &'a mut [Row],
+    first: &'a mut [Row],
+    second: &'a mut [Row],
+    stats: Option<(&'a mut [f32], &'a mut [f32])>,
+}
+
+impl pulp::WithSimd for Step<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, s: S) {
+        let camera = CameraV::new(s, self.context.camera);
+        let n = self.components;
+        let active = component::SH + 3 * dapple_scene::sh_coefficient_count(self.context.sh_degree);
+        let blocks = self.params.chunks_exact_mut(n);
+        let moments = self.first.chunks_exact_mut(n).zip(self.second.chunks_exact_mut(n));
+        for (i, (block, (first, second))) in blocks.zip(moments).enumerate() {
+            let sums = self.context.sum_slots(self.first_block + i);
+            for part in 0..parts::<S>() {
+                let (block, first, second) =
+                    (&mut block[..active], &mut first[..active], &mut second[..active]);
+                let Some(sums) = &sums else {
+                    let zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
+                    adam_part(s, self.adam, part, block, first, second, &zeros);
+                    continue;
+                };
+                let g = backward(s, block, part, &camera, self.context.sh_degree, sums);
+                adam_part(s, self.adam, part, block, first, second, &g.components);
+                if let Some((sum, count)) = &mut self.stats {
+                    // Normalised pixels: half the image is 1.
+                    let half = self.context.camera.size.map(|v| V::splat(s, v as f32 * 0.5));
+                    let scaled = [g.mean2d[0] * half[0], g.mean2d[1] * half[1]];
+                    let norm = (scaled[0] * scaled[0] + scaled[1] * scaled[1]).sqrt();
+                    let mut row = Row::ZERO;
+                    norm.store(&mut row, part);
+                    for lane in part * S::F32_LANES..(part + 1) * S::F32_LANES {
+                        let gaussian = i * ROW + lane;
+                        let tiles = self.context.spans_of[(self.first_block + i) * ROW + lane].tiles;
+                        if gaussian < sum.len() && tiles > 0 {
+                            sum[gaussian] += row.0[lane];
+                            count[gaussian] += 1.0;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Step 4: Adam for every component of a vector of Gaussians.
+#[inline(always)]
+fn adam_part<S: Simd>(
+    s: S,
+    adam: &AdamStep,
+    part: usize,
+    params: &mut [Row],
+    first: &mut [Row],
+    second: &mut [Row],
+    gradient: &[V<S>; MAX_COMPONENTS],
+) {
+    let k = |v: f32| V::splat(s, v);
+    let (beta1, beta2) = (k(adam.beta1), k(adam.beta2));
+    let (rest1, rest2) = (k(1.0 - adam.beta1), k(1.0 - adam.beta2));
+    let epsilon = k(adam.epsilon);
+    let correction = k(adam.inverse_correction2);
+    let (flush, zero) = (k(FLUSH), k(0.0));
+    let settle = |v: V<S>| -> V<S> {
+        let small: M<S> = v.abs().lt(flush);
+        small.select(zero, v)
+    };
+    let rows = params.iter_mut().zip(first.iter_mut().zip(second));
+    for (c, ((p, (m, v)), &g)) in rows.zip(gradient).enumerate() {
+        let m1 = settle(V::load(s, m, part).mul_add(beta1, g * rest1));
+        let v1 = settle(V::load(s, v, part).mul_add(beta2, g * g * rest2));
+        m1.store(m, part);
+        v1.store(v, part);
+        let step = m1 / ((v1 * correction).sqrt() + epsilon);
+        let moved = step.neg_mul_add(k(adam.rate(c)), V::load(s, p, part));
+        moved.store(p, part);
+    }
+}
+
+/// Writes the gradients in `frame` out instead of taking a step.
+pub fn run_gradients(
+    params: &Blocks,
+    camera: &CameraF32,
+    sh_degree: u8,
+    frame: &Frame,
+) -> Gradients<f32> {
+    let context = Context::new(camera, sh_degree, frame);
+    let blocks: Vec<ExportedBlock> = (0..params.count())
+        .into_par_iter()
+        .map(|block| {
+            let rows = &params.rows[block * params.components..(block + 1) * params.components];
+            pulp::Arch::new().dispatch(Export {
+                context,
+                block,
+                rows,
+            })
+        })
+        .collect();
+    let stride = params.components - component::SH - 3;
+    let mut out = Gradients::zeros(params.len, stride);
+    for i in 0..params.len {
+        let exported = &blocks[i / ROW];
+        let at = |c: usize| exported.components[c].0[i % ROW];
+        out.means[i] = [0, 1, 2].map(|k| at(component::MEAN + k));
+        out.scales[i] = [0, 1, 2].map(|k| at(component::SCALE + k));
+        out.quats[i] = [0, 1, 2, 3].map(|k| at(component::QUAT + k));
+        out.opacities[i] = at(component::OPACITY);
+        out.sh0[i] = [0, 1, 2].map(|k| at(component::SH + k));
+        for k in 0..stride {
+            out.sh_rest[i * stride + k] = at(component::SH + 3 + k);
+        }
+        out.means2d[i] = [0, 1].map(|k| exported.mean2d[k].0[i % ROW]);
+    }
+    for (total, component) in out.pose.iter_mut().zip(0..6) {
+        *total = blocks.iter().map(|b| b.pose[component]).sum();
+    }
+    out
+}
+
+struct ExportedBlock {
+    components: [Row; MAX_COMPONENTS],
+    mean2d: [Row; 2],
+    pose: [f64; 6],
+}
+
+struct Export<'a> {
+    context: Context<'a>,
+    block: usize,
+    rows: &'a [Row],
+}
+
+impl pulp::WithSimd for Export<'_> {
+    type Output = ExportedBlock;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) -> ExportedBlock {
+        let mut out = ExportedBlock {
+            components: [Row::ZERO; MAX_COMPONENTS],
+            mean2d: [Row::ZERO; 2],
+            pose: [0.0; 6],
+        };
+        let Some(sums) = self.context.sum_slots(self.block) else {
+            return out;
+        };
+        let camera = CameraV::new(s, self.context.camera);
+        for part in 0..parts::<S>() {
+            let g = backward(s, self.rows, part, &camera, self.context.sh_degree, &sums);
+            for (row, value) in out.components.iter_mut().zip(g.components) {
+                value.store(row, part);
+            }
+            for (row, value) in out.mean2d.iter_mut().zip(g.mean2d) {
+                value.store(row, part);
+            }
+            for (sum, value) in out.pose.iter_mut().zip(g.pose) {
+                *sum += f64::from(value.sum());
+            }
+        }
+        out
+    }
+}
