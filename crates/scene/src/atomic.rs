@@ -25,22 +25,25 @@ pub fn write_atomically(
 ) -> Result<()> {
     let failed = |source| Error::io("cannot write the file", path, source);
     if path.is_dir() {
-        return Err(Error::input("a folder stands where a file is to be written")
-            .at_path(path)
-            .hint("name a file, for example one inside that folder"));
+        return Err(
+            Error::input("a folder stands where a file is to be written")
+                .at_path(path)
+                .hint("name a file, for example one inside that folder"),
+        );
     }
     let folder = folder_of(path);
-    let temporary = tempfile::Builder::new()
-        .prefix(".dapple-")
-        .suffix(".part")
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".dapple-").suffix(".part");
+    // A temporary file is private by default; a result is an ordinary file, as the umask has it.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let temporary = builder
         .tempfile_in(&folder)
         .map_err(|source| Error::io("cannot write into the folder", &folder, source))?;
     let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, temporary);
     write(&mut buffered).map_err(failed)?;
     let temporary = buffered.into_inner().map_err(|e| failed(e.into_error()))?;
     temporary.as_file().sync_all().map_err(failed)?;
-    #[cfg(unix)]
-    give_ordinary_permissions(temporary.as_file()).map_err(failed)?;
     temporary.persist(path).map_err(|e| failed(e.error))?;
     Ok(())
 }
@@ -53,10 +56,58 @@ fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Temporary files are private to their owner; results are ordinary files. The process's umask
-/// cannot be read without changing it, so this takes the common one.
-#[cfg(unix)]
-fn give_ordinary_permissions(file: &std::fs::File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_writer_that_fails_midway_leaves_the_old_file_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("splats.ply");
+        write_atomically(&path, |out| out.write_all(b"old")).unwrap();
+        let error = write_atomically(&path, |out| {
+            out.write_all(&vec![1; 3 * BUFFER_BYTES])?;
+            Err(io::ErrorKind::StorageFull.into())
+        })
+        .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.hint_text().unwrap().contains("disk is full"));
+        assert!(error.place().unwrap().ends_with("splats.ply"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["splats.ply"]);
+        write_atomically(&path, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["splats.ply"]);
+    }
+
+    #[test]
+    fn folders_that_cannot_take_the_file_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let error = write_atomically(&missing.join("a.ply"), |_| Ok(())).unwrap_err();
+        assert_eq!(error.place(), Some(missing.to_str().unwrap()));
+        assert!(error.hint_text().is_some());
+        let error = write_atomically(folder.path(), |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_result_has_the_permissions_of_any_new_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, ordinary) = (folder.path().join("a"), folder.path().join("b"));
+        write_atomically(&ours, |_| Ok(())).unwrap();
+        std::fs::write(&ordinary, "").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&ours), mode(&ordinary));
+    }
 }

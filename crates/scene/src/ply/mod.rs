@@ -1,26 +1,96 @@
 //! Splats and point clouds in PLY files.
+//!
+//! The layout is the one that the ecosystem of 3D Gaussian Splatting shares (Kerbl et al. 2023):
+//! one `vertex` a Gaussian with `x y z nx ny nz f_dc_0..2 f_rest_* opacity scale_0..2 rot_0..3`,
+//! scales as natural logarithms, opacity as logit, rotation `w x y z`. The file holds `f_rest`
+//! channel by channel (`[3, K-1]`: all of red, then green, then blue), [`Splats::sh_rest`]
+//! coefficient by coefficient (`[K-1, 3]`).
+//!
+//! 1. `header`: which elements and properties there are, and where the data begins.
+//! 2. `table`: the rows of `vertex`, checked against the size of the file before anything is
+//!    allocated; any scalar type, either byte order, ASCII too.
+//! 3. `splats`, `points`: columns found by name, in any order, copied in blocks of rows in
+//!    parallel; the rest is ignored.
+//! 4. `write`: the same backwards, always binary little-endian.
+
+mod header;
+mod points;
+mod splats;
+mod table;
+mod write;
 
 use crate::{Error, Point, Result, Splats};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
-/// Reads splats from a PLY file.
+pub use write::write;
+
+/// Files of at least this size are mapped into memory instead of copied.
+const MAP_FROM_BYTES: u64 = 1 << 20;
+
+/// Reads splats from a PLY file; see [`parse`]. Large files are memory-mapped.
+///
+/// # Errors
+/// As [`parse`], and when the file cannot be read.
 pub fn read(path: &Path) -> Result<Splats> {
-    Err(Error::unsupported("reading PLY is not built yet").at_path(path))
+    with_bytes(path, parse)
 }
 
 /// Reads splats from the bytes of a PLY file.
+///
+/// Binary of both byte orders and ASCII, scalars of any type, properties in any order, spherical
+/// harmonics of degree 0 to 3; unknown properties and elements are skipped. Quaternions stay as
+/// stored (not normalised), but for `0 0 0 0`, which is no rotation and becomes the identity.
+///
+/// # Errors
+/// A malformed header, a missing property, fewer bytes than the header promises, a value that is
+/// NaN or infinite (named by property and vertex). SuperSplat's compressed PLY is unsupported.
 pub fn parse(bytes: &[u8]) -> Result<Splats> {
-    let _ = bytes;
-    Err(Error::unsupported("reading PLY is not built yet"))
+    splats::from_table(&table::Table::vertices(bytes)?)
 }
 
-/// Writes splats as binary little-endian PLY, atomically.
-pub fn write(path: &Path, splats: &Splats) -> Result<()> {
-    let _ = splats;
-    Err(Error::unsupported("writing PLY is not built yet").at_path(path))
-}
-
-/// Reads a plain point cloud (`x y z` and, if there, `red green blue`).
+/// Reads a plain point cloud from a PLY file; see [`parse_points`].
+///
+/// # Errors
+/// As [`parse_points`], and when the file cannot be read.
 pub fn read_points(path: &Path) -> Result<Vec<Point>> {
-    Err(Error::unsupported("reading PLY is not built yet").at_path(path))
+    with_bytes(path, parse_points)
+}
+
+/// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes
+/// or as floats from 0 to 1. A file of splats gives its centres, coloured by `f_dc_*`; a file
+/// without colour gives grey points.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_points(bytes: &[u8]) -> Result<Vec<Point>> {
+    points::from_table(&table::Table::vertices(bytes)?)
+}
+
+/// Calls `parse` with the content of a file; its errors then name the file.
+fn with_bytes<T>(path: &Path, parse: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+    let failed = |source| Error::io("cannot read the file", path, source);
+    let mut file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let parsed = if metadata.is_file() && metadata.len() >= MAP_FROM_BYTES {
+        // SAFETY: the mapping is read-only and private to this call. Should another program
+        // shorten the file meanwhile, the system ends this process (as for every user of mmap);
+        // changed bytes are only read as numbers and checked like any others.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
+        #[cfg(unix)]
+        let _ = map.advise(memmap2::Advice::WillNeed);
+        parse(&map)
+    } else {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        parse(&bytes)
+    };
+    parsed.map_err(|error| match error.place() {
+        Some(place) => {
+            let place = format!("{}, {place}", path.display());
+            error.at(place)
+        }
+        None => error.at_path(path),
+    })
 }

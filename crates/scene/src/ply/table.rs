@@ -1,0 +1,315 @@
+//! The rows of one element, whatever their encoding.
+//!
+//! 1. Skip the elements before it. Compare the rows that the header promises with the bytes that
+//!    are there, before anything is allocated.
+//! 2. ASCII becomes rows of little-endian `f64`, so that there is one kind of row from here on.
+//! 3. A column is gathered for a block of rows by a loop that is compiled for its scalar type;
+//!    the first value that is not finite is remembered.
+
+use super::header::{Element, Encoding, Header, Scalar};
+use crate::{Error, Result};
+use std::borrow::Cow;
+
+/// Rows handled at a time: 248 bytes a row at degree 3, so that a block stays in the second-level
+/// cache while its columns are gathered one after the other.
+pub(super) const BLOCK_ROWS: usize = 2048;
+
+/// A column of a [`Table`].
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    pub(super) name: String,
+    /// The type that the header declares.
+    pub(super) declared: Scalar,
+    /// The type in the rows: `f64` for ASCII.
+    stored: Scalar,
+    offset: usize,
+}
+
+/// The rows of the element `vertex`.
+#[derive(Debug)]
+pub(super) struct Table<'a> {
+    rows: usize,
+    stride: usize,
+    big_endian: bool,
+    columns: Vec<Column>,
+    data: Cow<'a, [u8]>,
+}
+
+/// A value that is NaN or infinite.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotFinite {
+    pub(super) row: usize,
+    pub(super) value: f32,
+}
+
+impl<'a> Table<'a> {
+    /// Finds the rows of `vertex` in a PLY file.
+    pub(super) fn vertices(bytes: &'a [u8]) -> Result<Self> {
+        let header = Header::parse(bytes)?;
+        refuse_compressed(&header)?;
+        let data = bytes.get(header.data_at..).unwrap_or_default();
+        match header.encoding {
+            Encoding::Ascii => Self::from_ascii(&header, data),
+            Encoding::LittleEndian | Encoding::BigEndian => Self::from_binary(&header, data),
+        }
+    }
+
+    fn from_binary(header: &Header, data: &'a [u8]) -> Result<Self> {
+        let mut begin = 0u64;
+        for element in &header.elements {
+            let is_vertex = element.name == "vertex";
+            let Some(stride) = element.stride() else {
+                return Err(list_error(element));
+            };
+            let size = element.rows.checked_mul(stride as u64);
+            let end = size.and_then(|size| size.checked_add(begin));
+            let Some(end) = end.filter(|&end| end <= data.len() as u64) else {
+                let needed = element.rows.saturating_mul(stride as u64);
+                return Err(too_short(
+                    element,
+                    &format!(
+                        "needs {needed} bytes, but {} are there",
+                        data.len() as u64 - begin
+                    ),
+                )
+                .at(format!("byte {}", header.data_at as u64 + begin)));
+            };
+            if is_vertex {
+                let mut offset = 0;
+                let columns = columns(element, |scalar| {
+                    offset += scalar.size();
+                    (scalar, offset - scalar.size())
+                });
+                return Ok(Self {
+                    // Both fit: they are within `data`.
+                    rows: element.rows as usize,
+                    stride,
+                    big_endian: header.encoding == Encoding::BigEndian,
+                    columns,
+                    data: Cow::Borrowed(&data[begin as usize..end as usize]),
+                });
+            }
+            begin = end;
+        }
+        Err(no_vertices())
+    }
+
+    fn from_ascii(header: &Header, data: &[u8]) -> Result<Self> {
+        let mut lines = data
+            .split(|&b| b == b'\n')
+            .map(<[u8]>::trim_ascii)
+            .filter(|line| !line.is_empty());
+        for element in &header.elements {
+            let is_vertex = element.name == "vertex";
+            if is_vertex && element.stride().is_none() {
+                return Err(list_error(element));
+            }
+            // A value takes two bytes or more with its separator, the last one in the file one.
+            let width = element.properties.len().max(1) as u64;
+            if element.rows > (data.len() as u64 + 1) / (2 * width) {
+                return Err(too_short(element, "cannot be in a file of this size"));
+            }
+            if !is_vertex {
+                for _ in 0..element.rows {
+                    lines.next();
+                }
+                continue;
+            }
+            let stride = element.properties.len() * size_of::<f64>();
+            let mut values = Vec::with_capacity(element.rows as usize * stride);
+            for row in 0..element.rows {
+                let Some(line) = lines.next() else {
+                    return Err(too_short(element, &format!("ends after {row}")));
+                };
+                append_ascii_row(&mut values, line, element.properties.len()).ok_or_else(|| {
+                    Error::input(format!(
+                        "vertex {row} does not consist of {} numbers",
+                        element.properties.len()
+                    ))
+                    .hint("the file is damaged: export it again")
+                })?;
+            }
+            let mut offset = 0;
+            let columns = columns(element, |_| {
+                offset += size_of::<f64>();
+                (Scalar::F64, offset - size_of::<f64>())
+            });
+            return Ok(Self {
+                rows: element.rows as usize,
+                stride,
+                big_endian: false,
+                columns,
+                data: Cow::Owned(values),
+            });
+        }
+        Err(no_vertices())
+    }
+
+    /// Number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The column of this name.
+    pub(super) fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The columns of these names, or an error that names those that are missing.
+    pub(super) fn require(&self, names: &[&str], what: &str) -> Result<Vec<&Column>> {
+        let missing: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|name| self.column(name).is_none())
+            .collect();
+        if missing.is_empty() {
+            return Ok(names.iter().filter_map(|name| self.column(name)).collect());
+        }
+        let there: Vec<&str> = self
+            .columns
+            .iter()
+            .map(|c| c.name.as_str())
+            .take(20)
+            .collect();
+        Err(Error::input(format!(
+            "the PLY file lacks {} that {what} needs",
+            missing.join(", ")
+        ))
+        .hint(format!("its vertices have: {}", there.join(", "))))
+    }
+
+    /// All columns' names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|column| column.name.as_str())
+    }
+
+    /// Calls `put(i, value)` for row `first + i` of a column, `i < rows`. Returns the first value
+    /// that is not finite as `f32`.
+    pub(super) fn gather(
+        &self,
+        column: &Column,
+        first: usize,
+        rows: usize,
+        mut put: impl FnMut(usize, f32),
+    ) -> Option<NotFinite> {
+        let begin = (first * self.stride).min(self.data.len());
+        let end = ((first + rows) * self.stride).min(self.data.len());
+        let block = &self.data[begin..end];
+        let mut bad = None;
+        let checked = |i: usize, value: f32| {
+            if !value.is_finite() && bad.is_none() {
+                let row = first + i;
+                bad = Some(NotFinite { row, value });
+            }
+            put(i, value);
+        };
+        macro_rules! gather {
+            ($number:ty) => {
+                if self.big_endian {
+                    let read = |bytes| <$number>::from_be_bytes(bytes) as f32;
+                    strided(block, self.stride, column.offset, read, checked)
+                } else {
+                    let read = |bytes| <$number>::from_le_bytes(bytes) as f32;
+                    strided(block, self.stride, column.offset, read, checked)
+                }
+            };
+        }
+        match column.stored {
+            Scalar::I8 => gather!(i8),
+            Scalar::U8 => gather!(u8),
+            Scalar::I16 => gather!(i16),
+            Scalar::U16 => gather!(u16),
+            Scalar::I32 => gather!(i32),
+            Scalar::U32 => gather!(u32),
+            Scalar::F32 => gather!(f32),
+            Scalar::F64 => gather!(f64),
+        }
+        bad
+    }
+}
+
+/// Walks the values that lie `offset` bytes into each row.
+fn strided<const SIZE: usize>(
+    block: &[u8],
+    stride: usize,
+    offset: usize,
+    read: impl Fn([u8; SIZE]) -> f32,
+    mut put: impl FnMut(usize, f32),
+) {
+    for (i, row) in block.chunks_exact(stride).enumerate() {
+        if let Some(bytes) = row.get(offset..).and_then(|rest| rest.first_chunk()) {
+            put(i, read(*bytes));
+        }
+    }
+}
+
+fn columns(element: &Element, mut place: impl FnMut(Scalar) -> (Scalar, usize)) -> Vec<Column> {
+    let scalars = element.properties.iter();
+    scalars
+        .filter_map(|property| {
+            let declared = property.scalar?;
+            let (stored, offset) = place(declared);
+            Some(Column {
+                name: property.name.clone(),
+                declared,
+                stored,
+                offset,
+            })
+        })
+        .collect()
+}
+
+/// Appends a line's numbers; `None` unless there are `width`.
+fn append_ascii_row(values: &mut Vec<u8>, line: &[u8], width: usize) -> Option<()> {
+    let text = std::str::from_utf8(line).ok()?;
+    let mut found = 0;
+    for word in text.split_ascii_whitespace() {
+        found += 1;
+        if found > width {
+            return None;
+        }
+        values.extend(word.parse::<f64>().ok()?.to_le_bytes());
+    }
+    (found == width).then_some(())
+}
+
+/// SuperSplat's compressed layout packs 256 Gaussians a chunk into integers.
+fn refuse_compressed(header: &Header) -> Result<()> {
+    let packed = header.elements.iter().any(|element| {
+        element.name == "chunk"
+            || element
+                .properties
+                .iter()
+                .any(|p| p.name == "packed_position")
+    });
+    if packed {
+        return Err(
+            Error::unsupported("this is a compressed PLY file, which Dapple cannot read").hint(
+                "convert it first, for example with \
+                 `npx @playcanvas/splat-transform in.compressed.ply out.ply`",
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn list_error(element: &Element) -> Error {
+    Error::unsupported(format!(
+        "the element {:?} holds lists, so its rows have no fixed size",
+        element.name
+    ))
+    .hint("this looks like a mesh: export its vertices alone, as a point cloud")
+}
+
+fn too_short(element: &Element, why: &str) -> Error {
+    Error::input(format!(
+        "the PLY file is shorter than its header says: {} x {:?} {why}",
+        element.rows, element.name
+    ))
+    .hint("the file was cut off: copy or export it again")
+}
+
+fn no_vertices() -> Error {
+    Error::input("the PLY file has no element \"vertex\"")
+        .hint("splats and point clouds keep theirs there: export the file again")
+}

@@ -1,0 +1,104 @@
+//! From [`Splats`] to a PLY file.
+
+use crate::atomic::write_atomically;
+use crate::{Error, Result, Splats};
+use rayon::prelude::*;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Rows encoded in parallel before they are written: 16 MiB at degree 3.
+const ROWS_AT_ONCE: usize = 1 << 16;
+
+/// Writes splats as binary little-endian PLY, with the normals that the layout asks for as zeros.
+/// The file is replaced whole or not at all. Values are written as they are, bit by bit.
+///
+/// # Errors
+/// When the file cannot be written, and when the arrays of `splats` do not fit together.
+pub fn write(path: &Path, splats: &Splats) -> Result<()> {
+    check(splats)?;
+    write_atomically(path, |out| write_to(out, splats))
+}
+
+fn check(splats: &Splats) -> Result<()> {
+    let rows = splats.means.len();
+    let fits = splats.scales.len() == rows
+        && splats.quats.len() == rows
+        && splats.opacities.len() == rows
+        && splats.sh0.len() == rows
+        && splats.sh_degree <= crate::MAX_SH_DEGREE
+        && splats.sh_rest.len() == rows * splats.sh_rest_stride();
+    if fits {
+        return Ok(());
+    }
+    Err(Error::internal(format!(
+        "splats to write have arrays of different lengths: {rows} means, {} scales, {} quats, \
+         {} opacities, {} sh0, {} sh_rest of degree {}",
+        splats.scales.len(),
+        splats.quats.len(),
+        splats.opacities.len(),
+        splats.sh0.len(),
+        splats.sh_rest.len(),
+        splats.sh_degree
+    )))
+}
+
+fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
+    let names = property_names(splats.sh_rest_stride());
+    let mut header = format!(
+        "ply\nformat binary_little_endian 1.0\nelement vertex {}\n",
+        splats.len()
+    );
+    for name in &names {
+        // Writing to a string cannot fail.
+        let _ = writeln!(header, "property float {name}");
+    }
+    header.push_str("end_header\n");
+    out.write_all(header.as_bytes())?;
+
+    let stride = names.len() * size_of::<f32>();
+    let mut rows = vec![0u8; splats.len().min(ROWS_AT_ONCE) * stride];
+    for first in (0..splats.len()).step_by(ROWS_AT_ONCE) {
+        let count = (splats.len() - first).min(ROWS_AT_ONCE);
+        let rows = &mut rows[..count * stride];
+        rows.par_chunks_mut(stride)
+            .enumerate()
+            .for_each(|(i, row)| encode(splats, first + i, row));
+        out.write_all(rows)?;
+    }
+    Ok(())
+}
+
+/// The layout's properties in its order.
+fn property_names(sh_rest_stride: usize) -> Vec<String> {
+    let fixed = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
+    let mut names = fixed(&[
+        "x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2",
+    ]);
+    names.extend((0..sh_rest_stride).map(|i| format!("f_rest_{i}")));
+    names.extend(fixed(&["opacity", "scale_0", "scale_1", "scale_2"]));
+    names.extend(fixed(&["rot_0", "rot_1", "rot_2", "rot_3"]));
+    names
+}
+
+/// One Gaussian in the order of [`property_names`].
+fn encode(splats: &Splats, i: usize, row: &mut [u8]) {
+    let stride = splats.sh_rest_stride();
+    let sh_rest = &splats.sh_rest[i * stride..(i + 1) * stride];
+    let coefficients = stride / 3;
+    let channel_major = (0..stride).map(|at| {
+        let (channel, coefficient) = (at / coefficients, at % coefficients);
+        sh_rest[coefficient * 3 + channel]
+    });
+    let values = splats.means[i]
+        .into_iter()
+        .chain([0.0; 3])
+        .chain(splats.sh0[i])
+        .chain(channel_major)
+        .chain([splats.opacities[i]])
+        .chain(splats.scales[i])
+        .chain(splats.quats[i]);
+    for (bytes, value) in row.chunks_exact_mut(size_of::<f32>()).zip(values) {
+        bytes.copy_from_slice(&value.to_le_bytes());
+    }
+}

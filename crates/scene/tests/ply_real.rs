@@ -1,0 +1,80 @@
+//! PLY files that other programs wrote. Needs the folder of real captures beside the checkout.
+
+use dapple_scene::{ErrorKind, ply};
+use std::path::{Path, PathBuf};
+
+/// The folder of real captures: `DAPPLE_DATA`, or `shared/data` beside a folder above this crate.
+fn data(name: &str) -> Option<PathBuf> {
+    let beside = |folder: &Path| folder.join("shared/data");
+    let found = std::env::var_os("DAPPLE_DATA")
+        .map(PathBuf::from)
+        .or_else(|| {
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .ancestors()
+                .map(beside)
+                .find(|folder| folder.is_dir())
+        });
+    let path = found
+        .map(|folder| folder.join(name))
+        .filter(|path| path.exists());
+    if path.is_none() {
+        eprintln!("SKIPPED: {name} is not there; set DAPPLE_DATA to the folder of real captures");
+    }
+    path
+}
+
+#[test]
+fn a_trained_scene_is_read() {
+    let Some(path) = data("guitar/guitar.ply") else {
+        return;
+    };
+    let splats = ply::read(&path).unwrap();
+    assert_eq!((splats.len(), splats.sh_degree), (90_854, 0));
+    // Known of the scene: y runs from -4.29 to 0.09; opacities are clipped to 1/510 from 0 and 1.
+    let heights = splats.means.iter().map(|m| m[1]);
+    let (low, high) = heights.fold((f32::MAX, f32::MIN), |(l, h), y| (l.min(y), h.max(y)));
+    assert!(
+        (low + 4.29).abs() < 0.01 && (high - 0.09).abs() < 0.01,
+        "{low} {high}"
+    );
+    let limit = 509.0f32.ln() + 1e-3;
+    assert!(splats.opacities.iter().all(|o| o.abs() <= limit));
+    for quat in &splats.quats {
+        let length = quat.iter().map(|q| q * q).sum::<f32>().sqrt();
+        assert!((length - 1.0).abs() < 1e-3, "{quat:?}");
+    }
+    // And back: what was written is what was read.
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.ply");
+    ply::write(&copy, &splats).unwrap();
+    assert_eq!(ply::read(&copy).unwrap(), splats);
+}
+
+#[test]
+fn the_compressed_layout_is_refused_with_advice() {
+    let Some(path) = data("guitar/guitar.compressed.ply") else {
+        return;
+    };
+    let error = ply::read(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(
+        error.hint_text().unwrap().contains("splat-transform"),
+        "{error}"
+    );
+    assert!(error.place().unwrap().ends_with("guitar.compressed.ply"));
+}
+
+#[test]
+fn a_point_cloud_is_read() {
+    let Some(path) = data("garden-points/points.ply") else {
+        return;
+    };
+    let points = ply::read_points(&path).unwrap();
+    assert_eq!(points.len(), 138_766);
+    let inside = points
+        .iter()
+        .filter(|p| p.position.iter().all(|c| c.abs() <= 2.0))
+        .count();
+    assert_eq!(inside, 111_785);
+    assert!(ply::read(&path).unwrap_err().what().contains("f_dc_0"));
+}
