@@ -23,6 +23,8 @@ pub struct PosedImage {
     pub folder: PathBuf,
     /// Path of the photo in that folder; the extension may be missing.
     pub file: PathBuf,
+    /// Whether that folder holds copies reduced by `LoadOptions::downscale` already.
+    pub downscaled: bool,
     /// Its mask, if the capture names one. Otherwise a `masks` folder is looked for.
     pub mask: Option<PathBuf>,
     /// The camera as the capture describes it, lens included; its size may differ from the photo's.

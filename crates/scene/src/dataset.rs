@@ -49,8 +49,26 @@ pub struct Split {
 impl Dataset {
     /// Holds out every `eval_every`-th view by name (0, n, 2n, ...), as the 3DGS paper does with 8.
     /// Zero, or a capture of a single view, holds out nothing.
+    ///
+    /// A capture that brings its own split keeps it, so that scores compare with the literature: if
+    /// all names start with `train/` or `test/` and there are both (Blender scenes), those under
+    /// `test/` are held out whatever the number, unless it is zero.
     pub fn split(&self, eval_every: usize) -> Split {
-        let held_out = |i: usize| eval_every > 0 && self.views.len() > 1 && i % eval_every == 0;
+        let count = |prefix: &str| {
+            let named = |v: &&View| v.name.starts_with(prefix);
+            self.views.iter().filter(named).count()
+        };
+        let (train, test) = (count("train/"), count("test/"));
+        let own_split = train > 0 && test > 0 && train + test == self.views.len();
+        let held_out = |i: usize| {
+            if eval_every == 0 || self.views.len() < 2 {
+                false
+            } else if own_split {
+                self.views[i].name.starts_with("test/")
+            } else {
+                i % eval_every == 0
+            }
+        };
         let (eval, train) = (0..self.views.len()).partition(|&i| held_out(i));
         Split { train, eval }
     }

@@ -66,7 +66,7 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     if let Some(n) = options.downscale.filter(|&n| n > 1) {
         use_downscaled_folders(&mut capture, n);
     }
-    capture.select(options)?;
+    capture.select(options).map_err(|e| e.at_path(path))?;
     Ok(capture)
 }
 
@@ -234,6 +234,7 @@ fn open_colmap(
                     .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?,
                 name,
                 folder: folder.clone(),
+                downscaled: false,
                 mask: None,
                 camera,
                 source_model: source_model.to_owned(),
@@ -267,6 +268,7 @@ fn use_downscaled_folders(capture: &mut Capture, n: u32) {
         let folder = PathBuf::from(name);
         if used.last() == Some(&folder) || folder.is_dir() {
             image.folder.clone_from(&folder);
+            image.downscaled = true;
             used.push(folder);
             used.dedup();
         }
@@ -361,11 +363,10 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
         deep,
         ..Treatment::default()
     };
-    let is_pre_scaled = is_downscaled_folder(&image.folder, options.downscale);
     let as_described = (photo.width, photo.height) == (image.camera.width, image.camera.height);
-    treatment.rescaled = !as_described && !is_pre_scaled;
+    treatment.rescaled = !as_described && !image.downscaled;
     let divisor = match options.downscale {
-        Some(n) if !is_pre_scaled => n,
+        Some(n) if !image.downscaled => n,
         _ => 1,
     };
     let (width, height) = target_size((photo.width, photo.height), divisor, options.max_resolution);
@@ -390,14 +391,6 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
         photo: Arc::new(photo),
     };
     Ok((view, treatment))
-}
-
-/// Whether `use_downscaled_folders` chose this folder.
-fn is_downscaled_folder(folder: &Path, downscale: Option<u32>) -> bool {
-    downscale.filter(|&n| n > 1).is_some_and(|n| {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        name.ends_with(&format!("_{n}"))
-    })
 }
 
 /// Refuses a photo that cannot be what the camera took: another aspect ratio.

@@ -309,6 +309,7 @@ pub(crate) fn open(json: &Path) -> Result<Capture> {
                 name: file.to_string_lossy().replace('\\', "/"),
                 folder: folder.as_ref().map_or(root.to_owned(), |f| root.join(f)),
                 file,
+                downscaled: false,
                 mask: frame.mask_path.map(|mask| root.join(mask)),
                 camera: Camera::pinhole(1, 1, 1.0, frame.camera_from_world),
                 source_model: String::new(),

@@ -203,11 +203,15 @@ mod tests {
 
     fn take(camera: &Camera) -> Photo {
         let mut rgb = Vec::new();
+        let reach = camera.lens.max_radius();
         for row in 0..camera.height {
             for column in 0..camera.width {
                 let x = (f64::from(column) + 0.5 - camera.cx) / camera.fx;
                 let y = (f64::from(row) + 0.5 - camera.cy) / camera.fy;
-                let (x, y) = camera.lens.undistort(x, y).unwrap_or((0.0, 0.0));
+                let (x, y) = camera
+                    .lens
+                    .undistort_within(x, y, reach)
+                    .unwrap_or((0.0, 0.0));
                 rgb.extend(radiance(x, y).map(|c| c.round().clamp(0.0, 255.0) as u8));
             }
         }

@@ -103,6 +103,23 @@ fn file(folder: &Path, name: &str) -> Result<(PathBuf, bool)> {
     Ok((folder.join(name).with_extension(ext), ext == "bin"))
 }
 
+/// Text files carry no count that binds, but COLMAP writes one into a comment: fewer records than
+/// it says may mean that the file was cut.
+fn note_announced(folder: &Path, name: &str, found: usize, notes: &mut Vec<String>) -> Result<()> {
+    let (path, binary) = file(folder, name)?;
+    if binary || !path.is_file() {
+        return Ok(());
+    }
+    if let Some(announced) = text::announced_count(&read(&path)?)
+        && announced > found
+    {
+        notes.push(format!(
+            "{name}.txt announces {announced} records but holds {found}: was it cut?"
+        ));
+    }
+    Ok(())
+}
+
 fn read_cameras(folder: &Path) -> Result<Vec<ColmapCamera>> {
     let (path, binary) = file(folder, "cameras")?;
     let (bytes, label) = (read(&path)?, path.display().to_string());
@@ -146,8 +163,12 @@ pub fn read_model(folder: &Path) -> Result<Model> {
             .at_path(folder)
             .hint("run COLMAP's mapper again: no photo could be placed"));
     }
+    note_announced(folder, "cameras", cameras.len(), &mut notes)?;
+    note_announced(folder, "images", images.len(), &mut notes)?;
     let points = match read_points(folder)? {
         Some(read) => {
+            let found = read.points.len() + read.dropped;
+            note_announced(folder, "points3D", found, &mut notes)?;
             if read.dropped > 0 {
                 notes.push(format!(
                     "{} sparse points with NaN or infinite positions were left out",

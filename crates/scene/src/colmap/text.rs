@@ -78,6 +78,15 @@ fn is_record(line: &Line<'_>) -> bool {
     !line.text.is_empty() && !line.text.starts_with('#')
 }
 
+/// The number in the comment `# Number of images: 16, mean ...` (or cameras, or points).
+pub(super) fn announced_count(bytes: &[u8]) -> Option<usize> {
+    // The comment stands at the head, in the first few lines.
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]);
+    let rest = head.lines().find_map(|l| l.strip_prefix("# Number of "))?;
+    let number = rest.split_once(':')?.1.split(',').next()?;
+    number.trim().parse().ok()
+}
+
 /// Parses `cameras.txt`. `file` is named in errors.
 pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> {
     let mut cameras = Vec::new();
