@@ -16,9 +16,18 @@ fn images(seed: u64) -> (Vec<f64>, Vec<f64>, Vec<bool>) {
     let target: Vec<f64> = (0..W * H * 3).map(|_| random.uniform(0.0, 1.0)).collect();
     let prediction = target
         .iter()
-        .map(|t| t + random.uniform(0.01, 0.3) * if random.bits() % 2 == 0 { 1.0 } else { -1.0 })
+        .map(|t| {
+            t + random.uniform(0.01, 0.3)
+                * if random.uniform(0.0, 1.0) < 0.5 {
+                    1.0
+                } else {
+                    -1.0
+                }
+        })
         .collect();
-    let mask = (0..W * H).map(|_| random.bits() % 4 != 0).collect();
+    let mask = (0..W * H)
+        .map(|_| random.uniform(0.0, 1.0) < 0.75)
+        .collect();
     (prediction, target, mask)
 }
 

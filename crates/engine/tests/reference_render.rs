@@ -1,5 +1,7 @@
 //! The reference's forward pass against values known without it.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use dapple_engine::reference::{
     self, Image, Projected, TileLists, ellipse_touches_rect, sh_basis, sh_basis_gradient,
 };
@@ -318,6 +320,31 @@ fn scenes_leave_f32_a_margin() {
                 }
             }
         }
+    }
+}
+
+/// The Jacobian's limits lie 0.3 of half the field of view outside each edge, by hand for an image
+/// of 26 x 18 with its principal point near a corner.
+#[test]
+fn the_jacobian_is_limited_from_the_images_edges() {
+    let camera = Camera {
+        fx: 31.0,
+        fy: 19.0,
+        cx: 5.3,
+        cy: 13.9,
+        ..Camera::pinhole(26, 18, 1.0, Pose::IDENTITY)
+    };
+    let eye = reference::PosedLens::new(&camera).unwrap();
+    for (point, u, v) in [
+        (DVec3::new(-9.0, -9.0, 2.0), -(5.3 + 3.9), -(13.9 + 2.7)),
+        (DVec3::new(9.0, 9.0, 2.0), 20.7 + 3.9, 4.1 + 2.7),
+        (DVec3::new(0.1, -0.2, 2.0), 31.0 * 0.05, 19.0 * -0.1),
+    ] {
+        // The last column is -f slope / z, and f slope is a distance in pixels.
+        let [row_u, row_v] = eye.lens.project(point).jacobian;
+        assert!((row_u.z + u / 2.0).abs() < 1e-6, "{row_u} {u}");
+        assert!((row_v.z + v / 2.0).abs() < 1e-6, "{row_v} {v}");
+        assert_eq!((row_u.x, row_u.y, row_v.x, row_v.y), (15.5, 0.0, 0.0, 9.5));
     }
 }
 
