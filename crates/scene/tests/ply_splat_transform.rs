@@ -1,0 +1,215 @@
+//! What Dapple writes must mean the same to other tools: SuperSplat's `splat-transform` opens it.
+//!
+//! Needs `DAPPLE_SPLAT_TRANSFORM`, the path of the tool's `bin/cli.mjs` (run with `node`) or of
+//! its executable: `npm install @playcanvas/splat-transform` brings both.
+
+use dapple_scene::{Splats, ply, sh_coefficient_count};
+use glam::{DMat3, DQuat, DVec3};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn tool() -> Option<PathBuf> {
+    let tool = std::env::var_os("DAPPLE_SPLAT_TRANSFORM").map(PathBuf::from);
+    if tool.is_none() {
+        eprintln!(
+            "SKIPPED: set DAPPLE_SPLAT_TRANSFORM to bin/cli.mjs of @playcanvas/splat-transform"
+        );
+    }
+    tool
+}
+
+/// Runs the tool on `input` with `actions`, writing `output`.
+fn convert(tool: &Path, input: &Path, actions: &[&str], output: &Path) {
+    let mut command = if tool.extension().is_some_and(|e| e == "mjs" || e == "js") {
+        let mut node = Command::new("node");
+        node.arg(tool);
+        node
+    } else {
+        Command::new(tool)
+    };
+    command
+        .args(["--quiet", "--overwrite"])
+        .arg(input)
+        .args(actions)
+        .arg(output);
+    let result = command
+        .output()
+        .expect("the tool (or node) cannot be started");
+    assert!(
+        result.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&result.stderr)
+    );
+}
+
+/// Five Gaussians; the first three stand on the axes, so that they show where a rotation takes
+/// them. Every value is different.
+fn sample(sh_degree: u8) -> Splats {
+    let mut next = 0.0f32;
+    let mut value = || {
+        next += 0.737;
+        next.sin()
+    };
+    let mut splats = Splats::empty(sh_degree);
+    for i in 0..5 {
+        let axis = |k: usize| f32::from(u8::from(i == k));
+        let mean = if i < 3 {
+            [axis(0), axis(1), axis(2)]
+        } else {
+            [value(), value(), value()]
+        };
+        splats.means.push(mean);
+        splats.scales.push([value(), value() - 1.0, value() - 2.0]);
+        splats
+            .quats
+            .push(unit([value(), value(), value(), value()]));
+        splats.opacities.push(value());
+        splats.sh0.push([value(), value(), value()]);
+        let rest = (sh_coefficient_count(sh_degree) - 1) * 3;
+        splats.sh_rest.extend((0..rest).map(|_| value()));
+    }
+    splats
+}
+
+fn unit(q: [f32; 4]) -> [f32; 4] {
+    let length = q.iter().map(|c| c * c).sum::<f32>().sqrt();
+    q.map(|c| c / length)
+}
+
+/// A table by column name.
+fn read_csv(path: &Path) -> Vec<(String, Vec<f32>)> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut lines = text.lines();
+    let names = lines.next().unwrap().split(',');
+    let mut columns: Vec<_> = names.map(|name| (name.to_owned(), Vec::new())).collect();
+    for line in lines {
+        for (column, value) in columns.iter_mut().zip(line.split(',')) {
+            column.1.push(value.parse().unwrap());
+        }
+    }
+    columns
+}
+
+#[test]
+fn every_column_has_its_value() {
+    let Some(tool) = tool() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for degree in 0..=3 {
+        let splats = sample(degree);
+        let [ours, csv, back] =
+            ["ours.ply", "table.csv", "back.ply"].map(|n| folder.path().join(n));
+        ply::write(&ours, &splats).unwrap();
+        convert(&tool, &ours, &[], &csv);
+        let columns = read_csv(&csv);
+        let column = |name: &str| -> &[f32] {
+            let found = columns.iter().find(|(n, _)| n == name);
+            &found
+                .unwrap_or_else(|| panic!("no column {name} at degree {degree}"))
+                .1
+        };
+        let per_channel = sh_coefficient_count(degree) - 1;
+        for i in 0..splats.len() {
+            for axis in 0..3 {
+                assert_eq!(column(["x", "y", "z"][axis])[i], splats.means[i][axis]);
+                assert_eq!(column(&format!("scale_{axis}"))[i], splats.scales[i][axis]);
+                assert_eq!(column(&format!("f_dc_{axis}"))[i], splats.sh0[i][axis]);
+            }
+            for axis in 0..4 {
+                assert_eq!(column(&format!("rot_{axis}"))[i], splats.quats[i][axis]);
+            }
+            assert_eq!(column("opacity")[i], splats.opacities[i]);
+            for channel in 0..3 {
+                for k in 0..per_channel {
+                    let name = format!("f_rest_{}", channel * per_channel + k);
+                    let value = splats.sh_rest[(i * per_channel + k) * 3 + channel];
+                    assert_eq!(column(&name)[i], value, "{name}");
+                }
+            }
+        }
+        assert!(
+            !columns
+                .iter()
+                .any(|(n, _)| *n == format!("f_rest_{}", 3 * per_channel))
+        );
+        // What the tool writes, Dapple reads.
+        convert(&tool, &ours, &[], &back);
+        assert_eq!(ply::read(&back).unwrap(), splats, "degree {degree}");
+    }
+}
+
+/// The tool rotates the scene by what it believes quaternions and harmonics to be; if it believes
+/// as Dapple does, shapes and colours turn with the scene.
+#[test]
+fn rotated_by_the_tool_shapes_and_colours_turn_along() {
+    let Some(tool) = tool() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, turned) = (
+        folder.path().join("ours.ply"),
+        folder.path().join("turned.ply"),
+    );
+    for degree in 0..=3 {
+        let before = sample(degree);
+        ply::write(&ours, &before).unwrap();
+        convert(&tool, &ours, &["--rotate", "20,-35,50"], &turned);
+        let after = ply::read(&turned).unwrap();
+        assert_eq!((after.len(), after.sh_degree), (before.len(), degree));
+        let mean = |i: usize| DVec3::from(after.means[i].map(f64::from));
+        let rotation = DMat3::from_cols(mean(0), mean(1), mean(2));
+        assert!((rotation.determinant() - 1.0).abs() < 1e-5);
+        for i in 0..before.len() {
+            let expected = rotation * covariance(&before, i) * rotation.transpose();
+            let found = covariance(&after, i);
+            assert!(
+                found.abs_diff_eq(expected, 1e-4),
+                "degree {degree}: {found} {expected}"
+            );
+            for step in 0..7 {
+                let angle = f64::from(step);
+                let direction =
+                    DVec3::new(angle.sin(), angle.cos(), (2.0 * angle).sin()).normalize();
+                let expected = colour(&before, i, direction);
+                let found = colour(&after, i, rotation * direction);
+                assert!(
+                    found.abs_diff_eq(expected, 1e-4),
+                    "degree {degree}: {found} {expected}"
+                );
+            }
+        }
+    }
+}
+
+fn covariance(splats: &Splats, i: usize) -> DMat3 {
+    let [w, x, y, z] = splats.quats[i].map(f64::from);
+    let rotation = DMat3::from_quat(DQuat::from_xyzw(x, y, z, w).normalize());
+    let variances = splats.scales[i].map(|s| (2.0 * f64::from(s)).exp());
+    rotation * DMat3::from_diagonal(DVec3::from(variances)) * rotation.transpose()
+}
+
+/// Real spherical harmonics up to degree 3 with the signs of the field (Condon-Shortley phase).
+fn colour(splats: &Splats, i: usize, d: DVec3) -> DVec3 {
+    let (x, y, z) = (d.x, d.y, d.z);
+    let basis = [
+        -0.488_602_511_902_919_9 * y,
+        0.488_602_511_902_919_9 * z,
+        -0.488_602_511_902_919_9 * x,
+        1.092_548_430_592_079_2 * x * y,
+        -1.092_548_430_592_079_2 * y * z,
+        0.315_391_565_252_520_05 * (3.0 * z * z - 1.0),
+        -1.092_548_430_592_079_2 * x * z,
+        0.546_274_215_296_039_6 * (x * x - y * y),
+        -0.590_043_589_926_643_5 * y * (3.0 * x * x - y * y),
+        2.890_611_442_640_554 * x * y * z,
+        -0.457_045_799_464_465_8 * y * (5.0 * z * z - 1.0),
+        0.373_176_332_590_115_4 * z * (5.0 * z * z - 3.0),
+        -0.457_045_799_464_465_8 * x * (5.0 * z * z - 1.0),
+        1.445_305_721_320_277 * z * (x * x - y * y),
+        -0.590_043_589_926_643_5 * x * (x * x - 3.0 * y * y),
+    ];
+    let stride = splats.sh_rest_stride();
+    let rest = &splats.sh_rest[i * stride..(i + 1) * stride];
+    let sh0 = DVec3::from(splats.sh0[i].map(f64::from)) * 0.282_094_791_773_878_14;
+    let coefficients = rest.chunks_exact(3);
+    coefficients.zip(basis).fold(sh0, |sum, (c, b)| {
+        sum + b * DVec3::new(f64::from(c[0]), f64::from(c[1]), f64::from(c[2]))
+    })
+}
