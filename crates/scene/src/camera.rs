@@ -140,11 +140,7 @@ impl Camera {
 
     /// Where a camera-space point lands, pixels, by the pinhole part alone. `None` behind the camera.
     pub fn project_pinhole(&self, p: DVec3) -> Option<DVec2> {
-        (p.z > 0.0).then(|| {
-            DVec2::new(
-                self.fx * p.x / p.z + self.cx,
-                self.fy * p.y / p.z + self.cy,
-            )
-        })
+        (p.z > 0.0)
+            .then(|| DVec2::new(self.fx * p.x / p.z + self.cx, self.fy * p.y / p.z + self.cy))
     }
 }

@@ -66,7 +66,7 @@ impl Dataset {
             } else if own_split {
                 self.views[i].name.starts_with("test/")
             } else {
-                i % eval_every == 0
+                i.is_multiple_of(eval_every)
             }
         };
         let (eval, train) = (0..self.views.len()).partition(|&i| held_out(i));

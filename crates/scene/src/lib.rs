@@ -26,7 +26,6 @@ pub mod load;
 pub mod nerfstudio;
 mod photo;
 pub mod ply;
-pub mod points_ply;
 mod progress;
 mod resize;
 mod splats;

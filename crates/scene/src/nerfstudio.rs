@@ -9,8 +9,7 @@
 
 use crate::capture::{Capture, PosedImage, relative_path};
 use crate::images;
-use crate::points_ply::parse_points_ply;
-use crate::{Camera, Error, Lens, Pose, Result};
+use crate::{Camera, Error, Lens, Pose, Result, ply};
 use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
 use std::fs;
@@ -251,12 +250,13 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
     }
     let column = |c: usize| DVec3::new(rows[0][c], rows[1][c], rows[2][c]);
     let axes = [column(0), -column(1), -column(2)];
-    // Writers that scaled the world leave the scale in the matrix; a shear is a defect.
+    // Writers that scaled the world leave the scale in the matrix; a shear is a defect. Numbers
+    // too large to square give zero axes, and a determinant of zero.
     let lengths = axes.map(DVec3::length);
     let [a, b, c] = axes.map(DVec3::normalize_or_zero);
     let skew = a.dot(b).abs().max(b.dot(c).abs()).max(c.dot(a).abs());
     let uneven = lengths.iter().any(|l| (l / lengths[0] - 1.0).abs() > 1e-2);
-    if !(lengths[0] > 1e-12) || uneven || skew > 1e-2 || a.cross(b).dot(c) < 0.0 {
+    if lengths[0] < 1e-12 || uneven || skew > 1e-2 || a.cross(b).dot(c) < 0.9 {
         return Err(
             Error::input("transform_matrix is not a rotation and a translation").hint(
                 "its first three columns must be perpendicular, right-handed and of one length",
@@ -333,15 +333,7 @@ pub(crate) fn open(json: &Path) -> Result<Capture> {
     match &transforms.ply_file_path {
         Some(ply) => {
             let path = root.join(relative_path(ply).map_err(|e| e.at(label.clone()))?);
-            let bytes =
-                fs::read(&path).map_err(|e| Error::io("cannot read the point cloud", &path, e))?;
-            let (points, dropped) = parse_points_ply(&bytes, &path.display().to_string())?;
-            capture.points = points;
-            if dropped > 0 {
-                capture.notes.push(format!(
-                    "{dropped} sparse points with NaN or infinite positions were left out"
-                ));
-            }
+            capture.points = ply::read_points(&path)?;
         }
         None => capture
             .notes

@@ -8,13 +8,12 @@ use dapple_scene::colmap::{
     parse_points_txt,
 };
 use dapple_scene::nerfstudio::parse_transforms;
-use dapple_scene::points_ply::parse_points_ply;
 use load_support::{Bytes, Tiny, data};
 use proptest::prelude::*;
 use std::fs;
 
 /// Every parser as "does it accept these bytes".
-const PARSERS: [(&str, fn(&[u8]) -> bool); 8] = [
+const PARSERS: [(&str, fn(&[u8]) -> bool); 7] = [
     ("cameras.bin", |b| parse_cameras_bin(b, "f").is_ok()),
     ("images.bin", |b| parse_images_bin(b, "f").is_ok()),
     ("points3D.bin", |b| parse_points_bin(b, "f").is_ok()),
@@ -22,7 +21,6 @@ const PARSERS: [(&str, fn(&[u8]) -> bool); 8] = [
     ("images.txt", |b| parse_images_txt(b, "f").is_ok()),
     ("points3D.txt", |b| parse_points_txt(b, "f").is_ok()),
     ("transforms.json", |b| parse_transforms(b, "f").is_ok()),
-    ("points.ply", |b| parse_points_ply(b, "f").is_ok()),
 ];
 
 const CAMERAS_TXT: &str = "# Camera list\n1 OPENCV 640 480 500 501 320 240 0.1 -0.01 1e-3 0\n\

@@ -76,50 +76,53 @@ fn plush_and_banana_have_the_counts_of_their_readme() {
     }
 }
 
-/// Every sparse point was seen by some camera: projecting them must land in the photos, with
-/// colours that resemble the photo's. Wrong poses or a wrong quaternion order fail this at once.
+/// Where COLMAP saw its points, and where our cameras put them: 0.27 pixels apart in the mean by
+/// its own account. A wrong axis, quaternion order or half pixel fails this at once.
 #[test]
-fn banana_points_land_on_pixels_of_their_colour() {
+fn banana_points_project_to_where_they_were_observed() {
     let Some(root) = data("banana") else { return };
-    let options = LoadOptions {
-        downscale: Some(4),
-        ..LoadOptions::default()
+    let text = |name: &str| std::fs::read_to_string(root.join("sparse_txt").join(name)).unwrap();
+    let points_text = text("points3D.txt");
+    let point_of = |line: &str| {
+        let mut fields = line.split(' ').map(|f| f.parse::<f64>().unwrap());
+        let mut next = || fields.next().unwrap();
+        (next() as i64, glam::DVec3::new(next(), next(), next()))
     };
-    let banana = load(&root, &options, &NoProgress).unwrap();
-    let (mut inside, mut total, mut difference, mut control) = (0u64, 0u64, 0u64, 0u64);
-    for view in &banana.views {
-        let camera = &view.camera;
-        for point in banana.points.iter().step_by(20) {
-            total += 1;
-            let p = camera
-                .camera_from_world
-                .transform(glam::DVec3::from(point.position.map(f64::from)));
-            let Some(at) = camera.project_pinhole(p) else {
-                continue;
-            };
-            if at.x < 0.0 || at.y < 0.0 {
-                continue;
+    let points: std::collections::HashMap<i64, glam::DVec3> = points_text
+        .lines()
+        .filter(|l| !l.starts_with('#'))
+        .map(point_of)
+        .collect();
+    for downscale in [1, 3] {
+        let options = LoadOptions {
+            downscale: Some(downscale),
+            ..LoadOptions::default()
+        };
+        let banana = load(&root, &options, &NoProgress).unwrap();
+        let images = text("images.txt");
+        let mut lines = images.lines().filter(|l| !l.starts_with('#'));
+        let (mut sum, mut count) = (0.0, 0);
+        while let (Some(image), Some(observations)) = (lines.next(), lines.next()) {
+            let name = image.split(' ').next_back().unwrap();
+            let view = banana.views.iter().find(|v| v.name == name).unwrap();
+            let to_full = 499.0 / f64::from(view.camera.height);
+            let to_full = glam::DVec2::new(750.0 / f64::from(view.camera.width), to_full);
+            let numbers: Vec<f64> = observations
+                .split_whitespace()
+                .map(|f| f.parse().unwrap())
+                .collect();
+            for seen in numbers.chunks_exact(3) {
+                let Some(&point) = points.get(&(seen[2] as i64)) else {
+                    continue;
+                };
+                let camera_point = view.camera.camera_from_world.transform(point);
+                let put = view.camera.project_pinhole(camera_point).unwrap() * to_full;
+                sum += put.distance(glam::DVec2::new(seen[0], seen[1]));
+                count += 1;
             }
-            let (x, y) = (at.x as u32, at.y as u32);
-            if x >= camera.width || y >= camera.height {
-                continue;
-            }
-            inside += 1;
-            let pixel = ((y * camera.width + x) * 3) as usize;
-            let differs = |rgb: [u8; 3]| {
-                (0..3)
-                    .map(|c| u64::from(view.photo.rgb[pixel + c].abs_diff(rgb[c])))
-                    .sum::<u64>()
-            };
-            difference += differs(point.rgb);
-            control += differs(banana.points[(inside as usize * 7919) % banana.points.len()].rgb);
         }
+        let mean = sum / f64::from(count);
+        assert_eq!(count, 73_324);
+        assert!((mean - 0.27).abs() < 0.01, "mean {mean} pixels");
     }
-    let ratio = difference as f64 / control as f64;
-    eprintln!("{inside} of {total} points inside, {ratio:.2} of what any point's colour differs");
-    assert!(inside * 2 > total, "{inside} of {total} points inside");
-    assert!(
-        ratio < 0.6,
-        "colours differ {ratio:.2} as much as those of other points"
-    );
 }
