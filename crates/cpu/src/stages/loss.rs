@@ -28,6 +28,8 @@ const PAD: usize = ROW;
 const FILTERED: usize = 4;
 /// Derivatives with respect to the mean of x, of x^2 and of x y.
 const MAPS: usize = 3;
+/// A pixel counts from this value of its mask on.
+const MASK_MIN: u8 = 128;
 /// Subtracted from x and y.
 const SHIFT: f32 = 0.5;
 
@@ -118,12 +120,12 @@ impl<'a> Comparison<'a> {
         let inside = |n: usize| n.saturating_sub(2 * RADIUS);
         let (mut pixels, mut windows) = (width * height, inside(width) * inside(height));
         if let Some(mask) = &photo.mask {
-            pixels = mask.iter().filter(|&&m| m != 0).count();
+            pixels = mask.iter().filter(|&&m| m >= MASK_MIN).count();
             windows = (RADIUS..height.saturating_sub(RADIUS))
                 .map(|y| &mask[y * width..(y + 1) * width])
                 .map(|row| {
                     let centres = &row[RADIUS.min(width)..width.saturating_sub(RADIUS).max(RADIUS.min(width))];
-                    centres.iter().filter(|&&m| m != 0).count()
+                    centres.iter().filter(|&&m| m >= MASK_MIN).count()
                 })
                 .sum();
         }
@@ -170,7 +172,7 @@ impl<'a> Comparison<'a> {
         if let Some(mask) = &self.photo.mask {
             let render = &mut x_line[PAD..PAD + width];
             for ((x, y), &m) in render.iter_mut().zip(line).zip(&mask[y * width..]) {
-                if m == 0 {
+                if m < MASK_MIN {
                     *x = *y;
                 }
             }
@@ -340,7 +342,7 @@ impl Comparison<'_> {
         }
         if let Some(mask) = &self.photo.mask {
             for (i, weight) in weights.iter_mut().enumerate().take(lanes) {
-                if x + i < width && mask[y * width + x + i] == 0 {
+                if x + i < width && mask[y * width + x + i] < MASK_MIN {
                     *weight = 0.0;
                 }
             }
@@ -456,7 +458,7 @@ impl Gradient<'_> {
             let mut counts = [0.0f32; ROW];
             for (lane, weight) in counts.iter_mut().enumerate().take(S::F32_LANES) {
                 let column = i + lane;
-                let counted = column < width && mask.is_none_or(|m| m[column] != 0);
+                let counted = column < width && mask.is_none_or(|m| m[column] >= MASK_MIN);
                 *weight = f32::from(counted);
             }
             let gradient = (sign + ssim) * V::from_slice(s, &counts);
