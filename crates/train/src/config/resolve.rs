@@ -58,11 +58,13 @@ impl ConfigPatch {
     /// Parses TOML; `place` names its origin in errors.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| {
-            let line = error
-                .span()
-                .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            let place = match line {
-                Some(line) => format!("{place}, line {line}"),
+            let place = match error.span() {
+                Some(span) => {
+                    let before = text.get(..span.start).unwrap_or(text);
+                    let number = before.matches('\n').count();
+                    let line = text.lines().nth(number).unwrap_or_default().trim();
+                    format!("{place}, line {}: {line}", number + 1)
+                }
                 None => place.to_owned(),
             };
             let message = error.message().trim().replace('\n', ", ");

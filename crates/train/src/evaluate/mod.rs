@@ -103,7 +103,7 @@ pub fn score(
     }
     let target = target(photo, background);
     let mask = photo.mask.as_deref();
-    if mask.is_some_and(|mask| mask.iter().all(|&m| m == 0)) {
+    if mask.is_some_and(|mask| !mask.iter().any(|&m| counts(m))) {
         return Ok(None);
     }
     let image: Vec<f32> = rendered.rgb.par_iter().map(|&v| clamped(v)).collect();
@@ -141,7 +141,7 @@ pub fn psnr(image: &[f32], target: &[f32], width: usize, mask: Option<&[u8]>) ->
         .enumerate()
         .map(|(y, (image, target))| {
             let mask = mask.map(|mask| &mask[y * width..][..width]);
-            let shown = |i: usize| mask.is_none_or(|mask| mask[i / 3] != 0);
+            let shown = |i: usize| mask.is_none_or(|mask| counts(mask[i / 3]));
             image
                 .iter()
                 .zip(target)
@@ -162,6 +162,11 @@ pub fn psnr(image: &[f32], target: &[f32], width: usize, mask: Option<&[u8]>) ->
     } else {
         PSNR_MAX
     }
+}
+
+/// Whether a mask's value shows its pixel. Masks are 0 or 255; scaled ones have values between.
+fn counts(mask: u8) -> bool {
+    mask >= 128
 }
 
 /// Into 0..1; NaN becomes 0, so that a broken pixel costs instead of poisoning the mean.

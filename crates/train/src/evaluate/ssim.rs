@@ -7,6 +7,7 @@
 //! 3. SSIM of each window, summed over the row in `f64`; rows are added in order, so that the
 //!    result does not depend on the number of threads.
 
+use super::counts;
 use dapple_engine::constants::{SSIM_C1, SSIM_C2, SSIM_SIGMA, SSIM_WINDOW};
 use rayon::prelude::*;
 
@@ -38,12 +39,12 @@ pub fn ssim(
             || [const { Vec::new() }; 4],
             |filtered, y| {
                 planes.filter_down(y, width, &weights, filtered);
-                let counts = |x: usize| {
+                let whole = |x: usize| {
                     covered
                         .as_ref()
                         .is_none_or(|sums| hidden_in_window(sums, width, x, y) == 0)
                 };
-                sum_row(filtered, columns, &weights, counts)
+                sum_row(filtered, columns, &weights, whole)
             },
         )
         .collect();
@@ -121,7 +122,7 @@ fn sum_row(
     filtered: &[Vec<f32>; 4],
     columns: usize,
     weights: &[f32; SSIM_WINDOW],
-    counts: impl Fn(usize) -> bool,
+    whole: impl Fn(usize) -> bool,
 ) -> (f64, usize) {
     // Blocks that stay in registers and the first-level cache.
     const BLOCK: usize = 48;
@@ -144,7 +145,7 @@ fn sum_row(
             *value = similarity(maps[0][j], maps[1][j], maps[2][j], maps[3][j]);
         }
         for (j, &value) in values[..length].iter().enumerate() {
-            if counts((start + j) / 3) {
+            if whole((start + j) / 3) {
                 sum += f64::from(value);
                 count += 1;
             }
@@ -173,7 +174,7 @@ fn hidden_sums(mask: &[u8], width: usize, height: usize) -> Vec<u32> {
     for y in 0..height {
         let mut row = 0;
         for x in 0..width {
-            row += u32::from(mask[y * width + x] == 0);
+            row += u32::from(!counts(mask[y * width + x]));
             sums[(y + 1) * stride + x + 1] = sums[y * stride + x + 1] + row;
         }
     }
@@ -196,7 +197,7 @@ fn cut_windows(
     mask: Option<&[u8]>,
     weights: &[f32; SSIM_WINDOW],
 ) -> f64 {
-    let shown = |i: usize| mask.is_none_or(|mask| mask[i] != 0);
+    let shown = |i: usize| mask.is_none_or(|mask| counts(mask[i]));
     let reach = SSIM_WINDOW / 2;
     let of_pixel = |pixel: usize| -> f64 {
         let (cx, cy) = (pixel % width, pixel / width);

@@ -1,0 +1,149 @@
+//! Layering, scaling and validation of configurations.
+
+use dapple_train::config::{DensifyPatch, EvalPatch};
+use dapple_train::{ConfigPatch, Preset, TrainConfig};
+
+fn resolve(preset: Option<Preset>, toml: &str, flags: ConfigPatch) -> TrainConfig {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.toml");
+    std::fs::write(&path, toml).unwrap();
+    TrainConfig::resolve(preset, Some(&path), flags).unwrap()
+}
+
+fn error_of(toml: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.toml");
+    std::fs::write(&path, toml).unwrap();
+    let result = TrainConfig::resolve(None, Some(&path), ConfigPatch::default());
+    result.expect_err(toml).to_string()
+}
+
+#[test]
+fn seven_thousand_steps_scale_as_the_field_does() {
+    let config = Preset::Quick.config();
+    let densify = &config.densify;
+    assert_eq!(config.steps, 7000);
+    assert_eq!(
+        (
+            densify.every,
+            densify.start,
+            densify.stop,
+            densify.reset_every
+        ),
+        (23, 116, 3500, 700)
+    );
+    assert_eq!(config.sh_every, 233);
+    assert_eq!(Preset::Standard.config(), TrainConfig::default());
+    // Never zero, however short: a schedule of 100 steps would densify every third of a step.
+    assert_eq!(TrainConfig::for_steps(100).densify.every, 1);
+}
+
+#[test]
+fn named_steps_are_not_scaled() {
+    let flags = ConfigPatch {
+        steps: Some(3000),
+        densify: DensifyPatch {
+            every: Some(77),
+            ..DensifyPatch::default()
+        },
+        ..ConfigPatch::default()
+    };
+    let config = resolve(None, "[densify]\nstop = 1234\n", flags);
+    assert_eq!(config.densify.every, 77);
+    assert_eq!(config.densify.stop, 1234);
+    assert_eq!(config.densify.start, 50);
+}
+
+#[test]
+fn flags_win_over_the_file_and_the_file_over_the_preset() {
+    let toml = "preset = \"m9\"\nseed = 5\nssim_weight = 0.3\n[data]\nmax_train_views = 7\n";
+    let flags = ConfigPatch {
+        seed: Some(9),
+        ..ConfigPatch::default()
+    };
+    let config = resolve(Some(Preset::Micro), toml, flags);
+    assert_eq!(config.preset, Preset::Micro);
+    assert_eq!((config.steps, config.seed), (100, 9));
+    assert_eq!(config.ssim_weight, 0.3);
+    assert_eq!(config.data.max_train_views, 7);
+    assert_eq!(config.data.max_eval_views, 3);
+    assert_eq!(resolve(None, toml, ConfigPatch::default()).steps, 1000);
+}
+
+#[test]
+fn a_short_preset_scales_from_its_own_length() {
+    let config = Preset::Micro.config();
+    assert_eq!(
+        (config.initial_gaussians, config.max_gaussians),
+        (3000, 5000)
+    );
+    assert_eq!(config.densify.every, 25);
+    let twice = Preset::Micro.config_for(200);
+    assert_eq!((twice.densify.every, twice.densify.stop), (50, 180));
+    assert!(!Preset::M8.config().densify.enabled);
+    for preset in Preset::ALL {
+        preset.config().validate().unwrap();
+        assert_eq!(preset.name().parse::<Preset>().unwrap(), preset);
+    }
+}
+
+#[test]
+fn the_printed_configuration_reads_back_the_same() {
+    let flags = ConfigPatch {
+        steps: Some(1234),
+        max_gaussians: Some(777),
+        seed: Some(42),
+        eval: EvalPatch {
+            steps: Some(vec![20, 10, 20]),
+            ..EvalPatch::default()
+        },
+        ..ConfigPatch::default()
+    };
+    let config = TrainConfig::resolve(Some(Preset::Quick), None, flags).unwrap();
+    assert_eq!(config.eval.steps, [10, 20]);
+    let text = config.to_toml().unwrap();
+    assert!(text.contains("# Seed of everything random"), "{text}");
+    assert_eq!(resolve(None, &text, ConfigPatch::default()), config);
+    assert_eq!(toml::from_str::<TrainConfig>(&text).unwrap(), config);
+}
+
+#[test]
+fn errors_name_the_key_the_line_and_the_remedy() {
+    let unknown = error_of("seed = 1\n\n[densify]\nevry = 5\n");
+    assert!(unknown.contains("`evry`"), "{unknown}");
+    assert!(unknown.contains("line 4"), "{unknown}");
+    assert!(unknown.contains("did you mean `every`?"), "{unknown}");
+    for (toml, expected) in [
+        ("steps = 0", "steps = 0"),
+        ("steps = -5", "steps"),
+        ("steps = \"many\"", "invalid type"),
+        ("preset = \"huge\"", "huge"),
+        ("sh_degree = 4", "sh_degree = 4"),
+        ("stop_after = 40000", "stop_after"),
+        ("ssim_weight = nan", "ssim_weight"),
+        ("background = [0.0, 2.0, 0.0]", "green"),
+        ("[data]\neval_every = 1", "eval_every = 1"),
+        ("[densify]\nstart = 600\nstop = 500", "densify.start = 600"),
+        ("[densify]\nevery = 0", "densify.every"),
+        ("[learning_rates]\nmeans = -1.0", "learning_rates.means"),
+        ("[learning_rates]\nscales = inf", "learning_rates.scales"),
+        ("[learning_rates]\nmeans_final = 0.0", "means_final"),
+        ("[adam]\nbeta1 = 1.0", "adam.beta1"),
+        ("steps = [", "line 1"),
+    ] {
+        let message = error_of(toml);
+        assert!(message.contains(expected), "{toml}: {message}");
+        assert!(message.contains("hint:"), "{toml}: {message}");
+    }
+    let missing = TrainConfig::resolve(
+        None,
+        Some(std::path::Path::new("/nowhere/run.toml")),
+        ConfigPatch::default(),
+    );
+    assert!(
+        missing
+            .unwrap_err()
+            .to_string()
+            .contains("/nowhere/run.toml")
+    );
+}

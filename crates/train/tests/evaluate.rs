@@ -1,0 +1,120 @@
+//! PSNR and SSIM, held to the f64 reference and to values known without it.
+
+use dapple_engine::{Rendered, reference};
+use dapple_scene::Photo;
+use dapple_train::evaluate::{PSNR_MAX, psnr, score, ssim};
+
+/// Two images that resemble each other, with flat parts.
+fn pair(width: usize, height: usize) -> (Vec<f32>, Vec<f32>) {
+    let mut state = 12345u32;
+    let mut noise = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 24) as f32
+    };
+    let mut a = vec![0.0; width * height * 3];
+    let mut b = a.clone();
+    for y in 0..height {
+        for x in 0..width {
+            for c in 0..3 {
+                let i = (y * width + x) * 3 + c;
+                let smooth = 0.5 + 0.5 * ((x * (c + 1) + 2 * y) as f32 * 0.05).sin();
+                a[i] = if x < width / 3 { 0.9 } else { smooth };
+                b[i] = (a[i] + 0.2 * (noise() - 0.5)).clamp(0.0, 1.0);
+            }
+        }
+    }
+    (a, b)
+}
+
+fn widen(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&v| f64::from(v)).collect()
+}
+
+#[test]
+fn ssim_and_psnr_agree_with_the_reference() {
+    for (width, height) in [(75, 40), (11, 11), (16, 33)] {
+        let (a, b) = pair(width, height);
+        let expected = reference::ssim(&widen(&a), &widen(&b), width, height).unwrap();
+        let actual = ssim(&a, &b, width, height, None);
+        assert!(
+            (actual - expected).abs() < 2e-6,
+            "{width}x{height}: {actual} {expected}"
+        );
+        let expected = reference::psnr(&widen(&a), &widen(&b));
+        let actual = psnr(&a, &b, width, None);
+        assert!((actual - expected).abs() < 1e-6, "{actual} {expected}");
+    }
+}
+
+#[test]
+fn known_values() {
+    let (a, _) = pair(40, 30);
+    assert_eq!(psnr(&a, &a, 40, None), PSNR_MAX);
+    assert!((ssim(&a, &a, 40, 30, None) - 1.0).abs() < 1e-6);
+    // Off by 0.1 everywhere: 20 dB. Flat images: only the luminance term is left.
+    let (dark, light) = (vec![0.4f32; 40 * 30 * 3], vec![0.5f32; 40 * 30 * 3]);
+    assert!((psnr(&dark, &light, 40, None) - 20.0).abs() < 1e-4);
+    let luminance = (2.0 * 0.4 * 0.5 + 1e-4) / (0.16 + 0.25 + 1e-4);
+    assert!((ssim(&dark, &light, 40, 30, None) - luminance).abs() < 1e-5);
+    // Narrower than a window: still a number between.
+    let small = ssim(&dark[..5 * 5 * 3], &light[..5 * 5 * 3], 5, 5, None);
+    assert!((small - luminance).abs() < 1e-5, "{small}");
+}
+
+#[test]
+fn masked_pixels_count_nowhere() {
+    let (width, height) = (40, 30);
+    let (a, clean) = pair(width, height);
+    let mut mask = vec![255u8; width * height];
+    let mut broken = clean.clone();
+    for y in 5..12 {
+        for x in 20..29 {
+            mask[y * width + x] = 0;
+            broken[(y * width + x) * 3] = 1.0 - broken[(y * width + x) * 3];
+        }
+    }
+    let masked = |b: &[f32]| {
+        (
+            psnr(&a, b, width, Some(&mask)),
+            ssim(&a, b, width, height, Some(&mask)),
+        )
+    };
+    assert_eq!(masked(&clean), masked(&broken));
+    assert!(psnr(&a, &broken, width, None) < psnr(&a, &clean, width, None) - 1.0);
+    // A mask that shows only columns 20.. scores as the image cut to them does.
+    let right_half: Vec<u8> = (0..width * height)
+        .map(|i| if i % width >= 20 { 255 } else { 0 })
+        .collect();
+    let cut = |v: &[f32]| -> Vec<f32> {
+        v.chunks(width * 3)
+            .flat_map(|row| row[60..].to_vec())
+            .collect()
+    };
+    let expected = ssim(&cut(&a), &cut(&clean), 20, height, None);
+    let actual = ssim(&a, &clean, width, height, Some(&right_half));
+    assert!((actual - expected).abs() < 1e-6);
+}
+
+#[test]
+fn transparent_photos_are_seen_over_the_background() {
+    let photo = Photo {
+        alpha: Some(vec![0, 255]),
+        ..Photo::from_rgb(2, 1, vec![255, 0, 0, 0, 0, 255])
+    };
+    let rendered = Rendered {
+        width: 2,
+        height: 1,
+        // Not clamped: what is brighter than white is white.
+        rgb: vec![0.0, 1.0, 0.0, -3.0, f32::NAN, 7.0],
+        ..Rendered::default()
+    };
+    let (psnr, _) = score(&rendered, &photo, [0.0, 1.0, 0.0]).unwrap().unwrap();
+    assert_eq!(psnr, PSNR_MAX);
+    let hidden = Photo {
+        mask: Some(vec![0, 0]),
+        ..photo.clone()
+    };
+    assert_eq!(score(&rendered, &hidden, [0.0; 3]).unwrap(), None);
+    let other = Photo::from_rgb(1, 1, vec![0; 3]);
+    assert!(score(&rendered, &other, [0.0; 3]).is_err());
+}

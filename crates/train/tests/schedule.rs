@@ -1,0 +1,72 @@
+//! The numbers of each step.
+
+use dapple_train::{Preset, Schedule, TrainConfig, ViewOrder};
+
+fn standard() -> Schedule {
+    Schedule::new(TrainConfig::default(), 2.0)
+}
+
+#[test]
+fn the_centres_rate_falls_log_linearly() {
+    let schedule = standard();
+    let rate = |step| f64::from(schedule.learning_rates(step).means);
+    assert!((rate(1) / 3.2e-4 - 1.0).abs() < 1e-6);
+    assert!(
+        (rate(15_001) / 3.2e-5 - 1.0).abs() < 1e-6,
+        "geometric middle"
+    );
+    assert!((rate(30_001) / 3.2e-6 - 1.0).abs() < 1e-6);
+    assert_eq!(schedule.learning_rates(20_000).opacities, 0.05);
+}
+
+#[test]
+fn the_degree_rises_every_thousand_steps() {
+    let schedule = standard();
+    let degrees = [1, 1000, 1001, 2001, 3001, 30_000].map(|step| schedule.sh_degree(step));
+    assert_eq!(degrees, [0, 0, 1, 2, 3, 3]);
+}
+
+#[test]
+fn density_control_follows_its_plan() {
+    let schedule = standard();
+    let plan = |step| schedule.densify_plan(step);
+    for step in [1, 100, 500, 550, 601, 15_000, 15_100, 18_000] {
+        assert!(plan(step).is_none(), "step {step}");
+    }
+    let early = plan(600).unwrap();
+    assert_eq!(early.grow_gradient, Some(2e-4));
+    assert_eq!(early.split_scale, 0.02);
+    assert_eq!(early.prune_opacity, Some(0.005));
+    assert_eq!((early.prune_scale, early.reset_opacity), (None, None));
+    let reset = plan(3000).unwrap();
+    assert_eq!((reset.prune_scale, reset.reset_opacity), (None, Some(0.01)));
+    assert_eq!(plan(3100).unwrap().prune_scale, Some(0.2));
+    assert!(plan(14_900).is_some());
+    assert!(schedule.step_settings(14_999).accumulate_density);
+    assert!(!schedule.step_settings(15_000).accumulate_density);
+
+    // Scaled, resets and rounds fall on different steps: a reset alone neither grows nor prunes.
+    let quick = Schedule::new(Preset::Quick.config(), 1.0);
+    let lone = quick.densify_plan(700).unwrap();
+    assert_eq!((lone.grow_gradient, lone.prune_opacity), (None, None));
+    assert_eq!(lone.reset_opacity, Some(0.01));
+    assert_eq!(quick.densify_plan(161).unwrap().reset_opacity, None);
+}
+
+#[test]
+fn every_epoch_is_another_permutation() {
+    let epoch = |order: &mut ViewOrder, n: u32| -> Vec<usize> {
+        (1..=13).map(|i| order.view_at(n * 13 + i)).collect()
+    };
+    let mut order = ViewOrder::new(7, 13);
+    let (first, second) = (epoch(&mut order, 0), epoch(&mut order, 1));
+    for views in [&first, &second] {
+        let mut sorted = views.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..13).collect::<Vec<_>>());
+    }
+    assert_ne!(first, second);
+    // Stateless: a resumed run sees the same views.
+    assert_eq!(epoch(&mut ViewOrder::new(7, 13), 1), second);
+    assert_ne!(epoch(&mut ViewOrder::new(8, 13), 0), first);
+}

@@ -1,0 +1,324 @@
+//! The trainer's control flow, driven through an engine that only remembers what it was told.
+
+use dapple_engine::{
+    DensifyPlan, DensifyReport, Engine, Gradients, OptimizerState, RenderSettings, Rendered,
+    Report, StepCounts, StepReport, StepSettings, TrainView, ViewId,
+};
+use dapple_scene::{Camera, Dataset, Error, Lens, Photo, Point, Pose, Result, Splats, View, ply};
+use dapple_train::{
+    ConfigPatch, Ending, EvalReport, Metrics, Observer, Preset, RunFolder, StepProgress,
+    TrainConfig, Trainer, train_into,
+};
+use glam::DVec3;
+use std::sync::{Arc, Mutex};
+
+/// What a run told its engine.
+#[derive(Default)]
+struct Log {
+    steps: Vec<(usize, StepSettings)>,
+    plans: Vec<DensifyPlan>,
+    views: usize,
+}
+
+/// Does nothing, but reports as told; late by one call of `poll`, as engines with a queue are.
+struct FakeEngine {
+    log: Arc<Mutex<Log>>,
+    splats: Splats,
+    pending: Vec<Report>,
+    nan_at: u32,
+    empty_at: u32,
+}
+
+impl Engine for FakeEngine {
+    fn description(&self) -> String {
+        "fake".to_owned()
+    }
+
+    fn upload(&mut self, splats: &Splats, _: Option<&OptimizerState>) -> Result<()> {
+        self.splats = splats.clone();
+        Ok(())
+    }
+
+    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+        Ok((self.splats.clone(), OptimizerState::default()))
+    }
+
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
+        self.log.lock().unwrap().views = views.len();
+        Ok((0..views.len()).map(ViewId).collect())
+    }
+
+    fn render(&mut self, camera: &Camera, _: &RenderSettings) -> Result<Rendered> {
+        Ok(Rendered {
+            width: camera.width,
+            height: camera.height,
+            rgb: vec![0.5; (camera.width * camera.height * 3) as usize],
+            ..Rendered::default()
+        })
+    }
+
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        self.log.lock().unwrap().steps.push((view.0, *settings));
+        let loss = if settings.step == self.nan_at {
+            self.splats.means[0] = [f32::NAN; 3];
+            f32::NAN
+        } else {
+            1.0 / settings.step as f32
+        };
+        self.pending.push(Report::Step(StepReport {
+            step: settings.step,
+            loss,
+            counts: StepCounts {
+                gaussians: self.splats.len() as u64,
+                ..StepCounts::default()
+            },
+            stages: Vec::new(),
+        }));
+        Ok(())
+    }
+
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        self.log.lock().unwrap().plans.push(*plan);
+        if plan.step == self.empty_at {
+            self.splats = Splats::empty(self.splats.sh_degree);
+        }
+        self.pending.push(Report::Densify(DensifyReport {
+            step: plan.step,
+            total: self.splats.len() as u64,
+            ..DensifyReport::default()
+        }));
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Vec<Report>> {
+        Ok(std::mem::take(&mut self.pending))
+    }
+
+    fn gradients(
+        &mut self,
+        _: &Camera,
+        _: &RenderSettings,
+        _: &[f32],
+        _: Option<&[f32]>,
+    ) -> Result<Gradients<f32>> {
+        Err(Error::unsupported("a fake engine has no gradients"))
+    }
+}
+
+fn fake(log: &Arc<Mutex<Log>>, nan_at: u32, empty_at: u32) -> Box<dyn Engine> {
+    Box::new(FakeEngine {
+        log: log.clone(),
+        splats: Splats::empty(0),
+        pending: Vec::new(),
+        nan_at,
+        empty_at,
+    })
+}
+
+fn capture(photos: usize) -> Dataset {
+    let view = |i: usize| View {
+        name: format!("cam/{i:02}.jpg"),
+        camera: Camera::pinhole(
+            16,
+            12,
+            16.0,
+            Pose::look_at(DVec3::new(i as f64, 1.0, -4.0), DVec3::ZERO, DVec3::Y),
+        ),
+        source_model: "PINHOLE".to_owned(),
+        photo: Arc::new(Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3])),
+    };
+    let point = |i: usize| Point {
+        position: [i as f32 * 0.1, 0.0, 0.0],
+        rgb: [200; 3],
+    };
+    Dataset {
+        views: (0..photos).map(view).collect(),
+        points: (0..20).map(point).collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// Listens, and stops after a step.
+#[derive(Default)]
+struct Listener {
+    steps: Vec<StepProgress>,
+    evals: Vec<u32>,
+    densified: usize,
+    stop_after: Option<u32>,
+}
+
+impl Observer for Listener {
+    fn on_step(&mut self, progress: &StepProgress) {
+        self.steps.push(*progress);
+    }
+
+    fn on_densify(&mut self, _: &DensifyReport) {
+        self.densified += 1;
+    }
+
+    fn on_eval(&mut self, step: u32, _: &EvalReport) {
+        self.evals.push(step);
+    }
+
+    fn should_stop(&self) -> bool {
+        self.stop_after
+            .is_some_and(|stop| self.steps.len() as u32 >= stop)
+    }
+}
+
+#[test]
+fn a_run_follows_its_schedule() {
+    let log = Arc::default();
+    let config = Preset::Micro.config();
+    let mut trainer = Trainer::new(&capture(24), config.clone(), fake(&log, 0, 0)).unwrap();
+    assert_eq!(
+        (trainer.train_view_count(), trainer.eval_views().len()),
+        (12, 3)
+    );
+    let mut listener = Listener::default();
+    let outcome = trainer.run(&mut listener).unwrap();
+    assert_eq!((outcome.ending, outcome.steps), (Ending::Finished, 100));
+    assert_eq!(outcome.eval.as_ref().unwrap().images.len(), 3);
+    assert_eq!(listener.evals, [50, 100]);
+    assert_eq!((listener.steps.len(), listener.densified), (100, 3));
+    let last = listener.steps[99];
+    assert_eq!((last.step, last.steps, last.eta_seconds), (100, 100, 0.0));
+
+    let log = log.lock().unwrap();
+    assert_eq!(log.views, 12);
+    let plans: Vec<u32> = log.plans.iter().map(|plan| plan.step).collect();
+    assert_eq!(plans, [25, 50, 75]);
+    assert!(log.plans.iter().all(|plan| plan.max_gaussians == 5000));
+    let steps: Vec<u32> = log.steps.iter().map(|(_, s)| s.step).collect();
+    assert_eq!(steps, (1..=100).collect::<Vec<_>>());
+    let mut first_epoch: Vec<usize> = log.steps[..12].iter().map(|(view, _)| *view).collect();
+    first_epoch.sort_unstable();
+    assert_eq!(first_epoch, (0..12).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_stopped_run_saves_everything_and_can_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(&folder.path().join("new/run")).unwrap();
+    let log = Arc::default();
+    let mut trainer = Trainer::new(&capture(24), Preset::Micro.config(), fake(&log, 0, 0)).unwrap();
+    let mut listener = Listener {
+        stop_after: Some(30),
+        ..Listener::default()
+    };
+    let outcome = train_into(&folder, &mut trainer, &mut listener).unwrap();
+    assert_eq!((outcome.ending, outcome.steps), (Ending::Stopped(30), 30));
+    assert_eq!(
+        ply::read(&folder.splats_path()).unwrap(),
+        trainer.splats().unwrap()
+    );
+
+    let json = std::fs::read_to_string(folder.metrics_path()).unwrap();
+    let metrics: Metrics = serde_json::from_str(&json).unwrap();
+    assert_eq!((metrics.steps, metrics.ending), (30, Ending::Stopped(30)));
+    let psnr = outcome.eval.unwrap().psnr;
+    assert!((metrics.psnr.unwrap() - psnr).abs() < 1e-9);
+    let logged: Vec<u32> = metrics.losses.iter().map(|row| row.step).collect();
+    assert_eq!(logged, [1, 10, 20, 30]);
+    let csv = std::fs::read_to_string(folder.csv_path()).unwrap();
+    let rows: Vec<&str> = csv.lines().collect();
+    assert_eq!(rows[0], "step,loss,gaussians,steps_per_second,psnr,ssim");
+    assert_eq!(rows.len(), 5);
+    assert!(
+        rows.iter().all(|row| row.matches(',').count() == 5),
+        "{csv}"
+    );
+    assert!(
+        rows[4].starts_with("30,") && !rows[4].ends_with(','),
+        "{csv}"
+    );
+
+    let mut renders: Vec<String> = std::fs::read_dir(folder.renders_path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    renders.sort();
+    assert_eq!(renders, ["cam_00.png", "cam_08.png", "cam_16.png"]);
+    let render = image::open(folder.renders_path().join(&renders[0])).unwrap();
+    assert_eq!((render.width(), render.height()), (32, 12));
+    let render = render.into_rgb8();
+    assert_eq!(render.get_pixel(15, 0).0, [100; 3], "the photo on the left");
+    assert_eq!(
+        render.get_pixel(16, 0).0,
+        [128; 3],
+        "the render on the right"
+    );
+    let config = TrainConfig::resolve(None, Some(&folder.config_path()), ConfigPatch::default());
+    assert_eq!(&config.unwrap(), trainer.config());
+
+    listener.stop_after = None;
+    assert_eq!(trainer.run(&mut listener).unwrap().ending, Ending::Finished);
+    assert_eq!(trainer.steps_done(), 100);
+}
+
+#[test]
+fn a_loss_that_is_not_finite_ends_the_run_after_saving() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(folder.path()).unwrap();
+    let log = Arc::default();
+    let mut trainer =
+        Trainer::new(&capture(8), Preset::M8Smoke.config(), fake(&log, 7, 0)).unwrap();
+    let error = train_into(&folder, &mut trainer, &mut Listener::default()).unwrap_err();
+    assert!(error.to_string().contains("step 7"), "{error}");
+    assert!(error.hint_text().is_some());
+    assert_eq!(log.lock().unwrap().steps.len(), 7);
+    // What could be saved was, without the Gaussian that no reader would take.
+    assert_eq!(ply::read(&folder.splats_path()).unwrap().len(), 19);
+    assert!(folder.metrics_path().exists());
+}
+
+#[test]
+fn a_run_without_gaussians_ends_with_a_reason() {
+    let log = Arc::default();
+    let mut trainer =
+        Trainer::new(&capture(24), Preset::Micro.config(), fake(&log, 0, 50)).unwrap();
+    let outcome = trainer.run(&mut Listener::default()).unwrap();
+    assert_eq!(outcome.ending, Ending::NoGaussians(50));
+    assert_eq!(
+        (outcome.steps, outcome.gaussians, outcome.eval),
+        (50, 0, None)
+    );
+    let mut again = Trainer::new(&capture(24), Preset::Micro.config(), fake(&log, 3, 0)).unwrap();
+    again.step().unwrap();
+    again.step().unwrap();
+    assert!(again.step().is_err(), "step by step, a bad end is an error");
+}
+
+#[test]
+fn captures_that_cannot_be_trained_on_are_refused() {
+    let refused = |dataset: &Dataset| {
+        let engine = fake(&Arc::default(), 0, 0);
+        match Trainer::new(dataset, Preset::Micro.config(), engine) {
+            Ok(_) => panic!("accepted"),
+            Err(error) => error.to_string(),
+        }
+    };
+    assert!(refused(&capture(0)).contains("no photos"));
+    assert!(refused(&capture(1)).contains("single photo"));
+    let mut distorted = capture(4);
+    distorted.views[1].camera.lens = Lens::Radial([0.1, 0.0]);
+    assert!(refused(&distorted).contains("cam/01.jpg"));
+    let mut resized = capture(4);
+    resized.views[2].camera.width = 17;
+    assert!(refused(&resized).contains("16x12"));
+    let mut broken = capture(4);
+    broken.views[3].camera.camera_from_world.translation.x = f64::NAN;
+    assert!(refused(&broken).contains("cam/03.jpg"));
+}
+
+#[test]
+fn an_unwritable_folder_is_found_before_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    for path in [file.clone(), file.join("below")] {
+        let error = RunFolder::create(&path).unwrap_err();
+        assert!(error.place().unwrap().contains("file"), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
