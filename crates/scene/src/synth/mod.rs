@@ -1,29 +1,117 @@
-//! Synthetic captures with known ground truth.
+//! Synthetic captures with known ground truth, and synthetic splats for benchmarks.
+//!
+//! A capture shows one fixed scene: toys on a laid table in a tiled yard, hills around. Poses,
+//! lens and observed pixels are exact by construction.
+//!
+//! 1. `cameras`: a spiral of poses and the lens; one ray for every sample of a photo.
+//! 2. `scene`, `shapes`, `paint`: what a ray meets and what colour it has there.
+//! 3. `photos`: a pixel is the mean of up to four rays.
+//! 4. `points`: sparse points with the photos that see them, noise on their positions.
+//! 5. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
+//!
+//! `gaussians` is apart from this: random splats with the statistics of a trained scene.
+//!
+//! Everything depends on the options alone: never on the number of threads.
 
-use crate::{Camera, Dataset, Error, Progress, Result, Splats};
+mod cameras;
+mod colmap;
+mod folder;
+mod gaussians;
+mod paint;
+mod photos;
+mod points;
+mod random;
+mod scene;
+mod shapes;
+
+use crate::atomic::write_atomically;
+use crate::{Dataset, Error, Photo, Point, Progress, Result, View};
+use cameras::RayGrid;
+use folder::{Note, Staging};
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use image::{ExtendedColorType, ImageEncoder};
+use points::SparsePoint;
+use rayon::prelude::*;
+use scene::Scene;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+pub use gaussians::{bench_camera, splats};
+
+/// Photos may be this wide and high.
+const MAX_EDGE: u32 = 16_384;
+const MAX_PHOTOS: usize = 100_000;
+const MAX_POINTS: usize = 10_000_000;
 
 /// Which lens a synthetic capture is taken through; COLMAP's camera models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum LensKind {
-    /// PINHOLE.
+    /// `PINHOLE`: none.
     #[default]
+    #[serde(rename = "pinhole")]
     Pinhole,
-    /// SIMPLE_RADIAL.
+    /// `SIMPLE_RADIAL`: one radial coefficient.
+    #[serde(rename = "simple-radial")]
     SimpleRadial,
-    /// RADIAL.
+    /// `RADIAL`: two radial coefficients.
+    #[serde(rename = "radial")]
     Radial,
-    /// OPENCV.
+    /// `OPENCV`: two radial and two tangential ones.
     #[serde(rename = "opencv")]
     OpenCv,
-    /// OPENCV_FISHEYE.
+    /// `OPENCV_FISHEYE`: equidistant with four coefficients, 96 degrees wide.
     #[serde(rename = "opencv-fisheye")]
     OpenCvFisheye,
 }
 
-/// What a synthetic capture looks like.
+impl LensKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Pinhole,
+        Self::SimpleRadial,
+        Self::Radial,
+        Self::OpenCv,
+        Self::OpenCvFisheye,
+    ];
+
+    /// The name that [`FromStr`] understands: "pinhole", "simple-radial", ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pinhole => "pinhole",
+            Self::SimpleRadial => "simple-radial",
+            Self::Radial => "radial",
+            Self::OpenCv => "opencv",
+            Self::OpenCvFisheye => "opencv-fisheye",
+        }
+    }
+}
+
+impl fmt::Display for LensKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for LensKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| {
+            Error::input(format!("there is no lens {name:?}")).hint(format!(
+                "choose one of {}",
+                Self::ALL.map(Self::name).join(", ")
+            ))
+        })
+    }
+}
+
+/// What a synthetic capture consists of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SynthOptions {
@@ -37,10 +125,10 @@ pub struct SynthOptions {
     pub points: usize,
     /// Lens of the camera.
     pub lens: LensKind,
-    /// Seed of everything random: the same seed gives the same files.
+    /// Moves cameras and points; the scene stays.
     pub seed: u64,
-    /// Standard deviation of the noise on each coordinate of a sparse point, world units (the
-    /// table is 3 units across).
+    /// Standard deviation of the noise on each coordinate of a sparse point, units (the table is
+    /// 4.6 units across).
     pub point_noise: f64,
 }
 
@@ -58,42 +146,168 @@ impl Default for SynthOptions {
     }
 }
 
-/// What was written.
+impl SynthOptions {
+    /// Refuses numbers that cannot be meant.
+    fn check(&self) -> Result<()> {
+        let refuse = |what: String, hint: String| Err(Error::input(what).hint(hint));
+        if !(1..=MAX_PHOTOS).contains(&self.photos) {
+            let what = format!("a capture cannot have {} photos", self.photos);
+            return refuse(what, format!("choose 1 to {MAX_PHOTOS}"));
+        }
+        if [self.width, self.height]
+            .iter()
+            .any(|edge| !(1..=MAX_EDGE).contains(edge))
+        {
+            let what = format!("photos cannot be {} x {} pixels", self.width, self.height);
+            return refuse(what, format!("choose 1 to {MAX_EDGE} for each edge"));
+        }
+        if self.points > MAX_POINTS {
+            let what = format!("{} sparse points are too many", self.points);
+            return refuse(what, format!("choose at most {MAX_POINTS}"));
+        }
+        if !(self.point_noise.is_finite() && self.point_noise >= 0.0) {
+            let what = format!("{} is no standard deviation", self.point_noise);
+            return refuse(what, "choose 0 or more, in units of the scene".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What [`generate`] wrote.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SynthSummary {
     /// The capture's folder.
     pub folder: PathBuf,
     /// Photos written.
     pub photos: usize,
-    /// Sparse points written.
+    /// Sparse points written; fewer than asked for where hardly any place is seen twice.
     pub points: usize,
     /// Observations of points in photos.
     pub observations: usize,
 }
 
-/// Writes a capture in COLMAP layout into the folder `out`.
+/// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` as COLMAP does, and
+/// `synth.json` with the options. Missing folders above it are made.
+///
+/// # Errors
+/// Options out of range; a folder that holds anything but an earlier synthetic capture; no room
+/// or permission to write. `out` is then as it was.
 pub fn generate(
     options: &SynthOptions,
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<SynthSummary> {
-    let _ = (options, progress);
-    Err(Error::unsupported("synthetic captures are not built yet").at_path(out))
+    options.check()?;
+    let staging = Staging::new(out)?;
+    let capture = Capture::new(options, options.lens);
+    let names = photo_names(options.photos);
+    let images = staging.images();
+    progress.start("rendering photos", options.photos as u64);
+    let written = capture
+        .cameras
+        .par_iter()
+        .zip(&names)
+        .try_for_each(|(camera, name)| {
+            let photo = photos::photo(&capture.scene, camera, &capture.rays);
+            write_png(&images.join(name), &photo)?;
+            progress.advance(1);
+            Ok::<_, Error>(())
+        });
+    progress.finish();
+    written?;
+    let points = capture.points(options);
+    colmap::write(
+        &staging.model(),
+        options.lens,
+        &capture.cameras,
+        &names,
+        &points,
+    )?;
+    write_atomically(&staging.root().join(folder::NOTE), |file| {
+        serde_json::to_writer_pretty(&mut *file, &Note::new(options))?;
+        file.write_all(b"\n")
+    })?;
+    staging.finish()?;
+    Ok(SynthSummary {
+        folder: out.to_owned(),
+        photos: options.photos,
+        points: points.len(),
+        observations: points.iter().map(|point| point.track.len()).sum(),
+    })
 }
 
-/// The capture in memory, always through a pinhole lens.
+/// The capture that [`generate`] would write with a pinhole lens (`options.lens` is not used), in
+/// memory: for tests and benchmarks.
+///
+/// # Errors
+/// Options out of range.
 pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
-    let _ = options;
-    Err(Error::unsupported("synthetic captures are not built yet"))
+    options.check()?;
+    let capture = Capture::new(options, LensKind::Pinhole);
+    let views = capture
+        .cameras
+        .par_iter()
+        .zip(photo_names(options.photos))
+        .map(|(camera, name)| View {
+            name,
+            camera: *camera,
+            source_model: "PINHOLE".to_owned(),
+            photo: Arc::new(photos::photo(&capture.scene, camera, &capture.rays)),
+        })
+        .collect();
+    let points = capture.points(options).into_iter().map(|point| Point {
+        position: point.position.as_vec3().to_array(),
+        rgb: point.rgb,
+    });
+    Ok(Dataset {
+        views,
+        points: points.collect(),
+        notes: Vec::new(),
+    })
 }
 
-/// Random Gaussians with the statistics of a trained scene, for benchmarks.
-pub fn splats(count: usize, seed: u64) -> Splats {
-    let _ = (count, seed);
-    Splats::empty(3)
+/// All that photos and points are made from.
+struct Capture {
+    scene: Scene,
+    cameras: Vec<crate::Camera>,
+    rays: RayGrid,
 }
 
-/// The camera that benchmarks look at [`splats`] through.
-pub fn bench_camera(width: u32, height: u32) -> Camera {
-    Camera::pinhole(width, height, f64::from(width), crate::Pose::IDENTITY)
+impl Capture {
+    fn new(options: &SynthOptions, lens: LensKind) -> Self {
+        Self {
+            scene: Scene::new(),
+            cameras: cameras::cameras(options, lens),
+            rays: RayGrid::new(&cameras::intrinsics(options, lens)),
+        }
+    }
+
+    fn points(&self, options: &SynthOptions) -> Vec<SparsePoint> {
+        points::find(&self.scene, &self.cameras, &self.rays, options)
+    }
+}
+
+/// "000.png", "001.png", ...: as many digits as sort by name as by number.
+fn photo_names(count: usize) -> Vec<String> {
+    let digits = count.saturating_sub(1).to_string().len().max(3);
+    (0..count).map(|i| format!("{i:0digits$}.png")).collect()
+}
+
+/// Not synchronised to the disk one by one: the folder appears at the end.
+fn write_png(path: &Path, photo: &Photo) -> Result<()> {
+    let failed = |source| Error::io("cannot write the photo", path, source);
+    let file = File::create(path).map_err(failed)?;
+    let mut out = BufWriter::new(file);
+    PngEncoder::new_with_quality(&mut out, CompressionType::Fast, FilterType::Adaptive)
+        .write_image(
+            &photo.rgb,
+            photo.width,
+            photo.height,
+            ExtendedColorType::Rgb8,
+        )
+        .map_err(|error| match error {
+            image::ImageError::IoError(error) => failed(error),
+            other => failed(io::Error::other(other)),
+        })?;
+    out.flush().map_err(failed)
 }

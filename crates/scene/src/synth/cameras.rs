@@ -1,0 +1,157 @@
+//! Where the photos of a synthetic capture are taken from, and through which lens.
+//!
+//! 1. Cameras climb a spiral around the table, from low to high, as a person with a phone would;
+//!    each is moved a little at random and looks near the middle of the table.
+//! 2. All share one lens. Its distortion is strong enough that ignoring it shows.
+//! 3. Rays are found once for all photos, by inverting the lens numerically for every sample.
+
+use super::LensKind;
+use super::SynthOptions;
+use super::random::Random;
+use crate::{Camera, Lens, Pose};
+use glam::DVec3;
+use rayon::prelude::*;
+use std::f64::consts::{PI, TAU};
+
+/// Samples per pixel along each axis.
+pub(super) const SUPERSAMPLING: usize = 2;
+
+/// The kind of random stream that moves cameras.
+const CAMERA_STREAM: u64 = 1;
+
+/// Distance of the cameras from the middle, units.
+const ORBIT: f64 = 4.3;
+/// Lowest and highest camera, angle above the table, radians.
+const LOW: f64 = 0.2;
+const HIGH: f64 = 1.0;
+
+/// Image size, focal lengths, principal point and lens; the pose is the identity.
+pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
+    let longest = f64::from(options.width.max(options.height));
+    // 61 degrees along the longer edge.
+    let mut camera = Camera::pinhole(
+        options.width,
+        options.height,
+        0.85 * longest,
+        Pose::IDENTITY,
+    );
+    if lens != LensKind::Pinhole {
+        // Real principal points are not in the middle.
+        camera.cx += 0.011 * longest;
+        camera.cy -= 0.007 * longest;
+    }
+    match lens {
+        LensKind::Pinhole => {}
+        LensKind::SimpleRadial => camera.lens = Lens::Radial([-0.1, 0.0]),
+        LensKind::Radial => camera.lens = Lens::Radial([-0.14, 0.04]),
+        LensKind::OpenCv => {
+            camera.fy *= 1.01;
+            camera.lens = Lens::OpenCv([-0.16, 0.05, 0.002, -0.0015]);
+        }
+        LensKind::OpenCvFisheye => {
+            // 96 degrees along the longer edge.
+            (camera.fx, camera.fy) = (0.6 * longest, 0.604 * longest);
+            camera.lens = Lens::Fisheye([0.02, -0.008, 0.002, -0.0003]);
+        }
+    }
+    camera
+}
+
+/// All cameras of a capture.
+pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
+    let base = intrinsics(options, lens);
+    (0..options.photos)
+        .map(|i| Camera {
+            camera_from_world: pose(i, options.photos, options.seed),
+            ..base
+        })
+        .collect()
+}
+
+/// Camera `i` of `count` on the spiral.
+fn pose(i: usize, count: usize, seed: u64) -> Pose {
+    let mut random = Random::new(seed, CAMERA_STREAM, i as u64);
+    // As many turns as make neighbours on a turn as far apart as the turns are.
+    let turns = (count as f64 * (HIGH - LOW) / TAU).sqrt().round().max(1.0);
+    let t = (i as f64 + 0.5) / count as f64;
+    let spacing = TAU * turns / count as f64;
+    let azimuth = TAU * turns * t + random.uniform(-0.2, 0.2) * spacing.min(PI / 8.0);
+    let elevation = LOW + (HIGH - LOW) * t + random.uniform(-0.04, 0.04);
+    let distance = ORBIT * random.uniform(0.93, 1.07);
+    let (up, out) = elevation.sin_cos();
+    let (z, x) = azimuth.sin_cos();
+    let target = DVec3::new(
+        random.uniform(-0.15, 0.15),
+        -0.25 + random.uniform(-0.1, 0.1),
+        random.uniform(-0.15, 0.15),
+    );
+    // The world has y down.
+    let eye = DVec3::new(x * out, -up, z * out) * distance;
+    Pose::look_at(eye, target, DVec3::NEG_Y)
+}
+
+/// The ideal image points of all samples of a photo.
+#[derive(Debug)]
+pub(super) struct RayGrid {
+    /// Normalised coordinates, `[2 height, 2 width]`; `None` where the lens shows nothing.
+    points: Vec<Option<(f64, f64)>>,
+    width: usize,
+}
+
+impl RayGrid {
+    pub(super) fn new(camera: &Camera) -> Self {
+        let reach = camera.lens.max_radius();
+        let width = camera.width as usize * SUPERSAMPLING;
+        let height = camera.height as usize * SUPERSAMPLING;
+        let sample = |i: usize| (i as f64 + 0.5) / SUPERSAMPLING as f64;
+        let mut points = vec![None; width * height];
+        points
+            .par_chunks_mut(width)
+            .enumerate()
+            .for_each(|(row, line)| {
+                let y = (sample(row) - camera.cy) / camera.fy;
+                for (column, point) in line.iter_mut().enumerate() {
+                    let x = (sample(column) - camera.cx) / camera.fx;
+                    *point = match camera.lens {
+                        Lens::Pinhole => Some((x, y)),
+                        lens => lens.undistort_within(x, y, reach),
+                    };
+                }
+            });
+        Self { points, width }
+    }
+
+    /// The ideal point of a sample.
+    pub(super) fn at(&self, row: usize, column: usize) -> Option<(f64, f64)> {
+        self.points
+            .get(row * self.width + column)
+            .copied()
+            .flatten()
+    }
+
+    /// The ideal point of a sample chosen at random.
+    pub(super) fn random(&self, random: &mut Random) -> Option<(f64, f64)> {
+        self.points
+            .get(random.index(self.points.len()))
+            .copied()
+            .flatten()
+    }
+}
+
+/// Where a world point lands in a photo, pixels; `None` if it is behind the camera, beyond what
+/// its lens shows, or outside the frame. `reach` is the lens's largest radius.
+pub(super) fn project(camera: &Camera, reach: f64, point: DVec3) -> Option<[f64; 2]> {
+    let p = camera.camera_from_world.transform(point);
+    if p.z <= 0.05 {
+        return None;
+    }
+    let (x, y) = (p.x / p.z, p.y / p.z);
+    if x.hypot(y) > reach {
+        return None;
+    }
+    let (x, y) = camera.lens.distort(x, y);
+    let (px, py) = (camera.fx * x + camera.cx, camera.fy * y + camera.cy);
+    let inside = (0.0..f64::from(camera.width)).contains(&px)
+        && (0.0..f64::from(camera.height)).contains(&py);
+    inside.then_some([px, py])
+}

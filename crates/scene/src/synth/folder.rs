@@ -1,0 +1,150 @@
+//! A capture's folder, which appears whole or not at all.
+//!
+//! 1. Everything is written into a temporary folder beside the target.
+//! 2. A synthetic capture that stands at the target, and only that, is moved away.
+//! 3. The new one takes its place by renaming; then the old one is deleted.
+
+use super::SynthOptions;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The note that marks a folder as a synthetic capture.
+pub(super) const NOTE: &str = "synth.json";
+pub(super) const IMAGES: &str = "images";
+pub(super) const SPARSE: &str = "sparse";
+
+/// First line of the note: what wrote it.
+const FORMAT: &str = "dapple-synth-1";
+
+/// What [`NOTE`] holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Note {
+    pub(super) format: String,
+    /// Which truths the capture holds.
+    pub(super) truth: String,
+    pub(super) options: SynthOptions,
+}
+
+impl Note {
+    pub(super) fn new(options: &SynthOptions) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            truth:
+                "poses, intrinsics and observed pixels are exact; point positions have Gaussian \
+                    noise of standard deviation `point_noise` on each coordinate"
+                    .to_owned(),
+            options: options.clone(),
+        }
+    }
+}
+
+/// A folder under construction; dropped without [`Staging::finish`] it disappears.
+#[derive(Debug)]
+pub(super) struct Staging {
+    temporary: tempfile::TempDir,
+    out: PathBuf,
+}
+
+impl Staging {
+    /// Prepares a folder that will become `out`.
+    pub(super) fn new(out: &Path) -> Result<Self> {
+        refuse_foreign(out)?;
+        let parent = match out.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(parent)
+            .map_err(|source| Error::io("cannot create the folder", parent, source))?;
+        let temporary = tempfile::Builder::new()
+            .prefix(".dapple-synth-")
+            .tempdir_in(parent)
+            .map_err(|source| Error::io("cannot write into the folder", parent, source))?;
+        let staging = Self {
+            temporary,
+            out: out.to_owned(),
+        };
+        for folder in [staging.images(), staging.model()] {
+            fs::create_dir_all(&folder)
+                .map_err(|source| Error::io("cannot create the folder", &folder, source))?;
+        }
+        Ok(staging)
+    }
+
+    /// Where photos go.
+    pub(super) fn images(&self) -> PathBuf {
+        self.root().join(IMAGES)
+    }
+
+    /// Where COLMAP's files go.
+    pub(super) fn model(&self) -> PathBuf {
+        self.root().join(SPARSE).join("0")
+    }
+
+    /// The capture's folder while it is under construction. (Not the temporary folder itself,
+    /// which others may not read.)
+    pub(super) fn root(&self) -> PathBuf {
+        self.temporary.path().join("new")
+    }
+
+    /// Puts the folder in its place.
+    pub(super) fn finish(self) -> Result<()> {
+        // Once more: something may have come meanwhile.
+        refuse_foreign(&self.out)?;
+        let old = self.temporary.path().join("old");
+        if self.out.exists() {
+            fs::rename(&self.out, &old)
+                .map_err(|source| Error::io("cannot replace the folder", &self.out, source))?;
+        }
+        if let Err(source) = fs::rename(self.root(), &self.out) {
+            // Put back what was there; if even that fails, the error below says so already.
+            let _ = fs::rename(&old, &self.out);
+            return Err(Error::io(
+                "cannot put the capture in place",
+                &self.out,
+                source,
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Nothing, an empty folder, or a synthetic capture without anything of somebody else's in it may
+/// be replaced.
+fn refuse_foreign(out: &Path) -> Result<()> {
+    if !out.exists() {
+        return Ok(());
+    }
+    let entries =
+        fs::read_dir(out).map_err(|source| Error::io("cannot use the folder", out, source))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|source| Error::io("cannot read the folder", out, source))?;
+        names.push(entry.file_name());
+    }
+    let refuse = |what: String| {
+        Err(Error::input(what).at_path(out).hint(
+            "choose another folder, or move this one away: only an empty folder or an untouched \
+             synthetic capture is replaced",
+        ))
+    };
+    if names.is_empty() {
+        return Ok(());
+    }
+    if let Some(foreign) = names
+        .iter()
+        .find(|&name| ![NOTE, IMAGES, SPARSE].iter().any(|n| name == n))
+    {
+        return refuse(format!(
+            "the folder holds {:?}, which no synthetic capture has",
+            foreign.to_string_lossy()
+        ));
+    }
+    let note = fs::read(out.join(NOTE)).ok();
+    let note = note.and_then(|bytes| serde_json::from_slice::<Note>(&bytes).ok());
+    match note {
+        Some(note) if note.format == FORMAT => Ok(()),
+        _ => refuse("the folder is not empty and not a synthetic capture".to_owned()),
+    }
+}

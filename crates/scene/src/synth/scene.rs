@@ -1,0 +1,314 @@
+//! The scene that synthetic captures show, and what a ray sees of it.
+//!
+//! 1. Table, floor and dome are intersected exactly; each object is a signed-distance field that
+//!    is marched only where the ray passes the ball that holds it.
+//! 2. The nearest surface is lit by a sun with soft shadows and by the sky; some have highlights,
+//!    which move with the viewer.
+//!
+//! Here y points up; the world of a capture has y down (COLMAP's usual habit), which is the same
+//! turned by half a turn about x: [`flip`].
+
+use super::paint::{self, Material};
+use super::shapes::{Object, Shape, around, meet_ball, objects};
+use glam::Vec3A;
+
+/// Radius of the table, units; its top is y = 0.
+const TABLE_RADIUS: f32 = 2.3;
+/// Radius of the cloth on it.
+const CLOTH_RADIUS: f32 = 2.1;
+const TABLE_THICKNESS: f32 = 0.16;
+const LEG_RADIUS: f32 = 0.3;
+/// Height of the floor.
+const FLOOR: f32 = -1.5;
+/// Radius of the dome about the origin; the landscape is painted on its inside.
+const DOME_RADIUS: f32 = 9.0;
+
+/// A ray has hit when it is this close to an object.
+const NEAR_ENOUGH: f32 = 5e-5;
+const MARCH_STEPS: usize = 96;
+
+/// Shadow rays start this far off their surface.
+const LIFT: f32 = 2e-3;
+/// Sharpness of shadows: the sun's disc covers `1 / SHADOW_SHARPNESS` radians.
+const SHADOW_SHARPNESS: f32 = 14.0;
+/// How far around an object its penumbra reaches.
+const PENUMBRA: f32 = 0.3;
+
+/// A ball that holds all objects: most rays of the background miss it.
+const OBJECTS_CENTRE: Vec3A = Vec3A::new(0.0, 0.5, 0.0);
+const OBJECTS_RADIUS: f32 = 2.15;
+
+/// Turns world coordinates (y down) into scene coordinates (y up), and back.
+pub(super) fn flip(p: Vec3A) -> Vec3A {
+    Vec3A::new(p.x, -p.y, -p.z)
+}
+
+/// Which surface a ray met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Surface {
+    Object(usize),
+    Table,
+    Leg,
+    Floor,
+    Dome,
+}
+
+/// The nearest surface along a ray.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hit {
+    /// Distance along the ray, units.
+    pub(super) distance: f32,
+    surface: Surface,
+}
+
+/// The whole scene. All coordinates of its methods have y up.
+#[derive(Debug)]
+pub(super) struct Scene {
+    objects: Vec<Object>,
+    /// Towards the sun, unit.
+    sun: Vec3A,
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        Self {
+            objects: objects(),
+            sun: Vec3A::new(0.5, 0.78, 0.38).normalize(),
+        }
+    }
+
+    /// The nearest surface that a ray from inside the dome meets; `direction` is a unit vector.
+    pub(super) fn hit(&self, origin: Vec3A, direction: Vec3A) -> Hit {
+        let mut hit = Hit {
+            distance: leave_ball(origin, direction, DOME_RADIUS),
+            surface: Surface::Dome,
+        };
+        let mut offer = |distance: Option<f32>, surface| {
+            if let Some(distance) = distance
+                && distance < hit.distance
+            {
+                hit = Hit { distance, surface };
+            }
+        };
+        offer(meet_plane(origin, direction, FLOOR), Surface::Floor);
+        let top = meet_plane(origin, direction, 0.0).filter(|t| {
+            let p = origin + direction * *t;
+            around(p) <= TABLE_RADIUS
+        });
+        offer(top, Surface::Table);
+        let rim = meet_wall(origin, direction, TABLE_RADIUS, -TABLE_THICKNESS, 0.0);
+        offer(rim, Surface::Table);
+        offer(
+            meet_wall(origin, direction, LEG_RADIUS, FLOOR, -TABLE_THICKNESS),
+            Surface::Leg,
+        );
+        let near = meet_ball(origin, direction, OBJECTS_CENTRE, OBJECTS_RADIUS);
+        let objects = if near.is_some() {
+            &self.objects[..]
+        } else {
+            &[]
+        };
+        for (index, object) in objects.iter().enumerate() {
+            let Some((enter, leave)) = object.bounds(origin, direction, 0.0) else {
+                continue;
+            };
+            let leave = leave.min(hit.distance);
+            let met = match object.shape {
+                // Its own bounds.
+                Shape::Ball(_) => (enter < leave).then_some(enter),
+                _ => march(object, origin, direction, enter, leave),
+            };
+            if let Some(distance) = met {
+                hit = Hit {
+                    distance,
+                    surface: Surface::Object(index),
+                };
+            }
+        }
+        hit
+    }
+
+    /// The light that reaches `origin` from where the ray hit, linear.
+    pub(super) fn light(&self, origin: Vec3A, direction: Vec3A, hit: Hit) -> Vec3A {
+        let p = origin + direction * hit.distance;
+        let (material, normal) = match hit.surface {
+            Surface::Dome => return paint::dome(p / DOME_RADIUS),
+            Surface::Object(index) => {
+                let object = &self.objects[index];
+                (
+                    paint::object(object.paint, object.local(p)),
+                    object.normal(p),
+                )
+            }
+            Surface::Table if p.y > -1e-3 => (paint::table(p, CLOTH_RADIUS), Vec3A::Y),
+            Surface::Table => (paint::table(p, 0.0), outward(p)),
+            Surface::Leg => (paint::table(p, 0.0), outward(p)),
+            Surface::Floor => (paint::floor(p), Vec3A::Y),
+        };
+        let lit = self.shade(p, normal, direction, material);
+        if hit.surface != Surface::Floor {
+            return lit;
+        }
+        // The floor fades into the landscape, so that no hard edge runs round the world.
+        let haze = ((around(p) - 5.5) / 3.2).clamp(0.0, 1.0);
+        lit.lerp(paint::dome(p / DOME_RADIUS), haze * haze)
+    }
+
+    /// [`Scene::light`] of whatever a ray hits.
+    pub(super) fn look(&self, origin: Vec3A, direction: Vec3A) -> Vec3A {
+        self.light(origin, direction, self.hit(origin, direction))
+    }
+
+    /// Lambert's law for sun and sky, Phong's highlight.
+    fn shade(&self, p: Vec3A, normal: Vec3A, direction: Vec3A, material: Material) -> Vec3A {
+        const SUN: Vec3A = Vec3A::new(1.0, 0.93, 0.8);
+        const SKY: Vec3A = Vec3A::new(0.36, 0.42, 0.5);
+        const GROUND: Vec3A = Vec3A::new(0.22, 0.18, 0.15);
+        let facing = normal.dot(self.sun).max(0.0);
+        let sunlight = if facing > 0.0 {
+            self.sunlight(p + normal * LIFT)
+        } else {
+            0.0
+        };
+        let sky = GROUND.lerp(SKY, 0.5 + 0.5 * normal.y) * self.openness(p, normal);
+        let diffuse = material.albedo * (SUN * (facing * sunlight) + sky);
+        if material.gloss == 0.0 {
+            return diffuse;
+        }
+        let mirrored = direction - normal * (2.0 * direction.dot(normal));
+        let highlight = mirrored.dot(self.sun).max(0.0).powf(material.shininess);
+        // A little of the sky is mirrored too, more at a flat angle (Schlick 1994).
+        let grazing = (1.0 + direction.dot(normal)).clamp(0.0, 1.0).powi(5);
+        let sheen = SKY * (0.3 * material.gloss * grazing * (0.5 + 0.5 * mirrored.y));
+        diffuse + SUN * (material.gloss * highlight * sunlight) + sheen
+    }
+
+    /// Share of the sun's disc that a point sees, 0 to 1: the closest pass of the shadow ray by an
+    /// object, as an angle.
+    fn sunlight(&self, p: Vec3A) -> f32 {
+        let mut light = 1.0f32;
+        if p.y < -TABLE_THICKNESS {
+            // Below the table, which is a disc; its shadow is softened by distance.
+            let t = -p.y / self.sun.y;
+            let at = p + self.sun * t;
+            let outside = around(at) - TABLE_RADIUS;
+            light = (0.5 + outside * SHADOW_SHARPNESS / (2.0 * t)).clamp(0.0, 1.0);
+        }
+        if meet_ball(p, self.sun, OBJECTS_CENTRE, OBJECTS_RADIUS + PENUMBRA).is_none() {
+            return smooth(light);
+        }
+        for object in &self.objects {
+            let Some((enter, leave)) = object.bounds(p, self.sun, PENUMBRA) else {
+                continue;
+            };
+            if light < 0.01 {
+                return 0.0;
+            }
+            if let Shape::Ball(radius) = object.shape {
+                // Closest where the ray passes the centre.
+                let t = (object.centre - p).dot(self.sun).max(LIFT);
+                let distance = (p + self.sun * t - object.centre).length() - radius;
+                light = light.min(SHADOW_SHARPNESS * distance / t);
+                continue;
+            }
+            let mut t = enter.max(LIFT);
+            for _ in 0..MARCH_STEPS {
+                if t > leave || light < 0.01 {
+                    break;
+                }
+                let distance = object.distance(p + self.sun * t);
+                light = light.min(SHADOW_SHARPNESS * distance / t);
+                t += distance.max(0.05);
+            }
+        }
+        smooth(light)
+    }
+
+    /// How open to the sky a point is, 0 to 1: how much room there is along its normal.
+    fn openness(&self, p: Vec3A, normal: Vec3A) -> f32 {
+        const REACH: [(f32, f32); 2] = [(0.08, 1.6), (0.25, 0.9)];
+        // Floor and hills are out of reach of everything.
+        if p.y < FLOOR + 0.5 {
+            return 1.0;
+        }
+        let covered: f32 = REACH
+            .iter()
+            .map(|&(reach, weight)| {
+                let probe = p + normal * reach;
+                let near = (probe - OBJECTS_CENTRE).length() < OBJECTS_RADIUS + reach;
+                let objects = if near { &self.objects[..] } else { &[] };
+                let room = objects.iter().fold(reach, |room, object| {
+                    let far = (probe - object.centre).length() - object.bound;
+                    if far >= room {
+                        room
+                    } else {
+                        room.min(object.distance(probe))
+                    }
+                });
+                // The table closes the space below.
+                let above = p.y >= -1e-3 && around(p) < TABLE_RADIUS;
+                let room = if above {
+                    room.min(probe.y.max(0.0))
+                } else {
+                    room
+                };
+                weight * (reach - room)
+            })
+            .sum();
+        (1.0 - 1.6 * covered).clamp(0.25, 1.0)
+    }
+}
+
+/// From 0 to 1 with level ends, as the area of a disc is that an edge uncovers.
+fn smooth(t: f32) -> f32 {
+    let t = t.clamp(0.0, 1.0);
+    t * t * (3.0 - 2.0 * t)
+}
+
+/// Horizontal direction away from the y axis.
+fn outward(p: Vec3A) -> Vec3A {
+    Vec3A::new(p.x, 0.0, p.z).normalize_or(Vec3A::X)
+}
+
+/// Sphere tracing between two distances.
+fn march(object: &Object, origin: Vec3A, direction: Vec3A, enter: f32, leave: f32) -> Option<f32> {
+    let mut t = enter;
+    for _ in 0..MARCH_STEPS {
+        if t >= leave {
+            return None;
+        }
+        let distance = object.distance(origin + direction * t);
+        if distance < NEAR_ENOUGH {
+            return Some(t);
+        }
+        t += distance;
+    }
+    None
+}
+
+/// Distance at which a ray from inside leaves a ball about the origin.
+fn leave_ball(origin: Vec3A, direction: Vec3A, radius: f32) -> f32 {
+    let along = origin.dot(direction);
+    let inside = radius * radius - origin.length_squared();
+    -along + (along * along + inside).max(0.0).sqrt()
+}
+
+/// Distance to the plane at a height, from above.
+fn meet_plane(origin: Vec3A, direction: Vec3A, height: f32) -> Option<f32> {
+    let t = (height - origin.y) / direction.y;
+    (direction.y < 0.0 && t > 0.0).then_some(t)
+}
+
+/// Distance to the outside of an upright cylinder about the y axis.
+fn meet_wall(origin: Vec3A, direction: Vec3A, radius: f32, low: f32, high: f32) -> Option<f32> {
+    let a = direction.x * direction.x + direction.z * direction.z;
+    let b = origin.x * direction.x + origin.z * direction.z;
+    let c = origin.x * origin.x + origin.z * origin.z - radius * radius;
+    let root = b * b - a * c;
+    if a <= 0.0 || root <= 0.0 {
+        return None;
+    }
+    let t = (-b - root.sqrt()) / a;
+    let y = origin.y + direction.y * t;
+    (t > 0.0 && (low..=high).contains(&y)).then_some(t)
+}
