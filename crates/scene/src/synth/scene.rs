@@ -131,20 +131,17 @@ impl Scene {
     /// The light that reaches `origin` from where the ray hit, linear.
     pub(super) fn light(&self, origin: Vec3A, direction: Vec3A, hit: Hit) -> Vec3A {
         let p = origin + direction * hit.distance;
-        let (material, normal) = match hit.surface {
+        let material = match hit.surface {
             Surface::Dome => return paint::dome(p / DOME_RADIUS),
             Surface::Object(index) => {
                 let object = &self.objects[index];
-                (
-                    paint::object(object.paint, object.local(p)),
-                    object.normal(p),
-                )
+                paint::object(object.paint, object.local(p))
             }
-            Surface::Table if p.y > -1e-3 => (paint::table(p, CLOTH_RADIUS), Vec3A::Y),
-            Surface::Table => (paint::table(p, 0.0), outward(p)),
-            Surface::Leg => (paint::table(p, 0.0), outward(p)),
-            Surface::Floor => (paint::floor(p), Vec3A::Y),
+            Surface::Table if p.y > -1e-3 => paint::table(p, CLOTH_RADIUS),
+            Surface::Table | Surface::Leg => paint::table(p, 0.0),
+            Surface::Floor => paint::floor(p),
         };
+        let normal = self.normal(p, hit);
         let lit = self.shade(p, normal, direction, material);
         if hit.surface != Surface::Floor {
             return lit;
@@ -152,6 +149,17 @@ impl Scene {
         // The floor fades into the landscape, so that no hard edge runs round the world.
         let haze = ((around(p) - 5.5) / 3.2).clamp(0.0, 1.0);
         lit.lerp(paint::dome(p / DOME_RADIUS), haze * haze)
+    }
+
+    /// Unit normal, towards where rays come from, of the surface that was hit at `p`.
+    pub(super) fn normal(&self, p: Vec3A, hit: Hit) -> Vec3A {
+        match hit.surface {
+            Surface::Dome => -p.normalize_or(Vec3A::Y),
+            Surface::Object(index) => self.objects[index].normal(p),
+            Surface::Table if p.y > -1e-3 => Vec3A::Y,
+            Surface::Table | Surface::Leg => outward(p),
+            Surface::Floor => Vec3A::Y,
+        }
     }
 
     /// [`Scene::light`] of whatever a ray hits.
