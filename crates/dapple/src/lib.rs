@@ -1,1 +1,98 @@
-//! See ARCHITECTURE.md.
+//! 3D Gaussian Splatting as a library: train, render, differentiate.
+//!
+//! A [`Dataset`] of posed photographs goes in, [`Splats`] come out. An [`Engine`] does the work on
+//! some [`Device`]; a [`Trainer`] drives it. Nothing here needs a GPU, CUDA or Python.
+//!
+//! Render a single Gaussian, and ask how the image's red depends on where it stands:
+//!
+//! ```
+//! use dapple::prelude::*;
+//!
+//! let mut splats = Splats::empty(0);
+//! splats.means.push([0.2, 0.0, 0.0]);
+//! splats.scales.push([-1.0; 3]); // logarithms of standard deviations
+//! splats.quats.push([1.0, 0.0, 0.0, 0.0]); // w, x, y, z
+//! splats.opacities.push(2.0); // logit
+//! splats.sh0.push([1.5, 0.0, -1.5]);
+//!
+//! let pose = Pose::look_at(DVec3::new(0.0, 0.0, -4.0), DVec3::ZERO, DVec3::Y);
+//! let camera = Camera::pinhole(64, 48, 60.0, pose);
+//! let settings = RenderSettings::default();
+//!
+//! let mut engine = dapple::engine(Device::Cpu)?;
+//! engine.upload(&splats, None)?;
+//! let image = engine.render(&camera, &settings)?;
+//! assert_eq!(image.rgb.len(), 64 * 48 * 3);
+//!
+//! // dL/dimage for L = the sum of all red values; the engine gives dL/dparameter.
+//! let dl_drgb = [1.0, 0.0, 0.0].repeat(64 * 48);
+//! let gradients = engine.gradients(&camera, &settings, &dl_drgb, None)?;
+//! assert!(gradients.opacities[0] > 0.0); // more opaque is more red
+//! # Ok::<(), dapple::Error>(())
+//! ```
+//!
+//! Train on a capture and keep everything the run leaves (the whole program is
+//! `examples/train.rs`; `examples/differentiate.rs` optimises by hand):
+//!
+//! ```no_run
+//! use dapple::prelude::*;
+//! use std::path::Path;
+//!
+//! let dataset = dapple::load(Path::new("my-capture"), &LoadOptions::default(), &NoProgress)?;
+//! let mut trainer = Trainer::new(&dataset, Preset::Quick.config(), dapple::engine(Device::Cpu)?)?;
+//! let folder = RunFolder::create(Path::new("my-run"))?;
+//! let outcome = dapple::train_into(&folder, &mut trainer, &mut Silent)?;
+//! println!("{} Gaussians", outcome.gaussians);
+//! # Ok::<(), dapple::Error>(())
+//! ```
+//!
+//! # Where things are
+//! - [`scene`]: cameras, photos, splats, their files, synthetic captures.
+//! - [`mod@train`]: configuration, schedules, trainer, scores.
+//! - [`contract`]: what an engine is, its settings and reports, and the `f64` reference.
+//! - [`cpu`]: the native engine for processors.
+
+mod device;
+
+pub use device::{Device, engine};
+
+/// Cameras, photos, splats and their files (`dapple-scene`).
+pub use dapple_scene as scene;
+
+/// Trainer, schedules, density control and scores (`dapple-train`).
+pub use dapple_train as train;
+
+/// What an engine is, and the reference that engines are held to (`dapple-engine`).
+pub use dapple_engine as contract;
+
+/// The native CPU engine (`dapple-cpu`).
+pub use dapple_cpu as cpu;
+
+/// The vectors and quaternions of the public types.
+pub use glam;
+
+pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};
+pub use dapple_scene::{
+    Camera, Dataset, Error, ErrorKind, Lens, LoadOptions, NoProgress, Photo, Point, Pose, Progress,
+    Result, Splats, Split, View, load, ply, synth,
+};
+pub use dapple_train::{
+    ConfigPatch, Ending, EvalReport, Observer, Outcome, Preset, RunFolder, Silent, StepProgress,
+    TrainConfig, Trainer, evaluate, train_into,
+};
+
+/// Everything most programs need: `use dapple::prelude::*;`.
+pub mod prelude {
+    pub use crate::Device;
+    pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};
+    pub use dapple_scene::synth::SynthOptions;
+    pub use dapple_scene::{
+        Camera, Dataset, LoadOptions, NoProgress, Photo, Point, Pose, SH_C0, Splats, View, ply,
+        synth,
+    };
+    pub use dapple_train::{
+        EvalReport, Observer, Outcome, Preset, RunFolder, Silent, StepProgress, TrainConfig,
+        Trainer,
+    };
+    pub use glam::{DQuat, DVec3};
+}
