@@ -219,17 +219,16 @@ fn check_splats(splats: &Splats, what: &str) -> Result<()> {
     ];
     let rest = (sh_coefficient_count(splats.sh_degree) - 1) * 3 * n;
     if splats.sh_degree > dapple_scene::MAX_SH_DEGREE {
-        return Err(Error::input(format!(
-            "{what} have SH degree {}",
-            splats.sh_degree
-        ))
-        .hint("degrees 0 to 3 are supported"));
+        return Err(
+            Error::input(format!("{what} have SH degree {}", splats.sh_degree))
+                .hint("degrees 0 to 3 are supported"),
+        );
     }
     if shapes.iter().any(|&len| len != n) || splats.sh_rest.len() != rest {
-        return Err(Error::input(format!(
-            "the arrays of {what} have different lengths"
-        ))
-        .hint("every array needs one entry per Gaussian"));
+        return Err(
+            Error::input(format!("the arrays of {what} have different lengths"))
+                .hint("every array needs one entry per Gaussian"),
+        );
     }
     Ok(())
 }
@@ -262,10 +261,8 @@ impl Engine for CpuEngine {
                     && state.gradient_sums.len() == n
                     && state.visible_counts.len() == n;
                 if !fits {
-                    return Err(Error::input(
-                        "the optimizer state belongs to other splats",
-                    )
-                    .hint("upload the state that was downloaded with these splats"));
+                    return Err(Error::input("the optimizer state belongs to other splats")
+                        .hint("upload the state that was downloaded with these splats"));
                 }
                 (
                     Blocks::from_splats(&state.first_moments),

@@ -46,10 +46,10 @@ impl CameraF32 {
     /// Checks a camera and prepares it.
     pub fn new(camera: &Camera) -> Result<Self> {
         if camera.lens != Lens::Pinhole {
-            return Err(Error::unsupported(
-                "the CPU engine renders pinhole cameras only",
-            )
-            .hint("undistort the photos first; loading a capture does so"));
+            return Err(
+                Error::unsupported("the CPU engine renders pinhole cameras only")
+                    .hint("undistort the photos first; loading a capture does so"),
+            );
         }
         let finite = camera.camera_from_world.is_finite()
             && [camera.fx, camera.fy, camera.cx, camera.cy]

@@ -12,7 +12,7 @@
 
 use crate::blocks::component;
 use crate::frame::CameraF32;
-use crate::simd::{M, Row, V};
+use crate::simd::{M, Row, Splat, V, each};
 use dapple_engine::constants::{DILATION, NEAR};
 use pulp::Simd;
 
@@ -37,7 +37,7 @@ fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
 /// The columns of a 3x3 matrix given by rows.
 #[inline(always)]
 fn transposed<S: Simd>(m: [V3<S>; 3]) -> [V3<S>; 3] {
-    [0, 1, 2].map(|j| [m[0][j], m[1][j], m[2][j]])
+    each!(3, |j| [m[0][j], m[1][j], m[2][j]])
 }
 
 /// Camera constants in every lane.
@@ -58,15 +58,14 @@ impl<S: Simd> CameraV<S> {
     /// Broadcasts a camera.
     #[inline(always)]
     pub fn new(s: S, camera: &CameraF32) -> Self {
-        let k = |v: f32| V::splat(s, v);
         Self {
-            rotation: camera.rotation.map(|row| row.map(k)),
-            translation: camera.translation.map(k),
-            centre: camera.centre.map(k),
-            focal: camera.focal.map(k),
-            principal: camera.principal.map(k),
-            jacobian_min: camera.jacobian_min.map(k),
-            jacobian_max: camera.jacobian_max.map(k),
+            rotation: each!(3, |i| each!(3, |j| s.k(camera.rotation[i][j]))),
+            translation: each!(3, |i| s.k(camera.translation[i])),
+            centre: each!(3, |i| s.k(camera.centre[i])),
+            focal: each!(2, |i| s.k(camera.focal[i])),
+            principal: each!(2, |i| s.k(camera.principal[i])),
+            jacobian_min: each!(2, |i| s.k(camera.jacobian_min[i])),
+            jacobian_max: each!(2, |i| s.k(camera.jacobian_max[i])),
         }
     }
 }
@@ -153,56 +152,60 @@ fn rotation_matrix<S: Simd>(s: S, q: [V<S>; 4]) -> [V3<S>; 3] {
 /// Projects part `part` of a block.
 #[inline(always)]
 pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -> Projection<S> {
-    let load = |c: usize| V::load(s, &block[c], part);
-    let k = |v: f32| V::splat(s, v);
-    let mean = [0, 1, 2].map(|i| load(component::MEAN + i));
-    let log_scales = [0, 1, 2].map(|i| load(component::SCALE + i));
-    let stored = [0, 1, 2, 3].map(|i| load(component::QUAT + i));
-    let logit = load(component::OPACITY);
+    let mean = each!(3, |i| V::load(s, &block[component::MEAN + i], part));
+    let log_scales = each!(3, |i| V::load(s, &block[component::SCALE + i], part));
+    let stored = each!(4, |i| V::load(s, &block[component::QUAT + i], part));
+    let logit = V::load(s, &block[component::OPACITY], part);
 
     let norm2 = stored[0].mul_add(
         stored[0],
-        stored[1].mul_add(stored[1], stored[2].mul_add(stored[2], stored[3] * stored[3])),
+        stored[1].mul_add(
+            stored[1],
+            stored[2].mul_add(stored[2], stored[3] * stored[3]),
+        ),
     );
     // 0 * x is NaN for NaN and infinities: a sum that stays zero proves all finite.
-    let mut poison = logit * k(0.0);
-    for v in mean.iter().chain(&log_scales).chain(&stored) {
-        poison = v.mul_add(k(0.0), poison);
+    let mut poison = logit * s.k(0.0);
+    for i in 0..3 {
+        poison = mean[i].mul_add(s.k(0.0), log_scales[i].mul_add(s.k(0.0), poison));
     }
-    let finite = poison.ge(k(0.0));
+    for q in stored {
+        poison = q.mul_add(s.k(0.0), poison);
+    }
+    let finite = poison.ge(s.k(0.0));
 
-    let point = [0, 1, 2].map(|i| dot(camera.rotation[i], mean) + camera.translation[i]);
+    let point = each!(3, |i| dot(camera.rotation[i], mean) + camera.translation[i]);
     // The square of a denormal quaternion underflows: below this it has no direction.
     let valid = finite
-        .and(point[2].ge(k(NEAR)))
-        .and(norm2.ge(k(f32::MIN_POSITIVE)));
+        .and(point[2].ge(s.k(NEAR)))
+        .and(norm2.ge(s.k(f32::MIN_POSITIVE)));
     // Keep what is computed for invalid lanes finite.
-    let z = valid.select(point[2], k(1.0));
-    let inverse_norm = k(1.0) / valid.select(norm2, k(1.0)).sqrt();
-    let inverse_z = k(1.0) / z;
+    let z = valid.select(point[2], s.k(1.0));
+    let inverse_norm = s.k(1.0) / valid.select(norm2, s.k(1.0)).sqrt();
+    let inverse_z = s.k(1.0) / z;
     let uv = [point[0] * inverse_z, point[1] * inverse_z];
-    let uv_clamped =
-        [0, 1].map(|a| uv[a].max(camera.jacobian_min[a]).min(camera.jacobian_max[a]));
-    let mean2d = [0, 1].map(|a| uv[a].mul_add(camera.focal[a], camera.principal[a]));
+    let uv_clamped = each!(2, |a| uv[a]
+        .max(camera.jacobian_min[a])
+        .min(camera.jacobian_max[a]));
+    let mean2d = each!(2, |a| uv[a].mul_add(camera.focal[a], camera.principal[a]));
 
-    let quat = stored.map(|q| q * inverse_norm);
-    let scales = log_scales.map(|v| v.exp());
+    let quat = each!(4, |i| stored[i] * inverse_norm);
+    let scales = each!(3, |i| log_scales[i].exp());
     let rotation = rotation_matrix(s, quat);
-    let m = rotation.map(|row| [0, 1, 2].map(|j| row[j] * scales[j]));
-    let t = [0, 1].map(|a| {
+    let m = each!(3, |i| each!(3, |j| rotation[i][j] * scales[j]));
+    let t = each!(2, |a| {
         let factor = camera.focal[a] * inverse_z;
-        [0, 1, 2].map(|j| {
+        each!(3, |j| {
             uv_clamped[a].neg_mul_add(camera.rotation[2][j], camera.rotation[a][j]) * factor
         })
     });
     let columns = transposed(m);
-    let u = t.map(|row| columns.map(|column| dot(row, column)));
+    let u = each!(2, |a| each!(3, |j| dot(t[a], columns[j])));
     let (uu0, uu1) = (dot(u[0], u[0]), dot(u[1], u[1]));
     let normal = cross(u[0], u[1]);
-    let dilation = k(DILATION);
-    let determinant =
-        dilation.mul_add(uu0 + uu1, dot(normal, normal)) + k(DILATION * DILATION);
-    let inverse = k(1.0) / determinant;
+    let dilation = s.k(DILATION);
+    let determinant = dilation.mul_add(uu0 + uu1, dot(normal, normal)) + s.k(DILATION * DILATION);
+    let inverse = s.k(1.0) / determinant;
     let variance = [uu0 + dilation, uu1 + dilation];
     let conic = [
         variance[1] * inverse,
@@ -210,7 +213,7 @@ pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -
         variance[0] * inverse,
     ];
     // An overflowed covariance has no usable inverse.
-    let valid = valid.and(determinant.lt(k(f32::MAX)));
+    let valid = valid.and(determinant.lt(s.k(f32::MAX)));
     Projection {
         mean,
         point,
@@ -241,10 +244,9 @@ pub fn project_backward<S: Simd>(
     camera: &CameraV<S>,
     g: &ScreenGradient<S>,
 ) -> GeometryGradient<S> {
-    let k = |v: f32| V::splat(s, v);
     // d cov2d = -conic d(conic) conic; the symmetric matrix H is dL/dcov2d.
     let [ka, kb, kc] = p.conic;
-    let [ga, gb, gc] = [g.conic[0], g.conic[1] * k(0.5), g.conic[2]];
+    let [ga, gb, gc] = [g.conic[0], g.conic[1] * s.k(0.5), g.conic[2]];
     // conic * G, row by row.
     let (l00, l01) = (ka * ga + kb * gb, ka * gb + kb * gc);
     let (l10, l11) = (kb * ga + kc * gb, kb * gb + kc * gc);
@@ -252,31 +254,31 @@ pub fn project_backward<S: Simd>(
     let h01 = -(l00 * kb + l01 * kc);
     let h11 = -(l10 * kb + l11 * kc);
     // cov2d = U U^T, so dL/dU = 2 H U.
-    let two = k(2.0);
+    let two = s.k(2.0);
     let du = [
-        [0, 1, 2].map(|j| two * (h00 * p.u[0][j] + h01 * p.u[1][j])),
-        [0, 1, 2].map(|j| two * (h01 * p.u[0][j] + h11 * p.u[1][j])),
+        each!(3, |j| two * (h00 * p.u[0][j] + h01 * p.u[1][j])),
+        each!(3, |j| two * (h01 * p.u[0][j] + h11 * p.u[1][j])),
     ];
     // U = T M.
-    let dm = [0, 1, 2].map(|i| {
-        [0, 1, 2].map(|j| p.t[0][i].mul_add(du[0][j], p.t[1][i] * du[1][j]))
+    let dm = each!(3, |i| {
+        each!(3, |j| p.t[0][i].mul_add(du[0][j], p.t[1][i] * du[1][j]))
     });
-    let dt = du.map(|row| [0, 1, 2].map(|i| dot(row, p.m[i])));
+    let dt = each!(2, |a| each!(3, |i| dot(du[a], p.m[i])));
 
-    let dscales = [0, 1, 2].map(|j| {
+    let dscales = each!(3, |j| {
         let along = dm[0][j].mul_add(
             p.rotation[0][j],
             dm[1][j].mul_add(p.rotation[1][j], dm[2][j] * p.rotation[2][j]),
         );
         along * p.scales[j]
     });
-    let dr = dm.map(|row| [0, 1, 2].map(|j| row[j] * p.scales[j]));
+    let dr = each!(3, |i| each!(3, |j| dm[i][j] * p.scales[j]));
     let quat = quat_backward(s, p, &dr);
 
     // T row a = focal_a / z (R_a - uv_a R_2).
-    let mut duv = [0, 1].map(|a| g.mean2d[a] * camera.focal[a]);
+    let mut duv = each!(2, |a| g.mean2d[a] * camera.focal[a]);
     let mut dz = -(dot(p.t[0], dt[0]) + dot(p.t[1], dt[1])) * p.inverse_z;
-    let mut through_jacobian = [k(0.0); 2];
+    let mut through_jacobian = [s.k(0.0); 2];
     for a in 0..2 {
         let factor = camera.focal[a] * p.inverse_z;
         let d = -(dot(camera.rotation[2], dt[a]) * factor);
@@ -284,12 +286,12 @@ pub fn project_backward<S: Simd>(
         let inside = p.uv[a]
             .ge(camera.jacobian_min[a])
             .and(camera.jacobian_max[a].ge(p.uv[a]));
-        through_jacobian[a] = inside.select(d, k(0.0));
+        through_jacobian[a] = inside.select(d, s.k(0.0));
         duv[a] += through_jacobian[a];
     }
     dz += -(duv[0] * p.uv[0] + duv[1] * p.uv[1]) * p.inverse_z;
     let point = [duv[0] * p.inverse_z, duv[1] * p.inverse_z, dz];
-    let mean = [0, 1, 2].map(|j| {
+    let mean = each!(3, |j| {
         camera.rotation[0][j].mul_add(
             point[0],
             camera.rotation[1][j].mul_add(point[1], camera.rotation[2][j] * point[2]),
@@ -312,8 +314,8 @@ fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4]
     let [w, x, y, z] = p.quat;
     let two = V::splat(s, 2.0);
     let four = V::splat(s, 4.0);
-    let dw = two
-        * (x * (dr[2][1] - dr[1][2]) + y * (dr[0][2] - dr[2][0]) + z * (dr[1][0] - dr[0][1]));
+    let dw =
+        two * (x * (dr[2][1] - dr[1][2]) + y * (dr[0][2] - dr[2][0]) + z * (dr[1][0] - dr[0][1]));
     let dx = two
         * (y * (dr[0][1] + dr[1][0]) + z * (dr[0][2] + dr[2][0]) + w * (dr[2][1] - dr[1][2]))
         - four * x * (dr[1][1] + dr[2][2]);
@@ -324,22 +326,19 @@ fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4]
         * (x * (dr[0][2] + dr[2][0]) + y * (dr[1][2] + dr[2][1]) + w * (dr[1][0] - dr[0][1]))
         - four * z * (dr[0][0] + dr[1][1]);
     let along = w * dw + x * dx + y * dy + z * dz;
-    [(w, dw), (x, dx), (y, dy), (z, dz)].map(|(q, d)| along.neg_mul_add(q, d) * p.inverse_norm)
+    let d = [dw, dx, dy, dz];
+    each!(4, |i| along.neg_mul_add(p.quat[i], d[i]) * p.inverse_norm)
 }
 
 /// How the loss changes when the camera's axes turn by a small angle while the camera-space point
 /// stays: R_i' = R_i + (omega x R)_i in `T`'s rows. The point's own motion is added by the caller.
 #[inline(always)]
-fn rotation_of_jacobian<S: Simd>(
-    p: &Projection<S>,
-    camera: &CameraV<S>,
-    dt: &[V3<S>; 2],
-) -> V3<S> {
+fn rotation_of_jacobian<S: Simd>(p: &Projection<S>, camera: &CameraV<S>, dt: &[V3<S>; 2]) -> V3<S> {
     // dL/dR by rows: T_a = f_a / z (R_a - uv_a R_2).
-    let f = [0, 1].map(|a| camera.focal[a] * p.inverse_z);
-    let d0 = dt[0].map(|d| d * f[0]);
-    let d1 = dt[1].map(|d| d * f[1]);
-    let d2 = [0, 1, 2].map(|j| -(p.uv_clamped[0] * d0[j] + p.uv_clamped[1] * d1[j]));
+    let f = each!(2, |a| camera.focal[a] * p.inverse_z);
+    let d0 = each!(3, |j| dt[0][j] * f[0]);
+    let d1 = each!(3, |j| dt[1][j] * f[1]);
+    let d2 = each!(3, |j| -(p.uv_clamped[0] * d0[j] + p.uv_clamped[1] * d1[j]));
     // (omega x R) row 0 = omega_y R_2 - omega_z R_1, and cyclic.
     let r = camera.rotation;
     [

@@ -125,14 +125,20 @@ impl<S: Simd> V<S> {
         self.0.reduce_sum_f32s(self.1)
     }
 
-    /// 2^x for x in -126..126, relative error below 3e-7.
+    /// 2^x, with x clamped to -126..126; relative error below 3e-7.
+    #[inline(always)]
+    pub fn exp2(self) -> Self {
+        self.min(self.0.k(126.0)).exp2_below_126()
+    }
+
+    /// 2^x for x up to 126, clamped below at -126; relative error below 3e-7.
     ///
     /// 1. Round x to an integer i by adding 1.5 * 2^23: the sum's low mantissa bits are i.
     /// 2. Evaluate 2^(x - i) on [-1/2, 1/2] by the degree-5 polynomial through the Chebyshev nodes
     ///    (relative error 1e-7).
     /// 3. Add i to the exponent bits.
     #[inline(always)]
-    pub fn exp2(self) -> Self {
+    pub fn exp2_below_126(self) -> Self {
         const C: [f32; 6] = [
             1.000_000_1,
             0.693_147_2,
@@ -142,17 +148,15 @@ impl<S: Simd> V<S> {
             0.001_339_086_3,
         ];
         let s = self.0;
-        let k = |v: f32| Self::splat(s, v);
-        let magic = k(12_582_912.0);
-        let x = self.max(k(-126.0)).min(k(126.0));
+        let magic = s.k(12_582_912.0);
+        let x = self.max(s.k(-126.0));
         let shifted = x + magic;
         let f = x - (shifted - magic);
-        let mut poly = k(C[5]);
-        for c in [C[4], C[3], C[2], C[1], C[0]] {
-            poly = poly.mul_add(f, k(c));
+        let mut poly = s.k(C[5]);
+        for i in (0..5).rev() {
+            poly = poly.mul_add(f, s.k(C[i]));
         }
-        let exponent =
-            s.wrapping_dyn_shl_u32s(s.transmute_u32s_f32s(shifted.1), s.splat_u32s(23));
+        let exponent = s.wrapping_dyn_shl_u32s(s.transmute_u32s_f32s(shifted.1), s.splat_u32s(23));
         let bits = s.add_u32s(s.transmute_u32s_f32s(poly.1), exponent);
         Self(s, s.transmute_f32s_u32s(bits))
     }
@@ -177,7 +181,6 @@ impl<S: Simd> V<S> {
     #[inline(always)]
     pub fn log2(self) -> Self {
         let s = self.0;
-        let k = |v: f32| Self::splat(s, v);
         let bits = s.transmute_u32s_f32s(self.1);
         // Subtracting the bits of sqrt(1/2) leaves e in the exponent field, biased by 0.
         let offset = s.sub_u32s(bits, s.splat_u32s(0x3f35_04f3));
@@ -188,20 +191,21 @@ impl<S: Simd> V<S> {
         let e_float = Self(
             s,
             s.transmute_f32s_u32s(s.or_u32s(e_biased, s.splat_u32s(0x4b00_0000))),
-        ) - k(8_388_608.0 + 128.0);
+        ) - s.k(8_388_608.0 + 128.0);
         let e_bits = s.wrapping_dyn_shl_u32s(e_biased, s.splat_u32s(23));
         let m = Self(
             s,
             s.transmute_f32s_u32s(s.add_u32s(s.sub_u32s(bits, e_bits), s.splat_u32s(128 << 23))),
         );
-        let r = (m - k(1.0)) / (m + k(1.0));
+        let r = (m - s.k(1.0)) / (m + s.k(1.0));
         let r2 = r * r;
-        let series = k(1.0 / 9.0)
-            .mul_add(r2, k(1.0 / 7.0))
-            .mul_add(r2, k(1.0 / 5.0))
-            .mul_add(r2, k(1.0 / 3.0))
-            .mul_add(r2, k(1.0));
-        (r * k(2.0 * std::f32::consts::LOG2_E)).mul_add(series, e_float)
+        let series = s
+            .k(1.0 / 9.0)
+            .mul_add(r2, s.k(1.0 / 7.0))
+            .mul_add(r2, s.k(1.0 / 5.0))
+            .mul_add(r2, s.k(1.0 / 3.0))
+            .mul_add(r2, s.k(1.0));
+        (r * s.k(2.0 * std::f32::consts::LOG2_E)).mul_add(series, e_float)
     }
 }
 
@@ -256,6 +260,44 @@ impl<S: Simd> Neg for V<S> {
     }
 }
 
+/// `[f(0), f(1), ...]` with the body written out for each index.
+///
+/// Kernels use this and plain loops instead of `array::map` and other closures: a closure is a
+/// function of its own, compiled without the processor features of the kernel around it, and a
+/// vector instruction that ends up in one becomes a call.
+macro_rules! each {
+    (2, |$i:ident| $e:expr) => {
+        [each!(@ 0, $i, $e), each!(@ 1, $i, $e)]
+    };
+    (3, |$i:ident| $e:expr) => {
+        [each!(@ 0, $i, $e), each!(@ 1, $i, $e), each!(@ 2, $i, $e)]
+    };
+    (4, |$i:ident| $e:expr) => {
+        [each!(@ 0, $i, $e), each!(@ 1, $i, $e), each!(@ 2, $i, $e), each!(@ 3, $i, $e)]
+    };
+    (6, |$i:ident| $e:expr) => {
+        [
+            each!(@ 0, $i, $e), each!(@ 1, $i, $e), each!(@ 2, $i, $e),
+            each!(@ 3, $i, $e), each!(@ 4, $i, $e), each!(@ 5, $i, $e),
+        ]
+    };
+    (@ $value:literal, $i:ident, $e:expr) => {{
+        let $i: usize = $value;
+        $e
+    }};
+}
+pub(crate) use each;
+
+/// Constants in every lane: `s.k(0.5)`.
+pub trait Splat: Simd {
+    /// `value` in every lane.
+    #[inline(always)]
+    fn k(self, value: f32) -> V<Self> {
+        V::splat(self, value)
+    }
+}
+impl<S: Simd> Splat for S {}
+
 /// What `pulp` found on this processor, for people.
 pub fn level_name() -> &'static str {
     struct Name;
@@ -266,7 +308,10 @@ pub fn level_name() -> &'static str {
             S::F32_LANES
         }
     }
-    match (pulp::Arch::new().dispatch(Name), cfg!(target_arch = "aarch64")) {
+    match (
+        pulp::Arch::new().dispatch(Name),
+        cfg!(target_arch = "aarch64"),
+    ) {
         (16, _) => "AVX-512",
         (8, _) => "AVX2",
         (4, true) => "NEON",

@@ -27,7 +27,9 @@ fn images_match_the_reference() {
     let mut failures = Vec::new();
     for scene in scenes::all() {
         let expected = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
-        let actual = engine(&scene).render(&scene.camera, &scene.settings).unwrap();
+        let actual = engine(&scene)
+            .render(&scene.camera, &scene.settings)
+            .unwrap();
         for (what, error) in compare::compare_images(&actual, &expected) {
             println!("{:28} {what:6} {error:.2e}", scene.name);
             if error > TOLERANCE {

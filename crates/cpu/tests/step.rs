@@ -90,19 +90,40 @@ fn check_chain(scene: &TestScene, photo: &Photo, what: &str) {
     let expected =
         reference::gradients(&scene.splats, &scene.camera, &scene.settings, &d_rgb, None).unwrap();
     let relative = (f64::from(loss) / expected_loss - 1.0).abs();
-    assert!(relative < 1e-5, "{what}: loss {loss} against {expected_loss}");
+    assert!(
+        relative < 1e-5,
+        "{what}: loss {loss} against {expected_loss}"
+    );
 
     // After one step the first moments are 0.1 times the gradient.
     let m = &state.first_moments;
-    let flat = |rows: &[[f32; 3]]| rows.iter().flatten().map(|&v| f64::from(v) * 10.0).collect();
+    let flat = |rows: &[[f32; 3]]| {
+        rows.iter()
+            .flatten()
+            .map(|&v| f64::from(v) * 10.0)
+            .collect()
+    };
     let mut tensors: Vec<(&str, Vec<f64>)> = vec![
         ("means", flat(&m.means)),
         ("scales", flat(&m.scales)),
         ("sh0", flat(&m.sh0)),
     ];
-    tensors.push(("quats", m.quats.iter().flatten().map(|&v| f64::from(v) * 10.0).collect()));
-    tensors.push(("opacities", m.opacities.iter().map(|&v| f64::from(v) * 10.0).collect()));
-    tensors.push(("sh_rest", m.sh_rest.iter().map(|&v| f64::from(v) * 10.0).collect()));
+    tensors.push((
+        "quats",
+        m.quats
+            .iter()
+            .flatten()
+            .map(|&v| f64::from(v) * 10.0)
+            .collect(),
+    ));
+    tensors.push((
+        "opacities",
+        m.opacities.iter().map(|&v| f64::from(v) * 10.0).collect(),
+    ));
+    tensors.push((
+        "sh_rest",
+        m.sh_rest.iter().map(|&v| f64::from(v) * 10.0).collect(),
+    ));
     for (name, actual) in &tensors {
         let (_, truth) = expected
             .tensors()
@@ -138,7 +159,10 @@ fn loss_and_gradient_match_the_reference() {
 fn masked_pixels_do_not_count() {
     let scene = scenes::by_name("random_sh3").unwrap();
     let mut masked = photo(&scene);
-    masked.mask = plane(&scene, |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 });
+    masked.mask = plane(
+        &scene,
+        |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 },
+    );
     check_chain(&scene, &masked, "masked");
 }
 
@@ -248,7 +272,10 @@ fn four() -> Splats {
     }
 }
 
-fn densified(gradients: [f32; 4], plan: &DensifyPlan) -> (Splats, dapple_engine::DensifyReport, Vec<f32>) {
+fn densified(
+    gradients: [f32; 4],
+    plan: &DensifyPlan,
+) -> (Splats, dapple_engine::DensifyReport, Vec<f32>) {
     let mut engine = with_gradients(&four(), &gradients);
     engine.densify(plan).unwrap();
     let Some(Report::Densify(report)) = engine.poll().unwrap().pop() else {
@@ -269,11 +296,17 @@ fn small_are_cloned_and_large_are_split() {
     let (splats, report, moments) = densified([3e-4, 3e-4, 1e-4, 1e-4], &plan);
     assert_eq!((report.cloned, report.split, report.pruned), (1, 1, 0));
     // Survivors 0, 2, 3, the clone of 0, two children of 1.
-    assert_eq!(splats.means[..4], [0.0, 2.0, 3.0, 0.0].map(|x| [x, 0.0, 0.0]));
+    assert_eq!(
+        splats.means[..4],
+        [0.0, 2.0, 3.0, 0.0].map(|x| [x, 0.0, 0.0])
+    );
     assert_eq!(moments, [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]);
     for child in 4..6 {
         let away = splats.means[child][0] - 1.0;
-        assert!(away != 0.0 && away.abs() < 0.3, "child at {away} of its parent");
+        assert!(
+            away != 0.0 && away.abs() < 0.3,
+            "child at {away} of its parent"
+        );
         assert!((splats.scales[child][0] - (0.05f32 / 1.6).ln()).abs() < 1e-5);
     }
     assert_ne!(splats.means[4], splats.means[5]);

@@ -13,13 +13,15 @@
 //! A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, and results
 //! that depend neither on threads nor on luck.
 
-use super::blend::{Pixels, TileGeometry, columns, layer, row_is_finished, tile_instances};
+use super::blend::{
+    BATCH, Pixels, TileGeometry, TileRows, gather, layer, still_live, tile_instances,
+};
 use crate::frame::{CameraF32, Frame, PLANES, Slot, Splat2d, TILE_ROWS, grow};
-use crate::simd::{ROW, Row, V, parts};
+use crate::simd::{ROW, Row, Splat, V, each, parts};
 use dapple_engine::constants::ALPHA_MAX;
 use pulp::Simd;
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicU32;
 
 /// Fills `slots` from `image` and `image_gradient`.
 ///
@@ -92,20 +94,19 @@ impl pulp::WithSimd for Tile<'_> {
         };
         let mut live = self.geometry.live_rows();
         let mut done = 0;
-        for (instance, slot) in self.instances.iter().zip(self.slots.iter_mut()) {
-            let splat = &self.splats2d[instance.load(Relaxed) as usize];
-            let some_finished = self
-                .geometry
-                .instance_gradient(s, splat, self.gradient, live, &mut rays, slot);
-            done += 1;
-            if some_finished {
-                for (y, row) in rays.floor.iter().enumerate() {
-                    if row_is_finished(row) {
-                        live &= !(1 << y);
+        let mut batch = [Splat2d::default(); BATCH];
+        'tile: for instances in self.instances.chunks(BATCH) {
+            for splat in gather(instances, self.splats2d, &mut batch) {
+                let slot = &mut self.slots[done];
+                let some_finished =
+                    self.geometry
+                        .instance_gradient(s, splat, self.gradient, live, &mut rays, slot);
+                done += 1;
+                if some_finished {
+                    live = still_live(live, &rays.floor);
+                    if live == 0 {
+                        break 'tile;
                     }
-                }
-                if live == 0 {
-                    break;
                 }
             }
         }
@@ -147,26 +148,26 @@ impl TileGeometry {
         let one = V::splat(s, 1.0);
         let infinite = V::splat(s, f32::INFINITY);
         let alpha_max = V::splat(s, ALPHA_MAX);
-        let colour = splat.rgb.map(|v| V::splat(s, v));
-        let (first, end) = self.reached_rows(splat);
+        let colour = each!(3, |c| V::splat(s, splat.rgb[c]));
+        let reached = live & self.reached_rows(splat);
+        let rows = TileRows::new(s, self.origin[1], splat);
         let mut some_finished = false;
         // Sums of s dx^i dy^j over the columns of a vector, and of w g.
         let mut moments = [zero; 6];
         let mut colours = [zero; 3];
         for part in 0..parts::<S>() {
-            let pixels = Pixels::new(columns(s, self.origin[0], part), splat);
+            let pixels = Pixels::new(s, self.origin[0], part, splat);
             // Sums of s, s dy, s dy^2 over rows.
             let (mut s0, mut s1, mut s2) = (zero, zero, zero);
-            for y in first..end {
-                if live & 1 << y == 0 {
-                    continue;
-                }
-                let dy = self.origin[1] + (y as f32 + 0.5) - splat.mean[1];
-                let raw = pixels.alpha(splat, dy);
+            let mut left = reached;
+            while left != 0 {
+                let y = left.trailing_zeros() as usize % ROW;
+                left &= left - 1;
+                let raw = pixels.alpha(&rows, y);
                 let floors = V::load(s, &rays.floor[y], part);
                 let in_front = V::load(s, &rays.transmittance[y], part);
                 let layer = layer(s, raw, floors, in_front);
-                let g = [0, 1, 2].map(|c| V::load(s, &gradient[c * ROW + y], part));
+                let g = each!(3, |c| V::load(s, &gradient[c * ROW + y], part));
                 let seen = g[0].mul_add(colour[0], g[1].mul_add(colour[1], g[2] * colour[2]));
                 let behind = layer
                     .weight
@@ -174,13 +175,13 @@ impl TileGeometry {
                 let d_alpha = in_front * seen - behind / (one - layer.alpha);
                 // Where alpha is clamped it does not move.
                 let slope = raw.lt(alpha_max).select(d_alpha * layer.alpha, zero);
-                let dy = V::splat(s, dy);
+                let dy = s.k(rows.dy.0[y]);
                 s0 += slope;
                 let along = slope * dy;
                 s1 += along;
                 s2 = along.mul_add(dy, s2);
-                for (sum, g) in colours.iter_mut().zip(g) {
-                    *sum = layer.weight.mul_add(g, *sum);
+                for c in 0..3 {
+                    colours[c] = layer.weight.mul_add(g[c], colours[c]);
                 }
                 behind.store(&mut rays.behind[y], part);
                 layer.behind.store(&mut rays.transmittance[y], part);
@@ -195,12 +196,15 @@ impl TileGeometry {
             let dx = pixels.dx;
             let s0_dx = s0 * dx;
             let terms = [s0, s0_dx, s1, s0_dx * dx, s1 * dx, s2];
-            for (sum, term) in moments.iter_mut().zip(terms) {
-                *sum += term;
+            for i in 0..6 {
+                moments[i] += terms[i];
             }
         }
-        for (out, sum) in slot.iter_mut().zip(moments.into_iter().chain(colours)) {
-            *out = sum.sum();
+        for i in 0..6 {
+            slot[i] = moments[i].sum();
+        }
+        for c in 0..3 {
+            slot[6 + c] = colours[c].sum();
         }
         some_finished
     }

@@ -4,7 +4,9 @@
 //! 2. Each chunk writes the tile of each of its instances, notes where each Gaussian's instances
 //!    begin, and counts instances per tile for `ranges` and `sort`.
 
-use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Span, TileSpans, grow, grow_cells, rank_chunk};
+use crate::frame::{
+    CameraF32, Frame, PROJECT_CHUNK, Span, TileSpans, grow, grow_cells, rank_chunk,
+};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering::Relaxed;
 

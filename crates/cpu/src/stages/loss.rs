@@ -12,7 +12,7 @@
 //! means are over unmasked pixels and over windows with an unmasked centre.
 
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
-use crate::simd::{ROW, Row, V};
+use crate::simd::{ROW, Row, Splat, V, each};
 use dapple_engine::constants::{SSIM_C1, SSIM_C2, SSIM_SIGMA, SSIM_WINDOW};
 use dapple_scene::Photo;
 use pulp::Simd;
@@ -124,7 +124,8 @@ impl<'a> Comparison<'a> {
             windows = (RADIUS..height.saturating_sub(RADIUS))
                 .map(|y| &mask[y * width..(y + 1) * width])
                 .map(|row| {
-                    let centres = &row[RADIUS.min(width)..width.saturating_sub(RADIUS).max(RADIUS.min(width))];
+                    let centres = &row
+                        [RADIUS.min(width)..width.saturating_sub(RADIUS).max(RADIUS.min(width))];
                     centres.iter().filter(|&&m| m >= MASK_MIN).count()
                 })
                 .sum();
@@ -146,7 +147,14 @@ impl<'a> Comparison<'a> {
     }
 
     /// Row `y` of render and photo for one channel, shifted, into padded lines.
-    fn load_row(&self, image: &[Row], channel: usize, y: usize, x_line: &mut [f32], y_line: &mut [f32]) {
+    fn load_row(
+        &self,
+        image: &[Row],
+        channel: usize,
+        y: usize,
+        x_line: &mut [f32],
+        y_line: &mut [f32],
+    ) {
         let across = self.camera.tiles[0] as usize;
         let width = self.photo.width as usize;
         for tile in 0..across {
@@ -192,14 +200,17 @@ struct Windows<'a> {
 /// `out[i] = sum over k of kernel[k] * line[PAD + i + k - RADIUS]` for whole vectors of a line.
 #[inline(always)]
 fn filter_line<S: Simd>(s: S, kernel: &[f32; SSIM_WINDOW], line: &[f32], out: &mut [f32]) {
-    let weights = kernel.map(|w| V::splat(s, w));
+    let mut weights = [V::splat(s, 0.0); SSIM_WINDOW];
+    for i in 0..SSIM_WINDOW {
+        weights[i] = V::splat(s, kernel[i]);
+    }
     let n = line.len() - 2 * PAD;
     let mut i = 0;
     while i < n {
         let window = &line[PAD - RADIUS + i..][..S::F32_LANES + 2 * RADIUS];
         let mut sum = V::from_slice(s, window) * weights[0];
-        for (k, &weight) in weights.iter().enumerate().skip(1) {
-            sum = V::from_slice(s, &window[k..]).mul_add(weight, sum);
+        for k in 1..SSIM_WINDOW {
+            sum = V::from_slice(s, &window[k..]).mul_add(weights[k], sum);
         }
         sum.to_slice(&mut out[PAD + i..]);
         i += S::F32_LANES;
@@ -268,12 +279,7 @@ impl Comparison<'_> {
         }
         for q in 0..FILTERED {
             let range = q * stride..(q + 1) * stride;
-            filter_line(
-                s,
-                &self.kernel,
-                &lines[range.clone()],
-                &mut out[range],
-            );
+            filter_line(s, &self.kernel, &lines[range.clone()], &mut out[range]);
         }
     }
 
@@ -281,25 +287,24 @@ impl Comparison<'_> {
     /// loss.
     #[inline(always)]
     fn window_row<S: Simd>(&self, s: S, ring: &[f32], y: usize, maps: &mut [Row]) -> f64 {
-        let k = |v: f32| V::splat(s, v);
         let stride = self.stride();
         let across = self.camera.tiles[0] as usize;
         let width = self.camera.size[0] as usize;
-        let (c1, c2) = (k(SSIM_C1 as f32), k(SSIM_C2 as f32));
-        let two = k(2.0);
-        let shift = k(SHIFT);
-        let weights = self.kernel.map(k);
-        let minus_weight = k(-self.ssim_weight);
+        let (c1, c2) = (s.k(SSIM_C1 as f32), s.k(SSIM_C2 as f32));
+        let two = s.k(2.0);
+        let shift = s.k(SHIFT);
+        let minus_weight = s.k(-self.ssim_weight);
         let mut loss = 0.0;
         let mut i = 0;
         while i < across * ROW {
             let valid = self.window_weights(y, i, S::F32_LANES, width);
-            let mut sums = [k(0.0); FILTERED];
-            for (tap, &weight) in weights.iter().enumerate() {
+            let mut sums = [s.k(0.0); FILTERED];
+            for tap in 0..SSIM_WINDOW {
+                let weight = s.k(self.kernel[tap]);
                 let row = (y + tap - RADIUS) % SSIM_WINDOW * FILTERED * stride;
-                for (q, sum) in sums.iter_mut().enumerate() {
+                for q in 0..FILTERED {
                     let at = row + q * stride + PAD + i;
-                    *sum = V::from_slice(s, &ring[at..]).mul_add(weight, *sum);
+                    sums[q] = V::from_slice(s, &ring[at..]).mul_add(weight, sums[q]);
                 }
             }
             let [mx, my, squares, product] = sums;
@@ -308,8 +313,8 @@ impl Comparison<'_> {
             let covariance = product - mx * my;
             let a1 = two * x * y_mean + c1;
             let a2 = two * covariance + c2;
-            let inverse_b1 = k(1.0) / (x * x + y_mean * y_mean + c1);
-            let inverse_b2 = k(1.0) / (variance + c2);
+            let inverse_b1 = s.k(1.0) / (x * x + y_mean * y_mean + c1);
+            let inverse_b2 = s.k(1.0) / (variance + c2);
             let inverse = inverse_b1 * inverse_b2;
             let ssim = a1 * a2 * inverse;
             let d_mean = two * (y_mean * a2 - my * a1) * inverse
@@ -321,11 +326,11 @@ impl Comparison<'_> {
                 -(ssim * inverse_b2) * scale,
                 two * a1 * inverse * scale,
             ];
-            for (map, value) in derivatives.into_iter().enumerate() {
+            for map in 0..MAPS {
                 let row = &mut maps[map * across + i / ROW];
-                value.store(row, i % ROW / S::F32_LANES);
+                derivatives[map].store(row, i % ROW / S::F32_LANES);
             }
-            loss += f64::from(((k(1.0) - ssim) * valid).sum());
+            loss += f64::from(((s.k(1.0) - ssim) * valid).sum());
             i += S::F32_LANES;
         }
         loss * f64::from(self.ssim_weight)
@@ -394,14 +399,7 @@ impl pulp::WithSimd for Gradient<'_> {
 impl Gradient<'_> {
     /// One map of one channel, filtered along columns at row `y`, into a padded line.
     #[inline(always)]
-    fn filter_columns<S: Simd>(
-        &self,
-        s: S,
-        channel: usize,
-        map: usize,
-        y: usize,
-        out: &mut [f32],
-    ) {
+    fn filter_columns<S: Simd>(&self, s: S, channel: usize, map: usize, y: usize, out: &mut [f32]) {
         let c = self.comparison;
         let across = c.camera.tiles[0] as usize;
         let height = c.camera.size[1] as usize;
@@ -434,24 +432,27 @@ impl Gradient<'_> {
         filtered: &[f32],
     ) -> f64 {
         let c = self.comparison;
-        let k = |v: f32| V::splat(s, v);
         let stride = c.stride();
         let width = c.camera.size[0] as usize;
-        let mask = c.photo.mask.as_deref().map(|m| &m[y * width..(y + 1) * width]);
-        let zero = k(0.0);
+        let mask = c
+            .photo
+            .mask
+            .as_deref()
+            .map(|m| &m[y * width..(y + 1) * width]);
+        let zero = s.k(0.0);
         let mut total = zero;
         let mut i = 0;
         while i < stride - 2 * PAD {
             let at = PAD + i;
             let x = V::from_slice(s, &x_line[at..]);
             let target = V::from_slice(s, &y_line[at..]);
-            let map = |m: usize| V::from_slice(s, &filtered[m * stride + at..]);
             let difference = x - target;
             total += difference.abs();
-            let l1 = k(c.l1_weight);
+            let l1 = s.k(c.l1_weight);
             let sign = zero.lt(difference).select(l1, zero) - difference.lt(zero).select(l1, zero);
             let ssim = if c.ssim_weight > 0.0 {
-                map(0) + k(2.0) * x * map(1) + target * map(2)
+                let maps = each!(3, |m| V::from_slice(s, &filtered[m * stride + at..]));
+                maps[0] + s.k(2.0) * x * maps[1] + target * maps[2]
             } else {
                 zero
             };

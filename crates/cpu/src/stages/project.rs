@@ -8,11 +8,11 @@
 //!    by the row's band of pixel centres is convex, so its shadow on x is an interval.
 
 use crate::blocks::Blocks;
+use crate::blocks::component;
 use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Span, Splat2d, TileSpans, grow};
 use crate::projection::{self, CameraV, V3};
 use crate::sh;
-use crate::simd::{M, ROW, Row, V, parts};
-use crate::blocks::component;
+use crate::simd::{M, ROW, Row, Splat, V, each, parts};
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use pulp::Simd;
 use rayon::prelude::*;
@@ -100,10 +100,10 @@ impl pulp::WithSimd for Chunk<'_> {
 /// Direction from the camera's centre to the Gaussians, and its inverse length.
 #[inline(always)]
 pub fn view_direction<S: Simd>(s: S, mean: V3<S>, centre: V3<S>) -> (V3<S>, V<S>) {
-    let offset = [0, 1, 2].map(|i| mean[i] - centre[i]);
+    let offset = each!(3, |i| mean[i] - centre[i]);
     let length2 = projection::dot(offset, offset).max(V::splat(s, f32::MIN_POSITIVE));
     let inverse = V::splat(s, 1.0) / length2.sqrt();
-    (offset.map(|v| v * inverse), inverse)
+    (each!(3, |i| offset[i] * inverse), inverse)
 }
 
 #[inline(always)]
@@ -115,19 +115,16 @@ fn project_part<S: Simd>(
     sh_degree: u8,
     lanes: &mut Lanes,
 ) {
-    let k = |v: f32| V::splat(s, v);
     let p = projection::project(s, block, part, camera);
     let (direction, _) = view_direction(s, p.mean, camera.centre);
     let (rgb, finite) = colour(s, block, part, sh_degree, direction);
 
-    let log2_opacity = p.opacity.max(k(f32::MIN_POSITIVE)).log2();
-    let level = (log2_opacity + k(255f32.log2())) * k(2.0 * std::f32::consts::LN_2);
-    let level = p.valid.and(finite).select(level, k(-1.0));
-    let radius = p
-        .variance
-        .map(|v| (v * level.max(k(0.0))).sqrt());
+    let log2_opacity = p.opacity.max(s.k(f32::MIN_POSITIVE)).log2();
+    let level = (log2_opacity + s.k(255f32.log2())) * s.k(2.0 * std::f32::consts::LN_2);
+    let level = p.valid.and(finite).select(level, s.k(-1.0));
+    let radius = each!(2, |a| (p.variance[a] * level.max(s.k(0.0))).sqrt());
     // alpha = 2^(log2_opacity + quadratic form): fold log2(e) and the -1/2 into the conic.
-    let half = k(-0.5 * std::f32::consts::LOG2_E);
+    let half = s.k(-0.5 * std::f32::consts::LOG2_E);
     let fields = [
         p.mean2d[0],
         p.mean2d[1],
@@ -142,13 +139,13 @@ fn project_part<S: Simd>(
         radius[1],
         p.point[2],
     ];
-    for (row, value) in lanes.splat.iter_mut().zip(fields) {
-        value.store(row, part);
+    for i in 0..fields.len() {
+        fields[i].store(&mut lanes.splat[i], part);
     }
-    let [a, b, c] = p.conic;
-    for (row, value) in lanes.conic.iter_mut().zip([a, b, c, p.inverse_determinant]) {
-        value.store(row, part);
+    for i in 0..3 {
+        p.conic[i].store(&mut lanes.conic[i], part);
     }
+    p.inverse_determinant.store(&mut lanes.conic[3], part);
     level.store(&mut lanes.level, part);
 }
 
@@ -163,19 +160,15 @@ fn colour<S: Simd>(
 ) -> (V3<S>, M<S>) {
     let basis = sh::basis(s, sh_degree, direction);
     let mut rgb = [V::splat(s, 0.5); 3];
-    for (k, &value) in basis
-        .iter()
-        .enumerate()
-        .take(dapple_scene::sh_coefficient_count(sh_degree))
-    {
-        for (c, channel) in rgb.iter_mut().enumerate() {
+    for k in 0..dapple_scene::sh_coefficient_count(sh_degree) {
+        for c in 0..3 {
             let coefficient = V::load(s, &block[component::SH + 3 * k + c], part);
-            *channel = value.mul_add(coefficient, *channel);
+            rgb[c] = basis[k].mul_add(coefficient, rgb[c]);
         }
     }
     let zero = V::splat(s, 0.0);
     let poison = (rgb[0] + rgb[1] + rgb[2]) * zero;
-    (rgb.map(|v| v.max(zero)), poison.ge(zero))
+    (each!(3, |c| rgb[c].max(zero)), poison.ge(zero))
 }
 
 /// Lists the tiles whose pixel centres the ellipse `d^T conic d <= level` reaches.

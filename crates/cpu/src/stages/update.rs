@@ -10,7 +10,7 @@ use crate::blocks::{Blocks, component};
 use crate::frame::{CameraF32, Frame, Slot, TileSpans};
 use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
 use crate::sh;
-use crate::simd::{M, ROW, Row, V, parts};
+use crate::simd::{ROW, Row, Splat, V, each, parts};
 use crate::stages::project::view_direction;
 use dapple_engine::{Adam, Gradients, LearningRates};
 use pulp::Simd;
@@ -144,49 +144,48 @@ fn backward<S: Simd>(
     sh_degree: u8,
     sums: &[Row; 9],
 ) -> BlockGradient<S> {
-    let k = |v: f32| V::splat(s, v);
-    let sum = |i: usize| V::load(s, &sums[i], part);
-    let [s0, sx, sy, sxx, sxy, syy] = [0, 1, 2, 3, 4, 5].map(sum);
+    let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums[i], part));
     let p = projection::project(s, block, part, camera);
     let [a, b, c] = p.conic;
     // alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre.
     let screen = ScreenGradient {
         mean2d: [a * sx + b * sy, b * sx + c * sy],
-        conic: [sxx * k(-0.5), -sxy, syy * k(-0.5)],
+        conic: [sxx * s.k(-0.5), -sxy, syy * s.k(-0.5)],
     };
     let mut g = projection::project_backward(s, &p, camera, &screen);
-    let mut components = [k(0.0); MAX_COMPONENTS];
+    let mut components = [s.k(0.0); MAX_COMPONENTS];
     let through_direction = colour_backward(
         s,
         block,
         part,
         sh_degree,
         view_direction(s, p.mean, camera.centre),
-        [6, 7, 8].map(sum),
+        each!(3, |c| V::load(s, &sums[6 + c], part)),
         &mut components,
     );
     let pose = pose_gradient(&p, camera, &g, through_direction);
     for i in 0..3 {
         g.mean[i] += through_direction[i];
     }
-    let valid = |v: V<S>| p.valid.select(v, k(0.0));
+    let zero = s.k(0.0);
     for i in 0..3 {
-        components[component::MEAN + i] = valid(g.mean[i]);
-        components[component::SCALE + i] = valid(g.scales[i]);
+        components[component::MEAN + i] = p.valid.select(g.mean[i], zero);
+        components[component::SCALE + i] = p.valid.select(g.scales[i], zero);
     }
     for i in 0..4 {
-        components[component::QUAT + i] = valid(g.quat[i]);
+        components[component::QUAT + i] = p.valid.select(g.quat[i], zero);
     }
     // s = alpha dL/dalpha, and alpha is proportional to the opacity: d/dlogit = s (1 - opacity).
     let logit = V::load(s, &block[component::OPACITY], part);
-    components[component::OPACITY] = valid(s0 * (-logit).sigmoid());
-    for value in &mut components[component::SH..] {
-        *value = valid(*value);
+    components[component::OPACITY] = p.valid.select(s0 * (-logit).sigmoid(), zero);
+    let end = component::SH + 3 * dapple_scene::sh_coefficient_count(sh_degree);
+    for i in component::SH..end {
+        components[i] = p.valid.select(components[i], zero);
     }
     BlockGradient {
         components,
-        mean2d: screen.mean2d.map(valid),
-        pose: pose.map(valid),
+        mean2d: each!(2, |a| p.valid.select(screen.mean2d[a], zero)),
+        pose: each!(6, |i| p.valid.select(pose[i], zero)),
     }
 }
 
@@ -204,28 +203,28 @@ fn colour_backward<S: Simd>(
     let zero = V::splat(s, 0.0);
     let count = dapple_scene::sh_coefficient_count(sh_degree);
     let basis = sh::basis(s, sh_degree, direction);
-    let coefficient =
-        |k: usize, c: usize| V::load(s, &block[component::SH + 3 * k + c], part);
     let mut rgb = [V::splat(s, 0.5); 3];
-    for (k, &value) in basis.iter().enumerate().take(count) {
-        for (c, channel) in rgb.iter_mut().enumerate() {
-            *channel = value.mul_add(coefficient(k, c), *channel);
+    for k in 0..count {
+        for c in 0..3 {
+            let coefficient = V::load(s, &block[component::SH + 3 * k + c], part);
+            rgb[c] = basis[k].mul_add(coefficient, rgb[c]);
         }
     }
     // Where the colour is clamped at zero it does not move.
-    let d_rgb = [0, 1, 2].map(|c| zero.lt(rgb[c]).select(d_rgb[c], zero));
+    let d_rgb = each!(3, |c| zero.lt(rgb[c]).select(d_rgb[c], zero));
     let mut weights = [zero; 16];
     for k in 0..count {
         for c in 0..3 {
             out[component::SH + 3 * k + c] = basis[k] * d_rgb[c];
-            weights[k] = d_rgb[c].mul_add(coefficient(k, c), weights[k]);
+            let coefficient = V::load(s, &block[component::SH + 3 * k + c], part);
+            weights[k] = d_rgb[c].mul_add(coefficient, weights[k]);
         }
     }
     let d = sh::basis_backward(s, sh_degree, direction, &weights);
     let along = projection::dot(d, direction);
     // A colour that is not finite makes the Gaussian absent; zero times it is not zero.
     let finite = ((rgb[0] + rgb[1] + rgb[2]) * zero).ge(zero);
-    [0, 1, 2].map(|i| {
+    each!(3, |i| {
         let tangential = along.neg_mul_add(direction[i], d[i]) * inverse_distance;
         finite.select(tangential, zero)
     })
@@ -247,9 +246,10 @@ fn pose_gradient<S: Simd>(
         g.omega[2] + x * dy - y * dx,
     ];
     // The centre moves by -R^T t, and only t moves it; the direction sees the opposite motion.
-    let shift = camera
-        .rotation
-        .map(|row| projection::dot(row, through_direction));
+    let shift = each!(3, |i| projection::dot(
+        camera.rotation[i],
+        through_direction
+    ));
     [
         omega[0],
         omega[1],
@@ -261,7 +261,10 @@ fn pose_gradient<S: Simd>(
 }
 
 /// Takes one training step with the gradients in `frame`.
-#[allow(clippy::too_many_arguments, reason = "one call site; a struct would only rename them")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one call site; a struct would only rename them"
+)]
 pub fn run(
     params: &mut Blocks,
     first: &mut Blocks,
@@ -325,12 +328,18 @@ impl pulp::WithSimd for Step<'_> {
         let n = self.components;
         let active = component::SH + 3 * dapple_scene::sh_coefficient_count(self.context.sh_degree);
         let blocks = self.params.chunks_exact_mut(n);
-        let moments = self.first.chunks_exact_mut(n).zip(self.second.chunks_exact_mut(n));
+        let moments = self
+            .first
+            .chunks_exact_mut(n)
+            .zip(self.second.chunks_exact_mut(n));
         for (i, (block, (first, second))) in blocks.zip(moments).enumerate() {
             let sums = self.context.sum_slots(self.first_block + i);
             for part in 0..parts::<S>() {
-                let (block, first, second) =
-                    (&mut block[..active], &mut first[..active], &mut second[..active]);
+                let (block, first, second) = (
+                    &mut block[..active],
+                    &mut first[..active],
+                    &mut second[..active],
+                );
                 let Some(sums) = &sums else {
                     let zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
                     adam_part(s, self.adam, part, block, first, second, &zeros);
@@ -340,14 +349,16 @@ impl pulp::WithSimd for Step<'_> {
                 adam_part(s, self.adam, part, block, first, second, &g.components);
                 if let Some((sum, count)) = &mut self.stats {
                     // Normalised pixels: half the image is 1.
-                    let half = self.context.camera.size.map(|v| V::splat(s, v as f32 * 0.5));
+                    let size = self.context.camera.size;
+                    let half = each!(2, |a| s.k(size[a] as f32 * 0.5));
                     let scaled = [g.mean2d[0] * half[0], g.mean2d[1] * half[1]];
                     let norm = (scaled[0] * scaled[0] + scaled[1] * scaled[1]).sqrt();
                     let mut row = Row::ZERO;
                     norm.store(&mut row, part);
                     for lane in part * S::F32_LANES..(part + 1) * S::F32_LANES {
                         let gaussian = i * ROW + lane;
-                        let tiles = self.context.spans_of[(self.first_block + i) * ROW + lane].tiles;
+                        let tiles =
+                            self.context.spans_of[(self.first_block + i) * ROW + lane].tiles;
                         if gaussian < sum.len() && tiles > 0 {
                             sum[gaussian] += row.0[lane];
                             count[gaussian] += 1.0;
@@ -370,25 +381,24 @@ fn adam_part<S: Simd>(
     second: &mut [Row],
     gradient: &[V<S>; MAX_COMPONENTS],
 ) {
-    let k = |v: f32| V::splat(s, v);
-    let (beta1, beta2) = (k(adam.beta1), k(adam.beta2));
-    let (rest1, rest2) = (k(1.0 - adam.beta1), k(1.0 - adam.beta2));
-    let epsilon = k(adam.epsilon);
-    let correction = k(adam.inverse_correction2);
-    let (flush, zero) = (k(FLUSH), k(0.0));
-    let settle = |v: V<S>| -> V<S> {
-        let small: M<S> = v.abs().lt(flush);
-        small.select(zero, v)
-    };
-    let rows = params.iter_mut().zip(first.iter_mut().zip(second));
-    for (c, ((p, (m, v)), &g)) in rows.zip(gradient).enumerate() {
-        let m1 = settle(V::load(s, m, part).mul_add(beta1, g * rest1));
-        let v1 = settle(V::load(s, v, part).mul_add(beta2, g * g * rest2));
-        m1.store(m, part);
-        v1.store(v, part);
-        let step = m1 / ((v1 * correction).sqrt() + epsilon);
-        let moved = step.neg_mul_add(k(adam.rate(c)), V::load(s, p, part));
-        moved.store(p, part);
+    let (beta1, beta2) = (s.k(adam.beta1), s.k(adam.beta2));
+    let (rest1, rest2) = (s.k(1.0 - adam.beta1), s.k(1.0 - adam.beta2));
+    let epsilon = s.k(adam.epsilon);
+    let correction = s.k(adam.inverse_correction2);
+    let (flush, zero) = (s.k(FLUSH), s.k(0.0));
+    let n = params.len();
+    let (first, second, gradient) = (&mut first[..n], &mut second[..n], &gradient[..n]);
+    for c in 0..n {
+        let g = gradient[c];
+        let m = V::load(s, &first[c], part).mul_add(beta1, g * rest1);
+        let v = V::load(s, &second[c], part).mul_add(beta2, g * g * rest2);
+        let m = m.abs().lt(flush).select(zero, m);
+        let v = v.lt(flush).select(zero, v);
+        m.store(&mut first[c], part);
+        v.store(&mut second[c], part);
+        let step = m / ((v * correction).sqrt() + epsilon);
+        let moved = step.neg_mul_add(s.k(adam.rate(c)), V::load(s, &params[c], part));
+        moved.store(&mut params[c], part);
     }
 }
 
@@ -460,14 +470,14 @@ impl pulp::WithSimd for Export<'_> {
         let camera = CameraV::new(s, self.context.camera);
         for part in 0..parts::<S>() {
             let g = backward(s, self.rows, part, &camera, self.context.sh_degree, &sums);
-            for (row, value) in out.components.iter_mut().zip(g.components) {
-                value.store(row, part);
+            for i in 0..MAX_COMPONENTS {
+                g.components[i].store(&mut out.components[i], part);
             }
-            for (row, value) in out.mean2d.iter_mut().zip(g.mean2d) {
-                value.store(row, part);
+            for a in 0..2 {
+                g.mean2d[a].store(&mut out.mean2d[a], part);
             }
-            for (sum, value) in out.pose.iter_mut().zip(g.pose) {
-                *sum += f64::from(value.sum());
+            for i in 0..6 {
+                out.pose[i] += f64::from(g.pose[i].sum());
             }
         }
         out
