@@ -4,7 +4,7 @@
 //! - [`init`]: the first Gaussians, from sparse points or from nothing.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
-//! - [`evaluate`]: PSNR and SSIM of held-out photos.
+//! - [`mod@evaluate`]: PSNR and SSIM of held-out photos.
 //! - [`RunFolder`]: what a run leaves on disk.
 //!
 //! This crate knows no backend: engines are handed in.
@@ -22,6 +22,6 @@ pub use config::{ConfigPatch, Preset, TrainConfig};
 pub use evaluate::{EvalReport, ImageScore, evaluate};
 pub use history::{EvalRow, History, LossRow, Seconds};
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
-pub use output::{METRICS_VERSION, Metrics, RunFolder, train_into};
+pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
 pub use schedule::{Schedule, ViewOrder};
 pub use trainer::Trainer;

@@ -222,7 +222,7 @@ pub fn train_into(
     let mut saver = RenderSaver {
         folder,
         background,
-        names: HashSet::new(),
+        names: RenderNames::default(),
         inner: observer,
     };
     let outcome = trainer.run(&mut saver)?;
@@ -242,7 +242,7 @@ pub fn train_into(
 struct RenderSaver<'a> {
     folder: &'a RunFolder,
     background: [f32; 3],
-    names: HashSet<String>,
+    names: RenderNames,
     inner: &'a mut dyn Observer,
 }
 
@@ -260,7 +260,7 @@ impl Observer for RenderSaver<'_> {
     }
 
     fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
-        let name = render_file_name(&view.name, &mut self.names);
+        let name = self.names.name(&view.name);
         self.folder
             .write_render(&name, &view.photo, self.background, rendered)?;
         self.inner.on_final_render(view, rendered)
@@ -271,26 +271,39 @@ impl Observer for RenderSaver<'_> {
     }
 }
 
-/// A flat file name for a photo's name, which may hold folders; never one that was used before.
-fn render_file_name(photo: &str, used: &mut HashSet<String>) -> String {
-    let stem = photo.rsplit_once('.').map_or(photo, |(stem, _)| stem);
-    let flat: String = stem
-        .trim_start_matches(['.', '/', '\\'])
-        .chars()
-        .map(|c| match c {
-            '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' => '_',
-            c if c.is_control() => '_',
-            c => c,
-        })
-        .collect();
-    let mut name = format!("{flat}.png");
-    let mut n = 2;
-    // Compared in lower case: on some file systems A.png and a.png are one file.
-    while !used.insert(name.to_lowercase()) {
-        name = format!("{flat}-{n}.png");
-        n += 1;
+/// Flat file names for photos' names, which may hold folders: `left/0001.jpg` becomes
+/// `left_0001.png`. No name is given twice.
+#[derive(Debug, Clone, Default)]
+pub struct RenderNames {
+    /// In lower case: on some file systems A.png and a.png are one file.
+    used: HashSet<String>,
+}
+
+impl RenderNames {
+    /// The name of the render of `photo`.
+    pub fn name(&mut self, photo: &str) -> String {
+        let (folder, file) = photo.rsplit_once(['/', '\\']).unwrap_or(("", photo));
+        let stem = match file.rsplit_once('.') {
+            Some((stem, _)) if !stem.is_empty() => stem,
+            _ => file,
+        };
+        let flat: String = format!("{folder}/{stem}")
+            .trim_start_matches(['.', '/', '\\'])
+            .chars()
+            .map(|c| match c {
+                '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' => '_',
+                c if c.is_control() => '_',
+                c => c,
+            })
+            .collect();
+        let mut name = format!("{flat}.png");
+        let mut n = 2;
+        while !self.used.insert(name.to_lowercase()) {
+            name = format!("{flat}-{n}.png");
+            n += 1;
+        }
+        name
     }
-    name
 }
 
 /// Drops Gaussians with a NaN or infinite parameter: readers refuse them.
@@ -359,4 +372,31 @@ fn csv(metrics: &Metrics) -> String {
 
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     write_atomically(path, |file| file.write_all(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renders_get_flat_names_and_no_two_the_same() {
+        let mut names = RenderNames::default();
+        let given = [
+            "left/0001.jpg",
+            "left_0001.PNG",
+            "../a",
+            "cam.1/0001",
+            ".jpg",
+        ];
+        let expected = [
+            "left_0001.png",
+            "left_0001-2.png",
+            "a.png",
+            "cam.1_0001.png",
+            "jpg.png",
+        ];
+        for (photo, expected) in given.iter().zip(expected) {
+            assert_eq!(names.name(photo), expected, "{photo}");
+        }
+    }
 }

@@ -1,0 +1,86 @@
+//! The command line: its verbs and the options that all of them share.
+
+use crate::commands::{convert, demo, doctor, eval, info, render, synth, train};
+use crate::console::Console;
+use clap::{Parser, Subcommand};
+use dapple_scene::Result;
+
+const AFTER_HELP: &str = "\
+Examples:
+  dapple demo                              try everything on a small made-up capture
+  dapple train captures/bird               train your own capture into out/bird
+  dapple eval captures/bird out/bird/splats.ply
+  dapple train --help                      every verb explains itself
+
+Data goes to stdout, progress and remarks to stderr.
+
+Exit codes:
+  0    done
+  1    a defect of dapple itself
+  2    a mistake on the command line
+  3    input that cannot be used (a damaged file, a contradiction in a configuration)
+  4    the operating system refused (no such file, no permission, disk full)
+  5    understood, but not possible with this build, device or format
+  130  interrupted; what was finished has been saved";
+
+/// Turns posed photographs into 3D Gaussian splats
+#[derive(Debug, Parser)]
+#[command(name = "dapple", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub struct Cli {
+    /// Say nothing but errors: no progress, no remarks
+    #[arg(short, long, global = true, display_order = 900)]
+    pub quiet: bool,
+
+    /// Say more: density rounds, timings, where settings come from
+    #[arg(
+        short,
+        long,
+        global = true,
+        display_order = 900,
+        conflicts_with = "quiet"
+    )]
+    pub verbose: bool,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Demo(demo::Args),
+    Synth(synth::Args),
+    Train(train::Args),
+    Eval(eval::Args),
+    Render(render::Args),
+    Info(info::Args),
+    Convert(convert::Args),
+    Doctor(doctor::Args),
+}
+
+impl Command {
+    /// Does what was asked.
+    pub fn run(self, console: &Console) -> Result<()> {
+        match self {
+            Self::Demo(args) => demo::run(&args, console),
+            Self::Synth(args) => synth::run(&args, console),
+            Self::Train(args) => train::run(&args, console),
+            Self::Eval(args) => eval::run(&args, console),
+            Self::Render(args) => render::run(&args, console),
+            Self::Info(args) => info::run(&args, console),
+            Self::Convert(args) => convert::run(&args, console),
+            Self::Doctor(args) => doctor::run(&args, console),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+}

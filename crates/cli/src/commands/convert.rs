@@ -1,0 +1,136 @@
+//! `dapple convert`: splats from one file to another, smaller on the way if asked.
+
+use crate::console::Console;
+use crate::machine::human_bytes;
+use crate::options::refuse_existing;
+use crate::training_display::grouped;
+use dapple_scene::{Error, MAX_SH_DEGREE, Result, Splats, ply};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+PLY to PLY for now, in the layout that 3DGS tools share (SuperSplat, gsplat, ...). Files of other
+dialects (ASCII, doubles, any order of properties) come out in that layout.
+
+Examples:
+  dapple convert splats.ply small.ply --sh-degree 0      no view dependence: a quarter of the size
+  dapple convert splats.ply clean.ply --min-opacity 0.02
+  dapple convert splats.ply phone.ply --max-gaussians 500000";
+
+/// Converts splats; reduces them if asked
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The splats to read, a PLY file
+    input: PathBuf,
+
+    /// The file to write, ending in .ply
+    output: PathBuf,
+
+    /// Cut or pad the spherical harmonics to this degree, 0 to 3 [default: as they are]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
+    sh_degree: Option<u8>,
+
+    /// Leave out Gaussians less opaque than this, 0 to 1 [default: keep all]
+    #[arg(long, value_name = "X")]
+    min_opacity: Option<f32>,
+
+    /// Keep at most this many, those that cover most: opacity times the largest cross-section
+    /// [default: keep all]
+    #[arg(long, value_name = "N")]
+    max_gaussians: Option<usize>,
+
+    /// Replace OUTPUT if it exists
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Print one JSON object that says what was done
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Summary<'a> {
+    output: &'a Path,
+    gaussians_read: usize,
+    gaussians: usize,
+    sh_degree: u8,
+    bytes: u64,
+}
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    check_extension(&args.output)?;
+    refuse_existing(&args.output, args.overwrite)?;
+    if args.min_opacity.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
+        return Err(Error::input("an opacity lies between 0 and 1")
+            .at("--min-opacity")
+            .hint("0.005 is what training itself prunes at"));
+    }
+    let mut splats = ply::read(&args.input)?;
+    let gaussians_read = splats.len();
+    if let Some(min) = args.min_opacity {
+        let opacities = splats.opacities.clone();
+        splats.retain(|i| sigmoid(opacities[i]) >= min);
+    }
+    if let Some(max) = args.max_gaussians {
+        keep_largest(&mut splats, max);
+    }
+    if let Some(degree) = args.sh_degree {
+        splats = splats.with_sh_degree(degree);
+    }
+    ply::write(&args.output, &splats)?;
+    let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
+    let summary = Summary {
+        output: &args.output,
+        gaussians_read,
+        gaussians: splats.len(),
+        sh_degree: splats.sh_degree,
+        bytes,
+    };
+    if args.json {
+        return console.json(&summary);
+    }
+    console.data(&format!(
+        "{}: {} of {} Gaussians, SH degree {}, {}",
+        args.output.display(),
+        grouped(summary.gaussians as u64),
+        grouped(gaussians_read as u64),
+        summary.sh_degree,
+        human_bytes(bytes)
+    ))
+}
+
+fn check_extension(path: &Path) -> Result<()> {
+    let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    match extension.as_deref() {
+        Some("ply") => Ok(()),
+        _ => Err(Error::unsupported("this build writes PLY files only")
+            .at_path(path)
+            .hint("give the output a name that ends in .ply")),
+    }
+}
+
+/// Keeps the `max` Gaussians that cover most, in their order. Ties go to the earlier one.
+fn keep_largest(splats: &mut Splats, max: usize) {
+    if splats.len() <= max {
+        return;
+    }
+    // Scales are logarithms: the largest cross-section is the product of the two largest axes.
+    let coverage = |i: usize| {
+        let mut axes = splats.scales[i];
+        axes.sort_by(f32::total_cmp);
+        sigmoid(splats.opacities[i]) * (axes[1] + axes[2]).exp()
+    };
+    let mut ranked: Vec<(f32, usize)> = (0..splats.len()).map(|i| (coverage(i), i)).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut keep = vec![false; splats.len()];
+    for (_, i) in &ranked[..max] {
+        keep[*i] = true;
+    }
+    splats.retain(|i| keep[i]);
+}
+
+fn sigmoid(logit: f32) -> f32 {
+    1.0 / (1.0 + (-logit).exp())
+}

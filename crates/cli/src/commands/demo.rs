@@ -1,0 +1,76 @@
+//! `dapple demo`: everything once, on a capture made up for it.
+
+use crate::commands::train::train;
+use crate::console::Console;
+use crate::options::{DeviceOptions, NewFolders};
+use dapple_scene::synth::{SynthOptions, generate};
+use dapple_scene::{Error, Result};
+use dapple_train::{ConfigPatch, Preset, TrainConfig};
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+Makes a small synthetic capture (OUT/capture), trains it (about a minute on two cores), scores it
+on the photos that were held out, and says where splats, renders and metrics lie. A demo that OUT
+holds already is replaced.
+
+Examples:
+  dapple demo
+  dapple demo -o /tmp/demo";
+
+/// Tries everything on a small made-up capture: about a minute
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The folder for capture and results
+    #[arg(short, long, value_name = "FOLDER", default_value = "out/demo")]
+    out: PathBuf,
+
+    /// Training steps. 600 are enough to see the scene well
+    #[arg(long, value_name = "N", default_value_t = DEMO_STEPS)]
+    steps: u32,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+const DEMO_STEPS: u32 = 600;
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let capture = args.out.join("capture");
+    refuse_foreign(&args.out, &capture)?;
+    let flags = ConfigPatch {
+        steps: Some(args.steps),
+        ..ConfigPatch::default()
+    };
+    let config = TrainConfig::resolve(Some(Preset::M10), None, flags)?;
+    let engine = args.device.engine(console)?;
+    console.note("1/2  making a capture: a table with objects, photographed from all around");
+    let folders = NewFolders::before(&capture);
+    let options = SynthOptions::default();
+    folders.unless_ok(generate(&options, &capture, &console.progress()))?;
+    console.note("2/2  training splats on it");
+    let done = train(&capture, &args.out, config, true, engine, console)?;
+    console.data(&done.lines())?;
+    console.data(&format!("capture   {}", capture.display()))?;
+    if let Some(interruption) = done.interruption() {
+        return Err(interruption);
+    }
+    console.note(
+        "\nopen the splats in any viewer of 3DGS files, for example https://superspl.at/editor\n\
+         your own photos: pose them with COLMAP, then `dapple train FOLDER`",
+    );
+    Ok(())
+}
+
+/// Refuses a folder that holds something else than a demo.
+fn refuse_foreign(out: &Path, capture: &Path) -> Result<()> {
+    let holds_something = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+    if holds_something && !capture.is_dir() {
+        return Err(
+            Error::input("the output folder holds something that is not a demo")
+                .at_path(out)
+                .hint("name another folder with --out"),
+        );
+    }
+    Ok(())
+}

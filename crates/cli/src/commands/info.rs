@@ -1,0 +1,346 @@
+//! `dapple info`: what a capture or a file of splats holds.
+
+use crate::console::Console;
+use crate::machine::human_bytes;
+use crate::options::CaptureOptions;
+use crate::training_display::grouped;
+use dapple_scene::{Capture, Error, LoadOptions, Result, Splats, load, ply};
+use dapple_train::{ConfigPatch, TrainConfig};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+Of a capture, the descriptions are read and the photos looked for; --check decodes every photo too.
+Of splats, everything is read. A folder that `dapple train` has written shows its splats.
+
+Examples:
+  dapple info captures/bird
+  dapple info captures/bird --check
+  dapple info out/bird/splats.ply --json | jq .gaussians";
+
+/// Says what a capture or a file of splats holds
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A capture (folder or transforms.json), or splats (PLY)
+    path: PathBuf,
+
+    /// Decode every photo of a capture, to find those that are damaged
+    #[arg(long)]
+    check: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    capture: CaptureOptions,
+}
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let path = &args.path;
+    if !path.exists() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(Error::io("cannot open it", path, missing));
+    }
+    let is_json = path.extension().is_some_and(|e| e == "json");
+    let inner = path.join("splats.ply");
+    if path.is_dir() && inner.is_file() && !path.join("sparse").is_dir() {
+        return show(&SplatsInfo::read(&inner)?, args.json, console);
+    }
+    if path.is_dir() || is_json {
+        return show(&CaptureInfo::read(args, console)?, args.json, console);
+    }
+    show(&SplatsInfo::read(path)?, args.json, console)
+}
+
+/// Something that can be shown to people and to programs.
+trait Shown: Serialize {
+    fn lines(&self) -> Vec<(&'static str, String)>;
+}
+
+fn show(info: &impl Shown, json: bool, console: &Console) -> Result<()> {
+    if json {
+        return console.json(info);
+    }
+    let mut text = String::new();
+    for (name, value) in info.lines() {
+        let _ = writeln!(text, "{name:<12} {value}");
+    }
+    console.data(text.trim_end())
+}
+
+/// The smallest box around points.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Bounds {
+    min: [f32; 3],
+    max: [f32; 3],
+}
+
+impl Bounds {
+    fn around(points: impl IntoIterator<Item = [f32; 3]>) -> Option<Self> {
+        points.into_iter().fold(None, |bounds, p| {
+            let Self { min, max } = bounds.unwrap_or(Self { min: p, max: p });
+            Some(Self {
+                min: [0, 1, 2].map(|k| min[k].min(p[k])),
+                max: [0, 1, 2].map(|k| max[k].max(p[k])),
+            })
+        })
+    }
+
+    fn shown(bounds: Option<&Self>) -> String {
+        bounds.map_or("none".to_owned(), |b| {
+            let corner = |c: [f32; 3]| format!("({:.3}, {:.3}, {:.3})", c[0], c[1], c[2]);
+            format!("{} to {}", corner(b.min), corner(b.max))
+        })
+    }
+}
+
+/// What `--json` prints of a capture.
+#[derive(Debug, Serialize)]
+struct CaptureInfo {
+    kind: &'static str,
+    path: PathBuf,
+    photos: usize,
+    train: usize,
+    held_out: usize,
+    /// Number of photos of each size, "WxH", as their cameras have it.
+    sizes: BTreeMap<String, usize>,
+    /// Number of photos of each lens model.
+    lenses: BTreeMap<String, usize>,
+    points: usize,
+    point_bounds: Option<Bounds>,
+    camera_bounds: Option<Bounds>,
+    /// Whether every photo has been decoded.
+    checked: bool,
+    notes: Vec<String>,
+}
+
+impl CaptureInfo {
+    fn read(args: &Args, console: &Console) -> Result<Self> {
+        let flags = ConfigPatch {
+            data: args.capture.patch(),
+            ..ConfigPatch::default()
+        };
+        let config = TrainConfig::resolve(None, None, flags)?;
+        let options = config.load_options();
+        let capture = load::open(&args.path, &options)?;
+        let split = crate::options::split(capture.images.len(), &config.data);
+        let mut info = Self::of(&args.path, &capture);
+        (info.train, info.held_out) = (split.train.len(), split.eval.len());
+        if args.check {
+            info.notes = check(capture, &options, console)?;
+            info.checked = true;
+        } else {
+            for image in &capture.images {
+                image.path()?;
+            }
+        }
+        Ok(info)
+    }
+
+    fn of(path: &Path, capture: &Capture) -> Self {
+        let mut sizes = BTreeMap::new();
+        let mut lenses = BTreeMap::new();
+        for image in &capture.images {
+            let size = format!("{}x{}", image.camera.width, image.camera.height);
+            *sizes.entry(size).or_default() += 1;
+            *lenses.entry(image.source_model.clone()).or_default() += 1;
+        }
+        let centres = capture.images.iter().map(|image| {
+            let centre = image.camera.camera_from_world.centre();
+            centre.to_array().map(|v| v as f32)
+        });
+        Self {
+            kind: "capture",
+            path: path.to_owned(),
+            photos: capture.images.len(),
+            train: 0,
+            held_out: 0,
+            sizes,
+            lenses,
+            points: capture.points.len(),
+            point_bounds: Bounds::around(capture.points.iter().map(|p| p.position)),
+            camera_bounds: Bounds::around(centres),
+            checked: false,
+            notes: capture.notes.clone(),
+        }
+    }
+}
+
+/// Decodes every photo; the remarks that come of it.
+fn check(capture: Capture, options: &LoadOptions, console: &Console) -> Result<Vec<String>> {
+    Ok(load::decode(capture, options, &console.progress())?.notes)
+}
+
+impl Shown for CaptureInfo {
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let counted = |map: &BTreeMap<String, usize>| {
+            let shown: Vec<String> = map
+                .iter()
+                .take(4)
+                .map(|(k, n)| format!("{n} x {k}"))
+                .collect();
+            let more = map.len().saturating_sub(4);
+            let more = if more > 0 {
+                format!(", and {more} more")
+            } else {
+                String::new()
+            };
+            shown.join(", ") + &more
+        };
+        let checked = if self.checked {
+            ", all of them decoded"
+        } else {
+            ""
+        };
+        let mut lines = vec![
+            ("capture", self.path.display().to_string()),
+            (
+                "photos",
+                format!(
+                    "{} ({} to train on, {} held out){checked}",
+                    self.photos, self.train, self.held_out
+                ),
+            ),
+            ("sizes", counted(&self.sizes)),
+            ("lenses", counted(&self.lenses)),
+            ("points", grouped(self.points as u64)),
+            ("", Bounds::shown(self.point_bounds.as_ref())),
+            ("cameras", Bounds::shown(self.camera_bounds.as_ref())),
+        ];
+        lines.extend(self.notes.iter().map(|note| ("note", note.clone())));
+        lines
+    }
+}
+
+/// How values are spread.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Spread {
+    min: f32,
+    /// 1st percentile.
+    p01: f32,
+    median: f32,
+    mean: f32,
+    /// 99th percentile.
+    p99: f32,
+    max: f32,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f32>) -> Option<Self> {
+        values.sort_by(f32::total_cmp);
+        let at = |share: f64| {
+            let last = values.len().saturating_sub(1);
+            values[((last as f64 * share).round() as usize).min(last)]
+        };
+        if values.is_empty() {
+            return None;
+        }
+        let sum: f64 = values.iter().map(|v| f64::from(*v)).sum();
+        Some(Self {
+            min: at(0.0),
+            p01: at(0.01),
+            median: at(0.5),
+            mean: (sum / values.len() as f64) as f32,
+            p99: at(0.99),
+            max: at(1.0),
+        })
+    }
+
+    fn shown(spread: Option<&Self>) -> String {
+        spread.map_or("none".to_owned(), |s| {
+            format!(
+                "median {:.4}, mean {:.4}, 1 % below {:.4}, 1 % above {:.4}",
+                s.median, s.mean, s.p01, s.p99
+            )
+        })
+    }
+}
+
+/// What `--json` prints of splats.
+#[derive(Debug, Serialize)]
+struct SplatsInfo {
+    kind: &'static str,
+    path: PathBuf,
+    gaussians: usize,
+    sh_degree: u8,
+    bounds: Option<Bounds>,
+    /// The box around all but the outermost 1 % along each axis and side.
+    inner_bounds: Option<Bounds>,
+    /// 0 to 1.
+    opacity: Option<Spread>,
+    /// Standard deviation along the longest axis, world units.
+    longest_axis: Option<Spread>,
+    /// Longest axis over shortest.
+    elongation: Option<Spread>,
+    file_bytes: u64,
+    memory_bytes: usize,
+}
+
+impl SplatsInfo {
+    fn read(path: &Path) -> Result<Self> {
+        let splats = ply::read(path)?;
+        let file_bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+        Ok(Self::of(path, &splats, file_bytes))
+    }
+
+    fn of(path: &Path, splats: &Splats, file_bytes: u64) -> Self {
+        let axis = |k: usize| Spread::of(splats.means.iter().map(|m| m[k]).collect());
+        let inner = [axis(0), axis(1), axis(2)];
+        let inner_bounds = match inner {
+            [Some(x), Some(y), Some(z)] => Some(Bounds {
+                min: [x.p01, y.p01, z.p01],
+                max: [x.p99, y.p99, z.p99],
+            }),
+            _ => None,
+        };
+        let scales = |measure: fn(f32, f32) -> f32| {
+            let each = splats.scales.iter().map(|s| {
+                let longest = s.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let shortest = s.iter().copied().fold(f32::INFINITY, f32::min);
+                measure(longest, shortest)
+            });
+            Spread::of(each.collect())
+        };
+        let opacity = splats.opacities.iter().map(|o| 1.0 / (1.0 + (-o).exp()));
+        Self {
+            kind: "splats",
+            path: path.to_owned(),
+            gaussians: splats.len(),
+            sh_degree: splats.sh_degree,
+            bounds: Bounds::around(splats.means.iter().copied()),
+            inner_bounds,
+            opacity: Spread::of(opacity.collect()),
+            longest_axis: scales(|longest, _| longest.exp()),
+            elongation: scales(|longest, shortest| (longest - shortest).exp()),
+            file_bytes,
+            memory_bytes: splats.size_bytes(),
+        }
+    }
+}
+
+impl Shown for SplatsInfo {
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("splats", self.path.display().to_string()),
+            ("gaussians", grouped(self.gaussians as u64)),
+            ("SH degree", self.sh_degree.to_string()),
+            ("bounds", Bounds::shown(self.bounds.as_ref())),
+            ("98 % within", Bounds::shown(self.inner_bounds.as_ref())),
+            ("opacity", Spread::shown(self.opacity.as_ref())),
+            ("longest axis", Spread::shown(self.longest_axis.as_ref())),
+            ("elongation", Spread::shown(self.elongation.as_ref())),
+            (
+                "size",
+                format!(
+                    "{} on disk, {} in memory",
+                    human_bytes(self.file_bytes),
+                    human_bytes(self.memory_bytes as u64)
+                ),
+            ),
+        ]
+    }
+}

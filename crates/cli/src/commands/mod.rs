@@ -1,0 +1,10 @@
+//! The verbs, one file each: its options, its help, what it does.
+
+pub mod convert;
+pub mod demo;
+pub mod doctor;
+pub mod eval;
+pub mod info;
+pub mod render;
+pub mod synth;
+pub mod train;

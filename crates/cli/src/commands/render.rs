@@ -1,0 +1,240 @@
+//! `dapple render`: pictures of splats.
+
+use crate::cameras::{self, Orbit};
+use crate::console::Console;
+use crate::options::{CaptureOptions, DeviceOptions, config_beside, parse_colour, split};
+use crate::pictures::Picture;
+use clap::ValueEnum;
+use dapple_engine::RenderSettings;
+use dapple_scene::{Camera, Capture, Error, MAX_SH_DEGREE, Pose, Result, Splats, load, ply};
+use dapple_train::{ConfigPatch, RenderNames, TrainConfig};
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+What to look from, one of:
+  --scene SCENE --views V   the capture's own cameras: held-out, train, all, or one photo's name
+  --path orbit --frames N   a ring: around what the cameras of --scene look at, or
+                            around the splats
+  --camera FILE             one camera, as JSON:
+                              {\"width\": 1280, \"height\": 720, \"field_of_view\": 60,
+                               \"eye\": [0, -1, -4], \"target\": [0, 0, 0]}
+                            or with fx (fy, cx, cy), rotation (w, x, y, z) and translation from
+                            world to camera. Cameras look along +z with y down, as in COLMAP
+
+A single picture may go to a file that ends in .png; several go into a folder. Pictures of the same
+name are replaced. The views of a lens that distorts are rendered as a pinhole camera sees them.
+
+Examples:
+  dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
+  dapple render out/bird/splats.ply --scene captures/bird --path orbit --frames 120 -o ring
+  dapple render out/bird/splats.ply --camera camera.json -o picture.png";
+
+/// Renders splats to PNG: a capture's views, a ring around the scene, or one camera
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+#[command(group = clap::ArgGroup::new("from").required(true).args(["views", "path", "camera"]))]
+pub struct Args {
+    /// The splats, a PLY file
+    splats: PathBuf,
+
+    /// A folder, or for a single picture a file that ends in .png
+    #[arg(short, long, value_name = "PATH")]
+    out: PathBuf,
+
+    /// The capture whose cameras are used
+    #[arg(long)]
+    scene: Option<PathBuf>,
+
+    /// Which of its cameras: held-out, train, all, or the name of a photo
+    #[arg(long, requires = "scene")]
+    views: Option<String>,
+
+    /// A path of cameras
+    #[arg(long, value_enum)]
+    path: Option<CameraPath>,
+
+    /// Pictures along the path. 60 make a turn of two seconds at 30 a second
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    frames: u32,
+
+    /// A JSON file with one camera
+    #[arg(long, value_name = "FILE", conflicts_with = "scene")]
+    camera: Option<PathBuf>,
+
+    /// Width of the pictures, pixels [default: the camera's]
+    #[arg(long, value_name = "PIXELS")]
+    width: Option<u32>,
+
+    /// Height of the pictures, pixels [default: the camera's, or in proportion to --width]
+    #[arg(long, value_name = "PIXELS")]
+    height: Option<u32>,
+
+    /// Colour behind everything [default: that of the run, else black]
+    #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
+    background: Option<[f64; 3]>,
+
+    /// Use spherical harmonics up to this degree only [default: all there are]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
+    sh_degree: Option<u8>,
+
+    #[command(flatten)]
+    capture: CaptureOptions,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+/// Paths of cameras.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CameraPath {
+    /// Once around
+    Orbit,
+}
+
+/// A camera and the name of its picture.
+type Shot = (String, Camera);
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let flags = ConfigPatch {
+        background: args.background,
+        data: args.capture.patch(),
+        ..ConfigPatch::default()
+    };
+    let config = config_beside(&args.splats, flags, console)?;
+    let splats = ply::read(&args.splats)?;
+    let mut shots = shots(args, &config, &splats, console)?;
+    for (_, camera) in &mut shots {
+        *camera = cameras::resized(camera, args.width, args.height)?;
+    }
+    let to_file = args
+        .out
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("png"));
+    if to_file && shots.len() != 1 {
+        return Err(
+            Error::input(format!("{} pictures do not fit into one file", shots.len()))
+                .at_path(&args.out)
+                .hint("name a folder"),
+        );
+    }
+    let settings = RenderSettings {
+        background: config.background.map(|v| v as f32),
+        sh_degree: args
+            .sh_degree
+            .unwrap_or(splats.sh_degree)
+            .min(splats.sh_degree),
+        max_gaussians_per_tile: config.max_gaussians_per_tile,
+    };
+    let mut engine = args.device.engine(console)?;
+    engine.upload(&splats, None)?;
+    let folder = if to_file {
+        args.out.parent()
+    } else {
+        Some(args.out.as_path())
+    };
+    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
+    }
+    let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
+    for (name, camera) in &shots {
+        let rendered = engine.render(camera, &settings)?;
+        let path = if to_file {
+            args.out.clone()
+        } else {
+            args.out.join(name)
+        };
+        Picture::from_rendered(&rendered).save(&path)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    console.data(&format!(
+        "{} pictures in {}",
+        shots.len(),
+        args.out.display()
+    ))
+}
+
+/// The cameras that were asked for.
+fn shots(
+    args: &Args,
+    config: &TrainConfig,
+    splats: &Splats,
+    console: &Console,
+) -> Result<Vec<Shot>> {
+    if let Some(file) = &args.camera {
+        return Ok(vec![("camera.png".to_owned(), cameras::read(file)?)]);
+    }
+    let Some(scene) = &args.scene else {
+        return Ok(frames(&Orbit::of_splats(splats)?, args.frames));
+    };
+    let capture = load::open(scene, &config.load_options())?;
+    if let Some(wanted) = &args.views {
+        let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
+        return pinhole_views(capture, &indices, config, console);
+    }
+    let poses: Vec<Pose> = capture
+        .images
+        .iter()
+        .map(|image| image.camera.camera_from_world)
+        .collect();
+    let first = pinhole_views(capture, &[0], config, console)?;
+    let Some((_, like)) = first.first() else {
+        return Err(Error::input("the capture has no photos").at_path(scene));
+    };
+    Ok(frames(&Orbit::of_poses(&poses, like), args.frames))
+}
+
+fn frames(ring: &Orbit, count: u32) -> Vec<Shot> {
+    let cameras = ring.cameras(count).into_iter().enumerate();
+    cameras
+        .map(|(i, camera)| (format!("{i:05}.png"), camera))
+        .collect()
+}
+
+/// Which views `wanted` names: indices into the capture's images, ascending.
+fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<usize>> {
+    let images = &capture.images;
+    let split = split(images.len(), &config.data);
+    let indices: Vec<usize> = match wanted {
+        "all" => (0..images.len()).collect(),
+        "train" => split.train,
+        "held-out" => split.eval,
+        name => images
+            .iter()
+            .position(|i| i.name == name)
+            .into_iter()
+            .collect(),
+    };
+    if indices.is_empty() {
+        let first = images.first().map_or("", |image| image.name.as_str());
+        return Err(
+            Error::input(format!("the capture has no views \"{wanted}\"")).hint(format!(
+                "choose held-out, train, all, or the name of a photo, such as \"{first}\""
+            )),
+        );
+    }
+    Ok(indices)
+}
+
+/// The cameras of these views as training sees them: reduced, and without lens distortion. The
+/// photos are decoded, because theirs is the size that counts.
+fn pinhole_views(
+    mut capture: Capture,
+    indices: &[usize],
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<Vec<Shot>> {
+    let mut index = 0..;
+    capture.images.retain(|_| {
+        index
+            .next()
+            .is_some_and(|i| indices.binary_search(&i).is_ok())
+    });
+    let dataset = load::decode(capture, &config.load_options(), &console.progress())?;
+    let mut names = RenderNames::default();
+    let views = dataset.views.iter();
+    Ok(views
+        .map(|view| (names.name(&view.name), view.camera))
+        .collect())
+}

@@ -1,0 +1,146 @@
+//! Where words go: data to stdout, what is said to people to stderr.
+//!
+//! Neither stream may end the program: a reader of stdout that has gone away (`dapple info | head`)
+//! has seen enough, and a stderr that is closed loses remarks, not work.
+
+use dapple_scene::{Error, Progress, Result};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+
+/// The terminal, and how much is said on it.
+#[derive(Debug)]
+pub struct Console {
+    quiet: bool,
+    verbose: bool,
+    interactive: bool,
+    bars: MultiProgress,
+}
+
+impl Console {
+    /// `quiet`: errors only. `verbose`: details too.
+    pub fn new(quiet: bool, verbose: bool) -> Self {
+        let interactive = io::stderr().is_terminal() && !quiet;
+        let target = if interactive {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        Self {
+            quiet,
+            verbose,
+            interactive,
+            bars: MultiProgress::with_draw_target(target),
+        }
+    }
+
+    /// Whether progress bars are drawn.
+    pub fn interactive(&self) -> bool {
+        self.interactive
+    }
+
+    /// Prints data and a newline on stdout.
+    pub fn data(&self, text: &str) -> Result<()> {
+        let written = self.bars.suspend(|| {
+            let mut stdout = io::stdout().lock();
+            writeln!(stdout, "{text}").and_then(|()| stdout.flush())
+        });
+        match written {
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Error::io("cannot print the result", "standard output", e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Prints a value as JSON on stdout.
+    pub fn json(&self, value: &impl serde::Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|e| Error::internal(format!("a result cannot be written as JSON: {e}")))?;
+        self.data(&text)
+    }
+
+    /// A remark, unless `--quiet`.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            self.always(text);
+        }
+    }
+
+    /// A detail, with `--verbose` only.
+    pub fn detail(&self, text: &str) {
+        if self.verbose {
+            self.always(text);
+        }
+    }
+
+    /// Something that has to be said even with `--quiet`.
+    pub fn always(&self, text: &str) {
+        self.bars.suspend(|| {
+            let _ = writeln!(io::stderr(), "{text}");
+        });
+    }
+
+    /// A new bar below those that are there; it is hidden where nobody looks.
+    pub fn bar(&self, total: u64, template: &str) -> ProgressBar {
+        let bar = self.bars.add(ProgressBar::new(total));
+        // The templates are constants of this program: one that does not parse falls back.
+        let style = ProgressStyle::with_template(template)
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .progress_chars("=> ");
+        bar.set_style(style);
+        bar
+    }
+
+    /// Shows the progress of loading and generating.
+    pub fn progress(&self) -> ConsoleProgress<'_> {
+        ConsoleProgress {
+            console: self,
+            bar: Mutex::new(None),
+        }
+    }
+}
+
+/// Progress as a bar, or as a line where stderr is no terminal.
+#[derive(Debug)]
+pub struct ConsoleProgress<'a> {
+    console: &'a Console,
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+impl ConsoleProgress<'_> {
+    fn with_bar(&self, act: impl FnOnce(&mut Option<ProgressBar>)) {
+        if let Ok(mut bar) = self.bar.lock() {
+            act(&mut bar);
+        }
+    }
+}
+
+impl Progress for ConsoleProgress<'_> {
+    fn start(&self, what: &str, total: u64) {
+        if !self.console.interactive {
+            self.console.note(&format!("{what}: {total}"));
+        }
+        let bar = self
+            .console
+            .bar(total, "{msg} [{bar:30}] {pos}/{len} {eta}");
+        bar.set_message(what.to_owned());
+        self.with_bar(|slot| *slot = Some(bar));
+    }
+
+    fn advance(&self, n: u64) {
+        self.with_bar(|slot| {
+            if let Some(bar) = slot {
+                bar.inc(n);
+            }
+        });
+    }
+
+    fn finish(&self) {
+        self.with_bar(|slot| {
+            if let Some(bar) = slot.take() {
+                bar.finish_and_clear();
+            }
+        });
+    }
+}

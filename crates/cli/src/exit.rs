@@ -1,0 +1,58 @@
+//! How an error leaves the program: three lines on stderr and a code.
+
+use crate::console::Console;
+use dapple_scene::{Error, ErrorKind};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// The exit code of a mistake on the command line.
+const USAGE: u8 = 2;
+
+/// The exit code of an interrupted run: 128 + SIGINT, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+
+/// The exit code of an error.
+fn code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Internal => 1,
+        ErrorKind::Input => 3,
+        ErrorKind::Io => 4,
+        ErrorKind::Unsupported => 5,
+        ErrorKind::Interrupted => INTERRUPTED,
+    }
+}
+
+/// Prints an error and gives its exit code.
+pub fn report(console: &Console, error: &Error) -> ExitCode {
+    let word = match error.kind() {
+        ErrorKind::Interrupted => "interrupted",
+        _ => "error",
+    };
+    console.always(&format!("{word}: {error}"));
+    ExitCode::from(code(error.kind()))
+}
+
+/// Prints what is wrong with the command line, or the help that was asked for.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Help or version. A reader that has gone away has seen enough.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    let verb = std::env::args()
+        .nth(1)
+        .filter(|verb| verb.chars().all(char::is_alphabetic));
+    let _ = std::io::stderr().write_all(in_house_style(&text, verb.as_deref()).as_bytes());
+    ExitCode::from(USAGE)
+}
+
+/// The parser's message with its tips as hints.
+fn in_house_style(text: &str, verb: Option<&str>) -> String {
+    let help = match verb {
+        Some(verb) => format!("  hint: `dapple {verb} --help` explains every option"),
+        None => "  hint: `dapple --help` lists the verbs".to_owned(),
+    };
+    text.replace("  tip: ", "  hint: ")
+        .replace("For more information, try '--help'.", &help)
+}

@@ -1,0 +1,88 @@
+//! What this machine is: for `doctor`, and for the memory a run has taken.
+//!
+//! Linux tells in `/proc`; elsewhere what is not known stays `None`.
+
+use std::fs;
+
+/// The processor's name.
+pub fn processor() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let name = ["model name", "Hardware", "Processor"]
+        .iter()
+        .find_map(|key| field(&text, key))?;
+    Some(name.to_owned())
+}
+
+/// Memory of the machine, bytes.
+pub fn memory_bytes() -> Option<u64> {
+    kibibytes("/proc/meminfo", "MemTotal")
+}
+
+/// Memory that could be had without swapping, bytes.
+pub fn available_memory_bytes() -> Option<u64> {
+    kibibytes("/proc/meminfo", "MemAvailable")
+}
+
+/// The most memory this process has held, bytes.
+pub fn peak_memory_bytes() -> Option<u64> {
+    kibibytes("/proc/self/status", "VmHWM")
+}
+
+/// The operating system and its version.
+pub fn operating_system() -> String {
+    let release = fs::read_to_string("/etc/os-release").ok();
+    let pretty = release.as_deref().and_then(|text| {
+        text.lines()
+            .find_map(|line| line.strip_prefix("PRETTY_NAME="))
+            .map(|name| name.trim_matches('"').to_owned())
+    });
+    let family = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
+    pretty.map_or(family.clone(), |name| format!("{name} ({family})"))
+}
+
+/// `bytes` for people.
+pub fn human_bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return match unit {
+                "B" => format!("{bytes} B"),
+                _ => format!("{value:.1} {unit}"),
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+fn kibibytes(file: &str, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let value = field(&text, key)?;
+    let number: u64 = value.strip_suffix("kB")?.trim().parse().ok()?;
+    Some(number * 1024)
+}
+
+/// The value after `key:` at the start of a line.
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then(|| value.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_read_well() {
+        assert_eq!(human_bytes(512), "512 B");
+        assert_eq!(human_bytes(3 << 19), "1.5 MiB");
+    }
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "MemTotalX: 1 kB\nMemTotal:   16 kB\n";
+        assert_eq!(field(text, "MemTotal"), Some("16 kB"));
+    }
+}

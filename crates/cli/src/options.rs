@@ -1,0 +1,194 @@
+//! Options that several verbs share.
+
+use crate::console::Console;
+use clap::{Args, ValueEnum};
+use dapple_cpu::{CpuEngine, CpuOptions};
+use dapple_engine::Engine;
+use dapple_scene::{Error, Result, Split};
+use dapple_train::config::{DataConfig, DataPatch};
+use dapple_train::{ConfigPatch, TrainConfig};
+use std::path::{Path, PathBuf};
+
+/// Where the work is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// The best that this build and machine have
+    Auto,
+    /// The processor
+    Cpu,
+    /// The graphics card
+    Gpu,
+}
+
+/// Where the work is done, and on how much of it.
+#[derive(Debug, Args)]
+pub struct DeviceOptions {
+    /// Where to compute. `auto` takes the best there is and says which: in this build the processor
+    #[arg(long, value_enum, default_value = "auto", value_name = "DEVICE")]
+    pub device: Device,
+
+    /// Threads of the processor to use [default: one per core]. Results do not depend on it
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+impl DeviceOptions {
+    /// The engine to work with; says which and why.
+    pub fn engine(&self, console: &Console) -> Result<Box<dyn Engine>> {
+        let why = match self.device {
+            Device::Auto => " (this build has no GPU engine)",
+            Device::Cpu => "",
+            Device::Gpu => {
+                return Err(Error::unsupported("this build has no GPU engine")
+                    .at("--device gpu")
+                    .hint(
+                        "use --device cpu, or leave --device out: auto takes the best there is",
+                    ));
+            }
+        };
+        let engine = CpuEngine::new(CpuOptions {
+            threads: self.threads,
+        })
+        .map_err(|e| {
+            if e.place().is_none() {
+                e.at("--threads")
+            } else {
+                e
+            }
+        })?;
+        console.note(&format!("device: {}{why}", engine.description()));
+        Ok(Box::new(engine))
+    }
+}
+
+/// Refuses to replace what is there unless told to.
+pub fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
+    if overwrite || !path.exists() {
+        return Ok(());
+    }
+    Err(Error::input("the output is there already")
+        .at_path(path)
+        .hint("choose another name, or give --overwrite to replace it"))
+}
+
+/// Three numbers in 0..1, `R,G,B`.
+pub fn parse_colour(text: &str) -> Result<[f64; 3], String> {
+    let parts: Vec<f64> = text
+        .split(',')
+        .map(|part| {
+            part.trim()
+                .parse::<f64>()
+                .map_err(|e| format!("{part:?}: {e}"))
+        })
+        .collect::<Result<_, _>>()?;
+    match parts.as_slice() {
+        &[r, g, b] if parts.iter().all(|v| (0.0..=1.0).contains(v)) => Ok([r, g, b]),
+        _ => {
+            Err("three numbers between 0 and 1 are needed, for example 1,1,1 for white".to_owned())
+        }
+    }
+}
+
+/// A folder that did not exist before: made for output, taken away again if nothing came of it.
+#[derive(Debug)]
+pub struct NewFolders(Vec<PathBuf>);
+
+impl NewFolders {
+    /// Remembers which of `path` and its ancestors are not there yet.
+    pub fn before(path: &Path) -> Self {
+        let missing = path
+            .ancestors()
+            .filter(|ancestor| !ancestor.as_os_str().is_empty())
+            .take_while(|ancestor| !ancestor.exists());
+        Self(missing.map(Path::to_owned).collect())
+    }
+
+    /// Removes those that are empty, innermost first.
+    pub fn remove_empty(&self) {
+        for folder in &self.0 {
+            if std::fs::remove_dir(folder).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// [`Self::remove_empty`] when the result is an error.
+    pub fn unless_ok<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.remove_empty();
+        }
+        result
+    }
+}
+
+/// Which photos of a capture, and how large.
+#[derive(Debug, Args)]
+pub struct CaptureOptions {
+    /// Hold out every N-th photo by name, 0 for none [default: 8, as the field's papers do]
+    #[arg(long, value_name = "N")]
+    pub eval_every: Option<usize>,
+
+    /// Divide width and height of the photos by N [default: 1]. A folder images_N is used as it is
+    #[arg(long, value_name = "N")]
+    pub downscale: Option<u32>,
+
+    /// Reduce photos whose longer side exceeds this many pixels [default: no limit]
+    #[arg(long, value_name = "PIXELS")]
+    pub max_resolution: Option<u32>,
+
+    /// Folder of the photos [default: the one the capture names]
+    #[arg(long, value_name = "FOLDER")]
+    pub images: Option<PathBuf>,
+}
+
+impl CaptureOptions {
+    /// As a layer of the configuration.
+    pub fn patch(&self) -> DataPatch {
+        DataPatch {
+            eval_every: self.eval_every,
+            downscale: self.downscale,
+            max_resolution: self.max_resolution,
+            images: self.images.clone(),
+            ..DataPatch::default()
+        }
+    }
+}
+
+/// The configuration that splats were trained with, if it lies beside them, changed by `flags`:
+/// so that they are looked at as they were trained. Without one, the defaults.
+pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Result<TrainConfig> {
+    let file = splats.with_file_name("config.toml");
+    if file.is_file() {
+        match TrainConfig::resolve(None, Some(&file), ConfigPatch::default()) {
+            Ok(_) => {
+                console.note(&format!("settings: those of the run, {}", file.display()));
+                return TrainConfig::resolve(None, Some(&file), flags);
+            }
+            Err(e) => console.note(&format!(
+                "remark: {} is not a run's configuration and is not used: {}",
+                file.display(),
+                e.what()
+            )),
+        }
+    }
+    TrainConfig::resolve(None, None, flags)
+}
+
+/// Which of `count` photos, sorted by name, are held out, and which are trained on: as in
+/// [`dapple_scene::Dataset::split`].
+pub fn split(count: usize, data: &DataConfig) -> Split {
+    let held_out =
+        |i: &usize| data.eval_every > 0 && count > 1 && i.is_multiple_of(data.eval_every);
+    let (eval, train) = (0..count).partition(held_out);
+    let limited = |indices: Vec<usize>, limit: usize| match limit {
+        0 => indices,
+        limit if limit >= indices.len() => indices,
+        limit => (0..limit)
+            .map(|i| indices[i * indices.len() / limit])
+            .collect(),
+    };
+    Split {
+        train: limited(train, data.max_train_views),
+        eval: limited(eval, data.max_eval_views),
+    }
+}

@@ -1,0 +1,138 @@
+//! A training run on the terminal: a bar with its numbers, or lines now and then.
+
+use crate::console::Console;
+use crate::interrupt::Grace;
+use dapple_engine::DensifyReport;
+use dapple_train::{EvalReport, Observer, StepProgress};
+use indicatif::ProgressBar;
+use std::time::{Duration, Instant};
+
+/// Time between two lines where stderr is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Shows a run and passes Ctrl-C on to it.
+#[derive(Debug)]
+pub struct TrainingDisplay<'a> {
+    console: &'a Console,
+    grace: &'a Grace,
+    bar: ProgressBar,
+    last_line: Instant,
+    psnr: Option<f64>,
+}
+
+impl<'a> TrainingDisplay<'a> {
+    /// For a run of `steps` steps.
+    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32) -> Self {
+        Self {
+            console,
+            grace,
+            bar: console.bar(u64::from(steps), "{pos}/{len} [{bar:24}] {msg}"),
+            last_line: Instant::now(),
+            psnr: None,
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn numbers(&self, at: &StepProgress) -> String {
+        let mut text = format!(
+            "loss {:.4}  {} Gaussians  {:.1} it/s  ETA {}",
+            at.smoothed_loss,
+            grouped(at.gaussians),
+            at.steps_per_second,
+            clock(at.eta_seconds),
+        );
+        if let Some(psnr) = self.psnr {
+            text.push_str(&format!("  PSNR {psnr:.2}"));
+        }
+        text
+    }
+}
+
+impl Observer for TrainingDisplay<'_> {
+    fn on_step(&mut self, progress: &StepProgress) {
+        if self.console.interactive() {
+            self.bar.set_position(u64::from(progress.step));
+            self.bar.set_message(self.numbers(progress));
+            return;
+        }
+        let last = progress.step == progress.steps;
+        if last || progress.step == 1 || self.last_line.elapsed() >= LINE_EVERY {
+            self.last_line = Instant::now();
+            let numbers = self.numbers(progress);
+            self.console.note(&format!(
+                "step {}/{}  {numbers}",
+                progress.step, progress.steps
+            ));
+        }
+    }
+
+    fn on_densify(&mut self, report: &DensifyReport) {
+        self.console.detail(&format!(
+            "step {}: {} cloned, {} split, {} pruned, {} refused by the budget, {} Gaussians",
+            report.step,
+            report.cloned,
+            report.split,
+            report.pruned,
+            report.refused,
+            grouped(report.total)
+        ));
+    }
+
+    fn on_eval(&mut self, step: u32, report: &EvalReport) {
+        self.psnr = Some(report.psnr);
+        self.console.note(&format!(
+            "step {step}: PSNR {:.2} dB, SSIM {:.4} on {} held-out photos",
+            report.psnr,
+            report.ssim,
+            report.images.len()
+        ));
+    }
+
+    fn should_stop(&self) -> bool {
+        self.grace.requested()
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Seconds as `4:05` or `1:02:03`.
+pub fn clock(seconds: f64) -> String {
+    // The cast saturates: a rate of zero gives a large number, not a panic.
+    let seconds = seconds.max(0.0).round() as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(clock(65.4), "1:05");
+        assert_eq!(clock(3723.0), "1:02:03");
+        assert_eq!(clock(f64::NAN), "0:00");
+    }
+}
