@@ -210,8 +210,8 @@ impl RunFolder {
 ///
 /// # Errors
 /// What cannot be written, what the engine cannot do. A run that ended badly (NaN loss, no
-/// Gaussian left) is an error too, but what there is has been saved; a run that was stopped is not
-/// an error.
+/// Gaussian left) is an error too; a run that was stopped is not. In every case what could be
+/// saved has been: splats before all else.
 pub fn train_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
@@ -223,18 +223,29 @@ pub fn train_into(
         folder,
         background,
         names: RenderNames::default(),
+        failure: None,
         inner: observer,
     };
-    let outcome = trainer.run(&mut saver)?;
-    let mut splats = trainer.splats()?;
-    if !outcome.ending.is_good() {
+    let result = trainer.run(&mut saver);
+    let unwritten_render = saver.failure;
+    let mut splats = match (trainer.splats(), &result) {
+        (Err(_), Err(_)) => return result,
+        (splats, _) => splats?,
+    };
+    if !result
+        .as_ref()
+        .is_ok_and(|outcome| outcome.ending.is_good())
+    {
         keep_finite(&mut splats);
     }
-    folder.write_splats(&splats)?;
+    let saved = folder.write_splats(&splats);
+    // The error of the run is the cause of all that follows: it is the one to report.
+    let outcome = result?;
+    saved?;
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
     match outcome.ending.error() {
         Some(error) if !outcome.ending.is_good() => Err(error.at_path(folder.path())),
-        _ => Ok(outcome),
+        _ => unwritten_render.map_or(Ok(outcome), Err),
     }
 }
 
@@ -243,6 +254,8 @@ struct RenderSaver<'a> {
     folder: &'a RunFolder,
     background: [f32; 3],
     names: RenderNames,
+    /// The first render that could not be written: it must not cost the splats.
+    failure: Option<Error>,
     inner: &'a mut dyn Observer,
 }
 
@@ -260,9 +273,13 @@ impl Observer for RenderSaver<'_> {
     }
 
     fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
-        let name = self.names.name(&view.name);
-        self.folder
-            .write_render(&name, &view.photo, self.background, rendered)?;
+        if self.failure.is_none() {
+            let name = self.names.name(&view.name);
+            self.failure = self
+                .folder
+                .write_render(&name, &view.photo, self.background, rendered)
+                .err();
+        }
         self.inner.on_final_render(view, rendered)
     }
 

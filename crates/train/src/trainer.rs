@@ -30,6 +30,7 @@ pub struct Trainer {
     history: History,
     smoothed_loss: Smoothed,
     smoothed_seconds: Smoothed,
+    notes: Vec<String>,
 }
 
 impl Trainer {
@@ -83,6 +84,7 @@ impl Trainer {
             history,
             smoothed_loss: Smoothed::over(50.0),
             smoothed_seconds: Smoothed::over(20.0),
+            notes: notes_on(dataset, eval.len(), splats.len()),
             engine,
             config,
         })
@@ -217,6 +219,11 @@ impl Trainer {
         &self.eval_views
     }
 
+    /// Remarks for the user: what of this run is not as they may expect.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// The engine, for calls the trainer has no word for.
     pub fn engine_mut(&mut self) -> &mut dyn Engine {
         self.engine.as_mut()
@@ -285,6 +292,20 @@ impl Trainer {
             eta_seconds: seconds * f64::from(steps.saturating_sub(step)),
         }
     }
+}
+
+/// What of a run is not as its user may expect.
+fn notes_on(dataset: &Dataset, eval_views: usize, gaussians: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if dataset.points.is_empty() {
+        notes.push(format!(
+            "the capture has no sparse points: training starts from {gaussians} random ones"
+        ));
+    }
+    if eval_views == 0 {
+        notes.push("no photo is held out: nothing will be scored".to_owned());
+    }
+    notes
 }
 
 /// The views to train on and those to score, within the configured numbers.

@@ -6,7 +6,7 @@ use dapple_engine::{
 };
 use dapple_scene::{Camera, Dataset, Error, Lens, Photo, Point, Pose, Result, Splats, View, ply};
 use dapple_train::{
-    ConfigPatch, Ending, EvalReport, Metrics, Observer, Preset, RunFolder, StepProgress,
+    ConfigPatch, Ending, EvalReport, Metrics, Observer, Preset, RunFolder, Silent, StepProgress,
     TrainConfig, Trainer, train_into,
 };
 use glam::DVec3;
@@ -201,7 +201,7 @@ fn a_stopped_run_saves_everything_and_can_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = RunFolder::create(&folder.path().join("new/run")).unwrap();
     let log = Arc::default();
-    let mut trainer = Trainer::new(&capture(24), Preset::Micro.config(), fake(&log, 0, 0)).unwrap();
+    let mut trainer = Trainer::new(&capture(48), Preset::Micro.config(), fake(&log, 0, 0)).unwrap();
     let mut listener = Listener {
         stop_after: Some(30),
         ..Listener::default()
@@ -238,7 +238,7 @@ fn a_stopped_run_saves_everything_and_can_go_on() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     renders.sort();
-    assert_eq!(renders, ["cam_00.png", "cam_08.png", "cam_16.png"]);
+    assert_eq!(renders, ["cam_00.png", "cam_16.png", "cam_32.png"]);
     let render = image::open(folder.renders_path().join(&renders[0])).unwrap();
     assert_eq!((render.width(), render.height()), (32, 12));
     let render = render.into_rgb8();
@@ -269,6 +269,23 @@ fn a_loss_that_is_not_finite_ends_the_run_after_saving() {
     assert_eq!(log.lock().unwrap().steps.len(), 7);
     // What could be saved was, without the Gaussian that no reader would take.
     assert_eq!(ply::read(&folder.splats_path()).unwrap().len(), 19);
+    assert!(folder.metrics_path().exists());
+}
+
+#[test]
+fn a_render_that_cannot_be_written_does_not_cost_the_splats() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(folder.path()).unwrap();
+    std::fs::write(folder.renders_path(), "in the way").unwrap();
+    let mut trainer = Trainer::new(
+        &capture(24),
+        Preset::M8Smoke.config(),
+        fake(&Arc::default(), 0, 0),
+    )
+    .unwrap();
+    let error = train_into(&folder, &mut trainer, &mut Silent).unwrap_err();
+    assert!(error.place().unwrap().contains("renders"), "{error}");
+    assert_eq!(ply::read(&folder.splats_path()).unwrap().len(), 20);
     assert!(folder.metrics_path().exists());
 }
 

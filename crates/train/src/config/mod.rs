@@ -164,7 +164,7 @@ impl TrainConfig {
         }
     }
 
-    /// What to ask [`dapple_scene::load`] for.
+    /// What to ask [`dapple_scene::load()`] for.
     pub fn load_options(&self) -> dapple_scene::LoadOptions {
         let images = &self.data.images;
         dapple_scene::LoadOptions {
