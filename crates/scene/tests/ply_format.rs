@@ -1,5 +1,7 @@
 //! PLY files: exact layout, every encoding, and every way they can be broken.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use dapple_scene::{ErrorKind, Splats, ply, sh_coefficient_count};
 use proptest::prelude::*;
 use std::path::Path;

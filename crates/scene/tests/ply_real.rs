@@ -1,5 +1,7 @@
 //! PLY files that other programs wrote. Needs the folder of real captures beside the checkout.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use dapple_scene::{ErrorKind, ply};
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,8 @@
 //! Needs `DAPPLE_SPLAT_TRANSFORM`, the path of the tool's `bin/cli.mjs` (run with `node`) or of
 //! its executable: `npm install @playcanvas/splat-transform` brings both.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use dapple_scene::{Splats, ply, sh_coefficient_count};
 use glam::{DMat3, DQuat, DVec3};
 use std::path::{Path, PathBuf};

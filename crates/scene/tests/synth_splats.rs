@@ -1,5 +1,7 @@
 //! Splats for benchmarks: their statistics are what measurements stand on.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use dapple_scene::{Camera, Splats, synth};
 use glam::{DMat2, DMat3, DQuat, DVec2, DVec3};
 

@@ -110,12 +110,17 @@ impl RayGrid {
             .enumerate()
             .for_each(|(row, line)| {
                 let y = (sample(row) - camera.cy) / camera.fy;
+                let mut before = None;
                 for (column, point) in line.iter_mut().enumerate() {
                     let x = (sample(column) - camera.cx) / camera.fx;
                     *point = match camera.lens {
                         Lens::Pinhole => Some((x, y)),
-                        lens => lens.undistort_within(x, y, reach),
+                        lens => before
+                            .and_then(|near| undistort_near(lens, (x, y), near))
+                            .filter(|(x, y)| x.hypot(*y) <= reach)
+                            .or_else(|| lens.undistort_within(x, y, reach)),
                     };
+                    before = *point;
                 }
             });
         Self { points, width }
@@ -136,6 +141,27 @@ impl RayGrid {
             .copied()
             .flatten()
     }
+}
+
+/// The ideal point that a lens puts at `(x, y)`, by Newton's method from that of a sample beside it:
+/// two or three steps, where a search without a start takes a hundred evaluations.
+fn undistort_near(lens: Lens, (x, y): (f64, f64), near: (f64, f64)) -> Option<(f64, f64)> {
+    const H: f64 = 1e-6;
+    let (mut px, mut py) = near;
+    for _ in 0..6 {
+        let (dx, dy) = lens.distort(px, py);
+        let (ex, ey) = (x - dx, y - dy);
+        if ex.abs().max(ey.abs()) < 1e-10 {
+            return Some((px, py));
+        }
+        let (ax, ay) = lens.distort(px + H, py);
+        let (bx, by) = lens.distort(px, py + H);
+        let (xx, yx, xy, yy) = (ax - dx, ay - dy, bx - dx, by - dy);
+        let scale = H / (xx * yy - xy * yx);
+        px += (yy * ex - xy * ey) * scale;
+        py += (xx * ey - yx * ex) * scale;
+    }
+    None
 }
 
 /// Where a world point lands in a photo, pixels; `None` if it is behind the camera, beyond what

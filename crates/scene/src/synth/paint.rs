@@ -1,8 +1,8 @@
 //! Procedural textures: what colour a surface has at a place, in linear light.
 //!
 //! Patterns of different frequencies and with sharp and soft edges, so that a training run shows
-//! what it can and cannot resolve. The finest details are about 0.03 units: two pixels in a photo
-//! 320 pixels wide, so that photos do not alias.
+//! what it can and cannot resolve. The finest regular ones are about 0.08 units: five pixels
+//! in a photo 320 pixels wide, so that photos do not alias.
 
 use super::shapes::{Paint, around};
 use glam::{Vec2, Vec3A};
@@ -97,7 +97,7 @@ fn doughnut(p: Vec3A) -> Material {
     let angle = p.z.atan2(p.x);
     let edge = 0.03 + 0.05 * (angle * 7.0).sin() + 0.03 * (angle * 3.0 + 1.0).sin();
     if p.y < edge {
-        let crumb = 0.75 + 0.4 * fbm(p * 12.0);
+        let crumb = 0.75 + 0.4 * noise(p * 9.0);
         return Material::matt(srgb(0.82, 0.56, 0.3) * crumb);
     }
     let icing = Material {
@@ -133,7 +133,7 @@ fn doughnut(p: Vec3A) -> Material {
 /// A toy block: another pattern on each pair of faces, inside a frame.
 fn block(p: Vec3A) -> Material {
     let a = p.abs();
-    let wood = srgb(0.85, 0.7, 0.48) * (0.85 + 0.2 * fbm(p * Vec3A::new(3.0, 14.0, 3.0)));
+    let wood = srgb(0.85, 0.7, 0.48) * (0.85 + 0.2 * noise(p * Vec3A::new(3.0, 12.0, 3.0)));
     let (u, v, side) = if a.x >= a.y && a.x >= a.z {
         (p.y, p.z, 0)
     } else if a.y >= a.z {
@@ -170,14 +170,14 @@ fn block(p: Vec3A) -> Material {
             }
         }
     };
-    Material::matt(albedo * (0.9 + 0.1 * noise(p * 25.0)))
+    Material::matt(albedo * (0.9 + 0.1 * noise(p * 12.0)))
 }
 
 /// Growth rings about an axis beside the piece.
 fn wood(p: Vec3A) -> Vec3A {
     let r = Vec2::new(p.x + 0.15, p.z - 0.1).length() + 0.03 * fbm(p * 4.0);
     let ring = 0.5 + 0.5 * (r * 70.0).sin();
-    let grain = fbm(p * Vec3A::new(18.0, 2.5, 18.0));
+    let grain = noise(p * Vec3A::new(10.0, 2.5, 10.0));
     srgb(0.5, 0.28, 0.14).lerp(srgb(0.8, 0.55, 0.32), 0.6 * ring + 0.4 * grain)
 }
 
@@ -209,7 +209,7 @@ fn spiral(p: Vec3A) -> Material {
 pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
     let r = around(p);
     if r > cloth_radius || p.y < -0.01 {
-        let along = Vec3A::new(p.x * 2.0, p.y * 12.0, p.z * 14.0);
+        let along = Vec3A::new(p.x * 1.3, p.y * 8.0, p.z * 4.0);
         let grain = fbm(along);
         return Material::matt(srgb(0.42, 0.25, 0.14).lerp(srgb(0.66, 0.44, 0.26), grain));
     }
@@ -220,7 +220,7 @@ pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
             0.0
         }
     };
-    let weave = 0.82 + 0.28 * fbm(p * 16.0);
+    let weave = 0.86 + 0.2 * noise(p * 8.0);
     let inner = cloth_radius - 0.22;
     if r > inner {
         let angle = p.z.atan2(p.x);

@@ -31,8 +31,8 @@ const MARCH_STEPS: usize = 96;
 const LIFT: f32 = 2e-3;
 /// Sharpness of shadows: the sun's disc covers `1 / SHADOW_SHARPNESS` radians.
 const SHADOW_SHARPNESS: f32 = 14.0;
-/// How far around an object its penumbra reaches.
-const PENUMBRA: f32 = 0.3;
+/// How far around all objects their penumbra reaches: the width of the table at that sharpness.
+const PENUMBRA: f32 = 2.0 * TABLE_RADIUS / SHADOW_SHARPNESS;
 
 /// A ball that holds all objects: most rays of the background miss it.
 const OBJECTS_CENTRE: Vec3A = Vec3A::new(0.0, 0.5, 0.0);
@@ -206,7 +206,10 @@ impl Scene {
             return smooth(light);
         }
         for object in &self.objects {
-            let Some((enter, leave)) = object.bounds(p, self.sun, PENUMBRA) else {
+            // Further from the ray than this it covers nothing of the disc.
+            let furthest = (object.centre - p).dot(self.sun) + object.bound;
+            let penumbra = furthest.max(0.0) / SHADOW_SHARPNESS;
+            let Some((enter, leave)) = object.bounds(p, self.sun, penumbra) else {
                 continue;
             };
             if light < 0.01 {

@@ -1,0 +1,490 @@
+//! Synthetic captures: exact, the same every time, and never written over anything of yours.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use dapple_scene::synth::{self, LensKind, SynthOptions};
+use dapple_scene::{Camera, Dataset, ErrorKind, LoadOptions, NoProgress, Photo, Progress, load};
+use glam::DVec3;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn small(lens: LensKind) -> SynthOptions {
+    SynthOptions {
+        photos: 3,
+        width: 160,
+        height: 120,
+        points: 250,
+        lens,
+        seed: 3,
+        point_noise: 0.0,
+    }
+}
+
+fn reload(folder: &Path) -> Dataset {
+    load(folder, &LoadOptions::default(), &NoProgress).unwrap()
+}
+
+/// Colour at a place in pixels, bilinear.
+fn colour(photo: &Photo, [x, y]: [f64; 2]) -> [f64; 3] {
+    let (x, y) = ((x - 0.5).max(0.0), (y - 0.5).max(0.0));
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    let at = |column: usize, row: usize, c: usize| {
+        let (column, row) = (column.min(width - 1), row.min(height - 1));
+        f64::from(photo.rgb[(row * width + column) * 3 + c])
+    };
+    let (left, top) = (x as usize, y as usize);
+    let (tx, ty) = (x.fract(), y.fract());
+    [0, 1, 2].map(|c| {
+        let above = at(left, top, c) * (1.0 - tx) + at(left + 1, top, c) * tx;
+        let below = at(left, top + 1, c) * (1.0 - tx) + at(left + 1, top + 1, c) * tx;
+        above * (1.0 - ty) + below * ty
+    })
+}
+
+/// Largest channel difference between a colour of a photo and a point's.
+fn difference(photo: &Photo, place: [f64; 2], rgb: [u8; 3]) -> f64 {
+    let seen = colour(photo, place);
+    (0..3)
+        .map(|c| (seen[c] - f64::from(rgb[c])).abs())
+        .fold(0.0, f64::max)
+}
+
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[(values.len() as f64 * share) as usize]
+}
+
+/// An observation as `images.bin` and `points3D.bin` tell it.
+struct Observation {
+    image: usize,
+    pixel: [f64; 2],
+    point: DVec3,
+    rgb: [u8; 3],
+}
+
+/// Reads both files in the plainest way and checks that they agree with each other. Returns image
+/// names too.
+fn observations(model: &Path) -> (Vec<String>, Vec<Observation>) {
+    struct Bytes(Vec<u8>, usize);
+    impl Bytes {
+        fn take<const N: usize>(&mut self) -> [u8; N] {
+            self.1 += N;
+            self.0[self.1 - N..self.1].try_into().unwrap()
+        }
+        fn u32(&mut self) -> u32 {
+            u32::from_le_bytes(self.take())
+        }
+        fn u64(&mut self) -> u64 {
+            u64::from_le_bytes(self.take())
+        }
+        fn f64(&mut self) -> f64 {
+            f64::from_le_bytes(self.take())
+        }
+    }
+    let open = |name: &str| Bytes(fs::read(model.join(name)).unwrap(), 0);
+    let mut images = open("images.bin");
+    let (mut names, mut seen) = (Vec::new(), Vec::new());
+    for index in 0..images.u64() {
+        assert_eq!(u64::from(images.u32()), index + 1);
+        let _pose: [u8; 56] = images.take();
+        assert_eq!(images.u32(), 1);
+        let mut name = Vec::new();
+        loop {
+            match images.take() {
+                [0] => break,
+                [letter] => name.push(letter),
+            }
+        }
+        names.push(String::from_utf8(name).unwrap());
+        let count = images.u64();
+        seen.push(
+            (0..count)
+                .map(|_| ([images.f64(), images.f64()], images.u64()))
+                .collect::<Vec<_>>(),
+        );
+    }
+    assert_eq!(images.1, images.0.len());
+    let mut points = open("points3D.bin");
+    let mut all = Vec::new();
+    for _ in 0..points.u64() {
+        let id = points.u64();
+        let point = DVec3::new(points.f64(), points.f64(), points.f64());
+        let rgb = points.take();
+        assert!(points.f64() >= 0.0);
+        let track = points.u64();
+        assert!(track >= 2);
+        for _ in 0..track {
+            let (image, index) = (points.u32() as usize - 1, points.u32() as usize);
+            let (pixel, seen_id) = seen[image][index];
+            assert_eq!(seen_id, id, "a track leads to another point");
+            all.push(Observation {
+                image,
+                pixel,
+                point,
+                rgb,
+            });
+        }
+    }
+    assert_eq!(points.1, points.0.len());
+    assert_eq!(all.len(), seen.iter().map(Vec::len).sum::<usize>());
+    (names, all)
+}
+
+/// COLMAP's own projection, from `cameras.bin` as loaded, in a few lines of its own.
+fn project(camera: &Camera, params: &[f64], lens: LensKind, point: DVec3) -> [f64; 2] {
+    let p = camera.camera_from_world.transform(point);
+    let (x, y) = (p.x / p.z, p.y / p.z);
+    let r2 = x * x + y * y;
+    let radial = |k: &[f64]| 1.0 + k[0] * r2 + k.get(1).map_or(0.0, |k| k * r2 * r2);
+    match lens {
+        LensKind::Pinhole => [params[0] * x + params[2], params[1] * y + params[3]],
+        LensKind::SimpleRadial | LensKind::Radial => {
+            let s = params[0] * radial(&params[3..]);
+            [s * x + params[1], s * y + params[2]]
+        }
+        LensKind::OpenCv => {
+            let (s, p1, p2) = (radial(&params[4..6]), params[6], params[7]);
+            let u = x * s + 2.0 * p1 * x * y + p2 * (r2 + 2.0 * x * x);
+            let v = y * s + p1 * (r2 + 2.0 * y * y) + 2.0 * p2 * x * y;
+            [params[0] * u + params[2], params[1] * v + params[3]]
+        }
+        LensKind::OpenCvFisheye => {
+            let r = r2.sqrt();
+            let t = r.atan();
+            let k = &params[4..];
+            let d = t + k[0] * t.powi(3) + k[1] * t.powi(5) + k[2] * t.powi(7) + k[3] * t.powi(9);
+            [
+                params[0] * x * d / r + params[2],
+                params[1] * y * d / r + params[3],
+            ]
+        }
+    }
+}
+
+#[test]
+fn photos_show_every_point_where_colmap_would_look_for_it() {
+    for (lens, model) in LensKind::ALL.into_iter().zip(1i32..) {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("capture");
+        // Large enough that a pixel's mean is near the colour at a point.
+        let options = SynthOptions {
+            width: 400,
+            height: 300,
+            ..small(lens)
+        };
+        let summary = synth::generate(&options, &out, &NoProgress).unwrap();
+        let cameras = fs::read(out.join("sparse/0/cameras.bin")).unwrap();
+        assert_eq!(cameras[12..16], model.to_le_bytes());
+        let params: Vec<f64> = cameras[32..]
+            .chunks_exact(8)
+            .map(|b| f64::from_le_bytes(b.try_into().unwrap()))
+            .collect();
+        // What the loader makes of it: poses as they are, photos without distortion.
+        let flat = reload(&out);
+        let (names, observations) = observations(&out.join("sparse/0"));
+        assert_eq!(summary.observations, observations.len());
+        assert_eq!((summary.photos, flat.views.len()), (3, 3));
+        assert!(summary.points >= 200 && flat.points.len() == summary.points);
+        let photos: Vec<Photo> = names
+            .iter()
+            .map(|name| {
+                let image = image::open(out.join("images").join(name))
+                    .unwrap()
+                    .to_rgb8();
+                Photo::from_rgb(image.width(), image.height(), image.into_raw())
+            })
+            .collect();
+
+        let (mut at_place, mut beside, mut undistorted) = (Vec::new(), Vec::new(), Vec::new());
+        for o in &observations {
+            let view = &flat.views[o.image];
+            assert_eq!(view.name, names[o.image]);
+            let [x, y] = project(&view.camera, &params, lens, o.point);
+            let off = (x - o.pixel[0]).hypot(y - o.pixel[1]);
+            assert!(off < 1e-6, "{lens}: off by {off} pixels");
+            let photo = &photos[o.image];
+            at_place.push(difference(photo, o.pixel, o.rgb));
+            beside.push(difference(photo, [o.pixel[0] + 4.0, o.pixel[1]], o.rgb));
+            let p = view.camera.camera_from_world.transform(o.point);
+            let place = view.camera.project_pinhole(p).unwrap();
+            if place.x < f64::from(view.camera.width) && place.y < f64::from(view.camera.height) {
+                undistorted.push(difference(&view.photo, place.to_array(), o.rgb));
+            }
+        }
+        let medians = [&mut at_place, &mut undistorted, &mut beside].map(|d| quantile(d, 0.5));
+        eprintln!("{lens}: at its place, undistorted, beside: {medians:?}");
+        assert!(medians[0] < 3.0 && medians[1] < 6.0, "{lens}: {medians:?}");
+        // The measure itself: four pixels away it is another colour.
+        assert!(medians[2] > 2.0 * medians[0] + 3.0, "{lens}: {medians:?}");
+    }
+}
+
+#[test]
+fn the_capture_in_memory_is_the_one_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("capture");
+    let options = SynthOptions {
+        point_noise: 0.01,
+        ..small(LensKind::Pinhole)
+    };
+    synth::generate(&options, &out, &NoProgress).unwrap();
+    let (disk, memory) = (reload(&out), synth::dataset(&options).unwrap());
+    assert_eq!(disk.views.len(), memory.views.len());
+    for (a, b) in disk.views.iter().zip(&memory.views) {
+        assert_eq!(
+            (&a.name, &a.source_model, &a.photo),
+            (&b.name, &b.source_model, &b.photo)
+        );
+        let (p, q) = (a.camera.camera_from_world, b.camera.camera_from_world);
+        assert!(p.rotation.dot(q.rotation).abs() > 1.0 - 1e-14);
+        assert!(p.translation.distance(q.translation) < 1e-12);
+        assert_eq!(
+            Camera {
+                camera_from_world: q,
+                ..a.camera
+            },
+            b.camera
+        );
+    }
+    assert_eq!(disk.points, memory.points);
+    // Upright: what is above the table (y points down) is above it in the photos.
+    for view in &memory.views {
+        let pose = view.camera.camera_from_world;
+        let [up, down] = [-1.0, 0.0].map(|y| pose.transform(DVec3::new(0.0, y, 0.0)));
+        assert!(up.y / up.z < down.y / down.z && pose.centre().y < -0.5);
+    }
+}
+
+#[test]
+fn noise_moves_points_by_as_much_as_it_says() {
+    let exact = SynthOptions {
+        points: 2000,
+        photos: 4,
+        ..small(LensKind::Pinhole)
+    };
+    let noisy = SynthOptions {
+        point_noise: 0.02,
+        ..exact.clone()
+    };
+    let (exact, noisy) = (
+        synth::dataset(&exact).unwrap(),
+        synth::dataset(&noisy).unwrap(),
+    );
+    assert_eq!(exact.points.len(), noisy.points.len());
+    let pairs = exact.points.iter().zip(&noisy.points);
+    let squares: f64 = pairs
+        .flat_map(|(a, b)| (0..3).map(|c| f64::from(a.position[c] - b.position[c]).powi(2)))
+        .sum();
+    let deviation = (squares / (3 * exact.points.len()) as f64).sqrt();
+    assert!((deviation - 0.02).abs() < 0.002, "{deviation}");
+}
+
+/// All files below a folder with their bytes.
+fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                files.push((name, fs::read(path).unwrap()));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn a_seed_gives_the_same_files_on_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str, seed: u64, threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        let options = SynthOptions {
+            seed,
+            point_noise: 0.01,
+            ..small(LensKind::OpenCv)
+        };
+        let out = folder.path().join(name);
+        pool.install(|| synth::generate(&options, &out, &NoProgress))
+            .unwrap();
+        contents(&out)
+    };
+    let one = make("one", 5, 1);
+    assert_eq!(one.len(), 3 + 3 + 1);
+    assert!(one == make("three", 5, 3));
+    let other = make("other", 6, 3);
+    assert!(
+        one.iter()
+            .zip(&other)
+            .all(|(a, b)| a.0 == b.0 && (a.1 != b.1 || a.0.contains("cameras")))
+    );
+}
+
+#[test]
+fn only_an_untouched_synthetic_capture_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("deep/er/capture");
+    let options = SynthOptions {
+        photos: 2,
+        width: 32,
+        height: 24,
+        ..small(LensKind::Pinhole)
+    };
+    let make = |seed: u64| {
+        synth::generate(
+            &SynthOptions {
+                seed,
+                ..options.clone()
+            },
+            &out,
+            &NoProgress,
+        )
+    };
+    fs::create_dir_all(&out).unwrap();
+    make(1).unwrap();
+    let first = contents(&out);
+    make(2).unwrap();
+    assert!(contents(&out) != first);
+    assert_eq!(
+        fs::read_dir(out.parent().unwrap()).unwrap().count(),
+        1,
+        "leavings"
+    );
+
+    // Somebody's result in it, or a folder that only looks like a capture.
+    fs::write(out.join("splats.ply"), "precious").unwrap();
+    let before = contents(&out);
+    let error = make(3).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert!(
+        error.to_string().contains("splats.ply") && error.hint_text().is_some(),
+        "{error}"
+    );
+    assert!(contents(&out) == before);
+    fs::remove_file(out.join("splats.ply")).unwrap();
+    fs::remove_file(out.join("synth.json")).unwrap();
+    let error = make(3).unwrap_err();
+    assert!(error.what().contains("not a synthetic capture"), "{error}");
+    assert!(out.join("images/000.png").exists());
+
+    // A file where the folder should be.
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(synth::generate(&options, &file, &NoProgress).is_err());
+    assert!(synth::generate(&options, &file.join("below"), &NoProgress).is_err());
+}
+
+#[test]
+fn numbers_that_cannot_be_meant_are_refused() {
+    let base = small(LensKind::Pinhole);
+    let cases = [
+        (
+            SynthOptions {
+                photos: 0,
+                ..base.clone()
+            },
+            "0 photos",
+        ),
+        (
+            SynthOptions {
+                width: 0,
+                ..base.clone()
+            },
+            "0 x 120",
+        ),
+        (
+            SynthOptions {
+                height: 1_000_000,
+                ..base.clone()
+            },
+            "160 x 1000000",
+        ),
+        (
+            SynthOptions {
+                points: usize::MAX,
+                ..base.clone()
+            },
+            "sparse points",
+        ),
+        (
+            SynthOptions {
+                point_noise: f64::NAN,
+                ..base.clone()
+            },
+            "NaN",
+        ),
+        (
+            SynthOptions {
+                point_noise: -1.0,
+                ..base.clone()
+            },
+            "-1",
+        ),
+    ];
+    for (options, word) in cases {
+        let error = synth::dataset(&options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert!(
+            error.what().contains(word) && error.hint_text().is_some(),
+            "{error}"
+        );
+    }
+    assert!(
+        "fish-eye"
+            .parse::<LensKind>()
+            .unwrap_err()
+            .to_string()
+            .contains("opencv-fisheye")
+    );
+    for lens in LensKind::ALL {
+        assert_eq!(lens.name().parse::<LensKind>().unwrap(), lens);
+        assert_eq!(
+            serde_json::to_string(&lens).unwrap(),
+            format!("{:?}", lens.name())
+        );
+    }
+    // The smallest that can be meant.
+    let one = SynthOptions {
+        photos: 1,
+        width: 1,
+        height: 1,
+        points: 3,
+        ..base
+    };
+    let capture = synth::dataset(&one).unwrap();
+    assert_eq!((capture.views.len(), capture.points.len()), (1, 3));
+}
+
+#[test]
+fn progress_counts_the_photos() {
+    #[derive(Default)]
+    struct Count([AtomicU64; 3]);
+    impl Progress for Count {
+        fn start(&self, _: &str, total: u64) {
+            self.0[0].fetch_add(total, Ordering::Relaxed);
+        }
+        fn advance(&self, n: u64) {
+            self.0[1].fetch_add(n, Ordering::Relaxed);
+        }
+        fn finish(&self) {
+            self.0[2].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let options = SynthOptions {
+        width: 16,
+        height: 12,
+        ..small(LensKind::Pinhole)
+    };
+    let count = Count::default();
+    synth::generate(&options, &folder.path().join("a"), &count).unwrap();
+    assert_eq!(count.0.map(AtomicU64::into_inner), [3, 3, 1]);
+}
