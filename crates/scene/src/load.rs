@@ -40,7 +40,8 @@ pub struct LoadOptions {
 ///
 /// Views come sorted by name; their cameras are pinhole cameras of the photos' sizes, with lens
 /// distortion removed. EXIF orientation and colour profiles are ignored: poses belong to the pixels
-/// as they are stored.
+/// as they are stored. 16-bit PNGs are rounded to 8 bits, with a note; CMYK and 12-bit JPEGs are
+/// refused, as are formats other than JPEG and PNG.
 ///
 /// # Errors
 /// Nothing recognisable at `path`; damaged files; photos missing, undecodable or of another aspect
@@ -381,8 +382,17 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
     if camera.lens.is_identity() {
         camera.lens = crate::Lens::Pinhole;
     } else {
+        let wanted = photo.mask.as_ref().is_none_or(|mask| mask.contains(&255));
         (photo, camera) = undistort(&photo, &camera);
         treatment.undistorted = true;
+        if wanted && photo.mask.as_ref().is_some_and(|mask| !mask.contains(&255)) {
+            return Err(Error::input(format!(
+                "nothing of the photo \"{}\" is left after undistortion",
+                image.name
+            ))
+            .at_path(&path)
+            .hint("the camera's distortion coefficients make no lens: calibrate again"));
+        }
     }
     let view = View {
         name: image.name.clone(),

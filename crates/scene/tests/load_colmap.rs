@@ -355,6 +355,13 @@ fn bad_captures_get_one_clear_error() {
             &["camera 7", "NaN"],
         ),
         (
+            "no lens",
+            |t| {
+                (t.cameras[0].1, t.cameras[0].4) = (2, vec![18.0, 10.0, 7.0, -1e9]);
+            },
+            &["\"a.png\"", "undistortion"],
+        ),
+        (
             "no such model",
             |t| t.cameras[0].1 = 99,
             &["camera 7", "99", "image_undistorter"],
