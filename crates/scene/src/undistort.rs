@@ -13,13 +13,13 @@
 use crate::{Camera, Lens, Photo};
 use rayon::prelude::*;
 
-/// Largest angle between the axis and a side of the frame: 55 degrees, a field of 110. Beyond it a
+/// Largest angle between the axis and a side of the frame, radians: 55 degrees, a field of 110. Beyond it a
 /// pinhole image spends most of its pixels on the rim, and splatting's local affine approximation
 /// of the projection is poor there.
-const WIDEST_HALF_FIELD: f64 = 55.0 / 180.0 * std::f64::consts::PI;
+pub const WIDEST_HALF_FIELD: f64 = 55.0 / 180.0 * std::f64::consts::PI;
 
 /// The frame may grow this much beyond the photo, each way.
-const MAX_GROWTH: f64 = 1.5;
+pub const MAX_GROWTH: f64 = 1.5;
 
 /// Points taken along each border when looking for the frame.
 const BORDER_SAMPLES: u32 = 64;

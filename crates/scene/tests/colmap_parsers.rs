@@ -12,8 +12,10 @@ use load_support::{Bytes, Tiny, data};
 use proptest::prelude::*;
 use std::fs;
 
-/// Every parser as "does it accept these bytes".
-const PARSERS: [(&str, fn(&[u8]) -> bool); 7] = [
+/// A file name and whether its parser accepts these bytes.
+type Parser = (&'static str, fn(&[u8]) -> bool);
+
+const PARSERS: [Parser; 7] = [
     ("cameras.bin", |b| parse_cameras_bin(b, "f").is_ok()),
     ("images.bin", |b| parse_images_bin(b, "f").is_ok()),
     ("points3D.bin", |b| parse_points_bin(b, "f").is_ok()),

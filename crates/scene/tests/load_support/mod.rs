@@ -36,13 +36,15 @@ impl Bytes {
     }
 }
 
+/// id, quaternion, translation, camera, name
+pub type ImageRecord = (u32, [f64; 4], [f64; 3], u32, String);
+
 /// A COLMAP capture in memory; change it, then write it.
 #[derive(Clone)]
 pub struct Tiny {
     /// id, model number, width, height, parameters
     pub cameras: Vec<(u32, u32, u64, u64, Vec<f64>)>,
-    /// id, quaternion, translation, camera, name
-    pub images: Vec<(u32, [f64; 4], [f64; 3], u32, String)>,
+    pub images: Vec<ImageRecord>,
     pub points: Vec<[f64; 3]>,
     /// Photos written to `images/`: name, width, height.
     pub photos: Vec<(String, u32, u32)>,
