@@ -3,7 +3,7 @@
 use crate::commands::{convert, demo, doctor, eval, info, render, synth, train};
 use crate::console::Console;
 use clap::{Parser, Subcommand};
-use dapple_scene::Result;
+use dapple::scene::Result;
 
 const AFTER_HELP: &str = "\
 Examples:

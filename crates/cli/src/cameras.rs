@@ -1,6 +1,6 @@
 //! Cameras to render from: a file, or a ring around the scene.
 
-use dapple_scene::{Camera, Error, Lens, Pose, Result, Splats};
+use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
 use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! Neither stream may end the program: a reader of stdout that has gone away (`dapple info | head`)
 //! has seen enough, and a stderr that is closed loses remarks, not work.
 
-use dapple_scene::{Error, Progress, Result};
+use dapple::scene::{Error, Progress, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;

@@ -1,7 +1,7 @@
 //! How an error leaves the program: three lines on stderr and a code.
 
 use crate::console::Console;
-use dapple_scene::{Error, ErrorKind};
+use dapple::scene::{Error, ErrorKind};
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@
 //! work ends cleanly, and a second Ctrl-C ends the program at once. Without it the first one does.
 
 use crate::exit::INTERRUPTED;
-use dapple_scene::{Error, Result};
+use dapple::scene::{Error, Result};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 

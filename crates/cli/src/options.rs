@@ -2,11 +2,11 @@
 
 use crate::console::Console;
 use clap::{Args, ValueEnum};
-use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::Engine;
-use dapple_scene::{Error, Result, Split};
-use dapple_train::config::{DataConfig, DataPatch};
-use dapple_train::{ConfigPatch, TrainConfig};
+use dapple::contract::Engine;
+use dapple::cpu::{CpuEngine, CpuOptions};
+use dapple::scene::{Error, Result, Split};
+use dapple::train::config::{DataConfig, DataPatch};
+use dapple::train::{ConfigPatch, Preset, TrainConfig};
 use std::path::{Path, PathBuf};
 
 /// Where the work is done.
@@ -154,6 +154,24 @@ impl CaptureOptions {
     }
 }
 
+/// Preset, file and options merged; see [`TrainConfig::resolve`]. What contradicts itself may come
+/// from any of them.
+pub fn merged_config(
+    preset: Option<Preset>,
+    file: Option<&Path>,
+    flags: ConfigPatch,
+) -> Result<TrainConfig> {
+    TrainConfig::resolve(preset, file, flags).map_err(|e| {
+        if e.place().is_some() {
+            return e;
+        }
+        e.at(match file {
+            Some(file) => format!("{} and the options given", file.display()),
+            None => "the options given".to_owned(),
+        })
+    })
+}
+
 /// The configuration that splats were trained with, if it lies beside them, changed by `flags`:
 /// so that they are looked at as they were trained. Without one, the defaults.
 pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Result<TrainConfig> {
@@ -162,7 +180,7 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
         match TrainConfig::resolve(None, Some(&file), ConfigPatch::default()) {
             Ok(_) => {
                 console.note(&format!("settings: those of the run, {}", file.display()));
-                return TrainConfig::resolve(None, Some(&file), flags);
+                return merged_config(None, Some(&file), flags);
             }
             Err(e) => console.note(&format!(
                 "remark: {} is not a run's configuration and is not used: {}",
@@ -171,11 +189,11 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
             )),
         }
     }
-    TrainConfig::resolve(None, None, flags)
+    merged_config(None, None, flags)
 }
 
 /// Which of `count` photos, sorted by name, are held out, and which are trained on: as in
-/// [`dapple_scene::Dataset::split`].
+/// [`dapple::scene::Dataset::split`].
 pub fn split(count: usize, data: &DataConfig) -> Split {
     let held_out =
         |i: &usize| data.eval_every > 0 && count > 1 && i.is_multiple_of(data.eval_every);

@@ -1,8 +1,8 @@
 //! Rendered images to PNG files.
 
-use dapple_engine::Rendered;
-use dapple_scene::atomic::write_atomically;
-use dapple_scene::{Error, Photo, Result};
+use dapple::contract::Rendered;
+use dapple::scene::atomic::write_atomically;
+use dapple::scene::{Error, Photo, Result};
 use image::{ImageFormat, RgbImage};
 use std::io::Cursor;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Picture {
 
     /// A photo as a renderer should show it: over the background where it is transparent.
     pub fn from_photo(photo: &Photo, background: [f32; 3]) -> Self {
-        let target = dapple_train::evaluate::target(photo, background);
+        let target = dapple::train::evaluate::target(photo, background);
         Self::from_floats(photo.width, photo.height, &target)
     }
 

@@ -2,8 +2,8 @@
 
 use crate::console::Console;
 use crate::interrupt::Grace;
-use dapple_engine::DensifyReport;
-use dapple_train::{EvalReport, Observer, StepProgress};
+use dapple::contract::DensifyReport;
+use dapple::train::{EvalReport, Observer, StepProgress};
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 

@@ -81,8 +81,10 @@ impl Error {
             }
             Io::ReadOnlyFilesystem => Some("the file system is read-only: choose another folder"),
             Io::IsADirectory => Some("this is a folder: name a file"),
-            Io::NotADirectory => Some("a file stands where a folder is needed"),
-            _ => None,
+            Io::NotADirectory | Io::AlreadyExists => {
+                Some("a file stands where a folder is needed: choose another path")
+            }
+            _ => Some("check the path and the disk, or choose another folder"),
         };
         let mut error = Self::new(ErrorKind::Io, format!("{}: {source}", what.into()))
             .at(path.as_ref().display().to_string());

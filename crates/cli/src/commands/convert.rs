@@ -4,7 +4,7 @@ use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::refuse_existing;
 use crate::training_display::grouped;
-use dapple_scene::{Error, MAX_SH_DEGREE, Result, Splats, ply};
+use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats, ply};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

@@ -2,10 +2,10 @@
 
 use crate::commands::train::train;
 use crate::console::Console;
-use crate::options::{DeviceOptions, NewFolders};
-use dapple_scene::synth::{SynthOptions, generate};
-use dapple_scene::{Error, Result};
-use dapple_train::{ConfigPatch, Preset, TrainConfig};
+use crate::options::{DeviceOptions, NewFolders, merged_config};
+use dapple::scene::synth::{SynthOptions, generate};
+use dapple::scene::{Error, Result};
+use dapple::train::{ConfigPatch, Preset};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -42,7 +42,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         steps: Some(args.steps),
         ..ConfigPatch::default()
     };
-    let config = TrainConfig::resolve(Some(Preset::M10), None, flags)?;
+    let config = merged_config(Some(Preset::M9), None, flags)?;
     let engine = args.device.engine(console)?;
     console.note("1/2  making a capture: a table with objects, photographed from all around");
     let folders = NewFolders::before(&capture);

@@ -2,7 +2,7 @@
 
 use crate::console::Console;
 use crate::machine;
-use dapple_scene::Result;
+use dapple::scene::Result;
 use serde::Serialize;
 use std::path::Path;
 
@@ -122,7 +122,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 }
 
 fn simd() -> Finding {
-    let level = dapple_cpu::level_name();
+    let level = dapple::cpu::level_name();
     if level == "scalar" {
         return Finding::not_ok(
             "vector units",

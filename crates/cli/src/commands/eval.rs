@@ -3,9 +3,9 @@
 use crate::console::Console;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, split};
 use crate::pictures::Picture;
-use dapple_engine::RenderSettings;
-use dapple_scene::{Dataset, Error, Result, View, load, ply};
-use dapple_train::{ConfigPatch, EvalReport, RenderNames, TrainConfig, evaluate};
+use dapple::contract::RenderSettings;
+use dapple::scene::{Dataset, Error, Result, View, load, ply};
+use dapple::train::{ConfigPatch, EvalReport, RenderNames, TrainConfig, evaluate};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -2,10 +2,10 @@
 
 use crate::console::Console;
 use crate::machine::human_bytes;
-use crate::options::CaptureOptions;
+use crate::options::{CaptureOptions, merged_config};
 use crate::training_display::grouped;
-use dapple_scene::{Capture, Error, LoadOptions, Result, Splats, load, ply};
-use dapple_train::{ConfigPatch, TrainConfig};
+use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load, ply};
+use dapple::train::ConfigPatch;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -124,7 +124,7 @@ impl CaptureInfo {
             data: args.capture.patch(),
             ..ConfigPatch::default()
         };
-        let config = TrainConfig::resolve(None, None, flags)?;
+        let config = merged_config(None, None, flags)?;
         let options = config.load_options();
         let capture = load::open(&args.path, &options)?;
         let split = crate::options::split(capture.images.len(), &config.data);

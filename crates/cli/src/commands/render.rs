@@ -5,9 +5,9 @@ use crate::console::Console;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, parse_colour, split};
 use crate::pictures::Picture;
 use clap::ValueEnum;
-use dapple_engine::RenderSettings;
-use dapple_scene::{Camera, Capture, Error, MAX_SH_DEGREE, Pose, Result, Splats, load, ply};
-use dapple_train::{ConfigPatch, RenderNames, TrainConfig};
+use dapple::contract::RenderSettings;
+use dapple::scene::{Camera, Capture, Error, MAX_SH_DEGREE, Pose, Result, Splats, load, ply};
+use dapple::train::{ConfigPatch, RenderNames, TrainConfig};
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\

@@ -3,8 +3,8 @@
 use crate::console::Console;
 use crate::options::NewFolders;
 use clap::ValueEnum;
-use dapple_scene::synth::{LensKind, SynthOptions, generate};
-use dapple_scene::{Error, Result};
+use dapple::scene::synth::{LensKind, SynthOptions, generate};
+use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// Write into OUT although it holds something; files of the same names are replaced
+    /// Replace the capture that OUT holds, if it is one that `dapple synth` made
     #[arg(long)]
     overwrite: bool,
 
@@ -85,7 +85,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if !args.overwrite && holds_something(&args.out) {
         return Err(Error::input("the output folder holds something already")
             .at_path(&args.out)
-            .hint("choose another name, or give --overwrite to write into it"));
+            .hint(
+                "choose another name, or give --overwrite to replace a capture that dapple made",
+            ));
     }
     let options = SynthOptions {
         photos: args.photos,

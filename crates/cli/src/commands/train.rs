@@ -3,11 +3,11 @@
 use crate::console::Console;
 use crate::interrupt;
 use crate::machine;
-use crate::options::{CaptureOptions, DeviceOptions, NewFolders, parse_colour};
+use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, parse_colour};
 use crate::training_display::{TrainingDisplay, clock, grouped};
-use dapple_engine::Engine;
-use dapple_scene::{Error, ErrorKind, MAX_SH_DEGREE, Result, load};
-use dapple_train::{
+use dapple::contract::Engine;
+use dapple::scene::{Error, ErrorKind, MAX_SH_DEGREE, Result, load};
+use dapple::train::{
     ConfigPatch, Ending, Outcome, Preset, RunFolder, Seconds, TrainConfig, Trainer, train_into,
 };
 use serde::Serialize;
@@ -105,7 +105,7 @@ fn preset_parser() -> clap::builder::PossibleValuesParser {
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let preset = args.preset.as_deref().map(str::parse).transpose()?;
-    let config = TrainConfig::resolve(preset, args.config.as_deref(), args.patch())?;
+    let config = merged_config(preset, args.config.as_deref(), args.patch())?;
     if args.print_config {
         return console.data(config.to_toml()?.trim_end());
     }

@@ -1,0 +1,296 @@
+//! Every verb on a small capture, as people and scripts use it.
+
+mod common;
+
+use common::{TRAIN, dapple, files, json, ok_in, run_in, small_capture};
+use std::io::Read;
+use std::process::Stdio;
+
+#[test]
+fn every_verb_explains_itself() {
+    let here = std::env::current_dir().unwrap();
+    let general = ok_in(&here, &["--help"]).stdout;
+    for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "130 "] {
+        assert!(general.contains(&format!("\n  {code}")), "exit code {code}");
+    }
+    for verb in [
+        "demo", "synth", "train", "eval", "render", "info", "convert", "doctor",
+    ] {
+        assert!(
+            general.contains(&format!("\n  {verb}")),
+            "{verb} is not listed"
+        );
+        let help = ok_in(&here, &[verb, "--help"]).stdout;
+        assert!(help.contains("Examples:"), "{verb} has no examples");
+        let too_wide = help.lines().find(|line| line.chars().count() > 100);
+        assert_eq!(too_wide, None, "{verb}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &[&TRAIN[..], &["--threads", "1"]].concat());
+    let first = std::fs::read(path.join("out/splats.ply")).unwrap();
+    ok_in(
+        path,
+        &[&TRAIN[..], &["--threads", "2", "--overwrite"]].concat(),
+    );
+    let again = std::fs::read(path.join("out/splats.ply")).unwrap();
+    assert!(first == again, "two runs of one seed differ");
+    ok_in(
+        path,
+        &[&TRAIN[..], &["--seed", "1", "--overwrite"]].concat(),
+    );
+    let other = std::fs::read(path.join("out/splats.ply")).unwrap();
+    assert!(first != other, "the seed changes nothing");
+}
+
+#[test]
+fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
+    let folder = small_capture();
+    let path = folder.path();
+    let trained = json(&ok_in(path, &[&TRAIN[..], &["--json"]].concat()));
+    assert_eq!(trained["steps"], 12);
+    let left: Vec<String> = files(&path.join("out"))
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    let renders: Vec<_> = left.iter().filter(|f| f.starts_with("renders/")).collect();
+    assert_eq!(renders.len(), 2, "{left:?}");
+    for name in ["config.toml", "metrics.csv", "metrics.json", "splats.ply"] {
+        assert!(left.iter().any(|file| file == name), "{name}: {left:?}");
+    }
+    assert_eq!(left.len(), 6, "nothing else: {left:?}");
+
+    let args = [
+        "eval",
+        "capture",
+        "out/splats.ply",
+        "--json",
+        "-o",
+        "compare",
+    ];
+    let scores = json(&ok_in(path, &args));
+    let images = scores["images"].as_array().unwrap();
+    assert_eq!(images.len(), 2);
+    for key in ["psnr", "ssim"] {
+        let mean = scores[key].as_f64().unwrap();
+        let each: f64 = images
+            .iter()
+            .map(|image| image[key].as_f64().unwrap())
+            .sum();
+        assert!((each / 2.0 - mean).abs() < 1e-9, "{key}");
+        let run = trained[key].as_f64().unwrap();
+        assert!(
+            (mean - run).abs() < 1e-9,
+            "{key}: {mean}, the run said {run}"
+        );
+    }
+    assert_eq!(files(&path.join("compare")).len(), 2);
+    let table = ok_in(path, &["eval", "capture", "out/splats.ply", "--markdown"]).stdout;
+    assert_eq!(table.lines().count(), 5, "{table}");
+    assert!(
+        table
+            .lines()
+            .all(|line| line.starts_with('|') && line.ends_with('|'))
+    );
+}
+
+#[test]
+fn a_printed_configuration_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let args = [
+        "train",
+        "--preset",
+        "m9",
+        "--steps",
+        "700",
+        "--seed",
+        "5",
+        "--sh-degree",
+        "2",
+    ];
+    let more = [
+        "--background",
+        "1,0.5,0",
+        "--downscale",
+        "2",
+        "--print-config",
+    ];
+    let printed = ok_in(path, &[&args[..], &more].concat()).stdout;
+    std::fs::write(path.join("mine.toml"), &printed).unwrap();
+    let again = ok_in(path, &["train", "--config", "mine.toml", "--print-config"]).stdout;
+    assert_eq!(printed, again);
+    assert!(
+        printed.contains("steps = 700") && printed.contains("seed = 5"),
+        "{printed}"
+    );
+    // A flag wins over the file, the file over the preset.
+    let over = ok_in(
+        path,
+        &["train", "-c", "mine.toml", "--seed", "6", "--print-config"],
+    )
+    .stdout;
+    assert!(
+        over.contains("seed = 6") && over.contains("steps = 700"),
+        "{over}"
+    );
+    assert_eq!(files(path).len(), 1, "printing makes no folder");
+}
+
+#[test]
+fn results_are_replaced_only_when_told_to() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &TRAIN);
+    let before = std::fs::read(path.join("out/splats.ply")).unwrap();
+    common::refused(path, &TRAIN, 3, &["--overwrite"]);
+    let convert = ["convert", "out/splats.ply", "out/splats.ply"];
+    common::refused(path, &convert, 3, &["--overwrite"]);
+    common::refused(path, &["synth", "capture"], 3, &["--overwrite"]);
+    common::refused(path, &["demo", "-o", "out"], 3, &["not a demo"]);
+    assert!(before == std::fs::read(path.join("out/splats.ply")).unwrap());
+}
+
+#[test]
+fn render_makes_the_pictures_it_is_asked_for() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &TRAIN);
+    let render = |args: &[&str]| {
+        ok_in(path, &[&["render", "out/splats.ply", "-q"], args].concat());
+    };
+    let size = |file: &str| image::image_dimensions(path.join(file)).unwrap();
+    render(&["--scene", "capture", "--views", "all", "-o", "all"]);
+    assert_eq!(files(&path.join("all")).len(), 9);
+    render(&["--scene", "capture", "--views", "train", "-o", "train"]);
+    assert_eq!(files(&path.join("train")).len(), 7);
+    render(&[
+        "--scene", "capture", "--path", "orbit", "--frames", "3", "-o", "ring",
+    ]);
+    assert_eq!(files(&path.join("ring")).len(), 3);
+    assert_eq!(size("ring/00002.png"), (48, 36));
+    render(&[
+        "--path", "orbit", "--frames", "2", "--width", "64", "-o", "free",
+    ]);
+    assert_eq!(size("free/00001.png"), (64, 36));
+    let camera = r#"{"width": 40, "height": 30, "eye": [0, -1, -4], "target": [0, 0, 0]}"#;
+    std::fs::write(path.join("camera.json"), camera).unwrap();
+    render(&["--camera", "camera.json", "-o", "one/picture.png"]);
+    assert_eq!(size("one/picture.png"), (40, 30));
+
+    // A held-out view rendered here is the right half of the run's own comparison.
+    render(&["--scene", "capture", "--views", "held-out", "-o", "held"]);
+    let held = files(&path.join("held"));
+    assert_eq!(held.len(), 2);
+    let pixels = |file: std::path::PathBuf| image::open(path.join(file)).unwrap().into_rgb8();
+    let both = pixels(std::path::Path::new("out/renders").join(&held[0]));
+    let right = image::imageops::crop_imm(&both, 48, 0, 48, 36).to_image();
+    assert!(right == pixels(std::path::Path::new("held").join(&held[0])));
+}
+
+#[test]
+fn info_and_convert_tell_what_is_there() {
+    let folder = small_capture();
+    let path = folder.path();
+    let capture = json(&ok_in(path, &["info", "capture", "--json", "--check"]));
+    assert_eq!(
+        (&capture["photos"], &capture["held_out"]),
+        (&9.into(), &2.into())
+    );
+    assert_eq!(capture["lenses"]["PINHOLE"], 9);
+    ok_in(path, &TRAIN);
+    let splats = json(&ok_in(path, &["info", "out", "--json"]));
+    let count = splats["gaussians"].as_u64().unwrap();
+    assert!(count > 100, "{count}");
+    assert_eq!(splats["sh_degree"], 3);
+    for verb in ["capture", "out/splats.ply"] {
+        assert!(ok_in(path, &["info", verb]).stdout.lines().count() > 5);
+    }
+    let small = ["convert", "out/splats.ply", "small.ply", "--sh-degree", "0"];
+    let told = json(&ok_in(
+        path,
+        &[&small[..], &["--max-gaussians", "50", "--json"]].concat(),
+    ));
+    assert_eq!(
+        (&told["gaussians"], &told["gaussians_read"]),
+        (&50.into(), &count.into())
+    );
+    let again = json(&ok_in(path, &["info", "small.ply", "--json"]));
+    assert_eq!(
+        (&again["gaussians"], &again["sh_degree"]),
+        (&50.into(), &0.into())
+    );
+    // Converting without a change keeps every byte.
+    ok_in(path, &["convert", "small.ply", "same.ply"]);
+    let bytes = |name: &str| std::fs::read(path.join(name)).unwrap();
+    assert!(bytes("small.ply") == bytes("same.ply"));
+    // Opacities between 0 and 1 leave fewer, never more.
+    let clear = ["convert", "small.ply", "clear.ply", "--min-opacity", "1"];
+    assert!(ok_in(path, &clear).stdout.contains("0 of 50"));
+}
+
+#[test]
+fn doctor_reports_and_a_demo_runs_end_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let report = json(&ok_in(path, &["doctor", "--json"]));
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    let findings = report["findings"].as_array().unwrap();
+    let gpu = findings
+        .iter()
+        .find(|finding| finding["name"] == "gpu")
+        .unwrap();
+    assert_eq!(
+        (&gpu["verdict"], &gpu["value"]),
+        (&"missing".into(), &"not in this build".into())
+    );
+    assert!(ok_in(path, &["doctor"]).stdout.contains("vector units"));
+
+    let demo = ok_in(path, &["demo", "--steps", "3"]);
+    for name in ["splats.ply", "metrics.json", "renders", "capture"] {
+        let place = path.join("out/demo").join(name);
+        assert!(
+            place.exists() && demo.stdout.contains(name),
+            "{name}: {}",
+            demo.stdout
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let folder = small_capture();
+    let mut child = dapple()
+        .args(["info", "capture"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn data_and_remarks_go_their_own_ways() {
+    let folder = small_capture();
+    let path = folder.path();
+    let mut args: Vec<&str> = TRAIN.to_vec();
+    args.retain(|arg| *arg != "-q");
+    let loud = ok_in(path, &args);
+    assert!(loud.stderr.contains("step 12/12"), "{}", loud.stderr);
+    assert!(loud.stdout.contains("splats.ply") && !loud.stdout.contains("step 12/12"));
+    args.extend(["--overwrite", "--quiet"]);
+    assert_eq!(run_in(path, &args).stderr, "");
+}
