@@ -197,6 +197,7 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             .collect();
 
         let (mut at_place, mut beside, mut undistorted) = (Vec::new(), Vec::new(), Vec::new());
+        let mut around = [const { Vec::new() }; 4];
         for o in &observations {
             let view = &flat.views[o.image];
             assert_eq!(view.name, names[o.image]);
@@ -205,7 +206,15 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             assert!(off < 1e-6, "{lens}: off by {off} pixels");
             let photo = &photos[o.image];
             at_place.push(difference(photo, o.pixel, o.rgb));
-            beside.push(difference(photo, [o.pixel[0] + 4.0, o.pixel[1]], o.rgb));
+            let near = |dx: f64, dy: f64| {
+                let place = [o.pixel[0] + dx, o.pixel[1] + dy];
+                difference(photo, place, o.rgb)
+            };
+            beside.push(near(4.0, 0.0));
+            let half = [(0.5, 0.0), (-0.5, 0.0), (0.0, 0.5), (0.0, -0.5)];
+            for (differences, (dx, dy)) in around.iter_mut().zip(half) {
+                differences.push(near(dx, dy));
+            }
             let p = view.camera.camera_from_world.transform(o.point);
             let place = view.camera.project_pinhole(p).unwrap();
             if place.x < f64::from(view.camera.width) && place.y < f64::from(view.camera.height) {
@@ -215,6 +224,10 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
         let medians = [&mut at_place, &mut undistorted, &mut beside].map(|d| quantile(d, 0.5));
         eprintln!("{lens}: at its place, undistorted, beside: {medians:?}");
         assert!(medians[0] < 3.0 && medians[1] < 6.0, "{lens}: {medians:?}");
+        // Half a pixel off in any direction is worse: the photo's grid is where it should be.
+        let around = around.map(|mut d| quantile(&mut d, 0.5));
+        let nearest = around.iter().fold(f64::MAX, |a, &b| a.min(b));
+        assert!(nearest > 1.15 * medians[0], "{lens}: {around:?}");
         // The measure itself: four pixels away it is another colour.
         assert!(medians[2] > 2.0 * medians[0] + 3.0, "{lens}: {medians:?}");
     }
