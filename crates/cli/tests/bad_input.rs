@@ -1,6 +1,8 @@
 //! Everything that can be wrong with the input, one by one: a clear error, the right exit code,
 //! and nothing half-written.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{TRAIN, files, json, ok_in, refused, run_in, small_capture};

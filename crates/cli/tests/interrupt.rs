@@ -1,4 +1,5 @@
 //! Ctrl-C during a run.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(unix)]
 
 mod common;

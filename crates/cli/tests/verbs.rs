@@ -1,5 +1,7 @@
 //! Every verb on a small capture, as people and scripts use it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{TRAIN, dapple, files, json, ok_in, run_in, small_capture};

@@ -1,4 +1,5 @@
 //! Runs the real binary, and makes small captures for it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::path::{Path, PathBuf};
