@@ -83,7 +83,7 @@ pub struct StepSettings {
 /// One round of density control: thresholds and budgets in, nothing read back.
 ///
 /// Order of work: clone and split by the mean screen-space gradient since the last round, prune,
-/// reset opacities if asked, clear the statistics.
+/// reset opacities if asked, clear the statistics if they were used to grow.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DensifyPlan {
     /// The step after which this runs; keys the random numbers of splits.

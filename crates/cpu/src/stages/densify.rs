@@ -4,7 +4,8 @@
 //!    it was visible, exceeds the threshold. Small ones are cloned, large ones split in two.
 //! 2. If there is no room for all, the largest gradients grow first (ties by index).
 //! 3. Prune what is too transparent, too large or not finite; what was split is replaced.
-//! 4. Optionally clamp opacities and clear their moments. Statistics start anew.
+//! 4. Optionally clamp opacities and clear their moments. Statistics start anew once they have been
+//!    acted upon.
 //!
 //! Survivors keep their order and moments; new Gaussians follow with moments of zero.
 
@@ -76,9 +77,13 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
     *state.params = params;
     *state.first = first;
     *state.second = second;
+    let kept = |values: &[f32]| match plan.grow_gradient {
+        Some(_) => vec![0.0; sources.len()],
+        None => sources.iter().map(|&(from, ..)| values[from]).collect(),
+    };
     *state.stats = DensityStats {
-        gradient_sums: vec![0.0; sources.len()],
-        visible_counts: vec![0.0; sources.len()],
+        gradient_sums: kept(&state.stats.gradient_sums),
+        visible_counts: kept(&state.stats.visible_counts),
     };
     if let Some(limit) = plan.reset_opacity {
         reset_opacities(limit, state.params, state.first, state.second);

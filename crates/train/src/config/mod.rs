@@ -3,9 +3,10 @@
 //! 1. The base is the field's recipe, written for a run of 30 000 steps.
 //! 2. A [`Preset`] lays its changes on top, then the TOML file, then the flags
 //!    ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`].
-//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `.every`,
-//!    `.reset_every`, `eval.every`) that neither the file nor the flags name are scaled by
-//!    `steps / written_for`, rounded down and at least 1. An entry that is named is taken as it is.
+//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `.reset_every`,
+//!    `eval.every`) that neither the file nor the flags name are scaled by `steps / written_for`,
+//!    rounded down and at least 1. An entry that is named is taken as it is, and `densify.every`
+//!    always is.
 //! 4. The result holds the numbers as they are used: a printed configuration read back gives the
 //!    same run.
 //!

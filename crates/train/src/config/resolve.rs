@@ -96,6 +96,10 @@ impl ConfigPatch {
 
 /// `config` with the step-valued entries of its schedule scaled by `steps / written_for`, rounded
 /// down, at least 1. "Never" (0) stays never.
+///
+/// `densify.every` is not scaled: a round judges each Gaussian by the mean of its gradients since
+/// the last, and the fewer photos that mean is over, the more Gaussians pass by luck. With rounds
+/// every 23 steps `bird` grew to four times the Gaussians in 2 000 steps and lost 4 dB.
 fn scaled(mut config: TrainConfig, steps: u32, written_for: u32) -> TrainConfig {
     let scale = |value: u32| match value {
         0 => 0,
@@ -106,7 +110,6 @@ fn scaled(mut config: TrainConfig, steps: u32, written_for: u32) -> TrainConfig 
     config.sh_every = scale(config.sh_every);
     config.densify.start = scale(config.densify.start);
     config.densify.stop = scale(config.densify.stop);
-    config.densify.every = scale(config.densify.every);
     config.densify.reset_every = scale(config.densify.reset_every);
     config.eval.every = scale(config.eval.every);
     if config.densify.reset_every < SHORTEST_RESET_EVERY {
