@@ -4,7 +4,7 @@
 
 use dapple_scene::synth::{self, LensKind, SynthOptions};
 use dapple_scene::{Camera, Dataset, ErrorKind, LoadOptions, NoProgress, Photo, Progress, load};
-use glam::DVec3;
+use glam::{DMat2, DVec2, DVec3};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,6 +131,27 @@ fn observations(model: &Path) -> (Vec<String>, Vec<Observation>) {
     (names, all)
 }
 
+/// The shift, pixels, at which photos agree best with the points' colours: one step of least
+/// squares on the photos' gradients (Lucas & Kanade 1981).
+fn best_shift(photos: &[Photo], observations: &[Observation]) -> DVec2 {
+    let (mut matrix, mut vector) = (DMat2::ZERO, DVec2::ZERO);
+    for o in observations {
+        let at = |dx: f64, dy: f64| colour(&photos[o.image], [o.pixel[0] + dx, o.pixel[1] + dy]);
+        let (here, left, right) = (at(0.0, 0.0), at(-1.0, 0.0), at(1.0, 0.0));
+        let (above, below) = (at(0.0, -1.0), at(0.0, 1.0));
+        for c in 0..3 {
+            let gradient = DVec2::new(right[c] - left[c], below[c] - above[c]) / 2.0;
+            let missing = f64::from(o.rgb[c]) - here[c];
+            // Elsewhere in the photo, in the shade, behind an edge: says nothing of the shift.
+            if missing.abs() < 60.0 {
+                matrix += DMat2::from_cols(gradient * gradient.x, gradient * gradient.y);
+                vector += gradient * missing;
+            }
+        }
+    }
+    matrix.inverse() * vector
+}
+
 /// COLMAP's own projection, from `cameras.bin` as loaded, in a few lines of its own.
 fn project(camera: &Camera, params: &[f64], lens: LensKind, point: DVec3) -> [f64; 2] {
     let p = camera.camera_from_world.transform(point);
@@ -197,7 +218,6 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             .collect();
 
         let (mut at_place, mut beside, mut undistorted) = (Vec::new(), Vec::new(), Vec::new());
-        let mut around = [const { Vec::new() }; 4];
         for o in &observations {
             let view = &flat.views[o.image];
             assert_eq!(view.name, names[o.image]);
@@ -206,15 +226,7 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             assert!(off < 1e-6, "{lens}: off by {off} pixels");
             let photo = &photos[o.image];
             at_place.push(difference(photo, o.pixel, o.rgb));
-            let near = |dx: f64, dy: f64| {
-                let place = [o.pixel[0] + dx, o.pixel[1] + dy];
-                difference(photo, place, o.rgb)
-            };
-            beside.push(near(4.0, 0.0));
-            let half = [(0.5, 0.0), (-0.5, 0.0), (0.0, 0.5), (0.0, -0.5)];
-            for (differences, (dx, dy)) in around.iter_mut().zip(half) {
-                differences.push(near(dx, dy));
-            }
+            beside.push(difference(photo, [o.pixel[0] + 4.0, o.pixel[1]], o.rgb));
             let p = view.camera.camera_from_world.transform(o.point);
             let place = view.camera.project_pinhole(p).unwrap();
             if place.x < f64::from(view.camera.width) && place.y < f64::from(view.camera.height) {
@@ -223,11 +235,11 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
         }
         let medians = [&mut at_place, &mut undistorted, &mut beside].map(|d| quantile(d, 0.5));
         eprintln!("{lens}: at its place, undistorted, beside: {medians:?}");
-        assert!(medians[0] < 3.0 && medians[1] < 6.0, "{lens}: {medians:?}");
-        // Half a pixel off in any direction is worse: the photo's grid is where it should be.
-        let around = around.map(|mut d| quantile(&mut d, 0.5));
-        let nearest = around.iter().fold(f64::MAX, |a, &b| a.min(b));
-        assert!(nearest > 1.15 * medians[0], "{lens}: {around:?}");
+        assert!(medians[0] < 4.0 && medians[1] < 8.0, "{lens}: {medians:?}");
+        // The shift of the photos that would explain the rest is far below a pixel.
+        let shift = best_shift(&photos, &observations);
+        eprintln!("{lens}: shifted by {shift}");
+        assert!(shift.length() < 0.2, "{lens}: {shift}");
         // The measure itself: four pixels away it is another colour.
         assert!(medians[2] > 2.0 * medians[0] + 3.0, "{lens}: {medians:?}");
     }

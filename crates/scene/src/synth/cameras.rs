@@ -1,7 +1,9 @@
 //! Where the photos of a synthetic capture are taken from, and through which lens.
 //!
-//! 1. Cameras climb a spiral around the table, from low to high, as a person with a phone would;
-//!    each is moved a little at random and looks near the middle of the table.
+//! 1. Cameras go round the table, raised and lowered on the way, as a person would with a phone:
+//!    one and a half waves a turn, so that the next turn is high where this one was low. No end of
+//!    the path is an extreme, so that any photo held out lies among others. Each camera is moved
+//!    a little at random and looks near the middle of the table.
 //! 2. All share one lens. Its distortion is strong enough that ignoring it shows.
 //! 3. Rays are found once for all photos, by inverting the lens numerically for every sample.
 
@@ -22,8 +24,8 @@ const CAMERA_STREAM: u64 = 1;
 /// Distance of the cameras from the middle, units.
 const ORBIT: f64 = 4.3;
 /// Lowest and highest camera, angle above the table, radians.
-const LOW: f64 = 0.2;
-const HIGH: f64 = 1.0;
+const LOW: f64 = 0.22;
+const HIGH: f64 = 0.95;
 
 /// Image size, focal lengths, principal point and lens; the pose is the identity.
 pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
@@ -68,15 +70,17 @@ pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
         .collect()
 }
 
-/// Camera `i` of `count` on the spiral.
+/// Camera `i` of `count` on the path.
 fn pose(i: usize, count: usize, seed: u64) -> Pose {
     let mut random = Random::new(seed, CAMERA_STREAM, i as u64);
-    // As many turns as make neighbours on a turn as far apart as the turns are.
-    let turns = (count as f64 * (HIGH - LOW) / TAU).sqrt().round().max(1.0);
+    // About 18 photos a turn: 20 degrees between neighbours.
+    let turns = (count as f64 / 18.0).round().max(1.0);
     let t = (i as f64 + 0.5) / count as f64;
     let spacing = TAU * turns / count as f64;
     let azimuth = TAU * turns * t + random.uniform(-0.2, 0.2) * spacing.min(PI / 8.0);
-    let elevation = LOW + (HIGH - LOW) * t + random.uniform(-0.04, 0.04);
+    let wave = (TAU * 1.5 * turns * t).sin();
+    let middle = 0.5 * (LOW + HIGH);
+    let elevation = middle + 0.5 * (HIGH - LOW) * wave + random.uniform(-0.04, 0.04);
     let distance = ORBIT * random.uniform(0.93, 1.07);
     let (up, out) = elevation.sin_cos();
     let (z, x) = azimuth.sin_cos();

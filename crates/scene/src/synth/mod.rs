@@ -3,7 +3,7 @@
 //! A capture shows one fixed scene: toys on a laid table in a tiled yard, hills around. Poses,
 //! lens and observed pixels are exact by construction.
 //!
-//! 1. `cameras`: a spiral of poses and the lens; one ray for every sample of a photo.
+//! 1. `cameras`: poses around the table and the lens; one ray for every sample of a photo.
 //! 2. `scene`, `shapes`, `paint`: what a ray meets and what colour it has there.
 //! 3. `photos`: a pixel is the mean of up to four rays.
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.

@@ -214,7 +214,7 @@ pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
         return Material::matt(srgb(0.42, 0.25, 0.14).lerp(srgb(0.66, 0.44, 0.26), grain));
     }
     let thread = |t: f32| {
-        if (t / 0.2).rem_euclid(1.0) < 0.5 {
+        if (t / 0.28).rem_euclid(1.0) < 0.5 {
             1.0
         } else {
             0.0
