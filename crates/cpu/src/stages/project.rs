@@ -1,7 +1,7 @@
 //! `project`: from Gaussians to ellipses, colours and the tiles they touch.
 //!
 //! Each task takes a fixed chunk of Gaussians. For each block of 16:
-//! 1. Project (see [`crate::projection`]) and evaluate the colour from SH.
+//! 1. Project (see the module `projection`) and evaluate the colour from SH.
 //! 2. The ellipse where alpha falls to 1/255: |d|^2 in the conic's metric = 2 ln(255 opacity). Its
 //!    half width is sqrt(that * variance), tighter than three sigma for all but opaque Gaussians.
 //! 3. For each tile row that the ellipse crosses, the exact range of tile columns: the ellipse cut
