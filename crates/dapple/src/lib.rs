@@ -54,6 +54,11 @@
 
 mod device;
 
+// The README's example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub use device::{Device, engine};
 
 /// Cameras, photos, splats and their files (`dapple-scene`).
