@@ -239,7 +239,7 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
         // The shift of the photos that would explain the rest is far below a pixel.
         let shift = best_shift(&photos, &observations);
         eprintln!("{lens}: shifted by {shift}");
-        assert!(shift.length() < 0.2, "{lens}: {shift}");
+        assert!(shift.length() < 0.25, "{lens}: {shift}");
         // The measure itself: four pixels away it is another colour.
         assert!(medians[2] > 2.0 * medians[0] + 3.0, "{lens}: {medians:?}");
     }

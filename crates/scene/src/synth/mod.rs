@@ -3,9 +3,9 @@
 //! A capture shows one fixed scene: toys on a laid table in a tiled yard, hills around. Poses,
 //! lens and observed pixels are exact by construction.
 //!
-//! 1. `cameras`: poses around the table and the lens; one ray for every sample of a photo.
-//! 2. `scene`, `shapes`, `paint`: what a ray meets and what colour it has there.
-//! 3. `photos`: a pixel is the mean of up to four rays.
+//! 1. `cameras`: poses around the table and the lens; one ray for every corner of a pixel.
+//! 2. `scene`, `shapes`, `paint`, `lightmap`: what a ray meets and what colour it has there.
+//! 3. `photos`: a pixel is the mean of up to eight rays.
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
 //! 5. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
 //!
@@ -17,6 +17,7 @@ mod cameras;
 mod colmap;
 mod folder;
 mod gaussians;
+mod lightmap;
 mod paint;
 mod photos;
 mod points;

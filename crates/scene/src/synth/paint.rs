@@ -1,7 +1,7 @@
 //! Procedural textures: what colour a surface has at a place, in linear light.
 //!
 //! Patterns of different frequencies and with sharp and soft edges, so that a training run shows
-//! what it can and cannot resolve. The finest regular ones are about 0.08 units: five pixels
+//! what it can and cannot resolve. The finest regular ones are about 0.1 units: six pixels
 //! in a photo 320 pixels wide, so that photos do not alias.
 
 use super::shapes::{Paint, around};
@@ -107,7 +107,7 @@ fn doughnut(p: Vec3A) -> Material {
     };
     // One sprinkle in each cell of a grid around the ring, turned at random.
     let tube = p.y.atan2(around(p) - 0.5);
-    let at = Vec2::new(angle * 0.5, tube * 0.27) / 0.085;
+    let at = Vec2::new(angle * 0.5, tube * 0.27) / 0.105;
     let cell = at.floor();
     let random = |k: i32| hash(cell.x as i32, cell.y as i32, k);
     let turn = Vec2::from_angle(random(1) * PI);
@@ -146,7 +146,7 @@ fn block(p: Vec3A) -> Material {
     }
     let albedo = match side {
         0 => {
-            let odd = ((u / 0.116).floor() + (v / 0.116).floor()).rem_euclid(2.0) > 0.5;
+            let odd = ((u / 0.145).floor() + (v / 0.145).floor()).rem_euclid(2.0) > 0.5;
             if odd {
                 srgb(0.12, 0.35, 0.6)
             } else {
@@ -154,7 +154,7 @@ fn block(p: Vec3A) -> Material {
             }
         }
         1 => {
-            let rings = (u.hypot(v) / 0.075).floor().rem_euclid(2.0) > 0.5;
+            let rings = (u.hypot(v) / 0.09).floor().rem_euclid(2.0) > 0.5;
             if rings {
                 srgb(0.9, 0.88, 0.8)
             } else {
@@ -162,7 +162,7 @@ fn block(p: Vec3A) -> Material {
             }
         }
         _ => {
-            let stripes = ((u + v) / 0.07).floor().rem_euclid(2.0) > 0.5;
+            let stripes = ((u + v) / 0.1).floor().rem_euclid(2.0) > 0.5;
             if stripes {
                 srgb(0.95, 0.75, 0.2)
             } else {
@@ -214,7 +214,7 @@ pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
         return Material::matt(srgb(0.42, 0.25, 0.14).lerp(srgb(0.66, 0.44, 0.26), grain));
     }
     let thread = |t: f32| {
-        if (t / 0.28).rem_euclid(1.0) < 0.5 {
+        if (t / 0.36).rem_euclid(1.0) < 0.5 {
             1.0
         } else {
             0.0
@@ -224,7 +224,7 @@ pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
     let inner = cloth_radius - 0.22;
     if r > inner {
         let angle = p.z.atan2(p.x);
-        let wave = inner + 0.11 + 0.05 * (angle * 36.0).sin();
+        let wave = inner + 0.11 + 0.05 * (angle * 26.0).sin();
         let near = (r - wave).abs() < 0.025;
         let hem = if near {
             srgb(0.95, 0.9, 0.8)
@@ -240,15 +240,15 @@ pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
 
 /// The floor: square tiles of different shades with joints between them.
 pub(super) fn floor(p: Vec3A) -> Material {
-    let at = Vec2::new(p.x, p.z) / 0.9;
+    let at = Vec2::new(p.x, p.z) / 1.3;
     let cell = at.floor();
-    let inside = (at - cell - 0.5).abs().max_element() < 0.475;
+    let inside = (at - cell - 0.5).abs().max_element() < 0.46;
     if !inside {
-        return Material::matt(srgb(0.35, 0.33, 0.31));
+        return Material::matt(srgb(0.42, 0.4, 0.37));
     }
     let shade = hash(cell.x as i32, cell.y as i32, 7);
     let tile = srgb(0.62, 0.55, 0.46).lerp(srgb(0.42, 0.46, 0.48), shade);
-    let marble = 0.7 + 0.6 * fbm(p * 1.7 + Vec3A::splat(9.0 * shade));
+    let marble = 0.75 + 0.5 * fbm(p * 1.2 + Vec3A::splat(9.0 * shade));
     Material::matt(tile * marble)
 }
 

@@ -1,14 +1,28 @@
-//! Renders a photo: a pixel is the mean of the light along four rays, or of two on a diagonal where
-//! these agree already.
+//! Renders a photo: a pixel is the mean of the light along eight rays, or of two where these agree
+//! already.
 
-use super::cameras::{RayGrid, SUPERSAMPLING};
+use super::cameras::RayGrid;
 use super::scene::{Scene, flip};
 use crate::{Camera, Photo};
-use glam::{DVec3, Mat3A, Vec3A};
+use glam::{DVec2, DVec3, Mat3A, Vec3A};
 use rayon::prelude::*;
 
-/// Two samples of a pixel that differ by less than this, in encoded steps of 1/255, agree.
-const AGREEMENT: f32 = 3.0 / 255.0;
+/// Where in a pixel samples lie, eighths: no two in a row or a column, so that edges in any
+/// direction are smooth; each two that follow each other are opposite, so that any even number
+/// has its mean in the centre.
+const ROOKS: [[u8; 2]; 8] = [
+    [1, 5],
+    [6, 2],
+    [0, 3],
+    [7, 4],
+    [2, 0],
+    [5, 7],
+    [3, 6],
+    [4, 1],
+];
+
+/// Two samples of a pixel that differ by less than this, encoded from 0 to 1, agree.
+const AGREEMENT: f32 = 4.0 / 255.0;
 
 /// The photo that `camera` takes. `rays` belongs to its lens.
 pub(super) fn photo(scene: &Scene, camera: &Camera, rays: &RayGrid) -> Photo {
@@ -19,26 +33,28 @@ pub(super) fn photo(scene: &Scene, camera: &Camera, rays: &RayGrid) -> Photo {
         .enumerate()
         .for_each(|(row, line)| {
             for (column, pixel) in line.chunks_exact_mut(3).enumerate() {
-                let sample = |dy: usize, dx: usize| {
-                    rays.at(row * SUPERSAMPLING + dy, column * SUPERSAMPLING + dx)
-                        .map_or(Vec3A::ZERO, |point| {
-                            scene.look(eye.origin, eye.direction(point))
-                        })
+                let sample = |[x, y]: [u8; 2]| {
+                    let inside = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5) / 8.0;
+                    rays.at(column, row, inside).map_or(Vec3A::ZERO, |point| {
+                        scene.look(eye.origin, eye.direction(point))
+                    })
                 };
-                let (a, b) = (sample(0, 0), sample(1, 1));
-                // Gamma 2 stands for the encoding.
-                let agree = (a.max(Vec3A::ZERO).sqrt() - b.max(Vec3A::ZERO).sqrt())
-                    .abs()
-                    .max_element();
-                let light = if agree < AGREEMENT {
-                    (a + b) * 0.5
-                } else {
-                    (a + b + sample(0, 1) + sample(1, 0)) * 0.25
-                };
-                pixel.copy_from_slice(&encode(light));
+                pixel.copy_from_slice(&encode(mean(sample)));
             }
         });
     Photo::from_rgb(camera.width, camera.height, rgb)
+}
+
+/// The mean of as many samples as needed.
+fn mean(sample: impl Fn([u8; 2]) -> Vec3A) -> Vec3A {
+    let (a, b) = (sample(ROOKS[0]), sample(ROOKS[1]));
+    // Gamma 2 stands for the encoding.
+    let apart = (a.max(Vec3A::ZERO).sqrt() - b.max(Vec3A::ZERO).sqrt()).abs();
+    if apart.max_element() < AGREEMENT {
+        return (a + b) / 2.0;
+    }
+    let others: Vec3A = ROOKS[2..].iter().map(|&place| sample(place)).sum();
+    (a + b + others) / ROOKS.len() as f32
 }
 
 /// A camera's pose in scene coordinates.
@@ -64,8 +80,8 @@ impl Eye {
     }
 
     /// Unit direction of the ray through an ideal image point.
-    pub(super) fn direction(&self, (x, y): (f64, f64)) -> Vec3A {
-        (self.scene_from_camera * Vec3A::new(x as f32, y as f32, 1.0)).normalize()
+    pub(super) fn direction(&self, point: DVec2) -> Vec3A {
+        (self.scene_from_camera * point.extend(1.0).as_vec3a()).normalize()
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! 1. Table, floor and dome are intersected exactly; each object is a signed-distance field that
 //!    is marched only where the ray passes the ball that holds it.
-//! 2. The nearest surface is lit by a sun with soft shadows and by the sky; some have highlights,
-//!    which move with the viewer.
+//! 2. The nearest surface is lit by a sun with soft shadows and by the sky, looked up in a map for
+//!    the level ones; some have highlights, which move with the viewer.
 //!
 //! Here y points up; the world of a capture has y down (COLMAP's usual habit), which is the same
 //! turned by half a turn about x: [`flip`].
 
+use super::lightmap::LightMap;
 use super::paint::{self, Material};
 use super::shapes::{Object, Shape, around, meet_ball, objects};
 use glam::Vec3A;
@@ -22,6 +23,8 @@ const LEG_RADIUS: f32 = 0.3;
 const FLOOR: f32 = -1.5;
 /// Radius of the dome about the origin; the landscape is painted on its inside.
 const DOME_RADIUS: f32 = 9.0;
+/// No shadow on the floor reaches further from the middle.
+const FLOOR_SHADOW: f32 = 5.0;
 
 /// A ray has hit when it is this close to an object.
 const NEAR_ENOUGH: f32 = 5e-5;
@@ -67,14 +70,25 @@ pub(super) struct Scene {
     objects: Vec<Object>,
     /// Towards the sun, unit.
     sun: Vec3A,
+    /// Light on the top of the table and on the floor; `None` while they are made.
+    maps: Option<[LightMap; 2]>,
 }
 
 impl Scene {
     pub(super) fn new() -> Self {
-        Self {
+        let mut scene = Self {
             objects: objects(),
             sun: Vec3A::new(0.5, 0.78, 0.38).normalize(),
-        }
+            maps: None,
+        };
+        let level = |height: f32| {
+            let scene = &scene;
+            move |x: f32, z: f32| scene.find_light(Vec3A::new(x, height, z), Vec3A::Y)
+        };
+        let table = LightMap::new(TABLE_RADIUS, level(0.0));
+        let floor = LightMap::new(FLOOR_SHADOW, level(FLOOR));
+        scene.maps = Some([table, floor]);
+        scene
     }
 
     /// The nearest surface that a ray from inside the dome meets; `direction` is a unit vector.
@@ -142,7 +156,12 @@ impl Scene {
             Surface::Floor => paint::floor(p),
         };
         let normal = self.normal(p, hit);
-        let lit = self.shade(p, normal, direction, material);
+        let light = match (hit.surface, &self.maps) {
+            (Surface::Table, Some([table, _])) if normal == Vec3A::Y => table.at(p.x, p.z),
+            (Surface::Floor, Some([_, floor])) => floor.at(p.x, p.z),
+            _ => self.find_light(p, normal),
+        };
+        let lit = self.shade(light, normal, direction, material);
         if hit.surface != Surface::Floor {
             return lit;
         }
@@ -167,18 +186,29 @@ impl Scene {
         self.light(origin, direction, self.hit(origin, direction))
     }
 
-    /// Lambert's law for sun and sky, Phong's highlight.
-    fn shade(&self, p: Vec3A, normal: Vec3A, direction: Vec3A, material: Material) -> Vec3A {
-        const SUN: Vec3A = Vec3A::new(1.0, 0.93, 0.8);
-        const SKY: Vec3A = Vec3A::new(0.36, 0.42, 0.5);
-        const GROUND: Vec3A = Vec3A::new(0.22, 0.18, 0.15);
-        let facing = normal.dot(self.sun).max(0.0);
-        let sunlight = if facing > 0.0 {
+    /// Share of the sun's disc that a point sees, and how open to the sky it is.
+    fn find_light(&self, p: Vec3A, normal: Vec3A) -> [f32; 2] {
+        let sunlight = if normal.dot(self.sun) > 0.0 {
             self.sunlight(p + normal * LIFT)
         } else {
             0.0
         };
-        let sky = GROUND.lerp(SKY, 0.5 + 0.5 * normal.y) * self.openness(p, normal);
+        [sunlight, self.openness(p, normal)]
+    }
+
+    /// Lambert's law for sun and sky, Phong's highlight; `light` is from [`Scene::find_light`].
+    fn shade(
+        &self,
+        [sunlight, openness]: [f32; 2],
+        normal: Vec3A,
+        direction: Vec3A,
+        material: Material,
+    ) -> Vec3A {
+        const SUN: Vec3A = Vec3A::new(1.0, 0.93, 0.8);
+        const SKY: Vec3A = Vec3A::new(0.36, 0.42, 0.5);
+        const GROUND: Vec3A = Vec3A::new(0.22, 0.18, 0.15);
+        let facing = normal.dot(self.sun).max(0.0);
+        let sky = GROUND.lerp(SKY, 0.5 + 0.5 * normal.y) * openness;
         let diffuse = material.albedo * (SUN * (facing * sunlight) + sky);
         if material.gloss == 0.0 {
             return diffuse;
