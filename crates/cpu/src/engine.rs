@@ -113,6 +113,7 @@ impl CpuEngine {
         let Some((camera, train_view)) = self.views.get(view.0).cloned() else {
             return Err(Error::internal(format!("there is no view {}", view.0)));
         };
+        let camera = camera.with_near(settings.render.near);
         let mut clock = Clock::start();
         self.forward(&camera, &settings.render, &mut clock);
         let loss = loss::run(
@@ -311,7 +312,7 @@ impl Engine for CpuEngine {
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        let camera = CameraF32::new(camera)?;
+        let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
             engine.forward(&camera, settings, &mut Clock::start());
         });
@@ -345,7 +346,7 @@ impl Engine for CpuEngine {
         dl_drgb: &[f32],
         dl_dalpha: Option<&[f32]>,
     ) -> Result<Gradients<f32>> {
-        let camera = CameraF32::new(camera)?;
+        let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
             engine.forward(&camera, settings, &mut Clock::start());
             engine.set_image_gradient(&camera, dl_drgb, dl_dalpha)?;

@@ -5,7 +5,7 @@
 
 use crate::simd::{ROW, Row};
 use dapple_engine::StepCounts;
-use dapple_engine::constants::{JACOBIAN_MARGIN, TILE_SIZE};
+use dapple_engine::constants::{JACOBIAN_MARGIN, NEAR, TILE_SIZE};
 use dapple_scene::{Camera, Error, Lens, Result};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -36,6 +36,8 @@ pub struct CameraF32 {
     pub jacobian_min: [f32; 2],
     /// See `jacobian_min`.
     pub jacobian_max: [f32; 2],
+    /// Gaussians nearer than this are culled.
+    pub near: f32,
     /// Image size, pixels.
     pub size: [u32; 2],
     /// Tiles across and down.
@@ -91,9 +93,16 @@ impl CameraF32 {
             principal: principal.map(|v| v as f32),
             jacobian_min: [0, 1].map(|a| -limit(a, principal[a])),
             jacobian_max: [0, 1].map(|a| limit(a, f64::from(size[a]) - principal[a])),
+            near: NEAR,
             size,
             tiles: size.map(|v| v.div_ceil(TILE_SIZE)),
         })
+    }
+
+    /// The same camera with another near plane.
+    #[must_use]
+    pub fn with_near(self, near: f32) -> Self {
+        Self { near, ..self }
     }
 
     /// Number of tiles.
@@ -187,6 +196,9 @@ pub struct Frame {
     pub ssim_maps: Vec<Row>,
     /// Counts of this view.
     pub counts: StepCounts,
+    /// Rows of 16 pixels that `blend` visited, over all instances: what its arithmetic is counted
+    /// from.
+    pub row_visits: u64,
 }
 
 /// Number of visible Gaussians per task of `emit` and `sort`: at most 64 tasks, so that their

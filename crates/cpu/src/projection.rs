@@ -13,7 +13,7 @@
 use crate::blocks::component;
 use crate::frame::CameraF32;
 use crate::simd::{M, Row, Splat, V, each};
-use dapple_engine::constants::{DILATION, NEAR};
+use dapple_engine::constants::DILATION;
 use pulp::Simd;
 
 /// Three vectors: x, y, z.
@@ -52,6 +52,7 @@ pub struct CameraV<S: Simd> {
     principal: [V<S>; 2],
     jacobian_min: [V<S>; 2],
     jacobian_max: [V<S>; 2],
+    near: V<S>,
 }
 
 impl<S: Simd> CameraV<S> {
@@ -66,6 +67,7 @@ impl<S: Simd> CameraV<S> {
             principal: each!(2, |i| s.k(camera.principal[i])),
             jacobian_min: each!(2, |i| s.k(camera.jacobian_min[i])),
             jacobian_max: each!(2, |i| s.k(camera.jacobian_max[i])),
+            near: s.k(camera.near),
         }
     }
 }
@@ -177,7 +179,7 @@ pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -
     let point = each!(3, |i| dot(camera.rotation[i], mean) + camera.translation[i]);
     // The square of a denormal quaternion underflows: below this it has no direction.
     let valid = finite
-        .and(point[2].ge(s.k(NEAR)))
+        .and(point[2].ge(camera.near))
         .and(norm2.ge(s.k(f32::MIN_POSITIVE)));
     // Keep what is computed for invalid lanes finite.
     let z = valid.select(point[2], s.k(1.0));

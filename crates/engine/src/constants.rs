@@ -20,7 +20,9 @@ pub const TRANSMITTANCE_MIN: f32 = 1e-4;
 /// than a pixel's reconstruction filter (EWA splatting, Zwicker et al. 2001).
 pub const DILATION: f32 = 0.3;
 
-/// Gaussians whose centre is nearer than this are culled, world units along +z.
+/// Where nothing else is known, Gaussians whose centre is nearer than this are culled, world units
+/// along +z. Training chooses it by the scene's extent: right before a camera, and off its axis, a
+/// Gaussian's linearised projection covers the whole image with fog.
 pub const NEAR: f32 = 0.01;
 
 /// The projection's Jacobian is evaluated at most this fraction of the half field of view outside

@@ -11,6 +11,8 @@ pub struct RenderSettings {
     pub sh_degree: u8,
     /// At most this many Gaussians are blended in a tile, nearest first; 0 = all.
     pub max_gaussians_per_tile: u32,
+    /// Gaussians whose centre is nearer than this are culled, world units along +z.
+    pub near: f32,
 }
 
 impl Default for RenderSettings {
@@ -19,6 +21,7 @@ impl Default for RenderSettings {
             background: [0.0; 3],
             sh_degree: dapple_scene::MAX_SH_DEGREE,
             max_gaussians_per_tile: 0,
+            near: crate::constants::NEAR,
         }
     }
 }

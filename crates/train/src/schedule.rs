@@ -37,6 +37,7 @@ impl Schedule {
             background: self.config.background.map(|v| v as f32),
             sh_degree: self.config.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
+            near: self.config.near_plane(),
         }
     }
 

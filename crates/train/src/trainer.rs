@@ -17,6 +17,11 @@ use dapple_engine::{Engine, Rendered, Report, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Lens, Result, Splats, View};
 use std::time::Instant;
 
+/// The near plane, where the configuration leaves it open, as a fraction of the scene's extent.
+/// Gaussians right before a camera are fog in that photo and noise in all others: on `bird` they
+/// cost single held-out photos 15 dB.
+const NEAR_FRACTION: f64 = 0.01;
+
 /// A run: an engine, its views, and how far it is.
 pub struct Trainer {
     engine: Box<dyn Engine>,
@@ -42,7 +47,7 @@ impl Trainer {
     /// photo, none left after the split, a distorted camera), what the engine refuses.
     pub fn new(
         dataset: &Dataset,
-        config: TrainConfig,
+        mut config: TrainConfig,
         mut engine: Box<dyn Engine>,
     ) -> Result<Self> {
         let started = Instant::now();
@@ -55,6 +60,9 @@ impl Trainer {
         if !extent.is_finite() {
             return Err(Error::input("the cameras are not all at finite positions")
                 .hint("the poses of this capture are broken: make them again"));
+        }
+        if config.near == 0.0 {
+            config.near = NEAR_FRACTION * extent;
         }
         let splats = init::initial_splats(dataset, &train, extent, &config)?;
         let view_ids = engine.add_views(

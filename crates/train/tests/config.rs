@@ -30,7 +30,7 @@ fn seven_thousand_steps_scale_as_the_field_does() {
             densify.stop,
             densify.reset_every
         ),
-        (100, 116, 3500, 700)
+        (100, 116, 3500, 3000)
     );
     assert_eq!(config.sh_every, 233);
     assert_eq!(Preset::Standard.config(), TrainConfig::default());

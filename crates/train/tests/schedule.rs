@@ -45,12 +45,14 @@ fn density_control_follows_its_plan() {
     assert!(schedule.step_settings(14_999).accumulate_density);
     assert!(!schedule.step_settings(15_000).accumulate_density);
 
-    // Scaled, resets and rounds fall on different steps: a reset alone neither grows nor prunes.
-    let quick = Schedule::new(Preset::Quick.config(), 1.0);
-    let lone = quick.densify_plan(700).unwrap();
+    // Where resets and rounds fall on different steps, a reset alone neither grows nor prunes.
+    let mut config = Preset::Quick.config();
+    config.densify.reset_every = 750;
+    let uneven = Schedule::new(config, 1.0);
+    let lone = uneven.densify_plan(750).unwrap();
     assert_eq!((lone.grow_gradient, lone.prune_opacity), (None, None));
     assert_eq!(lone.reset_opacity, Some(0.01));
-    assert_eq!(quick.densify_plan(161).unwrap().reset_opacity, None);
+    assert_eq!(uneven.densify_plan(200).unwrap().reset_opacity, None);
 }
 
 #[test]

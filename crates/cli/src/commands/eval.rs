@@ -73,6 +73,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         background: config.background.map(|v| v as f32),
         sh_degree: splats.sh_degree,
         max_gaussians_per_tile: config.max_gaussians_per_tile,
+        near: config.near_plane(),
     };
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;

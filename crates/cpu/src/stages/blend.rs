@@ -26,21 +26,23 @@ pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, frame: &mut Frame
         slot_gaussian,
         tile_starts,
         image,
+        row_visits,
         ..
     } = frame;
     grow(image, tiles * TILE_ROWS, Row::ZERO);
-    image[..tiles * TILE_ROWS]
+    *row_visits = image[..tiles * TILE_ROWS]
         .par_chunks_mut(TILE_ROWS)
         .enumerate()
-        .for_each(|(tile, rows)| {
+        .map(|(tile, rows)| {
             pulp::Arch::new().dispatch(Tile {
                 splats2d,
                 instances: tile_instances(slot_gaussian, tile_starts, tile, cap),
                 geometry: TileGeometry::new(camera, tile),
                 background,
                 rows,
-            });
-        });
+            })
+        })
+        .sum();
 }
 
 /// The instances of a tile that are blended: its nearest `cap` (0 = all).
@@ -249,10 +251,12 @@ struct Tile<'a> {
 }
 
 impl pulp::WithSimd for Tile<'_> {
-    type Output = ();
+    /// Rows of pixels visited, over all instances.
+    type Output = u64;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, s: S) {
+    fn with_simd<S: Simd>(self, s: S) -> u64 {
+        let mut visits = 0;
         let mut rgb = [[Row::ZERO; ROW]; 3];
         let mut transmittance = [Row::splat(1.0); ROW];
         let mut floor = self.geometry.alpha_floor();
@@ -262,6 +266,7 @@ impl pulp::WithSimd for Tile<'_> {
         'tile: for instances in self.instances.chunks(BATCH) {
             for splat in gather(instances, self.splats2d, &mut batch) {
                 let reached = live & self.geometry.reached_rows(splat);
+                visits += u64::from(reached.count_ones());
                 let rows = TileRows::new(s, self.geometry.origin[1], splat);
                 let colour = each!(3, |c| s.k(splat.rgb[c]));
                 let mut some_finished = false;
@@ -307,5 +312,6 @@ impl pulp::WithSimd for Tile<'_> {
                 }
             }
         }
+        visits
     }
 }

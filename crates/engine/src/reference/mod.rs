@@ -87,7 +87,7 @@ pub fn visible(
     let projected = gaussians
         .iter()
         .enumerate()
-        .filter_map(|(index, gaussian)| project(index, gaussian, &eye, settings.sh_degree));
+        .filter_map(|(index, gaussian)| project(index, gaussian, &eye, settings));
     Ok(order(projected.collect()))
 }
 

@@ -1,7 +1,7 @@
 //! `project` and `order`: from a Gaussian in the world to an ellipse with a colour.
 //!
 //! 1. Cull: a Gaussian is *absent* if a parameter is not finite (SH up to the active degree), its
-//!    quaternion is zero, its centre is nearer than `NEAR`, its opacity is below `ALPHA_MIN`, or its
+//!    quaternion is zero, its centre is nearer than `near`, its opacity is below `ALPHA_MIN`, or its
 //!    ellipse has no positive finite area.
 //! 2. Covariance in the world: `R S S^T R^T` (Kerbl et al. 2023, eq. 6).
 //! 3. On the image: `J W Sigma W^T J^T` (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5),
@@ -12,7 +12,8 @@
 
 use super::lens::{LensProjection, PosedLens};
 use super::sh::sh_basis;
-use crate::constants::{ALPHA_MIN, DILATION, NEAR};
+use crate::RenderSettings;
+use crate::constants::{ALPHA_MIN, DILATION};
 use dapple_scene::{Splats, sh_coefficient_count};
 use glam::{DMat2, DMat3, DVec2, DVec3};
 
@@ -194,13 +195,14 @@ pub fn project(
     index: usize,
     gaussian: &Gaussian,
     eye: &PosedLens,
-    sh_degree: u8,
+    settings: &RenderSettings,
 ) -> Option<Projected> {
+    let sh_degree = settings.sh_degree;
     if !gaussian.is_finite(sh_degree) || gaussian.has_zero_quat() {
         return None;
     }
     let opacity = sigmoid(gaussian.opacity);
-    if eye.to_camera(gaussian.mean).z < f64::from(NEAR) || opacity < f64::from(ALPHA_MIN) {
+    if eye.to_camera(gaussian.mean).z < f64::from(settings.near) || opacity < f64::from(ALPHA_MIN) {
         return None;
     }
     let footprint = Footprint::new(gaussian, eye);

@@ -110,6 +110,7 @@ impl Recipe {
                 background: [0.3, 0.7, 0.5],
                 sh_degree: self.sh_degree,
                 max_gaussians_per_tile: self.cap,
+                ..RenderSettings::default()
             },
         }
     }

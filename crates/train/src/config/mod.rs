@@ -3,10 +3,10 @@
 //! 1. The base is the field's recipe, written for a run of 30 000 steps.
 //! 2. A [`Preset`] lays its changes on top, then the TOML file, then the flags
 //!    ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`].
-//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `.reset_every`,
-//!    `eval.every`) that neither the file nor the flags name are scaled by `steps / written_for`,
-//!    rounded down and at least 1. An entry that is named is taken as it is, and `densify.every`
-//!    always is.
+//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `eval.every`)
+//!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
+//!    and at least 1. An entry that is named is taken as it is; `densify.every` and
+//!    `.reset_every` always are.
 //! 4. The result holds the numbers as they are used: a printed configuration read back gives the
 //!    same run.
 //!
@@ -47,6 +47,8 @@ table! {
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,
+        /// Cull Gaussians nearer to a camera than this, world units; 0 = 1 % of the scene's extent.
+        near: f64 = 0.0,
         /// Weight of 1 - SSIM in the loss; the rest is L1.
         ssim_weight: f64 = 0.2,
         /// Colour behind everything and behind transparent photos, red, green, blue in 0 to 1.
@@ -173,6 +175,15 @@ impl TrainConfig {
             max_resolution: (self.data.max_resolution > 0).then_some(self.data.max_resolution),
             images: (!images.as_os_str().is_empty()).then(|| images.clone()),
             ..dapple_scene::LoadOptions::default()
+        }
+    }
+
+    /// The near plane as engines take it, world units.
+    pub fn near_plane(&self) -> f32 {
+        if self.near > 0.0 {
+            self.near as f32
+        } else {
+            dapple_engine::constants::NEAR
         }
     }
 

@@ -9,10 +9,6 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// An opacity reset needs about this many steps to recover from: where scaling would bring
-/// `reset_every` below it, there is none.
-const SHORTEST_RESET_EVERY: u32 = 100;
-
 impl TrainConfig {
     /// Layers `preset < file < overrides`. The preset is the first named by `overrides`, `preset`
     /// or the file; [`Preset::Standard`] if none is.
@@ -97,9 +93,12 @@ impl ConfigPatch {
 /// `config` with the step-valued entries of its schedule scaled by `steps / written_for`, rounded
 /// down, at least 1. "Never" (0) stays never.
 ///
-/// `densify.every` is not scaled: a round judges each Gaussian by the mean of its gradients since
-/// the last, and the fewer photos that mean is over, the more Gaussians pass by luck. With rounds
-/// every 23 steps `bird` grew to four times the Gaussians in 2 000 steps and lost 4 dB.
+/// Two entries are not scaled, because what they wait for does not run faster in a shorter run:
+/// - `densify.every`: a round judges each Gaussian by the mean of its gradients since the last, and
+///   the fewer photos that mean is over, the more Gaussians pass by luck.
+/// - `densify.reset_every`: a scene needs its thousand steps to recover from a reset of opacities.
+///
+/// With both scaled, `bird` at step 2 000 of 7 000 had four times the Gaussians and 4 dB less.
 fn scaled(mut config: TrainConfig, steps: u32, written_for: u32) -> TrainConfig {
     let scale = |value: u32| match value {
         0 => 0,
@@ -110,11 +109,7 @@ fn scaled(mut config: TrainConfig, steps: u32, written_for: u32) -> TrainConfig 
     config.sh_every = scale(config.sh_every);
     config.densify.start = scale(config.densify.start);
     config.densify.stop = scale(config.densify.stop);
-    config.densify.reset_every = scale(config.densify.reset_every);
     config.eval.every = scale(config.eval.every);
-    if config.densify.reset_every < SHORTEST_RESET_EVERY {
-        config.densify.reset_every = 0;
-    }
     config
 }
 

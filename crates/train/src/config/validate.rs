@@ -92,6 +92,9 @@ impl TrainConfig {
                 return Err(out_of_range(key, value, "at least 0 and below 1"));
             }
         }
+        if !(0.0..f64::from(f32::MAX)).contains(&self.near) {
+            return Err(out_of_range("near", self.near, "at least 0"));
+        }
         for (key, value) in [
             ("ssim_weight", self.ssim_weight),
             ("densify.prune_opacity", self.densify.prune_opacity),
