@@ -1,15 +1,19 @@
 //! Ctrl-C.
 //!
 //! Work that has something to save asks for a [`grace`]: then the first Ctrl-C sets a flag, the
-//! work ends cleanly, and a second Ctrl-C ends the program at once. Without it the first one does.
+//! work ends cleanly, and a second Ctrl-C ends the program at once. Without it the first one does;
+//! folders that were made for results and are still empty ([`remove_if_empty`]) go first.
 
 use crate::exit::INTERRUPTED;
-use dapple::scene::{Error, Result};
+use crate::options::NewFolders;
+use dapple::scene::{Error, ErrorKind, Result};
 use std::io::Write;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static GRACE: AtomicBool = AtomicBool::new(false);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+static EMPTY: Mutex<Option<NewFolders>> = Mutex::new(None);
 
 /// Listens from now on (to SIGTERM and SIGHUP too).
 pub fn listen() -> Result<()> {
@@ -18,13 +22,25 @@ pub fn listen() -> Result<()> {
         if first && GRACE.load(Ordering::SeqCst) {
             let _ = writeln!(
                 std::io::stderr(),
-                "\nstopping: saving what there is (Ctrl-C again ends at once, unsaved)"
+                "\nstopping: saving what there is (Ctrl-C again ends at once)"
             );
             return;
+        }
+        if let Ok(folders) = EMPTY.lock()
+            && let Some(folders) = folders.as_ref()
+        {
+            folders.remove_empty();
         }
         std::process::exit(i32::from(INTERRUPTED));
     })
     .map_err(|e| Error::internal(format!("cannot listen for Ctrl-C: {e}")))
+}
+
+/// Removes these folders, if they are empty, when Ctrl-C ends the program.
+pub fn remove_if_empty(folders: &NewFolders) {
+    if let Ok(mut slot) = EMPTY.lock() {
+        *slot = Some(folders.clone());
+    }
 }
 
 /// While this lives, the first Ctrl-C is a request.
@@ -41,6 +57,14 @@ impl Grace {
     /// Whether somebody has asked to stop.
     pub fn requested(&self) -> bool {
         REQUESTED.load(Ordering::SeqCst)
+    }
+
+    /// An error if somebody has; `done` says what there is.
+    pub fn check(&self, done: impl FnOnce() -> String) -> Result<()> {
+        if self.requested() {
+            return Err(Error::new(ErrorKind::Interrupted, done()));
+        }
+        Ok(())
     }
 }
 

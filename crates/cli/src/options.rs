@@ -90,7 +90,7 @@ pub fn parse_colour(text: &str) -> Result<[f64; 3], String> {
 }
 
 /// A folder that did not exist before: made for output, taken away again if nothing came of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NewFolders(Vec<PathBuf>);
 
 impl NewFolders {

@@ -2,13 +2,16 @@
 
 use crate::cameras::{self, Orbit};
 use crate::console::Console;
-use crate::options::{CaptureOptions, DeviceOptions, config_beside, parse_colour, split};
+use crate::interrupt;
+use crate::options::{
+    CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, split,
+};
 use crate::pictures::Picture;
 use clap::ValueEnum;
-use dapple::contract::RenderSettings;
+use dapple::contract::{Engine, RenderSettings};
 use dapple::scene::{Camera, Capture, Error, MAX_SH_DEGREE, Pose, Result, Splats, load, ply};
 use dapple::train::{ConfigPatch, RenderNames, TrainConfig};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 What to look from, one of:
@@ -106,11 +109,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     for (_, camera) in &mut shots {
         *camera = cameras::resized(camera, args.width, args.height)?;
     }
-    let to_file = args
-        .out
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("png"));
-    if to_file && shots.len() != 1 {
+    if is_file(&args.out) && shots.len() != 1 {
         return Err(
             Error::input(format!("{} pictures do not fit into one file", shots.len()))
                 .at_path(&args.out)
@@ -124,9 +123,34 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .unwrap_or(splats.sh_degree)
             .min(splats.sh_degree),
         max_gaussians_per_tile: config.max_gaussians_per_tile,
+        near: config.near_plane(),
     };
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;
+    let folders = NewFolders::before(&args.out);
+    folders.unless_ok(save(&shots, engine.as_mut(), &settings, args, console))?;
+    console.data(&format!(
+        "{} pictures in {}",
+        shots.len(),
+        args.out.display()
+    ))
+}
+
+/// Whether the output is one file.
+fn is_file(out: &Path) -> bool {
+    out.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("png"))
+}
+
+/// Renders and writes every picture.
+fn save(
+    shots: &[Shot],
+    engine: &mut dyn Engine,
+    settings: &RenderSettings,
+    args: &Args,
+    console: &Console,
+) -> Result<()> {
+    let to_file = is_file(&args.out);
     let folder = if to_file {
         args.out.parent()
     } else {
@@ -136,9 +160,12 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
     }
-    let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
-    for (name, camera) in &shots {
-        let rendered = engine.render(camera, &settings)?;
+    let grace = interrupt::grace();
+    let template = "rendering [{bar:30}] {pos}/{len} {eta}";
+    let bar = console.bar(shots.len() as u64, template);
+    for (done, (name, camera)) in shots.iter().enumerate() {
+        grace.check(|| format!("{done} of {} pictures are made", shots.len()))?;
+        let rendered = engine.render(camera, settings)?;
         let path = if to_file {
             args.out.clone()
         } else {
@@ -148,11 +175,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    console.data(&format!(
-        "{} pictures in {}",
-        shots.len(),
-        args.out.display()
-    ))
+    Ok(())
 }
 
 /// The cameras that were asked for.

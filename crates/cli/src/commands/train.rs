@@ -269,6 +269,7 @@ pub fn train(
         return Err(Error::io("cannot make the output folder", out, source));
     }
     let folders = NewFolders::before(out);
+    interrupt::remove_if_empty(&folders);
     folders.unless_ok(train_new(scene, out, config, engine, console))
 }
 
