@@ -107,6 +107,23 @@ impl<S: Simd> V<S> {
         Self(self.0, self.0.abs_f32s(self.1))
     }
 
+    /// 1 / x for positive normal x, relative error below 4e-7, at half a division's cost.
+    ///
+    /// 1. Subtracting the bits of x from a constant negates the exponent and approximates the
+    ///    mantissa's reciprocal by straight lines: x y lies between 0.707 and 0.729.
+    /// 2. A quadratic in x y that is flat over that range (the minimax one) leaves 1.2e-4, and a
+    ///    step of Newton's iteration squares that. The idea is Moroz et al. 2021,
+    ///    arXiv:1908.06298.
+    #[inline(always)]
+    pub fn reciprocal(self) -> Self {
+        let s = self.0;
+        let bits = s.transmute_u32s_f32s(self.1);
+        let guess = s.sub_u32s(s.splat_u32s(0x7eb5_0000), bits);
+        let y = Self(s, s.transmute_f32s_u32s(guess));
+        let y = y * (self * y).neg_mul_add(s.k(1.9412883), s.k(2.7867581));
+        y * (self * y).neg_mul_add(s.k(1.0), s.k(2.0))
+    }
+
     /// `self < b`; false for NaN.
     #[inline(always)]
     pub fn lt(self, b: Self) -> M<S> {
@@ -141,7 +158,8 @@ impl<S: Simd> V<S> {
     pub fn exp2_below_126(self) -> Self {
         const C: [f32; 6] = [
             1.000_000_1,
-            0.693_147_2,
+            // The interpolation's own second coefficient is ln 2 to all digits of f32.
+            std::f32::consts::LN_2,
             0.240_221_07,
             0.055_503_57,
             0.009_676_032,
@@ -341,20 +359,21 @@ mod tests {
             out
         }
     }
-    struct Exp2;
-    impl Function for Exp2 {
-        #[inline(always)]
-        fn call<S: Simd>(&self, x: V<S>) -> V<S> {
-            x.exp2()
-        }
+    macro_rules! function {
+        ($name:ident, $method:ident) => {
+            #[derive(Clone, Copy)]
+            struct $name;
+            impl Function for $name {
+                #[inline(always)]
+                fn call<S: Simd>(&self, x: V<S>) -> V<S> {
+                    x.$method()
+                }
+            }
+        };
     }
-    struct Log2;
-    impl Function for Log2 {
-        #[inline(always)]
-        fn call<S: Simd>(&self, x: V<S>) -> V<S> {
-            x.log2()
-        }
-    }
+    function!(Exp2, exp2);
+    function!(Log2, log2);
+    function!(Reciprocal, reciprocal);
 
     fn on_every_level<F: Function + Copy>(xs: &[f32], f: F) -> Vec<Vec<f32>> {
         vec![
@@ -362,19 +381,6 @@ mod tests {
             pulp::Arch::Scalar.dispatch(Apply(xs, f)),
         ]
     }
-    impl Clone for Exp2 {
-        fn clone(&self) -> Self {
-            *self
-        }
-    }
-    impl Copy for Exp2 {}
-    impl Clone for Log2 {
-        fn clone(&self) -> Self {
-            *self
-        }
-    }
-    impl Copy for Log2 {}
-
     #[test]
     fn exp2_is_accurate() {
         let xs: Vec<f32> = (-12_000..12_000).map(|i| i as f32 * 0.01).collect();
@@ -382,6 +388,17 @@ mod tests {
             for (x, y) in xs.iter().zip(ys) {
                 let truth = f64::from(*x).exp2();
                 assert!((f64::from(y) / truth - 1.0).abs() < 3e-7, "2^{x} = {y}");
+            }
+        }
+    }
+
+    #[test]
+    fn reciprocal_is_accurate() {
+        let xs: Vec<f32> = (1..20_000).map(|i| i as f32 * 1e-4).collect();
+        for ys in on_every_level(&xs, Reciprocal) {
+            for (x, y) in xs.iter().zip(ys) {
+                let error = (f64::from(y) * f64::from(*x) - 1.0).abs();
+                assert!(error < 4e-7, "1 / {x} = {y}");
             }
         }
     }

@@ -285,7 +285,10 @@ fn densified(
     assert_eq!(splats.len() as u64, report.total);
     // Statistics start anew once they have been acted upon, and only then.
     let cleared = state.gradient_sums.iter().all(|&v| v == 0.0);
-    assert_eq!(cleared, plan.grow_gradient.is_some() || gradients == [0.0; 4]);
+    assert_eq!(
+        cleared,
+        plan.grow_gradient.is_some() || gradients == [0.0; 4]
+    );
     (splats, report, state.first_moments.opacities)
 }
 

@@ -214,14 +214,22 @@ fn centres<S: Simd>(s: S, origin: f32, part: usize) -> V<S> {
     s.k(origin) + V::load(s, &STEPS, part)
 }
 
-/// The rows of `live` in which some pixel's floor is finite.
-pub fn still_live(live: u32, floor: &[Row; ROW]) -> u32 {
-    let finished = |row: &Row| row.0.iter().all(|&v| v == f32::INFINITY);
-    let bits = floor
-        .iter()
-        .enumerate()
-        .map(|(y, row)| u32::from(!finished(row)) << y);
-    live & bits.sum::<u32>()
+/// `live` without those rows of `changed` in which every pixel's floor is infinite.
+#[inline(always)]
+pub fn still_live<S: Simd>(s: S, mut live: u32, mut changed: u32, floor: &[Row; ROW]) -> u32 {
+    let infinite = s.k(f32::INFINITY);
+    while changed != 0 {
+        let y = changed.trailing_zeros() as usize % ROW;
+        changed &= changed - 1;
+        let mut alive = false;
+        for part in 0..parts::<S>() {
+            alive |= V::load(s, &floor[y], part).lt(infinite).any();
+        }
+        if !alive {
+            live &= !(1 << y);
+        }
+    }
+    live
 }
 
 /// Instances fetched at a time.
@@ -269,7 +277,7 @@ impl pulp::WithSimd for Tile<'_> {
                 visits += u64::from(reached.count_ones());
                 let rows = TileRows::new(s, self.geometry.origin[1], splat);
                 let colour = each!(3, |c| s.k(splat.rgb[c]));
-                let mut some_finished = false;
+                let mut finished = 0;
                 for part in 0..parts::<S>() {
                     let pixels = Pixels::new(s, self.geometry.origin[0], part, splat);
                     let mut left = reached;
@@ -289,12 +297,12 @@ impl pulp::WithSimd for Tile<'_> {
                         if layer.finished.any() {
                             let floors = layer.finished.select(infinite, floors);
                             floors.store(&mut floor[y], part);
-                            some_finished = true;
+                            finished |= 1 << y;
                         }
                     }
                 }
-                if some_finished {
-                    live = still_live(live, &floor);
+                if finished != 0 {
+                    live = still_live(s, live, finished, &floor);
                     if live == 0 {
                         break 'tile;
                     }

@@ -50,8 +50,8 @@ pub fn run(camera: &CameraF32, cap: u32, frame: &mut Frame) {
     }
     tasks
         .into_par_iter()
-        .zip(image[..tiles * TILE_ROWS].par_chunks(TILE_ROWS))
-        .zip(image_gradient[..tiles * TILE_ROWS].par_chunks(TILE_ROWS))
+        .zip(image.as_chunks().0[..tiles].par_iter())
+        .zip(image_gradient.as_chunks().0[..tiles].par_iter())
         .enumerate()
         .for_each(|(tile, ((slots, image), gradient))| {
             pulp::Arch::new().dispatch(Tile {
@@ -69,8 +69,8 @@ struct Tile<'a> {
     splats2d: &'a [Splat2d],
     instances: &'a [AtomicU32],
     geometry: TileGeometry,
-    image: &'a [Row],
-    gradient: &'a [Row],
+    image: &'a [Row; TILE_ROWS],
+    gradient: &'a [Row; TILE_ROWS],
     slots: &'a mut [Slot],
 }
 
@@ -98,12 +98,12 @@ impl pulp::WithSimd for Tile<'_> {
         'tile: for instances in self.instances.chunks(BATCH) {
             for splat in gather(instances, self.splats2d, &mut batch) {
                 let slot = &mut self.slots[done];
-                let some_finished =
+                let finished =
                     self.geometry
                         .instance_gradient(s, splat, self.gradient, live, &mut rays, slot);
                 done += 1;
-                if some_finished {
-                    live = still_live(live, &rays.floor);
+                if finished != 0 {
+                    live = still_live(s, live, finished, &rays.floor);
                     if live == 0 {
                         break 'tile;
                     }
@@ -117,7 +117,7 @@ impl pulp::WithSimd for Tile<'_> {
 
 /// Step 1.
 #[inline(always)]
-fn everything<S: Simd>(s: S, image: &[Row], gradient: &[Row]) -> [Row; ROW] {
+fn everything<S: Simd>(s: S, image: &[Row; TILE_ROWS], gradient: &[Row; TILE_ROWS]) -> [Row; ROW] {
     let mut sum = [Row::ZERO; ROW];
     for part in 0..parts::<S>() {
         for (y, row) in sum.iter_mut().enumerate() {
@@ -133,17 +133,17 @@ fn everything<S: Simd>(s: S, image: &[Row], gradient: &[Row]) -> [Row; ROW] {
 }
 
 impl TileGeometry {
-    /// Steps 2 and 3 for one instance; tells whether it finished a pixel.
+    /// Steps 2 and 3 for one instance; returns the rows in which it finished a pixel.
     #[inline(always)]
     fn instance_gradient<S: Simd>(
         &self,
         s: S,
         splat: &Splat2d,
-        gradient: &[Row],
+        gradient: &[Row; TILE_ROWS],
         live: u32,
         rays: &mut Rays,
         slot: &mut Slot,
-    ) -> bool {
+    ) -> u32 {
         let zero = V::splat(s, 0.0);
         let one = V::splat(s, 1.0);
         let infinite = V::splat(s, f32::INFINITY);
@@ -151,7 +151,7 @@ impl TileGeometry {
         let colour = each!(3, |c| V::splat(s, splat.rgb[c]));
         let reached = live & self.reached_rows(splat);
         let rows = TileRows::new(s, self.origin[1], splat);
-        let mut some_finished = false;
+        let mut finished = 0;
         // Sums of s dx^i dy^j over the columns of a vector, and of w g.
         let mut moments = [zero; 6];
         let mut colours = [zero; 3];
@@ -172,7 +172,7 @@ impl TileGeometry {
                 let behind = layer
                     .weight
                     .neg_mul_add(seen, V::load(s, &rays.behind[y], part));
-                let d_alpha = in_front * seen - behind / (one - layer.alpha);
+                let d_alpha = in_front * seen - behind * (one - layer.alpha).reciprocal();
                 // Where alpha is clamped it does not move.
                 let slope = raw.lt(alpha_max).select(d_alpha * layer.alpha, zero);
                 let dy = s.k(rows.dy.0[y]);
@@ -190,7 +190,7 @@ impl TileGeometry {
                         .finished
                         .select(infinite, floors)
                         .store(&mut rays.floor[y], part);
-                    some_finished = true;
+                    finished |= 1 << y;
                 }
             }
             let dx = pixels.dx;
@@ -206,6 +206,6 @@ impl TileGeometry {
         for c in 0..3 {
             slot[6 + c] = colours[c].sum();
         }
-        some_finished
+        finished
     }
 }

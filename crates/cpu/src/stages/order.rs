@@ -41,12 +41,11 @@ pub fn run(gaussians: usize, frame: &mut Frame) {
         .par_chunks(PROJECT_CHUNK)
         .enumerate()
         .for_each(|(chunk, list)| {
-            let mut at = starts[chunk];
-            for (i, _) in list.iter().enumerate().filter(|(_, s)| s.tiles > 0) {
+            let visible = list.iter().enumerate().filter(|(_, s)| s.tiles > 0);
+            for ((i, _), place) in visible.zip(&order[starts[chunk]..]) {
                 let index = chunk * PROJECT_CHUNK + i;
                 let key = u64::from(splats2d[index].depth.to_bits()) << 32 | index as u64;
-                order[at].store(key, Relaxed);
-                at += 1;
+                place.store(key, Relaxed);
             }
         });
     for pass in 0..3 {
