@@ -1,7 +1,9 @@
 //! [`CpuEngine`]: the stages in order behind the engine contract.
 
 use crate::blocks::Blocks;
+use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
+use crate::limits::{self, Limits};
 use crate::simd::{ROW, Row, level_name};
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
@@ -33,6 +35,7 @@ pub struct CpuEngine {
     sh_degree: u8,
     views: Vec<(CameraF32, TrainView)>,
     frame: Frame,
+    work: Work,
     reports: Vec<Report>,
 }
 
@@ -82,8 +85,24 @@ impl CpuEngine {
             sh_degree: 0,
             views: Vec::new(),
             frame: Frame::default(),
+            work: Work::default(),
             reports: Vec::new(),
         })
+    }
+
+    /// Counts of the last training step, from which [`crate::cost`] tells what its stages cost.
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    /// Threads that the engine works with.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Measures the most that these threads reach on this machine; takes about a second.
+    pub fn measure_limits(&self) -> Limits {
+        limits::measure(&self.pool)
     }
 
     /// Stages `project` to `blend` of a view.
@@ -139,6 +158,17 @@ impl CpuEngine {
             &self.frame,
         );
         clock.lap(Stage::Update);
+        let counts = self.frame.counts;
+        self.work = Work {
+            gaussians: counts.gaussians,
+            visible: counts.visible,
+            instances: counts.instances,
+            row_visits: self.frame.row_visits,
+            pixels: camera.size.map(u64::from).iter().product(),
+            tiles: counts.tiles,
+            sh_degree: settings.render.sh_degree.min(self.sh_degree),
+            ssim: settings.ssim_weight > 0.0,
+        };
         self.reports.push(Report::Step(StepReport {
             step: settings.step,
             loss,

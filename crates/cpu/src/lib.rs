@@ -11,12 +11,15 @@
 )]
 
 mod blocks;
+pub mod cost;
 mod engine;
 mod frame;
+mod limits;
 mod projection;
 mod sh;
 mod simd;
 pub mod stages;
 
 pub use engine::{CpuEngine, CpuOptions};
+pub use limits::Limits;
 pub use simd::level_name;

@@ -1,5 +1,7 @@
 //! The engine against the f64 reference: images, every gradient, the pose, on every test scene.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::scenes::{self, Random, TestScene};
 use dapple_engine::{Engine, compare, reference};

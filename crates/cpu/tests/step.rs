@@ -1,6 +1,8 @@
 //! A training step against the reference: loss and its gradient through the whole chain, Adam,
 //! density statistics; and that results do not depend on the number of threads.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::scenes::{self, Random, TestScene};
 use dapple_engine::{
