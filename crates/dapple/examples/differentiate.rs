@@ -9,7 +9,7 @@ use dapple::prelude::*;
 
 /// Step size. The loss is a mean over 57 600 values and a Gaussian covers few of them: its
 /// gradient is small, so the step is large.
-const STEP: f32 = 150.0;
+const STEP: f32 = 3000.0;
 
 fn main() -> dapple::Result<()> {
     let capture = synth::dataset(&SynthOptions {
@@ -31,7 +31,10 @@ fn main() -> dapple::Result<()> {
     splats.sh0.fill([0.0; 3]); // grey
     splats.opacities.fill(2.0);
 
-    let settings = RenderSettings::default();
+    let settings = RenderSettings {
+        background: [0.7, 0.8, 0.9], // sky, where no point was found
+        ..RenderSettings::default()
+    };
     let mut engine = dapple::engine(Device::Cpu)?;
     let mut losses = Vec::new();
     for step in 0..=40 {
