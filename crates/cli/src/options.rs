@@ -35,6 +35,11 @@ pub struct DeviceOptions {
 impl DeviceOptions {
     /// The engine to work with; says which and why.
     pub fn engine(&self, console: &Console) -> Result<Box<dyn Engine>> {
+        Ok(Box::new(self.cpu_engine(console)?))
+    }
+
+    /// As [`Self::engine`], for measurements that know the engine they measure.
+    pub fn cpu_engine(&self, console: &Console) -> Result<CpuEngine> {
         let why = match self.device {
             Device::Auto => " (this build has no GPU engine)",
             Device::Cpu => "",
@@ -57,7 +62,7 @@ impl DeviceOptions {
             }
         })?;
         console.note(&format!("device: {}{why}", engine.description()));
-        Ok(Box::new(engine))
+        Ok(engine)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The verbs, one file each: its options, its help, what it does.
 
+pub mod bench;
 pub mod convert;
 pub mod demo;
 pub mod doctor;

@@ -97,7 +97,7 @@ pub struct Args {
     device: DeviceOptions,
 }
 
-fn preset_parser() -> clap::builder::PossibleValuesParser {
+pub fn preset_parser() -> clap::builder::PossibleValuesParser {
     Preset::ALL
         .map(|preset| clap::builder::PossibleValue::new(preset.name()).help(preset.about()))
         .into()

@@ -1,0 +1,173 @@
+//! What this machine can do at most: arithmetic and memory bandwidth, measured with the engine's
+//! own threads and vectors.
+//!
+//! 1. Arithmetic: chains of fused multiply-adds on registers, enough of them at once to hide their
+//!    latency. 12 chains fit processors with 16 vector registers, 24 those with 32: both are tried
+//!    and the faster counts. An FMA is two operations.
+//! 2. Bandwidth: `a = b + k c` over three arrays far larger than any cache. Two words read and one
+//!    written count, 12 bytes a value; what the cache fetches before it is overwritten does not.
+//! 3. Each is the median of several goes, as the times held against it are: on a busy machine both
+//!    sides suffer alike.
+
+use crate::simd::{Splat, V, each};
+use pulp::Simd;
+use rayon::prelude::*;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// The most that the engine's threads reach together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// `f32` operations a second, an FMA being two.
+    pub flops_per_second: f64,
+    /// Bytes read and written a second.
+    pub bytes_per_second: f64,
+    /// The slowest go over the median one, the worse of both measurements: near 1 where nothing
+    /// else runs.
+    pub spread: f64,
+}
+
+/// Goes of each measurement.
+const GOES: usize = 9;
+/// FMAs of a go, per thread, in vectors: some 10 ms.
+const VECTOR_FMAS: usize = 48_000_000;
+/// Values of one of the three arrays: 96 MiB.
+const VALUES: usize = 24 << 20;
+/// Values that one task takes.
+const TASK: usize = 1 << 18;
+
+/// Measures on the threads of `pool`; takes about a second.
+pub(crate) fn measure(pool: &rayon::ThreadPool) -> Limits {
+    let (few, few_spread) = arithmetic::<2>(pool);
+    let (many, many_spread) = arithmetic::<4>(pool);
+    let (flops_per_second, arithmetic_spread) = if few > many {
+        (few, few_spread)
+    } else {
+        (many, many_spread)
+    };
+    let (bytes_per_second, bandwidth_spread) = bandwidth(pool);
+    Limits {
+        flops_per_second,
+        bytes_per_second,
+        spread: arithmetic_spread.max(bandwidth_spread),
+    }
+}
+
+/// Rate of `amount` a go, and slowest over median time. The first go warms up and is dropped.
+fn rate(amount: f64, mut go: impl FnMut()) -> (f64, f64) {
+    go();
+    let mut seconds: Vec<f64> = (0..GOES)
+        .map(|_| {
+            let start = Instant::now();
+            go();
+            start.elapsed().as_secs_f64().max(1e-9)
+        })
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    let median = seconds[GOES / 2];
+    (amount / median, seconds[GOES - 1] / median)
+}
+
+fn arithmetic<const GROUPS: usize>(pool: &rayon::ThreadPool) -> (f64, f64) {
+    let lanes = pulp::Arch::new().dispatch(Chains::<GROUPS>(0)).1;
+    let chains = (6 * GROUPS * lanes * pool.current_num_threads()) as f64;
+    let length = VECTOR_FMAS / (6 * GROUPS);
+    rate(2.0 * chains * length as f64, || {
+        pool.broadcast(|_| black_box(pulp::Arch::new().dispatch(Chains::<GROUPS>(length))));
+    })
+}
+
+/// `6 * GROUPS` independent chains of this many FMAs.
+struct Chains<const GROUPS: usize>(usize);
+
+impl<const GROUPS: usize> pulp::WithSimd for Chains<GROUPS> {
+    /// Something that depends on every result, and the lanes of a vector.
+    type Output = (f32, usize);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) -> (f32, usize) {
+        // Unknown to the compiler, so that it computes; below 1, so that it stays finite.
+        let factor = s.k(black_box(0.999));
+        let term = s.k(black_box(0.001));
+        let mut x = [each!(6, |i| s.k(black_box(i as f32))); GROUPS];
+        for _ in 0..self.0 {
+            for group in &mut x {
+                for value in group {
+                    *value = value.mul_add(factor, term);
+                }
+            }
+        }
+        let mut sum = s.k(0.0);
+        for group in x {
+            for value in group {
+                sum += value;
+            }
+        }
+        (sum.sum(), S::F32_LANES)
+    }
+}
+
+fn bandwidth(pool: &rayon::ThreadPool) -> (f64, f64) {
+    pool.install(|| {
+        // Written by the threads that will use them, so that they lie near.
+        let fill =
+            |value: f32| -> Vec<f32> { (0..VALUES).into_par_iter().map(|_| value).collect() };
+        let (mut a, b, c) = (fill(0.0), fill(1.0), fill(2.0));
+        let factor = black_box(0.5);
+        let result = rate(12.0 * VALUES as f64, || {
+            a.par_chunks_mut(TASK)
+                .zip(b.par_chunks(TASK))
+                .zip(c.par_chunks(TASK))
+                .for_each(|((a, b), c)| pulp::Arch::new().dispatch(Triad { a, b, c, factor }));
+            black_box(&mut a);
+        });
+        black_box((b, c));
+        result
+    })
+}
+
+struct Triad<'a> {
+    a: &'a mut [f32],
+    b: &'a [f32],
+    c: &'a [f32],
+    factor: f32,
+}
+
+impl pulp::WithSimd for Triad<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        let factor = s.k(self.factor);
+        let lanes = self.a.chunks_exact_mut(S::F32_LANES);
+        let sources = self
+            .b
+            .chunks_exact(S::F32_LANES)
+            .zip(self.c.chunks_exact(S::F32_LANES));
+        for (a, (b, c)) in lanes.zip(sources) {
+            V::from_slice(s, c)
+                .mul_add(factor, V::from_slice(s, b))
+                .to_slice(a);
+        }
+    }
+}
+
+const _: () = assert!(
+    3 * size_of::<f32>() * VALUES >= 256 << 20 && VALUES.is_multiple_of(16),
+    "the arrays must be larger than caches, and whole vectors"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_are_computed_and_stay_finite() {
+        let (none, lanes) = pulp::Arch::new().dispatch(Chains::<2>(0));
+        assert_eq!(none, (2 * 15 * lanes) as f32);
+        // x -> 0.999 x + 0.001 tends to 1.
+        let (many, _) = pulp::Arch::new().dispatch(Chains::<2>(100_000));
+        let each = many / (12 * lanes) as f32;
+        assert!((each - 1.0).abs() < 1e-3, "{each}");
+    }
+}
