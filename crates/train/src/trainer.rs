@@ -20,7 +20,7 @@ use std::time::Instant;
 /// The near plane, where the configuration leaves it open, as a fraction of the scene's extent.
 /// Gaussians right before a camera are fog in that photo and noise in all others: on `bird` they
 /// cost single held-out photos 15 dB.
-const NEAR_FRACTION: f64 = 0.01;
+const NEAR_FRACTION: f64 = 0.05;
 
 /// A run: an engine, its views, and how far it is.
 pub struct Trainer {

@@ -47,7 +47,7 @@ table! {
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,
-        /// Cull Gaussians nearer to a camera than this, world units; 0 = 1 % of the scene's extent.
+        /// Cull Gaussians nearer to a camera than this, world units; 0 = 5 % of the scene's extent.
         near: f64 = 0.0,
         /// Weight of 1 - SSIM in the loss; the rest is L1.
         ssim_weight: f64 = 0.2,
