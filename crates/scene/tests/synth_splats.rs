@@ -25,8 +25,16 @@ fn count_instances(splats: &Splats, camera: &Camera) -> (usize, usize) {
         let axes = rotation * DMat3::from_quat(DQuat::from_xyzw(x, y, z, w).normalize());
         let sigmas = DVec3::from(splats.scales[i].map(|s| f64::from(s).exp()));
         let half = axes * DMat3::from_diagonal(sigmas);
-        let jacobian_x = DVec3::new(camera.fx / p.z, 0.0, -camera.fx * p.x / (p.z * p.z));
-        let jacobian_y = DVec3::new(0.0, camera.fy / p.z, -camera.fy * p.y / (p.z * p.z));
+        // As every engine does: the Jacobian is taken at most 30 % outside the picture. Without
+        // that, Gaussians beside the camera would be counted in every tile.
+        let slope = |position: f64, size: u32, focal: f64| {
+            let limit = 1.3 * 0.5 * f64::from(size) / focal;
+            (position / p.z).clamp(-limit, limit)
+        };
+        let u = slope(p.x, camera.width, camera.fx);
+        let v = slope(p.y, camera.height, camera.fy);
+        let jacobian_x = DVec3::new(camera.fx / p.z, 0.0, -camera.fx * u / p.z);
+        let jacobian_y = DVec3::new(0.0, camera.fy / p.z, -camera.fy * v / p.z);
         let (u, v) = (half.transpose() * jacobian_x, half.transpose() * jacobian_y);
         let covariance =
             DMat2::from_cols_array(&[u.dot(u) + 0.3, u.dot(v), u.dot(v), v.dot(v) + 0.3]);
@@ -44,7 +52,8 @@ fn count_instances(splats: &Splats, camera: &Camera) -> (usize, usize) {
         for row in tiles(centre.y - extent.y, centre.y + extent.y, rows) {
             for column in tiles(centre.x - extent.x, centre.x + extent.x, columns) {
                 let low = DVec2::new(f64::from(column), f64::from(row)) * 16.0 - centre;
-                if nearest(conic, low, low + 16.0) <= reach {
+                // From a tile's first pixel centre to its last.
+                if nearest(conic, low + 0.5, low + 15.5) <= reach {
                     instances += 1;
                 }
             }

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "pinhole")]
     lens: Lens,
 
-    /// Noise of the points, standard deviation along each axis; the table is 3 units across
+    /// Noise of the points, standard deviation along each axis; the table is 4.6 units across
     #[arg(long, value_name = "X", default_value_t = SynthOptions::default().point_noise)]
     point_noise: f64,
 

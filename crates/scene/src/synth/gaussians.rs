@@ -31,7 +31,7 @@ const REFERENCE_COUNT: f64 = 165_000.0;
 
 /// Median standard deviation of the two long axes at [`REFERENCE_COUNT`], radians seen from the
 /// camera that sampled the surface. Chosen for the number of tiles above.
-const FOOTPRINT: f64 = 0.0046;
+const FOOTPRINT: f64 = 0.0089;
 
 /// Spread of the logarithm of the long axes, and of the short one.
 const LONG_SPREAD: f64 = 0.65;
