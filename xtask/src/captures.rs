@@ -28,15 +28,26 @@ struct Bar {
     ssim: f64,
 }
 
-/// The bars, a little below what the trainings reach: results are the same bit for bit on one
-/// kind of machine, and differ in the second decimal between kinds.
-const BARS: &[Bar] = &[Bar {
-    capture: "bird",
-    photos: 184,
-    train: &["--preset", "m9", "--downscale", "2"],
-    psnr: 27.2,
-    ssim: 0.912,
-}];
+/// The bars. Results are the same bit for bit on one kind of machine and scatter like those of
+/// other seeds between kinds: 27.1 to 27.9 dB and 0.918 to 0.920 on `bird`, 0.815 to 0.817 on
+/// `banana`. Planted bugs fall below: without gradients of rotations 0.911 and 0.802, with the sign of
+/// the covariance's off-diagonal gradient turned 26.0 dB, with half of it 0.806 on `banana`.
+const BARS: &[Bar] = &[
+    Bar {
+        capture: "bird",
+        photos: 184,
+        train: &["--preset", "m9", "--downscale", "2"],
+        psnr: 26.6,
+        ssim: 0.915,
+    },
+    Bar {
+        capture: "banana",
+        photos: 16,
+        train: &["--preset", "m9", "--max-resolution", "375"],
+        psnr: 26.6,
+        ssim: 0.811,
+    },
+];
 
 /// Where the real captures lie, if they are here.
 pub fn folder() -> Option<PathBuf> {

@@ -1,5 +1,7 @@
 //! Loss, SSIM, PSNR and Adam against values known by other means, and finite differences.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 mod finite_differences;
 
 use dapple_engine::Adam;

@@ -1,5 +1,7 @@
 //! Layering, scaling and validation of configurations.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 use dapple_train::config::{DensifyPatch, EvalPatch};
 use dapple_train::{ConfigPatch, Preset, TrainConfig};
 

@@ -1,5 +1,7 @@
 //! PSNR and SSIM, held to the f64 reference and to values known without it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 use dapple_engine::{Rendered, reference};
 use dapple_scene::Photo;
 use dapple_train::evaluate::{PSNR_MAX, psnr, score, ssim};

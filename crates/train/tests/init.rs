@@ -1,5 +1,7 @@
 //! The first Gaussians.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 use dapple_scene::{Camera, Dataset, Photo, Point, Pose, View};
 use dapple_train::TrainConfig;
 use dapple_train::init::{from_points, initial_splats};

@@ -1,5 +1,7 @@
 //! A real capture, trained long enough that a broken gradient or schedule shows.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_scene::{NoProgress, load};
 use dapple_train::config::DataPatch;

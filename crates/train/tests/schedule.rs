@@ -1,5 +1,7 @@
 //! The numbers of each step.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 use dapple_train::{Preset, Schedule, TrainConfig, ViewOrder};
 
 fn standard() -> Schedule {

@@ -1,5 +1,7 @@
 //! The trainer's control flow, driven through an engine that only remembers what it was told.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 use dapple_engine::{
     DensifyPlan, DensifyReport, Engine, Gradients, OptimizerState, RenderSettings, Rendered,
     Report, StepCounts, StepReport, StepSettings, TrainView, ViewId,

@@ -1,5 +1,7 @@
 //! Short real runs on the CPU engine.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Camera, Dataset, Photo, Point, Pose, SH_C0, Splats, View, ply};
