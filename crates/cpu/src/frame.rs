@@ -220,3 +220,18 @@ pub fn grow_cells<T: Default>(buffer: &mut Vec<T>, len: usize) {
         buffer.resize_with(len, T::default);
     }
 }
+
+/// Cuts a buffer into consecutive pieces, one for each task to write.
+pub fn split_by_lengths<T>(
+    buffer: &mut [T],
+    lengths: impl IntoIterator<Item = usize>,
+) -> Vec<&mut [T]> {
+    let mut rest = buffer;
+    let mut pieces = Vec::new();
+    for length in lengths {
+        let (piece, others) = rest.split_at_mut(length);
+        pieces.push(piece);
+        rest = others;
+    }
+    pieces
+}

@@ -16,7 +16,7 @@
 use super::blend::{
     BATCH, Pixels, TileGeometry, TileRows, gather, layer, still_live, tile_instances,
 };
-use crate::frame::{CameraF32, Frame, PLANES, Slot, Splat2d, TILE_ROWS, grow};
+use crate::frame::{CameraF32, Frame, PLANES, Slot, Splat2d, TILE_ROWS, grow, split_by_lengths};
 use crate::simd::{ROW, Row, Splat, V, each, parts};
 use dapple_engine::constants::ALPHA_MAX;
 use pulp::Simd;
@@ -41,14 +41,8 @@ pub fn run(camera: &CameraF32, cap: u32, frame: &mut Frame) {
     } = frame;
     let instances = counts.instances as usize;
     grow(slots, instances, [0.0; 9]);
-    let mut rest = &mut slots[..instances];
-    let mut tasks = Vec::with_capacity(tiles);
-    for bounds in tile_starts[..=tiles].windows(2) {
-        let (own, others) = rest.split_at_mut((bounds[1] - bounds[0]) as usize);
-        tasks.push(own);
-        rest = others;
-    }
-    tasks
+    let bounds = tile_starts[..=tiles].windows(2);
+    split_by_lengths(slots, bounds.map(|b| (b[1] - b[0]) as usize))
         .into_par_iter()
         .zip(image.as_chunks().0[..tiles].par_iter())
         .zip(image_gradient.as_chunks().0[..tiles].par_iter())

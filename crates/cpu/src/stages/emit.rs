@@ -6,6 +6,7 @@
 
 use crate::frame::{
     CameraF32, Frame, PROJECT_CHUNK, Span, TileSpans, grow, grow_cells, rank_chunk,
+    split_by_lengths,
 };
 use rayon::prelude::*;
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,14 +49,7 @@ pub fn run(camera: &CameraF32, frame: &mut Frame) {
     grow_cells(first_instance, counts.gaussians as usize);
     grow(histograms, sums.len() * tiles, 0);
 
-    let mut rest = &mut instance_tile[..instances];
-    let mut tasks = Vec::with_capacity(sums.len());
-    for &sum in &sums {
-        let (own, others) = rest.split_at_mut(sum);
-        tasks.push(own);
-        rest = others;
-    }
-    tasks
+    split_by_lengths(instance_tile, sums.iter().copied())
         .into_par_iter()
         .zip(histograms[..sums.len() * tiles].par_chunks_mut(tiles.max(1)))
         .zip(order[..visible].par_chunks(size))

@@ -3,7 +3,7 @@
 //! A counting sort: `ranges` has given every (tile, chunk) its place, each chunk now moves its
 //! instances there in order. The place of an instance is its slot.
 
-use crate::frame::{CameraF32, Frame, grow, grow_cells, rank_chunk};
+use crate::frame::{CameraF32, Frame, grow, grow_cells, rank_chunk, split_by_lengths};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -25,16 +25,10 @@ pub fn run(camera: &CameraF32, frame: &mut Frame) {
     } = frame;
     grow(instance_slot, instances, 0);
     grow_cells(slot_gaussian, instances);
-    let mut rest = &mut instance_slot[..instances];
-    let mut tasks = Vec::with_capacity(emit_starts.len());
-    for (chunk, &start) in emit_starts.iter().enumerate() {
-        let end = emit_starts.get(chunk + 1).copied().unwrap_or(instances);
-        let (own, others) = rest.split_at_mut(end - start);
-        tasks.push(own);
-        rest = others;
-    }
-    let chunks = tasks.len();
-    tasks
+    let ends = emit_starts.iter().skip(1).copied().chain([instances]);
+    let lengths = ends.zip(&*emit_starts).map(|(end, start)| end - start);
+    let chunks = emit_starts.len();
+    split_by_lengths(instance_slot, lengths)
         .into_par_iter()
         .zip(histograms[..chunks * tiles].par_chunks_mut(tiles.max(1)))
         .zip(order[..visible].par_chunks(size))
