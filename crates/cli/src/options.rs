@@ -4,7 +4,7 @@ use crate::console::Console;
 use clap::{Args, ValueEnum};
 use dapple::contract::Engine;
 use dapple::cpu::{CpuEngine, CpuOptions};
-use dapple::scene::{Error, Result, Split};
+use dapple::scene::{Error, PosedImage, Result, Split};
 use dapple::train::config::{DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Preset, TrainConfig};
 use std::path::{Path, PathBuf};
@@ -197,21 +197,8 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
     merged_config(None, None, flags)
 }
 
-/// Which of `count` photos, sorted by name, are held out, and which are trained on: as in
-/// [`dapple::scene::Dataset::split`].
-pub fn split(count: usize, data: &DataConfig) -> Split {
-    let held_out =
-        |i: &usize| data.eval_every > 0 && count > 1 && i.is_multiple_of(data.eval_every);
-    let (eval, train) = (0..count).partition(held_out);
-    let limited = |indices: Vec<usize>, limit: usize| match limit {
-        0 => indices,
-        limit if limit >= indices.len() => indices,
-        limit => (0..limit)
-            .map(|i| indices[i * indices.len() / limit])
-            .collect(),
-    };
-    Split {
-        train: limited(train, data.max_train_views),
-        eval: limited(eval, data.max_eval_views),
-    }
+/// Which of a capture's photos are held out, and which are trained on: as the trainer does it.
+pub fn split(images: &[PosedImage], data: &DataConfig) -> Split {
+    let names: Vec<&str> = images.iter().map(|image| image.name.as_str()).collect();
+    Split::of_names(&names, data.eval_every).limited(data.max_train_views, data.max_eval_views)
 }

@@ -46,31 +46,54 @@ pub struct Split {
     pub eval: Vec<usize>,
 }
 
-impl Dataset {
-    /// Holds out every `eval_every`-th view by name (0, n, 2n, ...), as the 3DGS paper does with 8.
-    /// Zero, or a capture of a single view, holds out nothing.
+impl Split {
+    /// Holds out every `eval_every`-th of the names, which are sorted (0, n, 2n, ...), as the 3DGS
+    /// paper does with 8. Zero, or a capture of a single view, holds out nothing.
     ///
     /// A capture that brings its own split keeps it, so that scores compare with the literature: if
     /// all names start with `train/` or `test/` and there are both (Blender scenes), those under
     /// `test/` are held out whatever the number, unless it is zero.
-    pub fn split(&self, eval_every: usize) -> Split {
-        let count = |prefix: &str| {
-            let named = |v: &&View| v.name.starts_with(prefix);
-            self.views.iter().filter(named).count()
-        };
+    pub fn of_names(names: &[&str], eval_every: usize) -> Self {
+        let count = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).count();
         let (train, test) = (count("train/"), count("test/"));
-        let own_split = train > 0 && test > 0 && train + test == self.views.len();
+        let own_split = train > 0 && test > 0 && train + test == names.len();
         let held_out = |i: usize| {
-            if eval_every == 0 || self.views.len() < 2 {
+            if eval_every == 0 || names.len() < 2 {
                 false
             } else if own_split {
-                self.views[i].name.starts_with("test/")
+                names[i].starts_with("test/")
             } else {
                 i.is_multiple_of(eval_every)
             }
         };
-        let (eval, train) = (0..self.views.len()).partition(|&i| held_out(i));
-        Split { train, eval }
+        let (eval, train) = (0..names.len()).partition(|&i| held_out(i));
+        Self { train, eval }
+    }
+
+    /// At most so many views of each kind, evenly spread; 0 = all.
+    #[must_use]
+    pub fn limited(self, max_train: usize, max_eval: usize) -> Self {
+        Self {
+            train: spread(self.train, max_train),
+            eval: spread(self.eval, max_eval),
+        }
+    }
+}
+
+fn spread(indices: Vec<usize>, limit: usize) -> Vec<usize> {
+    if limit == 0 || limit >= indices.len() {
+        return indices;
+    }
+    (0..limit)
+        .map(|i| indices[i * indices.len() / limit])
+        .collect()
+}
+
+impl Dataset {
+    /// Which views train and which are held out, see [`Split::of_names`].
+    pub fn split(&self, eval_every: usize) -> Split {
+        let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
+        Split::of_names(&names, eval_every)
     }
 
     /// The size of the region the cameras move in: 1.1 times the largest distance of a camera from

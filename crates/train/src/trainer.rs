@@ -14,7 +14,7 @@ use crate::{
     StepProgress, TrainConfig, ViewOrder, evaluate, init,
 };
 use dapple_engine::{Engine, Rendered, Report, TrainView, ViewId};
-use dapple_scene::{Camera, Dataset, Error, Lens, Result, Splats, View};
+use dapple_scene::{Camera, Dataset, Error, Lens, Result, Splats, Split, View};
 use std::time::Instant;
 
 /// The near plane, where the configuration leaves it open, as a fraction of the scene's extent.
@@ -332,9 +332,10 @@ fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, 
         }
         _ => {}
     }
-    let split = dataset.split(config.data.eval_every);
-    let train = spread(split.train, config.data.max_train_views);
-    let eval = spread(split.eval, config.data.max_eval_views);
+    let data = &config.data;
+    let Split { train, eval } = dataset
+        .split(data.eval_every)
+        .limited(data.max_train_views, data.max_eval_views);
     if train.is_empty() {
         return Err(
             Error::input("every photo is held out: none is left to train on")
@@ -342,16 +343,6 @@ fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, 
         );
     }
     Ok((train, eval))
-}
-
-/// At most `limit` of the indices, evenly spread; 0 = all.
-fn spread(indices: Vec<usize>, limit: usize) -> Vec<usize> {
-    if limit == 0 || limit >= indices.len() {
-        return indices;
-    }
-    (0..limit)
-        .map(|i| indices[i * indices.len() / limit])
-        .collect()
 }
 
 /// Engines take pinhole cameras of the photo's size.

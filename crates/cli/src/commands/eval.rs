@@ -109,7 +109,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 fn load_held_out(scene: &Path, config: &TrainConfig, console: &Console) -> Result<Dataset> {
     let options = config.load_options();
     let mut capture = load::open(scene, &options)?;
-    let held_out = split(capture.images.len(), &config.data).eval;
+    let held_out = split(&capture.images, &config.data).eval;
     if held_out.is_empty() {
         return Err(Error::input("no photo is held out: there is nothing to score")
             .at_path(scene)

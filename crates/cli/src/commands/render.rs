@@ -218,7 +218,7 @@ fn frames(ring: &Orbit, count: u32) -> Vec<Shot> {
 /// Which views `wanted` names: indices into the capture's images, ascending.
 fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<usize>> {
     let images = &capture.images;
-    let split = split(images.len(), &config.data);
+    let split = split(images, &config.data);
     let indices: Vec<usize> = match wanted {
         "all" => (0..images.len()).collect(),
         "train" => split.train,
