@@ -3,6 +3,7 @@
 //! Neither stream may end the program: a reader of stdout that has gone away (`dapple info | head`)
 //! has seen enough, and a stderr that is closed loses remarks, not work.
 
+use crate::interrupt;
 use dapple::scene::{Error, Progress, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
@@ -142,5 +143,9 @@ impl Progress for ConsoleProgress<'_> {
                 bar.finish_and_clear();
             }
         });
+    }
+
+    fn should_stop(&self) -> bool {
+        interrupt::requested()
     }
 }

@@ -1,8 +1,8 @@
 //! Ctrl-C.
 //!
-//! Work that has something to save asks for a [`grace`]: then the first Ctrl-C sets a flag, the
-//! work ends cleanly, and a second Ctrl-C ends the program at once. Without it the first one does;
-//! folders that were made for results and are still empty ([`remove_if_empty`]) go first.
+//! Work that has something to save or to clean up asks for a [`grace`]: then the first Ctrl-C sets a
+//! flag, the work ends cleanly, and a second Ctrl-C ends the program at once. Without it the first
+//! one does; folders that were made for results and are still empty ([`remove_if_empty`]) go first.
 
 use crate::exit::INTERRUPTED;
 use crate::options::NewFolders;
@@ -22,7 +22,7 @@ pub fn listen() -> Result<()> {
         if first && GRACE.load(Ordering::SeqCst) {
             let _ = writeln!(
                 std::io::stderr(),
-                "\nstopping: saving what there is (Ctrl-C again ends at once)"
+                "\nstopping: leaving things in order (Ctrl-C again ends at once)"
             );
             return;
         }
@@ -47,7 +47,12 @@ pub fn remove_if_empty(folders: &NewFolders) {
 #[derive(Debug)]
 pub struct Grace;
 
-/// Asks for time to save.
+/// Whether somebody has asked to stop. Without a [`Grace`] the program has ended by then.
+pub fn requested() -> bool {
+    REQUESTED.load(Ordering::SeqCst)
+}
+
+/// Asks for time to save, or to clean up.
 pub fn grace() -> Grace {
     GRACE.store(true, Ordering::SeqCst);
     Grace
@@ -56,7 +61,7 @@ pub fn grace() -> Grace {
 impl Grace {
     /// Whether somebody has asked to stop.
     pub fn requested(&self) -> bool {
-        REQUESTED.load(Ordering::SeqCst)
+        requested()
     }
 
     /// An error if somebody has; `done` says what there is.

@@ -7,6 +7,7 @@ use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::scene::{Error, PosedImage, Result, Split};
 use dapple::train::config::{DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Preset, TrainConfig};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Where the work is done.
@@ -111,8 +112,10 @@ impl NewFolders {
     /// Removes those that are empty, innermost first.
     pub fn remove_empty(&self) {
         for folder in &self.0 {
-            if std::fs::remove_dir(folder).is_err() {
-                return;
+            match std::fs::remove_dir(folder) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return,
+                // One that was never made may have a parent that was.
+                _ => {}
             }
         }
     }

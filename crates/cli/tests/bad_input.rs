@@ -258,16 +258,6 @@ fn captures_with_too_little_in_them() {
     capture.refused(INPUT, &[]);
 
     let capture = TextCapture::new();
-    capture.write("sparse/0/points3D.txt", "# none\n");
-    let info = json(&ok_in(
-        capture.folder.path(),
-        &["info", "capture", "--json"],
-    ));
-    assert_eq!(info["points"], 0);
-    // Without points training starts from random ones.
-    ok_in(capture.folder.path(), &TRAIN);
-
-    let capture = TextCapture::new();
     let eval = ["--eval-every", "1"];
     refused(
         capture.folder.path(),
@@ -278,6 +268,43 @@ fn captures_with_too_little_in_them() {
     ok_in(capture.folder.path(), &TRAIN);
     let eval = ["eval", "capture", "out/splats.ply", "--eval-every", "0"];
     refused(capture.folder.path(), &eval, INPUT, &["--eval-every"]);
+}
+
+#[test]
+fn colmap_captures_without_points() {
+    let capture = TextCapture::new();
+    let path = capture.folder.path();
+    let bad = ["points3D.txt", "no sparse points", "--initial-gaussians"];
+    for rest in ["", "# none\n", "1 nan 0 0 200 100 50 0.5\n"] {
+        capture.write("sparse/0/points3D.txt", rest);
+        capture.refused(INPUT, &bad);
+    }
+    std::fs::remove_file(capture.path("sparse/0/points3D.txt")).unwrap();
+    capture.refused(INPUT, &bad);
+    // A preset that says how many Gaussians to start from does not ask for random ones.
+    let micro = ["train", "capture", "-q", "-o", "out", "--preset", "micro"];
+    refused(path, &micro, INPUT, &bad);
+    refused(path, &["bench", "train", "capture", "-q"], INPUT, &bad);
+    // Looking at it is no mistake.
+    let info = json(&ok_in(path, &["info", "capture", "--json"]));
+    assert_eq!(info["points"], 0);
+
+    // On request, by an option or in a file, training starts from random points and says so.
+    let mut train: Vec<&str> = TRAIN.to_vec();
+    train.retain(|arg| *arg != "-q");
+    let number = "initial_gaussians = 70\n";
+    let wish = "random_start = true\nmax_gaussians = 80\n";
+    std::fs::write(path.join("number.toml"), number).unwrap();
+    std::fs::write(path.join("wish.toml"), wish).unwrap();
+    for (more, number) in [
+        (["--initial-gaussians", "60"], "60"),
+        (["--config", "number.toml"], "70"),
+        (["--config", "wish.toml"], "80"),
+    ] {
+        let ran = ok_in(path, &[&train[..], &more, &["--overwrite"]].concat());
+        let note = format!("no sparse points: training starts from {number} random ones");
+        assert!(ran.stderr.contains(&note), "{}", ran.stderr);
+    }
 }
 
 #[test]

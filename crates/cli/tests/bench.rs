@@ -1,10 +1,12 @@
-//! `dapple bench` on work small enough for a test: shapes and sense, never speed.
+//! `dapple bench` on work small enough for a test: shapes and counts, never a time.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 
 use common::{json, ok_in, run_in, small_capture};
+use dapple::contract::Stage;
+use dapple::cpu::cost::{Work, cost};
 
 #[test]
 fn stages_are_timed_and_held_against_the_limits() {
@@ -25,7 +27,7 @@ fn stages_are_timed_and_held_against_the_limits() {
     assert_eq!(found["schema"], 1);
     assert!(found["machine"]["threads"].as_u64().unwrap() >= 1);
     for limit in ["gflops", "gb_per_s"] {
-        assert!(found["limits"][limit].as_f64().unwrap() > 0.1, "{limit}");
+        assert!(found["limits"][limit].as_f64().unwrap() > 0.0, "{limit}");
     }
     let [run] = found["runs"].as_array().unwrap().as_slice() else {
         panic!("one run: {found}");
@@ -62,22 +64,36 @@ fn stages_are_timed_and_held_against_the_limits() {
     ];
     expected.sort_unstable();
     assert_eq!(names, expected);
-    let mut share = 0.0;
+    let work = Work {
+        gaussians: count("gaussians"),
+        visible: count("visible"),
+        instances: count("instances"),
+        row_visits: count("row_visits"),
+        pixels: 64 * 48,
+        tiles: 4 * 3,
+        sh_degree: 3,
+        ssim: true,
+    };
     for stage in stages {
+        let name = stage["stage"].as_str().unwrap();
+        let kind = Stage::ALL.into_iter().find(|s| s.name() == name).unwrap();
+        let counted = cost(kind, &work);
+        assert_eq!(stage["flops"], counted.flops, "{name}");
+        assert_eq!(stage["bytes"], counted.bytes, "{name}");
         let number = |name: &str| stage[name].as_f64().unwrap();
-        assert!(number("min_ms") <= number("median_ms"), "{stage}");
-        assert!(number("median_ms") <= number("p95_ms"), "{stage}");
-        assert!(number("bytes") > 0.0, "{stage}");
+        for name in [
+            "min_ms",
+            "median_ms",
+            "p95_ms",
+            "share",
+            "gb_per_s",
+            "of_memory",
+        ] {
+            assert!(number(name) > 0.0, "{name}: {stage}");
+        }
         let nearer = number("of_compute").max(number("of_memory"));
         assert_eq!(number("of_limit"), nearer, "{stage}");
-        // A count that is far too high would show as work faster than the machine.
-        assert!(number("of_compute") < 1.5, "{stage}");
-        share += number("share");
     }
-    assert!(
-        share > 0.3 && share < 3.0,
-        "the stages make up the step: {share}"
-    );
 }
 
 #[test]

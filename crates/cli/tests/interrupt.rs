@@ -1,45 +1,75 @@
-//! Ctrl-C during a run.
+//! Ctrl-C during long work.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(unix)]
 
 mod common;
 
-use common::{dapple, files, json, ok_in, small_capture};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use common::{dapple, files, json, ok_in, small_capture, synth};
+use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
 
-/// A run that would take hours, past its first step.
-fn long_run(folder: &std::path::Path) -> Child {
-    let mut child = dapple()
-        .args(["train", "capture", "-o", "out", "--steps", "10000000"])
-        .current_dir(folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let started = lines.any(|line| line.unwrap().starts_with("step 1/"));
-    assert!(started, "the run ended before its first step");
-    // The rest is read away, so that the pipe never fills.
-    std::thread::spawn(move || lines.for_each(drop));
-    child
+/// Work that was started, and what it says on stderr.
+struct Running {
+    child: Child,
+    said: Lines<BufReader<ChildStderr>>,
 }
 
-fn interrupt(child: &Child) {
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
+impl Running {
+    /// Starts `dapple ARGS` and waits until it says that it is at work.
+    fn start(folder: &Path, args: &[&str], at_work: &str, stdout: Stdio) -> Self {
+        let mut child = dapple()
+            .args(args)
+            .current_dir(folder)
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut running = Self { child, said };
+        running.wait_for(at_work);
+        running
+    }
+
+    /// Waits until it says a line that starts like this.
+    fn wait_for(&mut self, start: &str) {
+        let found = self.said.any(|line| line.unwrap().starts_with(start));
+        assert!(found, "it ended without saying {start:?}");
+    }
+
+    fn interrupt(&self) {
+        let sent = Command::new("kill")
+            .args(["-INT", &self.child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+    }
+
+    /// Its exit code and what else it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        let rest: Vec<String> = self.said.map(Result::unwrap).collect();
+        (self.child.wait().unwrap().code(), rest.join("\n"))
+    }
+}
+
+/// A training run that would take hours, past its first step.
+fn long_run(folder: &Path, stdout: Stdio) -> Running {
+    let args = ["train", "capture", "-o", "out", "--steps", "10000000"];
+    Running::start(folder, &args, "step 1/", stdout)
 }
 
 #[test]
 fn the_first_one_saves_everything() {
     let folder = small_capture();
     let path = folder.path();
-    let mut child = long_run(path);
-    interrupt(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let run = long_run(path, Stdio::null());
+    run.interrupt();
+    let (code, said) = run.end();
+    assert_eq!(code, Some(130));
+    assert!(said.contains("interrupted: stopped after"), "{said}");
     let left: Vec<String> = files(&path.join("out"))
         .iter()
         .map(|file| file.display().to_string())
@@ -58,4 +88,74 @@ fn the_first_one_saves_everything() {
     let metrics: serde_json::Value = serde_json::from_str(&metrics).unwrap();
     assert_eq!(metrics["ending"]["reason"], "stopped");
     assert_eq!(metrics["ending"]["step"], metrics["steps"]);
+}
+
+/// A stdout that takes nothing for a minute: a run that was asked to stop cannot end by itself
+/// until then, however fast it saves.
+fn blocked() -> Stdio {
+    let (reader, mut writer) = UnixStream::pair().unwrap();
+    writer.set_nonblocking(true).unwrap();
+    let full = loop {
+        if let Err(e) = writer.write(&[b'.'; 4096]) {
+            break e;
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::WouldBlock);
+    writer.set_nonblocking(false).unwrap();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(60));
+        drop(reader);
+    });
+    OwnedFd::from(writer).into()
+}
+
+#[test]
+fn the_second_one_ends_at_once() {
+    let folder = small_capture();
+    let mut run = long_run(folder.path(), blocked());
+    run.interrupt();
+    run.wait_for("stopping");
+    run.interrupt();
+    let (code, said) = run.end();
+    assert_eq!(code, Some(130));
+    assert!(!said.contains("interrupted"), "it came to its end: {said}");
+}
+
+#[test]
+fn a_capture_in_the_making_disappears() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let args = ["synth", "new/capture", "--photos", "500"];
+    let left = |inner: &str| std::fs::read_dir(path.join(inner)).unwrap().count();
+
+    let run = Running::start(path, &args, "rendering photos", Stdio::null());
+    assert_eq!(left("new"), 1, "the folder it works in");
+    run.interrupt();
+    let (code, said) = run.end();
+    assert_eq!(code, Some(130));
+    assert!(said.contains("interrupted: stopped before"), "{said}");
+    assert_eq!(left(""), 0);
+
+    // A capture that it was to replace stays.
+    synth(path, &[]);
+    let before = files(path);
+    let args = [&args[..1], &["capture", "--overwrite"], &args[2..]].concat();
+    let run = Running::start(path, &args, "rendering photos", Stdio::null());
+    assert_eq!(left(""), 2);
+    run.interrupt();
+    assert_eq!(run.end().0, Some(130));
+    assert_eq!((left(""), files(path)), (1, before));
+}
+
+#[test]
+fn an_interrupted_demo_leaves_no_hidden_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    // On a fast machine the capture may be complete before Ctrl-C arrives; then training ends.
+    let run = Running::start(path, &["demo"], "rendering photos", Stdio::null());
+    run.interrupt();
+    assert_eq!(run.end().0, Some(130));
+    let left = files(path);
+    let hidden = |file: &PathBuf| file.to_string_lossy().contains(".dapple-");
+    assert!(!left.iter().any(hidden), "{left:?}");
 }

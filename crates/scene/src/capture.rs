@@ -10,6 +10,8 @@ pub struct Capture {
     pub images: Vec<PosedImage>,
     /// Sparse points; may be empty.
     pub points: Vec<Point>,
+    /// As [`crate::Dataset::missing_points`].
+    pub missing_points: Option<PathBuf>,
     /// Remarks for the user.
     pub notes: Vec<String>,
 }

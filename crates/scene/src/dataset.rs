@@ -2,6 +2,7 @@
 
 use crate::{Camera, Photo};
 use glam::DVec3;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// One posed photograph.
@@ -33,6 +34,9 @@ pub struct Dataset {
     pub views: Vec<View>,
     /// Sparse points; may be empty for captures that have none (Blender scenes).
     pub points: Vec<Point>,
+    /// The file that ought to hold sparse points where there are none: a COLMAP model without them
+    /// is incomplete. `None` where there are points, and for formats that need none.
+    pub missing_points: Option<PathBuf>,
     /// Remarks for the user: which of several models was taken, what was left out and why.
     pub notes: Vec<String>,
 }

@@ -245,6 +245,7 @@ fn open_colmap(
     Ok(Capture {
         images,
         points: read.points,
+        missing_points: read.missing_points,
         notes,
     })
 }
@@ -325,6 +326,7 @@ pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) 
     Ok(Dataset {
         views,
         points: capture.points,
+        missing_points: capture.missing_points,
         notes,
     })
 }

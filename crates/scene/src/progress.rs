@@ -1,4 +1,5 @@
-//! How long work tells its caller how far it is. The command line draws a bar, tests draw nothing.
+//! How long work tells its caller how far it is, and asks whether to go on. The command line draws
+//! a bar, tests draw nothing.
 
 /// Receives the progress of long work. Called from several threads at once.
 pub trait Progress: Sync {
@@ -8,6 +9,11 @@ pub trait Progress: Sync {
     fn advance(&self, n: u64);
     /// All of it is done, or it stopped with an error.
     fn finish(&self);
+    /// Whether to stop. Asked, often, by work that would leave something half-made behind: it then
+    /// cleans up and ends with an error of kind [`Interrupted`](crate::ErrorKind::Interrupted).
+    fn should_stop(&self) -> bool {
+        false
+    }
 }
 
 /// Listens to nothing.

@@ -193,8 +193,12 @@ fn views_can_be_limited_and_oddities_are_noted() {
     assert_noted(&dataset, "1 of 3 photos are used");
     assert_noted(&dataset, "single photo");
     assert_noted(&dataset, "2 sparse points with NaN");
-    fs::remove_file(root.path().join("sparse/0/points3D.bin")).unwrap();
-    assert_noted(&loaded(&root), "no sparse points");
+    assert_eq!(dataset.missing_points, None);
+    let file = root.path().join("sparse/0/points3D.bin");
+    fs::remove_file(&file).unwrap();
+    let dataset = loaded(&root);
+    assert_noted(&dataset, "no sparse points");
+    assert_eq!(dataset.missing_points, Some(file));
 }
 
 #[test]

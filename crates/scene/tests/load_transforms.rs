@@ -188,7 +188,7 @@ fn blender_photos_are_transparent_and_keep_their_own_split() {
         assert!((view.camera.fx - 4.0 / (0.345f64).tan()).abs() < 1e-9);
         assert_eq!(view.photo.alpha.as_ref().unwrap()[3..5], [0, 255]);
         assert_eq!(view.photo.rgb[..3], [200, 100, 50]);
-        assert!(dataset.points.is_empty());
+        assert!(dataset.points.is_empty() && dataset.missing_points.is_none());
         let split = dataset.split(8);
         assert_eq!((split.train, split.eval), (vec![2, 3, 4], vec![0, 1]));
         assert_eq!(dataset.split(0).train.len(), 5);

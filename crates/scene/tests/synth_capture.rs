@@ -489,6 +489,24 @@ fn numbers_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
+fn a_wish_to_stop_leaves_nothing() {
+    struct Stop;
+    impl Progress for Stop {
+        fn start(&self, _: &str, _: u64) {}
+        fn advance(&self, _: u64) {}
+        fn finish(&self) {}
+        fn should_stop(&self) -> bool {
+            true
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("a");
+    let error = synth::generate(&small(LensKind::Pinhole), &out, &Stop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn progress_counts_the_photos() {
     #[derive(Default)]
     struct Count([AtomicU64; 3]);

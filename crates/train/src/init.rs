@@ -1,7 +1,7 @@
 //! The first Gaussians.
 //!
-//! 1. From the capture's sparse points, or a seeded sample of them; where there are none, from
-//!    random points in the box that the cameras look at.
+//! 1. From the capture's sparse points, or a seeded sample of them. Where its format has none
+//!    (Blender), or on request, from random points in the box that the cameras look at.
 //! 2. Scale: the root mean square distance to the 3 nearest neighbours, the same along each axis.
 //! 3. Opacity 0.1, random rotation, the point's colour, no view dependence.
 //!
@@ -32,7 +32,8 @@ const SCALE_RANGE: (f64, f64) = (1e-6, 10.0);
 /// The first Gaussians of a run on the views `train`, in a scene of this extent.
 ///
 /// # Errors
-/// A capture whose points are all NaN or infinite.
+/// A capture that has lost its points ([`Dataset::missing_points`]) without
+/// [`TrainConfig::random_start`]; one whose points are all NaN or infinite.
 pub fn initial_splats(
     dataset: &Dataset,
     train: &[usize],
@@ -44,6 +45,18 @@ pub fn initial_splats(
         (n, budget) => n.min(budget),
     };
     let points = if dataset.points.is_empty() {
+        if let Some(file) = dataset
+            .missing_points
+            .as_ref()
+            .filter(|_| !config.random_start)
+        {
+            return Err(Error::input("the capture has no sparse points to start from")
+                .at_path(file)
+                .hint(
+                    "restore this file, or run COLMAP's mapper again; to start from random points, \
+                     say so: --initial-gaussians 50000, or random_start = true in the configuration",
+                ));
+        }
         let count = wanted.min(match config.initial_gaussians {
             0 => RANDOM_POINTS,
             n => n,

@@ -44,7 +44,8 @@ impl Trainer {
     ///
     /// # Errors
     /// A configuration that contradicts itself, a capture that cannot be trained on (a single
-    /// photo, none left after the split, a distorted camera), what the engine refuses.
+    /// photo, none left after the split, a distorted camera, points that are lost), what the engine
+    /// refuses.
     pub fn new(
         dataset: &Dataset,
         mut config: TrainConfig,

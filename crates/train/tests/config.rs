@@ -90,6 +90,24 @@ fn a_short_preset_scales_from_its_own_length() {
 }
 
 #[test]
+fn naming_a_number_of_gaussians_asks_for_a_random_start_and_a_preset_does_not() {
+    let flags = |initial_gaussians| ConfigPatch {
+        initial_gaussians,
+        ..ConfigPatch::default()
+    };
+    let asked = |toml, number| resolve(Some(Preset::Micro), toml, flags(number)).random_start;
+    assert!(!asked("", None));
+    assert!(asked("", Some(3000)));
+    assert!(asked("initial_gaussians = 3000", None));
+    assert!(!asked("initial_gaussians = 0", None));
+    assert!(asked("random_start = true", None));
+    // Read back, the preset's number is still no wish; a flag wins over the file.
+    let printed = Preset::Micro.config().to_toml().unwrap();
+    assert!(!asked(&printed, None));
+    assert!(asked(&printed, Some(10)));
+}
+
+#[test]
 fn the_printed_configuration_reads_back_the_same() {
     let flags = ConfigPatch {
         steps: Some(1234),

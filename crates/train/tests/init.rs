@@ -34,7 +34,7 @@ fn ring(points: Vec<Point>) -> Dataset {
     Dataset {
         views: (0..8).map(view).collect(),
         points,
-        notes: Vec::new(),
+        ..Dataset::default()
     }
 }
 
@@ -120,6 +120,24 @@ fn without_points_the_watched_box_is_filled() {
     assert_eq!(splats.len(), 2000);
     let mean = |axis: usize| splats.means.iter().map(|m| m[axis]).sum::<f32>() / 2000.0;
     assert!((mean(0) - 5.0).abs() < 0.2 && mean(1).abs() < 0.2 && mean(2).abs() < 0.2);
+    // A capture that ought to have points is refused, unless random ones are asked for.
+    let broken = Dataset {
+        missing_points: Some("sparse/0/points3D.bin".into()),
+        ..dataset
+    };
+    let error = initial_splats(&broken, &all, 4.4, &config).unwrap_err();
+    assert_eq!(error.place(), Some("sparse/0/points3D.bin"));
+    assert!(
+        error
+            .hint_text()
+            .is_some_and(|hint| hint.contains("random"))
+    );
+    let asked = TrainConfig {
+        random_start: true,
+        ..config
+    };
+    let again = initial_splats(&broken, &all, 4.4, &asked).unwrap();
+    assert_eq!(again, splats);
     // 4.12 away, half of 12 pixels at focal length 16: 1.55.
     let widest = splats.means.iter().map(|m| m[1].abs()).fold(0.0, f32::max);
     assert!((1.4..1.6).contains(&widest), "{widest}");

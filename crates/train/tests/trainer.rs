@@ -136,7 +136,7 @@ fn capture(photos: usize) -> Dataset {
     Dataset {
         views: (0..photos).map(view).collect(),
         points: (0..20).map(point).collect(),
-        notes: Vec::new(),
+        ..Dataset::default()
     }
 }
 

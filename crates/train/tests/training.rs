@@ -60,7 +60,7 @@ fn capture() -> Dataset {
     Dataset {
         views: (0..16).map(view).collect(),
         points,
-        notes: Vec::new(),
+        ..Dataset::default()
     }
 }
 

@@ -1,9 +1,10 @@
 //! `dapple demo`: everything once, on a capture made up for it.
 
+use crate::commands::synth::make;
 use crate::commands::train::train;
 use crate::console::Console;
-use crate::options::{DeviceOptions, NewFolders, merged_config};
-use dapple::scene::synth::{SynthOptions, generate};
+use crate::options::{DeviceOptions, merged_config};
+use dapple::scene::synth::SynthOptions;
 use dapple::scene::{Error, Result};
 use dapple::train::{ConfigPatch, Preset};
 use std::path::{Path, PathBuf};
@@ -49,9 +50,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let config = merged_config(Some(Preset::M9), None, flags)?;
     let engine = args.device.engine(console)?;
     console.note("1/2  making a capture: a table with objects, photographed from all around");
-    let folders = NewFolders::before(&capture);
-    let options = SynthOptions::default();
-    folders.unless_ok(generate(&options, &capture, &console.progress()))?;
+    make(&SynthOptions::default(), &capture, console)?;
     console.note("2/2  training splats on it");
     let done = train(&capture, &args.out, config, true, engine, console)?;
     console.data(&done.lines())?;

@@ -1,9 +1,10 @@
 //! `dapple synth`: a made-up capture whose truth is known.
 
 use crate::console::Console;
+use crate::interrupt;
 use crate::options::NewFolders;
 use clap::ValueEnum;
-use dapple::scene::synth::{LensKind, SynthOptions, generate};
+use dapple::scene::synth::{LensKind, SynthOptions, SynthSummary, generate};
 use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -98,8 +99,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         seed: args.seed,
         point_noise: args.point_noise,
     };
-    let folders = NewFolders::before(&args.out);
-    let summary = folders.unless_ok(generate(&options, &args.out, &console.progress()))?;
+    let summary = make(&options, &args.out, console)?;
     if args.json {
         return console.json(&summary);
     }
@@ -112,6 +112,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     ))?;
     console.note(&format!("next: dapple train {}", summary.folder.display()));
     Ok(())
+}
+
+/// Makes the capture; an error or Ctrl-C leaves nothing of it.
+pub fn make(options: &SynthOptions, out: &Path, console: &Console) -> Result<SynthSummary> {
+    let folders = NewFolders::before(out);
+    let _grace = interrupt::grace();
+    folders.unless_ok(generate(options, out, &console.progress()))
 }
 
 /// Whether a path is anything but free or an empty folder.

@@ -60,6 +60,11 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
+    /// Gaussians at the start, drawn from the sparse points [default: one per point]. A COLMAP capture
+    /// that has lost its points is trained from so many random ones
+    #[arg(long, value_name = "N")]
+    initial_gaussians: Option<usize>,
+
     /// Never hold more Gaussians than this, 0 for no limit [default: the preset's]. Bounds memory
     /// and time
     #[arg(long, value_name = "N")]
@@ -132,6 +137,7 @@ impl Args {
         ConfigPatch {
             steps: self.steps,
             seed: self.seed,
+            initial_gaussians: self.initial_gaussians,
             max_gaussians: self.max_gaussians,
             sh_degree: self.sh_degree,
             background: self.background,
@@ -287,14 +293,16 @@ fn train_new(
         console.note(&format!("note: {note}"));
     }
     let steps = config.last_step();
-    let points = dataset.points.len();
     let mut trainer = Trainer::new(&dataset, config, engine)?;
     drop(dataset);
+    for note in trainer.notes() {
+        console.note(&format!("note: {note}"));
+    }
     console.note(&format!(
-        "training on {} photos, {} held out, from {} points: {steps} steps into {}",
+        "training on {} photos, {} held out, from {} Gaussians: {steps} steps into {}",
         trainer.train_view_count(),
         trainer.eval_views().len(),
-        grouped(points as u64),
+        grouped(trainer.gaussians()),
         out.display()
     ));
     let grace = interrupt::grace();

@@ -1,7 +1,7 @@
 //! The binary files: little-endian, a count of records, then the records.
 
 use super::model::by_id;
-use super::{ColmapCamera, ColmapImage, ColmapPoints, checked_pose, unique};
+use super::{ColmapCamera, ColmapImage, ColmapPoints, Images, unique};
 use crate::{Error, Point, Result};
 use std::collections::HashSet;
 
@@ -127,14 +127,12 @@ pub fn parse_images_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
     let mut reader = Reader { bytes, at: 0, file };
     // id, quaternion, translation, camera, one letter and NUL, number of observations
     let count = reader.count(4 + 32 + 24 + 4 + 2 + 8, "images", &|| "the count".into())?;
-    let mut images = Vec::with_capacity(count);
-    let (mut ids, mut names) = (HashSet::new(), HashSet::new());
+    let mut images = Images::default();
     for index in 0..count {
         let what = || format!("image record {index}");
         let place = reader.place();
         let id = reader.u32(&what)?;
-        let quat = reader.f64s::<4>(&what)?;
-        let translation = reader.f64s::<3>(&what)?;
+        let pose = (reader.f64s(&what)?, reader.f64s(&what)?);
         let camera_id = reader.u32(&what)?;
         let rest = &bytes[reader.at..];
         let Some(length) = rest.iter().position(|&b| b == 0) else {
@@ -153,22 +151,15 @@ pub fn parse_images_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
                     .at(place.clone())
                     .hint("rename the photo to plain letters and export the model again")
             })?;
-        let named = |e: Error| e.at(place.clone());
         let observations =
             reader.count(8 + 8 + 8, "observations", &|| format!("image \"{name}\""))?;
         reader.slice(observations * 24, &what)?;
-        unique(&mut ids, id, &format!("image id {id}")).map_err(named)?;
-        unique(&mut names, name, &format!("image \"{name}\"")).map_err(named)?;
-        images.push(ColmapImage {
-            id,
-            name: name.to_owned(),
-            camera_id,
-            camera_from_world: checked_pose(quat, translation, &format!("image \"{name}\""))
-                .map_err(named)?,
-        });
+        images
+            .push(id, name, camera_id, pose)
+            .map_err(|e| e.at(place))?;
     }
     reader.end()?;
-    Ok(images)
+    Ok(images.list)
 }
 
 /// Parses `points3D.bin`; tracks are skipped. `file` is named in errors.

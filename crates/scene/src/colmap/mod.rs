@@ -68,6 +68,8 @@ pub struct Model {
     pub images: Vec<(String, Camera, &'static str)>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
+    /// The `points3D` file, if it is not there or holds no usable point.
+    pub missing_points: Option<PathBuf>,
     /// Remarks for the user.
     pub notes: Vec<String>,
 }
@@ -179,8 +181,10 @@ pub fn read_model(folder: &Path) -> Result<Model> {
         }
         None => Vec::new(),
     };
+    let mut missing_points = None;
     if points.is_empty() {
         notes.push("the model has no sparse points".to_owned());
+        missing_points = Some(file(folder, "points3D")?.0);
     }
     // Converted once per camera; only those that images use need a lens we know.
     let place = file(folder, "cameras")?.0;
@@ -210,6 +214,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     Ok(Model {
         images,
         points,
+        missing_points,
         notes,
     })
 }
@@ -234,6 +239,35 @@ fn checked_pose(quat: [f64; 4], translation: [f64; 3], what: &str) -> Result<Pos
         quat.map(|q| q / norm),
         DVec3::from(translation),
     ))
+}
+
+/// The images of a file as they are read: poses checked, no id and no name twice.
+#[derive(Default)]
+struct Images<'a> {
+    list: Vec<ColmapImage>,
+    ids: HashSet<u32>,
+    names: HashSet<&'a str>,
+}
+
+impl<'a> Images<'a> {
+    fn push(
+        &mut self,
+        id: u32,
+        name: &'a str,
+        camera_id: u32,
+        (quat, translation): ([f64; 4], [f64; 3]),
+    ) -> Result<()> {
+        let what = format!("image \"{name}\"");
+        unique(&mut self.ids, id, &format!("image id {id}"))?;
+        unique(&mut self.names, name, &what)?;
+        self.list.push(ColmapImage {
+            id,
+            name: name.to_owned(),
+            camera_id,
+            camera_from_world: checked_pose(quat, translation, &what)?,
+        });
+        Ok(())
+    }
 }
 
 /// Refuses an id or a name that appears twice.

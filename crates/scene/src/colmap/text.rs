@@ -1,7 +1,7 @@
 //! The text files: `#` comments, fields separated by spaces.
 
 use super::model::by_name;
-use super::{ColmapCamera, ColmapImage, ColmapPoints, checked_pose, unique};
+use super::{ColmapCamera, ColmapImage, ColmapPoints, Images, unique};
 use crate::{Error, Result};
 use std::collections::HashSet;
 use std::str::FromStr;
@@ -129,14 +129,13 @@ pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> 
 /// Parses `images.txt`: two lines an image, the second with its observations (skipped, may be
 /// empty). `file` is named in errors.
 pub fn parse_images_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
-    let mut images = Vec::new();
-    let (mut ids, mut names) = (HashSet::new(), HashSet::new());
+    let mut images = Images::default();
     let mut lines = lines(bytes, file)?;
     while let Some(line) = lines.find(is_record) {
         let mut fields = line.text.split_whitespace();
         let id: u32 = line.number(&mut fields, "the image id")?;
-        let quat = line.numbers::<4>(&mut fields, "the rotation")?;
-        let translation = line.numbers::<3>(&mut fields, "the translation")?;
+        let rotation = line.numbers(&mut fields, "the rotation")?;
+        let translation = line.numbers(&mut fields, "the translation")?;
         let camera_id = line.number(&mut fields, "the camera id")?;
         // The name is all that remains: it may hold spaces.
         let name = fields
@@ -153,18 +152,11 @@ pub fn parse_images_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
                 "the observations of image \"{name}\" are not triples: {count} numbers"
             )));
         }
-        let place = |e: Error| e.at(line.place());
-        unique(&mut ids, id, &format!("image id {id}")).map_err(place)?;
-        unique(&mut names, name, &format!("image \"{name}\"")).map_err(place)?;
-        images.push(ColmapImage {
-            id,
-            name: name.to_owned(),
-            camera_id,
-            camera_from_world: checked_pose(quat, translation, &format!("image \"{name}\""))
-                .map_err(place)?,
-        });
+        images
+            .push(id, name, camera_id, (rotation, translation))
+            .map_err(|e| e.at(line.place()))?;
     }
-    Ok(images)
+    Ok(images.list)
 }
 
 /// Parses `points3D.txt`; tracks are skipped. `file` is named in errors.

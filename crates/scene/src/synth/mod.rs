@@ -26,7 +26,7 @@ mod scene;
 mod shapes;
 
 use crate::atomic::write_atomically;
-use crate::{Dataset, Error, Photo, Point, Progress, Result, View};
+use crate::{Dataset, Error, ErrorKind, NoProgress, Photo, Point, Progress, Result, View};
 use cameras::RayGrid;
 use folder::{Note, Staging};
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
@@ -192,7 +192,7 @@ pub struct SynthSummary {
 ///
 /// # Errors
 /// Options out of range; a folder that holds anything but an earlier synthetic capture; no room
-/// or permission to write. `out` is then as it was.
+/// or permission to write; a wish to stop ([`Progress::should_stop`]). `out` is then as it was.
 pub fn generate(
     options: &SynthOptions,
     out: &Path,
@@ -209,7 +209,8 @@ pub fn generate(
         .par_iter()
         .zip(&names)
         .try_for_each(|(camera, name)| {
-            let photo = photos::photo(&capture.scene, camera, &capture.rays);
+            let photo = capture.photo(camera, progress);
+            go_on(progress, out)?;
             write_png(&images.join(name), &photo)?;
             progress.advance(1);
             Ok::<_, Error>(())
@@ -217,6 +218,7 @@ pub fn generate(
     progress.finish();
     written?;
     let points = capture.points(options);
+    go_on(progress, out)?;
     colmap::write(
         &staging.model(),
         options.lens,
@@ -237,6 +239,15 @@ pub fn generate(
     })
 }
 
+/// An error where the caller wants to stop.
+fn go_on(progress: &dyn Progress, out: &Path) -> Result<()> {
+    if progress.should_stop() {
+        let what = "stopped before the capture was complete; nothing of it is left";
+        return Err(Error::new(ErrorKind::Interrupted, what).at_path(out));
+    }
+    Ok(())
+}
+
 /// The capture that [`generate`] would write with a pinhole lens (`options.lens` is not used), in
 /// memory: for tests and benchmarks.
 ///
@@ -253,7 +264,7 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
             name,
             camera: *camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(photos::photo(&capture.scene, camera, &capture.rays)),
+            photo: Arc::new(capture.photo(camera, &NoProgress)),
         })
         .collect();
     let points = capture.points(options).into_iter().map(|point| Point {
@@ -263,7 +274,7 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
     Ok(Dataset {
         views,
         points: points.collect(),
-        notes: Vec::new(),
+        ..Dataset::default()
     })
 }
 
@@ -281,6 +292,10 @@ impl Capture {
             cameras: cameras::cameras(options, lens),
             rays: RayGrid::new(&cameras::intrinsics(options, lens)),
         }
+    }
+
+    fn photo(&self, camera: &crate::Camera, progress: &dyn Progress) -> Photo {
+        photos::photo(&self.scene, camera, &self.rays, progress)
     }
 
     fn points(&self, options: &SynthOptions) -> Vec<SparsePoint> {

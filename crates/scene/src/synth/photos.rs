@@ -3,7 +3,7 @@
 
 use super::cameras::RayGrid;
 use super::scene::{Scene, flip};
-use crate::{Camera, Photo};
+use crate::{Camera, Photo, Progress};
 use glam::{DVec2, DVec3, Mat3A, Vec3A};
 use rayon::prelude::*;
 
@@ -24,13 +24,19 @@ const ROOKS: [[u8; 2]; 8] = [
 /// Two samples of a pixel that differ by less than this, encoded from 0 to 1, agree.
 const AGREEMENT: f32 = 4.0 / 255.0;
 
-/// The photo that `camera` takes. `rays` belongs to its lens.
-pub(super) fn photo(scene: &Scene, camera: &Camera, rays: &RayGrid) -> Photo {
+/// The photo that `camera` takes. `rays` belongs to its lens. Rows stay black once it is to stop.
+pub(super) fn photo(
+    scene: &Scene,
+    camera: &Camera,
+    rays: &RayGrid,
+    progress: &dyn Progress,
+) -> Photo {
     let width = camera.width as usize;
     let eye = Eye::new(camera);
     let mut rgb = vec![0u8; width * camera.height as usize * 3];
     rgb.par_chunks_mut(width * 3)
         .enumerate()
+        .filter(|_| !progress.should_stop())
         .for_each(|(row, line)| {
             for (column, pixel) in line.chunks_exact_mut(3).enumerate() {
                 let sample = |[x, y]: [u8; 2]| {

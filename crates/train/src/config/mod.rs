@@ -7,7 +7,9 @@
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
 //!    `.reset_every` always are.
-//! 4. The result holds the numbers as they are used: a printed configuration read back gives the
+//! 4. `random_start` is set where the file or the flags name `initial_gaussians`: a preset's number
+//!    is no wish to do without sparse points.
+//! 5. The result holds the numbers as they are used: a printed configuration read back gives the
 //!    same run.
 //!
 //! In all tables, 0 means "no limit" or "never" where the comment says so.
@@ -43,6 +45,8 @@ table! {
         sh_every: u32 = 1000,
         /// Gaussians at the start, drawn from the sparse points; 0 = one per point.
         initial_gaussians: usize = 0,
+        /// Start from random points where a COLMAP model has lost its own; naming initial_gaussians sets it.
+        random_start: bool = false,
         /// Never hold more Gaussians than this; 0 = no limit.
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.

@@ -23,8 +23,12 @@ impl TrainConfig {
     ) -> Result<Self> {
         let in_file = file.map(ConfigPatch::read).transpose()?.unwrap_or_default();
         let preset = overrides.preset.or(preset).or(in_file.preset);
+        let random_start = overrides
+            .asks_for_random_start()
+            .or(in_file.asks_for_random_start());
         let mut named = in_file.merged(overrides);
         named.preset = preset;
+        named.random_start = random_start;
         let config = named.resolve_named();
         config.validate()?;
         Ok(config)
@@ -69,6 +73,12 @@ impl ConfigPatch {
                 .hint(hint_for(&message))
                 .caused_by(error)
         })
+    }
+
+    /// What this layer says about `random_start`, itself or by naming a number of Gaussians.
+    fn asks_for_random_start(&self) -> Option<bool> {
+        self.random_start
+            .or(self.initial_gaussians.map(|number| number > 0))
     }
 
     /// The file and the flags (`self`) over their preset, with the schedule scaled.
