@@ -108,6 +108,11 @@ fn print_surroundings() {
         yes_no(splat_transform::find().is_some())
     );
     println!(
+        "  GPU for tests    {}",
+        std::env::var("DAPPLE_TEST_GPU")
+            .unwrap_or_else(|_| "the first that answers; none: skipped".to_owned())
+    );
+    println!(
         "  real captures    {}  (../shared/data or DAPPLE_DATA)",
         yes_no(captures::folder().is_some())
     );

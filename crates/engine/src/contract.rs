@@ -74,6 +74,11 @@ pub trait Engine: Send {
     /// Enqueues one round of density control.
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()>;
 
+    /// Waits until everything enqueued is done; [`Self::poll`] then returns all there is to report.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// What has finished since the last call, in order.
     fn poll(&mut self) -> Result<Vec<Report>>;
 

@@ -6,22 +6,28 @@
 //! - [`mod@reference`]: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
 //! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
 //! - [`compare`]: how far an engine is from the reference, one number per tensor.
+//! - [`conformance`]: the checks that every engine has to pass.
 //!
 //! This crate knows no backend.
 
 pub mod compare;
+pub mod conformance;
 pub mod constants;
 mod contract;
 mod gradients;
 pub mod noise;
+mod pinhole;
 pub mod reference;
 mod report;
 pub mod scenes;
 mod settings;
 mod stage;
+mod upload;
 
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use gradients::Gradients;
+pub use pinhole::{MAX_IMAGE_SIDE, Pinhole};
 pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};
 pub use settings::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
 pub use stage::Stage;
+pub use upload::{check_image_gradient, check_photo, check_upload};

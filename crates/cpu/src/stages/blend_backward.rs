@@ -13,9 +13,8 @@
 //! A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, and results
 //! that depend neither on threads nor on luck.
 
-use super::blend::{
-    BATCH, Pixels, TileGeometry, TileRows, gather, layer, still_live, tile_instances,
-};
+use super::blend::{Layer, column_centres};
+use super::visits::{BATCH, LiveRows, TileGeometry, Visits, tile_instances};
 use crate::frame::{CameraF32, Frame, PLANES, Slot, Splat2d, TILE_ROWS, grow, split_by_lengths};
 use crate::simd::{ROW, Row, Splat, V, each, parts};
 use dapple_engine::constants::ALPHA_MAX;
@@ -68,13 +67,12 @@ struct Tile<'a> {
     slots: &'a mut [Slot],
 }
 
-/// What a walk along the tile's rays carries from instance to instance.
-struct Rays {
-    transmittance: [Row; ROW],
-    floor: [Row; ROW],
-    /// R: what lies behind, seen through the gradient.
-    behind: [Row; ROW],
-}
+/// What becomes a slot's sums, still column by column. Those that hold no dx are summed over the
+/// rows of a visit, the others follow from them.
+type Columns = [Row; 9];
+
+/// Sums over rows among [`Columns`]: s, s dy, s dy^2, and w times dL/d(red, green, blue).
+const OVER_ROWS: [usize; 6] = [0, 2, 5, 6, 7, 8];
 
 impl pulp::WithSimd for Tile<'_> {
     type Output = ();
@@ -82,30 +80,112 @@ impl pulp::WithSimd for Tile<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
         let mut rays = Rays {
-            transmittance: [Row::splat(1.0); ROW],
-            floor: self.geometry.alpha_floor(),
+            transmittance: self.geometry.transmittance(),
             behind: everything(s, self.image, self.gradient),
         };
-        let mut live = self.geometry.live_rows();
+        let mut visits = Visits::new();
+        let mut columns = [[Row::ZERO; 9]; BATCH];
         let mut done = 0;
-        let mut batch = [Splat2d::default(); BATCH];
-        'tile: for instances in self.instances.chunks(BATCH) {
-            for splat in gather(instances, self.splats2d, &mut batch) {
-                let slot = &mut self.slots[done];
-                let finished =
-                    self.geometry
-                        .instance_gradient(s, splat, self.gradient, live, &mut rays, slot);
-                done += 1;
-                if finished != 0 {
-                    live = still_live(s, live, finished, &rays.floor);
-                    if live == 0 {
-                        break 'tile;
-                    }
+        for instances in self.instances.chunks(BATCH) {
+            let live = LiveRows::new(s, &rays.transmittance);
+            if live.is_empty() {
+                break;
+            }
+            visits.fill(s, &self.geometry, instances, self.splats2d, &live);
+            let columns = &mut columns[..instances.len()];
+            for columns in &mut *columns {
+                for i in OVER_ROWS {
+                    columns[i] = Row::ZERO;
                 }
             }
+            self.walk(s, &visits, &mut rays, columns);
+            for (i, columns) in columns.iter_mut().enumerate() {
+                weight_columns(s, self.geometry.origin[0], visits.splat(i), columns);
+            }
+            let slots = &mut self.slots[done..done + instances.len()];
+            add_columns(columns, slots);
+            done += instances.len();
         }
         // Behind the last blended instance, and beyond the cap, nothing has a gradient.
         self.slots[done..].fill([0.0; 9]);
+    }
+}
+
+/// What a walk along the tile's rays carries from instance to instance.
+struct Rays {
+    transmittance: [Row; ROW],
+    /// R: what lies behind, seen through the gradient.
+    behind: [Row; ROW],
+}
+
+impl Tile<'_> {
+    /// Step 2 and the sums over rows of step 3, for the visits of a batch.
+    #[inline(always)]
+    fn walk<S: Simd>(&self, s: S, visits: &Visits, rays: &mut Rays, columns: &mut [Columns]) {
+        let (zero, one) = (s.k(0.0), s.k(1.0));
+        let gradient = self.gradient;
+        for i in 0..visits.len() {
+            let visit = visits.get(i);
+            let splat = visits.splat(visit.instance);
+            let sums = &mut columns[visit.instance];
+            let y = visit.y;
+            for part in 0..parts::<S>() {
+                let in_front = V::load(s, &rays.transmittance[y], part);
+                let layer = Layer::new(s, self.geometry.origin[0], part, splat, &visit, in_front);
+                let g = each!(3, |c| V::load(s, &gradient[c * ROW + y], part));
+                let blue = g[2] * s.k(splat.rgb[2]);
+                let seen = g[0].mul_add(s.k(splat.rgb[0]), g[1].mul_add(s.k(splat.rgb[1]), blue));
+                let behind = V::load(s, &rays.behind[y], part);
+                let behind = layer.weight.neg_mul_add(seen, behind);
+                let inverse = (one - layer.alpha).reciprocal();
+                let d_alpha = behind.neg_mul_add(inverse, in_front * seen);
+                // Where alpha is clamped it does not move.
+                let moves = layer.open.and(layer.exponent.lt(s.k(ALPHA_MAX.log2())));
+                let slope = moves.select(d_alpha * layer.alpha, zero);
+                let terms = [
+                    slope + V::load(s, &sums[0], part),
+                    slope.mul_add(s.k(visit.dy), V::load(s, &sums[2], part)),
+                    slope.mul_add(s.k(visit.dy2), V::load(s, &sums[5], part)),
+                    layer.weight.mul_add(g[0], V::load(s, &sums[6], part)),
+                    layer.weight.mul_add(g[1], V::load(s, &sums[7], part)),
+                    layer.weight.mul_add(g[2], V::load(s, &sums[8], part)),
+                ];
+                for k in 0..6 {
+                    terms[k].store(&mut sums[OVER_ROWS[k]], part);
+                }
+                behind.store(&mut rays.behind[y], part);
+                layer.behind.store(&mut rays.transmittance[y], part);
+            }
+        }
+    }
+}
+
+/// Fills in those of an instance's columns that hold dx.
+#[inline(always)]
+fn weight_columns<S: Simd>(s: S, origin_x: f32, splat: &Splat2d, columns: &mut Columns) {
+    for part in 0..parts::<S>() {
+        let dx = column_centres(s, origin_x, part) - s.k(splat.mean[0]);
+        let s_dx = V::load(s, &columns[0], part) * dx;
+        s_dx.store(&mut columns[1], part);
+        (s_dx * dx).store(&mut columns[3], part);
+        (V::load(s, &columns[2], part) * dx).store(&mut columns[4], part);
+    }
+}
+
+/// Adds up the columns of a batch, four neighbours at a time, twice. Sums of neighbours all along an
+/// array become vectors across sums; a sum over the lanes of one register takes twice as many steps.
+#[inline(always)]
+fn add_columns(columns: &[Columns], slots: &mut [Slot]) {
+    let mut quarters = [[0.0; 4]; 9 * BATCH];
+    let rows = bytemuck::cast_slice(columns.as_flattened());
+    add_fours(rows, quarters.as_flattened_mut());
+    add_fours(&quarters, slots.as_flattened_mut());
+}
+
+#[inline(always)]
+fn add_fours(fours: &[[f32; 4]], sums: &mut [f32]) {
+    for (sum, x) in sums.iter_mut().zip(fours) {
+        *sum = (x[0] + x[1]) + (x[2] + x[3]);
     }
 }
 
@@ -124,82 +204,4 @@ fn everything<S: Simd>(s: S, image: &[Row; TILE_ROWS], gradient: &[Row; TILE_ROW
         }
     }
     sum
-}
-
-impl TileGeometry {
-    /// Steps 2 and 3 for one instance; returns the rows in which it finished a pixel.
-    #[inline(always)]
-    fn instance_gradient<S: Simd>(
-        &self,
-        s: S,
-        splat: &Splat2d,
-        gradient: &[Row; TILE_ROWS],
-        live: u32,
-        rays: &mut Rays,
-        slot: &mut Slot,
-    ) -> u32 {
-        let zero = V::splat(s, 0.0);
-        let one = V::splat(s, 1.0);
-        let infinite = V::splat(s, f32::INFINITY);
-        let alpha_max = V::splat(s, ALPHA_MAX);
-        let colour = each!(3, |c| V::splat(s, splat.rgb[c]));
-        let reached = live & self.reached_rows(splat);
-        let rows = TileRows::new(s, self.origin[1], splat);
-        let mut finished = 0;
-        // Sums of s dx^i dy^j over the columns of a vector, and of w g.
-        let mut moments = [zero; 6];
-        let mut colours = [zero; 3];
-        for part in 0..parts::<S>() {
-            let pixels = Pixels::new(s, self.origin[0], part, splat);
-            // Sums of s, s dy, s dy^2 over rows.
-            let (mut s0, mut s1, mut s2) = (zero, zero, zero);
-            let mut left = reached;
-            while left != 0 {
-                let y = left.trailing_zeros() as usize % ROW;
-                left &= left - 1;
-                let raw = pixels.alpha(&rows, y);
-                let floors = V::load(s, &rays.floor[y], part);
-                let in_front = V::load(s, &rays.transmittance[y], part);
-                let layer = layer(s, raw, floors, in_front);
-                let g = each!(3, |c| V::load(s, &gradient[c * ROW + y], part));
-                let seen = g[0].mul_add(colour[0], g[1].mul_add(colour[1], g[2] * colour[2]));
-                let behind = layer
-                    .weight
-                    .neg_mul_add(seen, V::load(s, &rays.behind[y], part));
-                let d_alpha = in_front * seen - behind * (one - layer.alpha).reciprocal();
-                // Where alpha is clamped it does not move.
-                let slope = raw.lt(alpha_max).select(d_alpha * layer.alpha, zero);
-                let dy = s.k(rows.dy.0[y]);
-                s0 += slope;
-                let along = slope * dy;
-                s1 += along;
-                s2 = along.mul_add(dy, s2);
-                for c in 0..3 {
-                    colours[c] = layer.weight.mul_add(g[c], colours[c]);
-                }
-                behind.store(&mut rays.behind[y], part);
-                layer.behind.store(&mut rays.transmittance[y], part);
-                if layer.finished.any() {
-                    layer
-                        .finished
-                        .select(infinite, floors)
-                        .store(&mut rays.floor[y], part);
-                    finished |= 1 << y;
-                }
-            }
-            let dx = pixels.dx;
-            let s0_dx = s0 * dx;
-            let terms = [s0, s0_dx, s1, s0_dx * dx, s1 * dx, s2];
-            for i in 0..6 {
-                moments[i] += terms[i];
-            }
-        }
-        for i in 0..6 {
-            slot[i] = moments[i].sum();
-        }
-        for c in 0..3 {
-            slot[6 + c] = colours[c].sum();
-        }
-        finished
-    }
 }

@@ -1,4 +1,4 @@
-//! One file a stage, named as in `dapple_engine::Stage`.
+//! One file a stage, named as in `dapple_engine::Stage`; `visits` is what both walks over tiles share.
 
 pub mod blend;
 pub mod blend_backward;
@@ -10,3 +10,4 @@ pub mod project;
 pub mod ranges;
 pub mod sort;
 pub mod update;
+mod visits;

@@ -1,19 +1,9 @@
-//! The engine against the f64 reference: images, every gradient, the pose, on every test scene.
+//! Images, every gradient and the pose against the f64 reference.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::scenes::{self, Random, TestScene};
-use dapple_engine::{Engine, compare, reference};
-
-/// The bar of the house: relative L2 in f32.
-const TOLERANCE: f64 = 1e-4;
-
-fn engine(scene: &TestScene) -> CpuEngine {
-    let mut engine = CpuEngine::new(CpuOptions { threads: Some(2) }).unwrap();
-    engine.upload(&scene.splats, None).unwrap();
-    engine
-}
+use super::Make;
+use crate::compare::{self, TOLERANCE};
+use crate::reference;
+use crate::scenes::{self, Random};
 
 fn weights(seed: u64, n: usize) -> Vec<f32> {
     let mut random = Random::new(seed);
@@ -24,14 +14,14 @@ fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| f64::from(v)).collect()
 }
 
-#[test]
-fn images_match_the_reference() {
+/// On every test scene, colours and alphas are within [`TOLERANCE`].
+pub fn images_match_the_reference(make: Make<'_>) {
     let mut failures = Vec::new();
+    let mut engine = make();
     for scene in scenes::all() {
         let expected = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
-        let actual = engine(&scene)
-            .render(&scene.camera, &scene.settings)
-            .unwrap();
+        engine.upload(&scene.splats, None).unwrap();
+        let actual = engine.render(&scene.camera, &scene.settings).unwrap();
         for (what, error) in compare::compare_images(&actual, &expected) {
             println!("{:28} {what:6} {error:.2e}", scene.name);
             if error > TOLERANCE {
@@ -42,9 +32,11 @@ fn images_match_the_reference() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-#[test]
-fn gradients_match_the_reference() {
+/// On every test scene, each gradient tensor and the pose's are within [`TOLERANCE`], and absent
+/// Gaussians have none at all.
+pub fn gradients_match_the_reference(make: Make<'_>) {
     let mut failures = Vec::new();
+    let mut engine = make();
     for scene in scenes::all() {
         let pixels = scene.camera.width as usize * scene.camera.height as usize;
         let (d_rgb, d_alpha) = (weights(1, 3 * pixels), weights(2, pixels));
@@ -56,7 +48,8 @@ fn gradients_match_the_reference() {
             Some(&widened(&d_alpha)),
         )
         .unwrap();
-        let actual = engine(&scene)
+        engine.upload(&scene.splats, None).unwrap();
+        let actual = engine
             .gradients(&scene.camera, &scene.settings, &d_rgb, Some(&d_alpha))
             .unwrap();
         let mut errors = compare::compare_gradients(&actual, &expected);

@@ -1,0 +1,43 @@
+//! The CPU engine passes what every engine must pass, for any number of threads.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple_cpu::{CpuEngine, CpuOptions};
+use dapple_engine::{Engine, conformance};
+
+fn engine(threads: usize) -> Box<dyn Engine> {
+    let threads = Some(threads);
+    Box::new(CpuEngine::new(CpuOptions { threads }).unwrap())
+}
+
+#[test]
+fn images_match_the_reference() {
+    conformance::images_match_the_reference(&|| engine(2));
+}
+
+#[test]
+fn gradients_match_the_reference() {
+    conformance::gradients_match_the_reference(&|| engine(2));
+}
+
+#[test]
+fn loss_and_gradient_match_the_reference() {
+    conformance::loss_and_gradient_match_the_reference(&|| engine(2));
+}
+
+#[test]
+fn adam_takes_the_textbook_step() {
+    conformance::adam_takes_the_textbook_step(&|| engine(2));
+}
+
+#[test]
+fn density_control_follows_the_plan() {
+    conformance::density_control_follows_the_plan(&|| engine(1));
+}
+
+#[test]
+fn threads_change_nothing() {
+    conformance::runs_repeat_themselves(&[&|| engine(1), &|| engine(2), &|| engine(3), &|| {
+        engine(5)
+    }]);
+}

@@ -1,0 +1,59 @@
+//! Checks that every engine has to pass, written once against [`Engine`]. An engine's own tests are a
+//! list of calls into here, so that no engine is held to less than another.
+//!
+//! Checks panic with what is wrong, as tests do. `make` makes an engine without splats.
+//!
+//! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
+//! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
+//! - rounds of density control;
+//! - the same bits from run to run.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+mod density;
+mod parity;
+mod training;
+
+pub use density::density_control_follows_the_plan;
+pub use parity::{gradients_match_the_reference, images_match_the_reference};
+pub use training::{
+    adam_takes_the_textbook_step, loss_and_gradient_match_the_reference, runs_repeat_themselves,
+};
+
+use crate::{DensifyPlan, Engine, Report};
+use dapple_scene::Splats;
+
+/// Makes an engine without splats.
+pub type Make<'a> = &'a dyn Fn() -> Box<dyn Engine>;
+
+/// An engine that holds some splats.
+fn with_splats(make: Make<'_>, splats: &Splats) -> Box<dyn Engine> {
+    let mut engine = make();
+    engine.upload(splats, None).unwrap();
+    engine
+}
+
+/// The last report, once everything enqueued is done.
+fn last_report(engine: &mut dyn Engine) -> Report {
+    engine.download().unwrap();
+    engine.poll().unwrap().pop().expect("no report came")
+}
+
+/// A round in which everything visible grows.
+fn growing() -> DensifyPlan {
+    DensifyPlan {
+        step: 100,
+        seed: 3,
+        grow_gradient: Some(1e-6),
+        split_scale: 0.02,
+        prune_opacity: Some(0.005),
+        prune_scale: None,
+        max_gaussians: usize::MAX,
+        reset_opacity: None,
+    }
+}

@@ -1,0 +1,220 @@
+//! A training step against the reference: loss and its gradient through the whole chain, Adam,
+//! density statistics; and the same bits from run to run.
+
+use super::{Make, growing, last_report, with_splats};
+use crate::compare::{self, TOLERANCE};
+use crate::scenes::{self, Random, TestScene};
+use crate::{
+    Adam, Engine, LearningRates, OptimizerState, Report, StepSettings, TrainView, reference,
+};
+use dapple_scene::{Photo, Splats};
+use std::sync::Arc;
+
+const SSIM_WEIGHT: f32 = 0.2;
+
+/// Noise: a photo that differs from any render in every pixel.
+fn photo(scene: &TestScene) -> Photo {
+    let mut random = Random::new(11);
+    let n = scene.camera.width as usize * scene.camera.height as usize;
+    let rgb = (0..3 * n)
+        .map(|_| random.uniform(0.0, 255.0) as u8)
+        .collect();
+    Photo::from_rgb(scene.camera.width, scene.camera.height, rgb)
+}
+
+fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {
+    let (width, height) = (scene.camera.width, scene.camera.height);
+    Some(
+        (0..height)
+            .flat_map(|y| (0..width).map(move |x| (x, y)))
+            .map(|(x, y)| value(x, y))
+            .collect(),
+    )
+}
+
+fn settings(scene: &TestScene, step: u32) -> StepSettings {
+    StepSettings {
+        step,
+        render: scene.settings,
+        learning_rates: LearningRates {
+            means: 1e-3,
+            scales: 2e-3,
+            quats: 3e-3,
+            opacities: 4e-3,
+            sh0: 5e-3,
+            sh_rest: 6e-3,
+        },
+        adam: Adam::default(),
+        ssim_weight: SSIM_WEIGHT,
+        accumulate_density: true,
+    }
+}
+
+fn step_loss(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, step: u32) -> f32 {
+    let view = TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo.clone()),
+    };
+    let id = engine.add_views(vec![view]).unwrap()[0];
+    engine.step(id, &settings(scene, step)).unwrap();
+    match last_report(engine) {
+        Report::Step(report) => report.loss,
+        other => panic!("no report of a step but {other:?}"),
+    }
+}
+
+fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: &str) {
+    engine.upload(&scene.splats, None).unwrap();
+    let loss = step_loss(engine, scene, photo, 1);
+    let (_, state) = engine.download().unwrap();
+
+    let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    let (expected_loss, d_rgb) = reference::loss(
+        &image.rgb,
+        &reference::photo_target(photo, scene.settings.background),
+        width,
+        height,
+        reference::photo_mask(photo).as_deref(),
+        SSIM_WEIGHT.into(),
+    );
+    let expected =
+        reference::gradients(&scene.splats, &scene.camera, &scene.settings, &d_rgb, None).unwrap();
+    let relative = (f64::from(loss) / expected_loss - 1.0).abs();
+    assert!(
+        relative < 1e-5,
+        "{what}: loss {loss} against {expected_loss}"
+    );
+
+    // After one step the first moments are 0.1 times the gradient.
+    let m = &state.first_moments;
+    let flat = |rows: &[[f32; 3]]| {
+        rows.iter()
+            .flatten()
+            .map(|&v| f64::from(v) * 10.0)
+            .collect()
+    };
+    let mut tensors: Vec<(&str, Vec<f64>)> = vec![
+        ("means", flat(&m.means)),
+        ("scales", flat(&m.scales)),
+        ("sh0", flat(&m.sh0)),
+    ];
+    tensors.push((
+        "quats",
+        m.quats
+            .iter()
+            .flatten()
+            .map(|&v| f64::from(v) * 10.0)
+            .collect(),
+    ));
+    tensors.push((
+        "opacities",
+        m.opacities.iter().map(|&v| f64::from(v) * 10.0).collect(),
+    ));
+    tensors.push((
+        "sh_rest",
+        m.sh_rest.iter().map(|&v| f64::from(v) * 10.0).collect(),
+    ));
+    for (name, actual) in &tensors {
+        let (_, truth) = expected
+            .tensors()
+            .into_iter()
+            .find(|(other, _)| other == name)
+            .unwrap();
+        let error = compare::relative_l2(actual, &truth);
+        println!("{what:10} {name:10} {error:.2e}");
+        assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
+    }
+
+    // Density statistics: the screen-space gradient with half the image as the unit.
+    let half = [f64::from(photo.width) / 2.0, f64::from(photo.height) / 2.0];
+    let norms: Vec<f64> = expected
+        .means2d
+        .iter()
+        .map(|g| (g[0] * half[0]).hypot(g[1] * half[1]))
+        .collect();
+    let sums: Vec<f64> = state.gradient_sums.iter().map(|&v| v.into()).collect();
+    let error = compare::relative_l2(&sums, &norms);
+    assert!(error < TOLERANCE, "{what} density: {error:.2e}");
+}
+
+/// Loss, first moments and density statistics after one step, for photos that are opaque, masked,
+/// transparent, and smaller than SSIM's window.
+pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
+    let mut engine = make();
+    let engine = engine.as_mut();
+    for name in ["random_sh3", "off_centre", "background"] {
+        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        check_chain(engine, &scene, &photo(&scene), name);
+    }
+
+    let scene = scenes::by_name("random_sh3").unwrap();
+    let mut masked = photo(&scene);
+    masked.mask = plane(
+        &scene,
+        |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 },
+    );
+    check_chain(engine, &scene, &masked, "masked");
+
+    let scene = scenes::by_name("background").unwrap();
+    let mut transparent = photo(&scene);
+    transparent.alpha = plane(&scene, |x, y| (x * 5 + y * 3) as u8);
+    check_chain(engine, &scene, &transparent, "alpha");
+
+    let scene = scenes::by_name("tiny_image").unwrap();
+    check_chain(engine, &scene, &photo(&scene), "tiny");
+}
+
+/// Three steps of Adam, each from what the engine held before.
+pub fn adam_takes_the_textbook_step(make: Make<'_>) {
+    let scene = scenes::by_name("random_sh1").unwrap();
+    let mut engine = with_splats(make, &scene.splats);
+    let photo = photo(&scene);
+    let (mut before, mut state) = engine.download().unwrap();
+    for step in 1..=3 {
+        step_loss(engine.as_mut(), &scene, &photo, step);
+        let (after, new_state) = engine.download().unwrap();
+        for i in 0..after.len() {
+            let beta1 = f64::from(Adam::default().beta1);
+            let m0 = f64::from(state.first_moments.opacities[i]);
+            let v0 = f64::from(state.second_moments.opacities[i]);
+            // What gradient the engine used follows from its first moment.
+            let m1 = f64::from(new_state.first_moments.opacities[i]);
+            let gradient = (m1 - beta1 * m0) / (1.0 - beta1);
+            let expected = reference::adam(
+                [before.opacities[i].into(), m0, v0],
+                gradient,
+                4e-3,
+                &Adam::default(),
+                step,
+            );
+            let error = (f64::from(after.opacities[i]) - expected[0]).abs();
+            assert!(error < 1e-5, "step {step}, Gaussian {i}: off by {error:e}");
+        }
+        (before, state) = (after, new_state);
+    }
+}
+
+/// Six steps and a round of density control on a crowded scene, once with an engine of each of
+/// `makes`: splats and moments are the same to the bit.
+pub fn runs_repeat_themselves(makes: &[Make<'_>]) {
+    let scene = scenes::by_name("crowd").unwrap();
+    let photo = photo(&scene);
+    let run = |make: Make<'_>| -> (Splats, OptimizerState) {
+        let mut engine = with_splats(make, &scene.splats);
+        for step in 1..=6 {
+            step_loss(engine.as_mut(), &scene, &photo, step);
+            if step == 3 {
+                engine.densify(&growing()).unwrap();
+            }
+        }
+        engine.download().unwrap()
+    };
+    let (splats, state) = run(makes[0]);
+    assert!(splats.len() > scene.splats.len(), "nothing grew");
+    for (i, make) in makes.iter().enumerate().skip(1) {
+        let (other, other_state) = run(make);
+        assert!(splats == other, "run {i} gives other splats");
+        assert!(state == other_state, "run {i} gives other moments");
+    }
+}

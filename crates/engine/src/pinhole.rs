@@ -1,0 +1,93 @@
+//! A pinhole camera in the precision and form that kernels want.
+
+use crate::constants::{JACOBIAN_MARGIN, TILE_SIZE};
+use dapple_scene::{Camera, Error, Lens, Result};
+
+/// Longest side of an image, pixels.
+pub const MAX_IMAGE_SIDE: u32 = 1 << 16;
+
+/// A checked pinhole camera, ready for kernels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pinhole {
+    /// World to camera, row by row.
+    pub rotation: [[f32; 3]; 3],
+    /// World to camera.
+    pub translation: [f32; 3],
+    /// Centre in world coordinates.
+    pub centre: [f32; 3],
+    /// Focal lengths, pixels.
+    pub focal: [f32; 2],
+    /// Principal point, pixels.
+    pub principal: [f32; 2],
+    /// Least x/z and y/z at which the projection's Jacobian is evaluated; see
+    /// [`JACOBIAN_MARGIN`].
+    pub jacobian_min: [f32; 2],
+    /// See `jacobian_min`.
+    pub jacobian_max: [f32; 2],
+    /// Image size, pixels.
+    pub size: [u32; 2],
+    /// Tiles across and down.
+    pub tiles: [u32; 2],
+}
+
+impl Pinhole {
+    /// Checks a camera and prepares it.
+    ///
+    /// # Errors
+    /// Another lens, a pose or focal length that is not finite, an image without area or beyond
+    /// [`MAX_IMAGE_SIDE`].
+    pub fn new(camera: &Camera) -> Result<Self> {
+        if camera.lens != Lens::Pinhole {
+            return Err(Error::unsupported("engines render pinhole cameras only")
+                .hint("undistort the photos first; loading a capture does so"));
+        }
+        let finite = camera.camera_from_world.is_finite()
+            && [camera.fx, camera.fy, camera.cx, camera.cy]
+                .iter()
+                .all(|v| v.is_finite());
+        if !finite || camera.fx <= 0.0 || camera.fy <= 0.0 {
+            return Err(Error::input(
+                "a camera has a non-finite pose or a focal length that is not positive",
+            ));
+        }
+        let size = [camera.width, camera.height];
+        if size.contains(&0) || size.iter().any(|&side| side > MAX_IMAGE_SIDE) {
+            return Err(Error::input(format!(
+                "a camera has an image of {} x {} pixels",
+                camera.width, camera.height
+            ))
+            .hint(format!(
+                "each side must be between 1 and {MAX_IMAGE_SIDE} pixels"
+            )));
+        }
+        let pose = &camera.camera_from_world;
+        let r = pose.rotation_matrix();
+        let focal = [camera.fx, camera.fy];
+        let principal = [camera.cx, camera.cy];
+        let limit = |axis: usize, near_edge: f64| {
+            let half = 0.5 * f64::from(size[axis]) / focal[axis];
+            (near_edge / focal[axis] + f64::from(JACOBIAN_MARGIN) * half) as f32
+        };
+        Ok(Self {
+            rotation: [0, 1, 2].map(|i| r.row(i).to_array().map(|v| v as f32)),
+            translation: pose.translation.to_array().map(|v| v as f32),
+            centre: pose.centre().to_array().map(|v| v as f32),
+            focal: focal.map(|v| v as f32),
+            principal: principal.map(|v| v as f32),
+            jacobian_min: [0, 1].map(|a| -limit(a, principal[a])),
+            jacobian_max: [0, 1].map(|a| limit(a, f64::from(size[a]) - principal[a])),
+            size,
+            tiles: size.map(|v| v.div_ceil(TILE_SIZE)),
+        })
+    }
+
+    /// Number of tiles.
+    pub fn tile_count(&self) -> usize {
+        self.tiles[0] as usize * self.tiles[1] as usize
+    }
+
+    /// Number of pixels.
+    pub fn pixel_count(&self) -> usize {
+        self.size[0] as usize * self.size[1] as usize
+    }
+}

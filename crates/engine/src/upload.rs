@@ -1,0 +1,87 @@
+//! What every engine checks before it takes something in.
+
+use crate::{OptimizerState, Pinhole};
+use dapple_scene::{Error, Photo, Result, Splats, sh_coefficient_count};
+
+/// Checks splats, and that a state belongs to them.
+///
+/// # Errors
+/// Arrays of different lengths, an unknown SH degree, a state of other splats.
+pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
+    check_splats(splats, "the splats")?;
+    let Some(state) = state else {
+        return Ok(());
+    };
+    check_splats(&state.first_moments, "the first moments")?;
+    check_splats(&state.second_moments, "the second moments")?;
+    let n = splats.len();
+    let fits = [&state.first_moments, &state.second_moments]
+        .iter()
+        .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
+        && state.gradient_sums.len() == n
+        && state.visible_counts.len() == n;
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::input("the optimizer state belongs to other splats")
+            .hint("upload the state that was downloaded with these splats"))
+    }
+}
+
+fn check_splats(splats: &Splats, what: &str) -> Result<()> {
+    let n = splats.len();
+    let shapes = [
+        splats.scales.len(),
+        splats.quats.len(),
+        splats.opacities.len(),
+        splats.sh0.len(),
+    ];
+    if splats.sh_degree > dapple_scene::MAX_SH_DEGREE {
+        return Err(
+            Error::input(format!("{what} have SH degree {}", splats.sh_degree))
+                .hint("degrees 0 to 3 are supported"),
+        );
+    }
+    let rest = (sh_coefficient_count(splats.sh_degree) - 1) * 3 * n;
+    if shapes.iter().any(|&len| len != n) || splats.sh_rest.len() != rest {
+        return Err(
+            Error::input(format!("the arrays of {what} have different lengths"))
+                .hint("every array needs one entry per Gaussian"),
+        );
+    }
+    Ok(())
+}
+
+/// Checks that a photo has the size of its camera.
+///
+/// # Errors
+/// It has not.
+pub fn check_photo(camera: &Pinhole, photo: &Photo) -> Result<()> {
+    if [photo.width, photo.height] == camera.size {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "a photo of {} x {} pixels has a camera of {} x {}",
+        photo.width, photo.height, camera.size[0], camera.size[1]
+    )))
+}
+
+/// Checks the sizes of dL/dimage.
+///
+/// # Errors
+/// They are not those of the camera's image.
+pub fn check_image_gradient(
+    camera: &Pinhole,
+    dl_drgb: &[f32],
+    dl_dalpha: Option<&[f32]>,
+) -> Result<()> {
+    let pixels = camera.pixel_count();
+    if dl_drgb.len() == 3 * pixels && dl_dalpha.is_none_or(|a| a.len() == pixels) {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "the image gradient does not fit a camera of {} x {} pixels",
+        camera.size[0], camera.size[1]
+    ))
+    .hint("colours need height * width * 3 values, alpha height * width"))
+}

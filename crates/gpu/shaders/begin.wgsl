@@ -1,0 +1,30 @@
+// The first dispatch of a step, one invocation: clears the step's counts and sizes the dispatches
+// that are known by then. Nothing runs while the engine is halted.
+//
+// Bindings: views; state, counts in and out; groups, the dispatches.
+
+#import shared/halt
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read_write> state: State;
+@group(0) @binding(2) var<storage, read_write> groups: array<vec4u>;
+
+@compute @workgroup_size(1)
+fn begin() {
+    state.visible = 0u;
+    state.instances = 0u;
+    state.buckets = 0u;
+    state.max_per_tile = 0u;
+    state.cut_instances = 0u;
+    state.lost_transmittance = 0u;
+    clear_groups();
+    if state.halted != 0u {
+        return;
+    }
+    let size = views[step.view].tiles;
+    let tiles = size.x * size.y;
+    groups[GROUPS_GAUSSIANS] = groups_for(state.gaussians, 256u);
+    groups[GROUPS_TILES] = groups_for(tiles, 256u);
+    groups[GROUPS_BLOCKS] = flat_groups(tiles * BLOCKS_PER_TILE);
+    groups[GROUPS_PIXELS] = flat_groups(tiles);
+}

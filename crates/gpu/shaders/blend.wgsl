@@ -1,0 +1,236 @@
+// `blend`: front to back, tile by tile. A workgroup a tile, an invocation a pixel; 32 invocations in a
+// row are a block of 8 x 4 pixels. 256 instances at a time:
+// 1. Each invocation loads one instance's splat into shared memory and finds the blocks that it
+//    reaches (shared/blocks). For each block and each 32 instances, that makes a word of 32 bits.
+// 2. Each pixel walks over the set bits of its block's words: alpha, its share of the colour, the
+//    transmittance behind. A pixel is finished before its transmittance would fall below
+//    TRANSMITTANCE_MIN.
+// 3. At each start of a bucket, a pixel that is not finished leaves colour and transmittance in
+//    `checkpoints`, where `blend_backward` sets out; the first bucket of a tile needs none.
+// 4. When all pixels are finished, the rest of the list is not looked at.
+//
+// Why a workgroup a tile and not one a block (by count, not measured): eight blocks would fetch each
+// splat eight times, 64 bytes each from the second-level cache: at 5 million instances 2.5 GB. Why bits and not lists of survivors: a bit costs five instructions to find, a list needs
+// one more barrier and its own writing. Pixels leave the loop when they are finished, so that nothing
+// here asks a neighbour; 32-wide subgroups skip what their block does not see, others do more.
+//
+// Bindings: views; splats2d; tile_start; sorted_gaussian, nearest first; image out (colour over the
+// background, transmittance); state.lost_transmittance. For `blend_backward` (not with IMAGE_ONLY):
+// bucket_start; checkpoints, by bucket, block and lane; pixel_end (by tile, block and lane) and
+// block_end, how many instances of the tile's list there are up to the last that a pixel, or any of a
+// block, blends, in units of whole words: finer would cost two instructions an instance.
+//
+// Reference: engine::reference::blend (Kerbl et al. 2023, eq. 3); twin: cpu/src/stages/blend.rs.
+
+#import shared/step
+#import shared/groups
+#import shared/splat2d
+#import shared/blocks
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read> splats2d: array<vec4f>;
+@group(0) @binding(2) var<storage, read> tile_start: array<u32>;
+@group(0) @binding(3) var<storage, read> sorted_gaussian: array<u32>;
+@group(0) @binding(4) var<storage, read_write> image: array<vec4f>;
+// The words of `State`: one of them is written from many workgroups.
+@group(0) @binding(5) var<storage, read_write> state: array<atomic<u32>>;
+#if !IMAGE_ONLY
+@group(0) @binding(6) var<storage, read> bucket_start: array<u32>;
+@group(0) @binding(7) var<storage, read_write> checkpoints: array<vec4f>;
+@group(0) @binding(8) var<storage, read_write> pixel_end: array<u32>;
+@group(0) @binding(9) var<storage, read_write> block_end: array<u32>;
+#endif
+
+// Place of `lost_transmittance` in `State`.
+const LOST_TRANSMITTANCE: u32 = 11u;
+
+// Instances of a word of bits, and words of a batch.
+const WORD: u32 = 32u;
+const WORDS: u32 = TILE_PIXELS / WORD;
+
+// The batch's splats: mean and a, b; c, log2_opacity and red, green; blue.
+var<workgroup> shapes: array<vec4f, TILE_PIXELS>;
+var<workgroup> tones: array<vec4f, TILE_PIXELS>;
+var<workgroup> blues: array<f32, TILE_PIXELS>;
+// [parity of the batch][block][word]: which instances reach the block, the nearest in the highest
+// bit, which is the quickest to find. One parity is cleared while the other is read.
+var<workgroup> reached: array<atomic<u32>, 2u * BLOCKS_PER_TILE * WORDS>;
+// Not zero: a pixel is not finished.
+var<workgroup> live: atomic<u32>;
+// Of all pixels that the cap left unfinished, the largest transmittance's bits.
+var<workgroup> lost: atomic<u32>;
+var<workgroup> ends: array<atomic<u32>, BLOCKS_PER_TILE>;
+
+// A pixel on its way along the ray.
+struct Ray {
+    centre: vec2f,
+    colour: vec3f,
+    transmittance: f32,
+    is_finished: bool,
+    // See `pixel_end`.
+    end: u32,
+}
+
+// Step 1 for instance `local` of a batch: stores its splat, returns the blocks it reaches.
+fn fetch(local: u32, gaussian: u32, corner: vec2f) -> u32 {
+    let s0 = splats2d[3u * gaussian];
+    let s1 = splats2d[3u * gaussian + 1u];
+    let s2 = splats2d[3u * gaussian + 2u];
+    shapes[local] = s0;
+    tones[local] = s1;
+    blues[local] = s2.x;
+    return touched_blocks(s0.xy, vec3f(s0.zw, s1.x), s1.y, s2.zw, corner);
+}
+
+// Step 2 for one instance of the batch.
+fn blend_instance(ray: ptr<function, Ray>, local: u32) {
+    let shape = shapes[local];
+    let tone = tones[local];
+    let d = (*ray).centre - shape.xy;
+    let exponent = exponent_at(column_of(d.x, shape.z, shape.w, tone.y), d.y, tone.x);
+    let alpha = alpha_of(exp2(exponent), exponent);
+    let in_front = (*ray).transmittance;
+    let behind = fma(-alpha, in_front, in_front);
+    if behind < TRANSMITTANCE_MIN {
+        (*ray).is_finished = true;
+        return;
+    }
+    let colour = vec3f(tone.zw, blues[local]);
+    (*ray).colour = fma(vec3f(alpha * in_front), colour, (*ray).colour);
+    (*ray).transmittance = behind;
+}
+
+// Steps 2 and 3 for the instances from `first` on, whose words begin at `words`.
+fn walk(ray: ptr<function, Ray>, first: u32, count: u32, words: u32, checkpoint: u32) {
+    for (var word = 0u; word < WORDS && first + word * WORD < count; word++) {
+        if (*ray).is_finished {
+            break;
+        }
+        let at = first + word * WORD;
+        let in_front = (*ray).transmittance;
+#if !IMAGE_ONLY
+        if at % BUCKET == 0u && at > 0u {
+            checkpoints[checkpoint + at / BUCKET * TILE_PIXELS] =
+                vec4f((*ray).colour, (*ray).transmittance);
+        }
+#endif
+        let last = word * WORD + WORD - 1u;
+        var bits = atomicLoad(&reached[words + word]);
+        while (bits != 0u) & !(*ray).is_finished {
+            let bit = firstLeadingBit(bits);
+            bits ^= 1u << bit;
+            blend_instance(ray, last - bit);
+        }
+        // Whatever is blended takes some of it.
+        (*ray).end = select((*ray).end, at + WORD, (*ray).transmittance < in_front);
+    }
+}
+
+@compute @workgroup_size(TILE_PIXELS)
+fn blend(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+#if SUBGROUPS
+    @builtin(subgroup_id) group: u32,
+    @builtin(subgroup_invocation_id) subgroup_lane: u32,
+#else
+    @builtin(local_invocation_index) t: u32,
+#endif
+) {
+#if SUBGROUPS
+    let t = group * SUBGROUP_SIZE + subgroup_lane;
+#endif
+    let tile = group_number(id, dispatched);
+    let view = views[step.view];
+    if tile >= view.tiles.x * view.tiles.y {
+        return;
+    }
+    let block = t / BLOCK_PIXELS;
+    let corner = tile_corner(tile, view.tiles.x);
+    let pixel = corner + block_pixel(block, t % BLOCK_PIXELS);
+    let is_inside = all(pixel < view.size);
+    var ray = Ray(vec2f(pixel) + 0.5, vec3f(), 1.0, !is_inside, 0u);
+
+    let start = tile_start[tile];
+    let whole = tile_start[tile + 1u] - start;
+    let count = select(whole, min(whole, step.cap), step.cap > 0u);
+#if IMAGE_ONLY
+    let checkpoint = 0u;
+#else
+    let checkpoint = bucket_start[tile] * TILE_PIXELS + t;
+#endif
+    for (var word = t; word < 2u * BLOCKS_PER_TILE * WORDS; word += TILE_PIXELS) {
+        atomicStore(&reached[word], 0u);
+    }
+    if t < BLOCKS_PER_TILE {
+        atomicStore(&ends[t], 0u);
+    }
+    if t == 0u {
+        atomicStore(&lost, 0u);
+    }
+    workgroupBarrier();
+
+    var parity = 0u;
+    for (var first = 0u; first < count; first += TILE_PIXELS) {
+        var touched = 0u;
+        if first + t < count {
+            touched = fetch(t, sorted_gaussian[start + first + t], vec2f(corner));
+        }
+        let word = parity + t / WORD;
+#if SUBGROUPS
+        // Lane b takes the bits of block b: at least eight lanes are there.
+        var bits = 0u;
+        for (var b = 0u; b < BLOCKS_PER_TILE; b++) {
+            let ballot = subgroupBallot((touched >> b & 1u) != 0u);
+            // A subgroup of 64 fills two words.
+            let half = select(ballot.x, ballot.y, subgroup_lane >= WORD);
+            bits = select(bits, half, subgroup_lane % WORD == b);
+        }
+        if subgroup_lane % WORD < BLOCKS_PER_TILE {
+            let mine = bits << (t % WORD - subgroup_lane % WORD);
+            atomicOr(&reached[word + subgroup_lane % WORD * WORDS], reverseBits(mine));
+        }
+#else
+        for (var rest = touched; rest != 0u; rest &= rest - 1u) {
+            atomicOr(&reached[word + firstTrailingBit(rest) * WORDS], 0x80000000u >> (t % WORD));
+        }
+#endif
+        if t == 0u {
+            atomicStore(&live, 0u);
+        }
+        workgroupBarrier();
+
+        walk(&ray, first, count, parity + block * WORDS, checkpoint);
+        if !ray.is_finished {
+            atomicStore(&live, 1u);
+        }
+        parity = BLOCKS_PER_TILE * WORDS - parity;
+        if t < BLOCKS_PER_TILE * WORDS {
+            atomicStore(&reached[parity + t], 0u);
+        }
+        if workgroupUniformLoad(&live) == 0u {
+            break;
+        }
+    }
+
+    if is_inside {
+        let background = ray.transmittance * step.background;
+        image[pixel.y * view.size.x + pixel.x] = vec4f(ray.colour + background, ray.transmittance);
+    }
+    if whole > count && !ray.is_finished {
+        atomicMax(&lost, bitcast<u32>(ray.transmittance));
+    }
+#if !IMAGE_ONLY
+    pixel_end[tile * TILE_PIXELS + t] = ray.end;
+    atomicMax(&ends[block], ray.end);
+#endif
+    workgroupBarrier();
+#if !IMAGE_ONLY
+    if t < BLOCKS_PER_TILE {
+        block_end[tile * BLOCKS_PER_TILE + t] = atomicLoad(&ends[t]);
+    }
+#endif
+    if whole > count && t == 0u {
+        atomicMax(&state[LOST_TRANSMITTANCE], atomicLoad(&lost));
+    }
+}

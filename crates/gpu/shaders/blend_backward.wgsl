@@ -1,0 +1,396 @@
+// `blend_backward`: each instance's gradient, summed over its tile's pixels, into its own slot. A
+// workgroup of 32 invocations takes a bucket: BUCKET instances in a row of one tile.
+//
+// With w = alpha T the weight of an instance, g = dL/d(pixel) and g.c its colour seen through g,
+// dL/dalpha = T (g.c) - R / (1 - alpha), where R is what lies behind seen through g. So:
+// 1. An invocation holds one pixel of each of the tile's eight blocks, in registers. From the
+//    bucket's checkpoint come T and R = g . (rendered - already blended) + dL/dT T_end: everything
+//    behind, background included. T falls bit for bit as in `blend`, R by w (g.c) an instance: one
+//    scalar a pixel does the work of four, and nothing is divided but by the new T:
+//    s = alpha dL/dalpha = w (g.c) - R alpha / (1 - alpha), alpha / (1 - alpha) = w / T_behind.
+// 2. 32 instances at a time: lane i loads instance i and finds the blocks that it reaches, less those
+//    that are finished. Instances that reach some are moved together in shared memory.
+// 3. All lanes take one such instance after another, block after block of those it reaches: a branch
+//    for each block, the same way for all lanes. A lane sums s, s dy, s dy^2 and w g over its pixels,
+//    s and s dy apart for the left and the right blocks: eight numbers, two vectors.
+// 4. Lanes are added up for four instances at once, always in the same order. A column of pixels has
+//    one dx, so: an invocation an instance and column adds up the column's four lanes, weights s by
+//    dx and dx^2 and s dy by dx; then an invocation an instance and field adds up the eight columns
+//    and writes to the slot. The ninth field, blue, waits until all 32 instances are through and is
+//    added up by an invocation an instance. (By count, about 22 instructions an instance; a
+//    butterfly of shuffles over nine rows 40, rows of 32 in shared memory, a lane a row, 38.)
+// 5. Slots of instances that reach nothing get zeros, and those of instances that the cap left out:
+//    they belong to no bucket, the tile's last one writes them.
+//
+// A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, no luck.
+//
+// Bindings: views; state.buckets; splats2d; tile_start, bucket_start, bucket_tile; sorted_gaussian and
+// sorted_slot, nearest first; image, checkpoints, pixel_end and block_end, from `blend`;
+// image_gradient: dL/d(red, green, blue) and dL/dT; slots out, SLOT_FLOATS each.
+//
+// Reference: engine::reference::blend_backward (arXiv:2312.02121, section 3); twin:
+// cpu/src/stages/blend_backward.rs. Buckets: after Mallick et al. 2024, "Taming 3DGS".
+
+#import shared/step
+#import shared/groups
+#import shared/splat2d
+#import shared/blocks
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read> state: State;
+@group(0) @binding(2) var<storage, read> splats2d: array<vec4f>;
+@group(0) @binding(3) var<storage, read> tile_start: array<u32>;
+@group(0) @binding(4) var<storage, read> bucket_start: array<u32>;
+@group(0) @binding(5) var<storage, read> bucket_tile: array<u32>;
+@group(0) @binding(6) var<storage, read> sorted_gaussian: array<u32>;
+@group(0) @binding(7) var<storage, read> sorted_slot: array<u32>;
+@group(0) @binding(8) var<storage, read> image: array<vec4f>;
+@group(0) @binding(9) var<storage, read> image_gradient: array<vec4f>;
+@group(0) @binding(10) var<storage, read> checkpoints: array<vec4f>;
+@group(0) @binding(11) var<storage, read> pixel_end: array<u32>;
+// Two vectors a tile.
+@group(0) @binding(12) var<storage, read> block_end: array<vec4u>;
+@group(0) @binding(13) var<storage, read_write> slots: array<f32>;
+
+const LANES: u32 = BLOCK_PIXELS;
+
+// Blocks of the left and of the right half of a tile.
+const LEFT_BLOCKS: u32 = 0x55u;
+const RIGHT_BLOCKS: u32 = 0xaau;
+
+// Instances that are added up at once.
+const TOGETHER: u32 = LANES / BLOCK_WIDTH;
+// Fields that are added up then: all but blue.
+const FIELDS: u32 = SLOT_FLOATS - 1u;
+// Distances between rows in shared memory: odd, so that lanes which read a row each meet no bank twice.
+const FIELD_STRIDE: u32 = LANES + 1u;
+const BLUE_STRIDE: u32 = BLOCK_WIDTH + 1u;
+
+// The instances that reach something: mean and a, b; c, log2_opacity and red, green; the bits of
+// blue, and the blocks; the slot.
+var<workgroup> shapes: array<vec4f, LANES>;
+var<workgroup> tones: array<vec4f, LANES>;
+var<workgroup> tails: array<vec2u, LANES>;
+var<workgroup> places: array<u32, LANES>;
+// Which instances those are, a bit each.
+var<workgroup> reaching: atomic<u32>;
+// [instance][half][lane]: s and s dy, left and right; s dy^2 and w g.
+var<workgroup> lane_sums: array<vec4f, TOGETHER * 2u * LANES>;
+// [field][instance and column].
+var<workgroup> column_sums: array<f32, FIELDS * FIELD_STRIDE>;
+// Blue, [instance][column].
+var<workgroup> blue_sums: array<f32, LANES * BLUE_STRIDE>;
+
+// A pixel on its way along the ray.
+struct Ray {
+    // Below TRANSMITTANCE_MIN: finished. It never rises.
+    transmittance: f32,
+    // R: what lies behind, seen through the gradient.
+    behind: f32,
+    gradient: vec3f,
+}
+
+// What is the same for all pixels that an instance meets in a column of blocks.
+struct Layer {
+    column: Column,
+    c: f32,
+    colour: vec3f,
+}
+
+// Sums over a lane's pixels, right and left.
+struct Sums {
+    syy: f32,
+    colour: vec3f,
+}
+
+// Step 3 for one pixel.
+// `side`: sums of s and s dy over the lane's pixels in this column of blocks.
+fn blend_pixel(
+    ray: ptr<function, Ray>,
+    side: ptr<function, vec2f>,
+    sums: ptr<function, Sums>,
+    layer: Layer,
+    dy: f32,
+) {
+    let exponent = exponent_at(layer.column, dy, layer.c);
+    let unclamped = exp2(exponent);
+    let alpha = alpha_of(unclamped, exponent);
+    let in_front = (*ray).transmittance;
+    let transmittance = fma(-alpha, in_front, in_front);
+    let is_open = transmittance >= TRANSMITTANCE_MIN;
+    let weight = select(0.0, alpha * in_front, is_open);
+    let gradient = (*ray).gradient;
+    let dot_xy = fma(gradient.y, layer.colour.y, gradient.x * layer.colour.x);
+    let seen = weight * fma(gradient.z, layer.colour.z, dot_xy);
+    let behind = (*ray).behind - seen;
+    // Where alpha is clamped it does not move. Behind the end nothing counts: transmittance goes on
+    // falling there, to zero, by which nothing may be divided.
+    let moves = is_open & (unclamped <= ALPHA_MAX);
+    let s = select(0.0, fma(-behind, weight / transmittance, seen), moves);
+    let sy = s * dy;
+    *side += vec2f(s, sy);
+    (*sums).syy = fma(sy, dy, (*sums).syy);
+    (*sums).colour = fma(vec3f(weight), gradient, (*sums).colour);
+    (*ray).behind = behind;
+    (*ray).transmittance = transmittance;
+}
+
+// Where a workgroup's pixels lie.
+struct Place {
+    corner: vec2u,
+    size: vec2u,
+    // First of the tile's pixels in `pixel_end`, of the bucket's in `checkpoints`.
+    tile_pixels: u32,
+    bucket_pixels: u32,
+    // The bucket's first instance, in the tile's list.
+    first: u32,
+}
+
+// Step 1 for one of a lane's pixels. Pixels outside the image have an end of 0.
+fn load_ray(place: Place, block: u32, lane: u32) -> Ray {
+    let pixel = min(place.corner + block_pixel(block, lane), place.size - 1u);
+    let at = pixel.y * place.size.x + pixel.x;
+    let gradient = image_gradient[at];
+    let rendered = image[at];
+    var blended = vec4f(0.0, 0.0, 0.0, 1.0);
+    if place.first > 0u {
+        blended = checkpoints[place.bucket_pixels + block * BLOCK_PIXELS + lane];
+    }
+    let is_live = pixel_end[place.tile_pixels + block * BLOCK_PIXELS + lane] > place.first;
+    let seen = dot(gradient.xyz, rendered.xyz - blended.xyz);
+    // A finished pixel left no checkpoint: what stands there may be anything.
+    return Ray(
+        select(0.0, blended.w, is_live),
+        select(0.0, fma(gradient.w, rendered.w, seen), is_live),
+        gradient.xyz,
+    );
+}
+
+// Blocks that have a pixel which blends instance `first` of the tile's list or one behind it.
+fn live_blocks(tile: u32, first: u32) -> u32 {
+    let low = vec4u(block_end[2u * tile] > vec4u(first)) << vec4u(0u, 1u, 2u, 3u);
+    let high = vec4u(block_end[2u * tile + 1u] > vec4u(first)) << vec4u(4u, 5u, 6u, 7u);
+    let both = low | high;
+    return both.x | both.y | both.z | both.w;
+}
+
+// Step 5: zeros for `count` instances from place `first` on, but for those with a bit in `kept`.
+fn clear_slots(first: u32, count: u32, kept: u32, lane: u32) {
+    for (var i = lane; i < count * SLOT_FLOATS; i += LANES) {
+        let instance = i / SLOT_FLOATS;
+        if instance >= LANES || (kept >> instance & 1u) == 0u {
+            slots[sorted_slot[first + instance] * SLOT_FLOATS + i % SLOT_FLOATS] = 0.0;
+        }
+    }
+}
+
+// ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)).
+fn sum8(low: vec4f, high: vec4f) -> f32 {
+    return ((low.x + low.y) + (low.z + low.w)) + ((high.x + high.y) + (high.z + high.w));
+}
+
+// Step 4 for instances `first` .. `end` of those moved together.
+fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
+    workgroupBarrier();
+    let column = lane % BLOCK_WIDTH;
+    let instance = first + lane / BLOCK_WIDTH;
+    if instance < end {
+        let at = lane / BLOCK_WIDTH * (2u * LANES) + column;
+        let sides = (lane_sums[at] + lane_sums[at + 8u])
+            + (lane_sums[at + 16u] + lane_sums[at + 24u]);
+        let rest = (lane_sums[at + 32u] + lane_sums[at + 40u])
+            + (lane_sums[at + 48u] + lane_sums[at + 56u]);
+        let x = f32(corner_x + column) + 0.5;
+        let dx = vec2f(x, x + f32(BLOCK_WIDTH)) - shapes[instance].x;
+        let sx = sides.xz * dx;
+        column_sums[lane] = sides.x + sides.z;
+        column_sums[FIELD_STRIDE + lane] = sx.x + sx.y;
+        column_sums[2u * FIELD_STRIDE + lane] = sides.y + sides.w;
+        column_sums[3u * FIELD_STRIDE + lane] = fma(sx.x, dx.x, sx.y * dx.y);
+        column_sums[4u * FIELD_STRIDE + lane] = fma(sides.y, dx.x, sides.w * dx.y);
+        column_sums[5u * FIELD_STRIDE + lane] = rest.x;
+        column_sums[6u * FIELD_STRIDE + lane] = rest.y;
+        column_sums[7u * FIELD_STRIDE + lane] = rest.z;
+        blue_sums[instance * BLUE_STRIDE + column] = rest.w;
+    }
+    // Behind this nobody reads lane_sums, and column_sums is not written before the next call's first
+    // barrier.
+    workgroupBarrier();
+    if instance < end {
+        // As many fields as columns.
+        let at = column * FIELD_STRIDE + lane / BLOCK_WIDTH * BLOCK_WIDTH;
+        slots[places[instance] * SLOT_FLOATS + column] = sum8(
+            vec4f(column_sums[at], column_sums[at + 1u], column_sums[at + 2u], column_sums[at + 3u]),
+            vec4f(
+                column_sums[at + 4u],
+                column_sums[at + 5u],
+                column_sums[at + 6u],
+                column_sums[at + 7u],
+            ),
+        );
+    }
+}
+
+fn add_blue(instance: u32) {
+    let at = instance * BLUE_STRIDE;
+    slots[places[instance] * SLOT_FLOATS + FIELDS] = sum8(
+        vec4f(blue_sums[at], blue_sums[at + 1u], blue_sums[at + 2u], blue_sums[at + 3u]),
+        vec4f(blue_sums[at + 4u], blue_sums[at + 5u], blue_sums[at + 6u], blue_sums[at + 7u]),
+    );
+}
+
+@compute @workgroup_size(LANES)
+fn blend_backward(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+#if SUBGROUPS
+    @builtin(subgroup_id) group: u32,
+    @builtin(subgroup_invocation_id) subgroup_lane: u32,
+#else
+    @builtin(local_invocation_index) lane: u32,
+#endif
+) {
+#if SUBGROUPS
+    let lane = group * SUBGROUP_SIZE + subgroup_lane;
+#endif
+    let bucket = group_number(id, dispatched);
+    if bucket >= state.buckets {
+        return;
+    }
+    let tile = bucket_tile[bucket];
+    let start = tile_start[tile];
+    let whole = tile_start[tile + 1u] - start;
+    let count = select(whole, min(whole, step.cap), step.cap > 0u);
+    let first = min((bucket - bucket_start[tile]) * BUCKET, count);
+    let end = min(first + BUCKET, count);
+    if end == count {
+        clear_slots(start + count, whole - count, 0u, lane);
+    }
+    if live_blocks(tile, first) == 0u {
+        clear_slots(start + first, end - first, 0u, lane);
+        return;
+    }
+
+    let view = views[step.view];
+    let corner = tile_corner(tile, view.tiles.x);
+    let place = Place(
+        corner,
+        view.size,
+        tile * TILE_PIXELS,
+        bucket * TILE_PIXELS,
+        first,
+    );
+    var ray0 = load_ray(place, 0u, lane);
+    var ray1 = load_ray(place, 1u, lane);
+    var ray2 = load_ray(place, 2u, lane);
+    var ray3 = load_ray(place, 3u, lane);
+    var ray4 = load_ray(place, 4u, lane);
+    var ray5 = load_ray(place, 5u, lane);
+    var ray6 = load_ray(place, 6u, lane);
+    var ray7 = load_ray(place, 7u, lane);
+    // Centres of a lane's pixels: left and right; four rows of blocks.
+    let left_x = f32(corner.x + lane % BLOCK_WIDTH) + 0.5;
+    let right_x = left_x + f32(BLOCK_WIDTH);
+    let y0 = f32(corner.y + lane / BLOCK_WIDTH) + 0.5;
+    let y1 = y0 + f32(BLOCK_HEIGHT);
+    let y2 = y0 + f32(2u * BLOCK_HEIGHT);
+    let y3 = y0 + f32(3u * BLOCK_HEIGHT);
+
+    for (var batch = first; batch < end; batch += LANES) {
+        // Step 2.
+        var s0 = vec4f();
+        var s1 = vec4f();
+        var s2 = vec4f();
+        var touched = 0u;
+        if batch + lane < end {
+            let gaussian = sorted_gaussian[start + batch + lane];
+            s0 = splats2d[3u * gaussian];
+            s1 = splats2d[3u * gaussian + 1u];
+            s2 = splats2d[3u * gaussian + 2u];
+            touched = live_blocks(tile, batch)
+                & touched_blocks(s0.xy, vec3f(s0.zw, s1.x), s1.y, s2.zw, vec2f(corner));
+        }
+        if lane == 0u {
+            atomicStore(&reaching, 0u);
+        }
+        workgroupBarrier();
+#if SUBGROUPS
+        let ballot = subgroupBallot(touched != 0u).x;
+        if subgroup_lane == 0u {
+            atomicOr(&reaching, ballot << lane);
+        }
+#else
+        if touched != 0u {
+            atomicOr(&reaching, 1u << lane);
+        }
+#endif
+        let kept = workgroupUniformLoad(&reaching);
+        if touched != 0u {
+            let to = countOneBits(kept & ((1u << lane) - 1u));
+            shapes[to] = s0;
+            tones[to] = s1;
+            tails[to] = vec2u(bitcast<u32>(s2.x), touched);
+            places[to] = sorted_slot[start + batch + lane];
+        }
+        workgroupBarrier();
+        let in_batch = min(end - batch, LANES);
+        let instances = countOneBits(kept);
+        if instances < in_batch {
+            clear_slots(start + batch, in_batch, kept, lane);
+        }
+
+        // Step 3.
+        for (var together = 0u; together < instances; together += TOGETHER) {
+            let last = min(together + TOGETHER, instances);
+            for (var i = together; i < last; i++) {
+                let shape = shapes[i];
+                let tone = tones[i];
+                let tail = tails[i];
+                let blocks = tail.y;
+                let colour = vec3f(tone.zw, bitcast<f32>(tail.x));
+                var left = vec2f();
+                var right = vec2f();
+                var sums = Sums();
+                if (blocks & LEFT_BLOCKS) != 0u {
+                    let column = column_of(left_x - shape.x, shape.z, shape.w, tone.y);
+                    let layer = Layer(column, tone.x, colour);
+                    if (blocks & 1u) != 0u {
+                        blend_pixel(&ray0, &left, &sums, layer, y0 - shape.y);
+                    }
+                    if (blocks & 4u) != 0u {
+                        blend_pixel(&ray2, &left, &sums, layer, y1 - shape.y);
+                    }
+                    if (blocks & 16u) != 0u {
+                        blend_pixel(&ray4, &left, &sums, layer, y2 - shape.y);
+                    }
+                    if (blocks & 64u) != 0u {
+                        blend_pixel(&ray6, &left, &sums, layer, y3 - shape.y);
+                    }
+                }
+                if (blocks & RIGHT_BLOCKS) != 0u {
+                    let column = column_of(right_x - shape.x, shape.z, shape.w, tone.y);
+                    let layer = Layer(column, tone.x, colour);
+                    if (blocks & 2u) != 0u {
+                        blend_pixel(&ray1, &right, &sums, layer, y0 - shape.y);
+                    }
+                    if (blocks & 8u) != 0u {
+                        blend_pixel(&ray3, &right, &sums, layer, y1 - shape.y);
+                    }
+                    if (blocks & 32u) != 0u {
+                        blend_pixel(&ray5, &right, &sums, layer, y2 - shape.y);
+                    }
+                    if (blocks & 128u) != 0u {
+                        blend_pixel(&ray7, &right, &sums, layer, y3 - shape.y);
+                    }
+                }
+                let to = (i - together) * (2u * LANES) + lane;
+                lane_sums[to] = vec4f(left, right);
+                lane_sums[to + LANES] = vec4f(sums.syy, sums.colour);
+            }
+            add_lanes(together, last, lane, corner.x);
+        }
+        if lane < instances {
+            add_blue(lane);
+        }
+    }
+}

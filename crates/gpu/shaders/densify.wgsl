@@ -1,0 +1,448 @@
+// `densify`: clone, split, prune, reset; the adaptive density control of the 3DGS paper (Kerbl et al.
+// 2023). Twin: cpu/src/stages/densify.rs, whose decisions and order these are.
+// 1. `open` sizes the dispatches. `want` counts, by block of 256, who wants to grow: those whose
+//    screen-space gradient, averaged over the steps that saw them, exceeds the threshold.
+// 2. `budget` compares with the room. If there is some for all, `elect` lets all grow; otherwise it
+//    lists who wants to, which is then sorted, largest gradients first, ties by index; `choose`
+//    lets the first of them grow.
+// 3. `fates` decides who is cloned or split and who is pruned: too transparent, too large or not
+//    finite. `settle` adds up; if the new generation does not fit, it halts and nothing has changed.
+// 4. `place` writes which Gaussian each place of the new generation comes from: survivors, clones,
+//    first children, second children, each in order. gather.wgsl moves them there.
+// 5. `split` makes copies of a split Gaussian its children. `reset` clamps opacities and clears their
+//    moments, and clears the statistics once they have been used.
+// Logarithms of scales and logits of opacities are compared, with the logarithms and logits of the
+// plan's limits: no exp is needed, whose last bits would differ between devices.
+//
+// Bindings: geometry, sh_rest, geometry_moments, stats and state are the engine's. Scratch is borrowed
+// from stages of a step: growth, [N], what becomes of a Gaussian (tiles_touched); source, [N'],
+// (slot_start); block_sums (emit_starts); depth_keys, depth_values.
+
+#import shared/halt
+#import shared/planes
+#import shared/normal
+#import shared/regroup
+
+alias ScanValue = vec4u;
+const SCAN_WIDTH: u32 = 256u;
+#import shared/long_scan
+
+struct Plan {
+    seed: vec2u,
+    // The step after which this runs.
+    number: u32,
+    // PLAN_*.
+    flags: u32,
+    grow_gradient: f32,
+    split_log_scale: f32,
+    max_gaussians: u32,
+    prune_logit: f32,
+    // For survivors and clones, and for parents, whose children are smaller.
+    prune_log_scale: f32,
+    prune_log_scale_parent: f32,
+    reset_logit: f32,
+    // ln 1.6: children are smaller by this (the paper).
+    log_shrink: f32,
+}
+
+const PLAN_GROW: u32 = 1u;
+const PLAN_PRUNE_OPACITY: u32 = 2u;
+const PLAN_PRUNE_SCALE: u32 = 4u;
+const PLAN_RESET: u32 = 8u;
+
+@group(0) @binding(0) var<storage, read_write> state: State;
+@group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
+@group(0) @binding(2) var<uniform> plan: Plan;
+// The same buffer where dispatches are taken from it.
+@group(0) @binding(3) var<storage, read> groups_read: array<vec4u>;
+@group(0) @binding(4) var<storage, read> state_read: State;
+@group(0) @binding(5) var<storage, read_write> geometry: array<u32>;
+@group(0) @binding(6) var<storage, read> sh_rest: array<u32>;
+@group(0) @binding(7) var<storage, read_write> geometry_moments: array<u32>;
+@group(0) @binding(8) var<storage, read_write> stats: array<f32>;
+@group(0) @binding(9) var<storage, read_write> growth: array<u32>;
+@group(0) @binding(10) var<storage, read_write> source: array<u32>;
+@group(0) @binding(11) var<storage, read_write> block_sums: array<vec4u>;
+@group(0) @binding(12) var<storage, read_write> depth_keys: array<u32>;
+@group(0) @binding(13) var<storage, read_write> depth_values: array<u32>;
+
+// What stays of a Gaussian, in `growth` from `fates` on; until then 1 = it grows.
+const FATE_SURVIVES: u32 = 1u;
+const FATE_CLONED: u32 = 2u;
+const FATE_PARENT: u32 = 4u;
+
+fn is_finite(word: u32) -> bool {
+    return (word & 0x7f800000u) != 0x7f800000u;
+}
+
+fn is_nan(word: u32) -> bool {
+    return (word & 0x7fffffffu) > 0x7f800000u;
+}
+
+// Correctly rounded where fma is one: WGSL lets a division be wrong in its last bits, and gradients
+// that are equal must stay so. Adding an integer that is always 0 hides the quotient from compilers
+// that take x - (x / y) y for 0.
+fn divide(x: f32, y: f32) -> f32 {
+    let q = bitcast<f32>(bitcast<u32>(x / y) + (plan.flags >> 31u));
+    let better = q + fma(-q, y, x) / y;
+    return select(q, better, is_finite(bitcast<u32>(better)));
+}
+
+fn mean_gradient(i: u32) -> f32 {
+    return divide(stats[i], max(stats[state_read.capacity + i], 1.0));
+}
+
+fn wants(i: u32) -> bool {
+    let gradient = mean_gradient(i);
+    return (plan.flags & PLAN_GROW) != 0u && !is_nan(bitcast<u32>(gradient))
+        && gradient > plan.grow_gradient;
+}
+
+fn blocks_of(count: u32) -> u32 {
+    return (count + SCAN_WIDTH - 1u) / SCAN_WIDTH;
+}
+
+fn long_scan_item(i: u32) -> vec4u {
+    return block_sums[i];
+}
+
+fn long_scan_put(i: u32, before: vec4u) {
+    block_sums[i] = before;
+}
+
+@compute @workgroup_size(1)
+fn open() {
+    for (var entry = 0u; entry < REGROUP_ENTRIES; entry++) {
+        groups[GROUPS_NEXT + entry] = vec4u();
+    }
+    if state.halted == 0u {
+        groups[REGROUP_OLD] = regroup_for(state.gaussians, SCAN_WIDTH);
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn want(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    at: Invocation,
+) {
+    let group = group_of(at);
+    let lane = lane_of(at);
+    let t = group * SUBGROUP_SIZE + lane;
+    let block = group_number(id, dispatched);
+    let count = groups_read[REGROUP_OLD].w;
+    if block >= blocks_of(count) {
+        return;
+    }
+    let i = block * SCAN_WIDTH + t;
+    var wanting = 0u;
+    if i < count {
+        wanting = u32(wants(i));
+    }
+    let scanned = workgroup_scan(vec4u(wanting, 0u, 0u, 0u), group, lane);
+    if t == 0u {
+        block_sums[block] = scanned.total;
+    }
+}
+
+// Count of Gaussians, or 0 if nothing may change.
+var<workgroup> old_count: u32;
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn budget(at: Invocation) {
+    let group = group_of(at);
+    let lane = lane_of(at);
+    let t = group * SUBGROUP_SIZE + lane;
+    if t == 0u {
+        old_count = groups[REGROUP_OLD].w;
+    }
+    let count = workgroupUniformLoad(&old_count);
+    let wanting = long_scan(blocks_of(count), group, lane).x;
+    if t == 0u && count > 0u {
+        let room = max(plan.max_gaussians, count) - count;
+        let growing = min(wanting, room);
+        groups[REGROUP_COUNTS] = vec4u(wanting, 0u, 0u, growing);
+        if growing < wanting {
+            groups[REGROUP_SORT] = regroup_for(wanting, RADIX_BLOCK);
+        }
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn elect(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    at: Invocation,
+) {
+    let group = group_of(at);
+    let lane = lane_of(at);
+    let t = group * SUBGROUP_SIZE + lane;
+    let block = group_number(id, dispatched);
+    let count = groups_read[REGROUP_OLD].w;
+    if block >= blocks_of(count) {
+        return;
+    }
+    let i = block * SCAN_WIDTH + t;
+    let is_scarce = groups_read[REGROUP_SORT].w > 0u;
+    var is_wanting = false;
+    if i < count {
+        is_wanting = wants(i);
+        growth[i] = u32(is_wanting && !is_scarce);
+    }
+    if !is_scarce {
+        return;
+    }
+    let before = workgroup_scan(vec4u(u32(is_wanting), 0u, 0u, 0u), group, lane).before.x;
+    if is_wanting {
+        let place = block_sums[block].x + before;
+        let bits = bitcast<u32>(mean_gradient(i));
+        // Bits of floats in ascending order, then turned round.
+        depth_keys[place] = ~(bits ^ select(0x80000000u, 0xffffffffu, (bits >> 31u) != 0u));
+        depth_values[place] = i;
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn choose(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let place = group_number(id, dispatched) * SCAN_WIDTH + lane;
+    if groups_read[REGROUP_SORT].w > 0u && place < groups_read[REGROUP_COUNTS].w {
+        growth[depth_values[place]] = 1u;
+    }
+}
+
+fn plane(p: u32, i: u32) -> u32 {
+    return geometry[p * state_read.capacity + i];
+}
+
+fn number(p: u32, i: u32) -> f32 {
+    return bitcast<f32>(plane(p, i));
+}
+
+fn is_sh_finite(word: u32) -> bool {
+#if SH_F16
+    return (word & 0x7c00u) != 0x7c00u && (word & 0x7c000000u) != 0x7c000000u;
+#endif
+#if SH_BF16
+    return (word & 0x7f80u) != 0x7f80u && is_finite(word);
+#endif
+#if !SH_PACKED
+    return is_finite(word);
+#endif
+}
+
+fn is_all_finite(i: u32) -> bool {
+    var all = true;
+    for (var p = 0u; p < GEOMETRY_PLANES; p++) {
+        all = all && is_finite(plane(p, i));
+    }
+    // As long as its planes.
+    let sh_words = arrayLength(&sh_rest) / state_read.capacity;
+    for (var p = 0u; p < sh_words; p++) {
+        all = all && is_sh_finite(sh_rest[p * state_read.capacity + i]);
+    }
+    return all;
+}
+
+// Logarithm of the largest axis; what is no number does not count. -FLT_MAX stands for that of zero.
+fn log_scale(i: u32) -> f32 {
+    var largest = bitcast<f32>(0xff7fffffu);
+    for (var k = 0u; k < 3u; k++) {
+        let word = plane(PLANE_SCALE + k, i);
+        if !is_nan(word) {
+            largest = max(largest, bitcast<f32>(word));
+        }
+    }
+    return largest;
+}
+
+// Survives, cloned, parent: 1 if so and if not pruned; split: 1 also if pruned.
+fn fate_of(i: u32) -> vec4u {
+    let scale = log_scale(i);
+    let is_growing = growth[i] != 0u;
+    let is_split = is_growing && !(scale <= plan.split_log_scale);
+    var limit = plan.prune_log_scale;
+    if is_split {
+        limit = plan.prune_log_scale_parent;
+    }
+    let stays = is_all_finite(i)
+        && ((plan.flags & PLAN_PRUNE_OPACITY) == 0u || number(PLANE_OPACITY, i) >= plan.prune_logit)
+        && ((plan.flags & PLAN_PRUNE_SCALE) == 0u || scale <= limit);
+    return vec4u(
+        u32(stays && !is_split),
+        u32(stays && is_growing && !is_split),
+        u32(stays && is_split),
+        u32(is_split),
+    );
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn fates(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    at: Invocation,
+) {
+    let group = group_of(at);
+    let lane = lane_of(at);
+    let t = group * SUBGROUP_SIZE + lane;
+    let block = group_number(id, dispatched);
+    let count = groups_read[REGROUP_OLD].w;
+    if block >= blocks_of(count) {
+        return;
+    }
+    let i = block * SCAN_WIDTH + t;
+    var fate = vec4u();
+    if i < count {
+        fate = fate_of(i);
+        growth[i] = fate.x * FATE_SURVIVES + fate.y * FATE_CLONED + fate.z * FATE_PARENT;
+    }
+    let scanned = workgroup_scan(fate, group, lane);
+    if t == 0u {
+        block_sums[block] = scanned.total;
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn settle(at: Invocation) {
+    let group = group_of(at);
+    let lane = lane_of(at);
+    let t = group * SUBGROUP_SIZE + lane;
+    if t == 0u {
+        old_count = groups[REGROUP_OLD].w;
+    }
+    let count = workgroupUniformLoad(&old_count);
+    let sums = long_scan(blocks_of(count), group, lane);
+    if t != 0u || state.halted != 0u {
+        return;
+    }
+    let total = sums.x + sums.y + 2u * sums.z;
+    if total > state.capacity {
+        groups[REGROUP_OLD] = vec4u();
+        halt(HALT_GAUSSIANS, total);
+        return;
+    }
+    let wanting = groups[REGROUP_COUNTS].x;
+    let growing = groups[REGROUP_COUNTS].w;
+    state.refused = wanting - growing;
+    state.gaussians = total;
+    state.cloned = growing - sums.w;
+    state.split = sums.w;
+    state.pruned = count + growing - total;
+    groups[GROUPS_GAUSSIANS] = groups_for(total, 256u);
+    groups[REGROUP_NEW] = regroup_for(total, 256u);
+    groups[REGROUP_CHILDREN] = regroup_for(2u * sums.z, 256u);
+    groups[REGROUP_COUNTS] = vec4u(sums.xyz, growing);
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn place(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    at: Invocation,
+) {
+    let group = group_of(at);
+    let lane = lane_of(at);
+    let t = group * SUBGROUP_SIZE + lane;
+    let block = group_number(id, dispatched);
+    let count = groups_read[REGROUP_OLD].w;
+    if block >= blocks_of(count) {
+        return;
+    }
+    let i = block * SCAN_WIDTH + t;
+    var fate = vec4u();
+    if i < count {
+        fate = (vec4u(growth[i]) / vec4u(FATE_SURVIVES, FATE_CLONED, FATE_PARENT, 8u)) & vec4u(1u);
+    }
+    let places = block_sums[block] + workgroup_scan(fate, group, lane).before;
+    let counts = groups_read[REGROUP_COUNTS];
+    if fate.x != 0u {
+        source[places.x] = i;
+    }
+    if fate.y != 0u {
+        source[counts.x + places.y] = i;
+    }
+    if fate.z != 0u {
+        let first = counts.x + counts.y + places.z;
+        source[first] = i;
+        source[first + counts.z] = i;
+    }
+}
+
+fn put(p: u32, i: u32, value: f32) {
+    geometry[p * state_read.capacity + i] = bitcast<u32>(value);
+}
+
+@compute @workgroup_size(256)
+fn split(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let child = group_number(id, dispatched) * 256u + lane;
+    if child >= groups_read[REGROUP_CHILDREN].w {
+        return;
+    }
+    let counts = groups_read[REGROUP_COUNTS];
+    let i = counts.x + counts.y + child;
+    let sample = u32(child >= counts.z);
+    let key = noise_key(plan.seed, plan.number, source[i]);
+    var q = vec4f(
+        number(PLANE_QUAT, i), number(PLANE_QUAT + 1u, i),
+        number(PLANE_QUAT + 2u, i), number(PLANE_QUAT + 3u, i),
+    );
+    let norm = sqrt(dot(q, q));
+    q = select(vec4f(0.0), q / norm, norm > 0.0);
+    let w = q.x;
+    let v = q.yzw;
+    var draw: vec3f;
+    for (var k = 0u; k < 3u; k++) {
+        let normal = normal_number(key, sample * 3u + k);
+        draw[k] = normal * exp(number(PLANE_SCALE + k, i));
+    }
+    // Rotation of `draw` by the quaternion (w, v).
+    let turned = vec3f(
+        (1.0 - 2.0 * (v.y * v.y + v.z * v.z)) * draw.x + 2.0 * (v.x * v.y - w * v.z) * draw.y
+            + 2.0 * (v.x * v.z + w * v.y) * draw.z,
+        2.0 * (v.x * v.y + w * v.z) * draw.x + (1.0 - 2.0 * (v.x * v.x + v.z * v.z)) * draw.y
+            + 2.0 * (v.y * v.z - w * v.x) * draw.z,
+        2.0 * (v.x * v.z - w * v.y) * draw.x + 2.0 * (v.y * v.z + w * v.x) * draw.y
+            + (1.0 - 2.0 * (v.x * v.x + v.y * v.y)) * draw.z,
+    );
+    for (var k = 0u; k < 3u; k++) {
+        put(PLANE_MEAN + k, i, number(PLANE_MEAN + k, i) + turned[k]);
+        put(PLANE_SCALE + k, i, number(PLANE_SCALE + k, i) - plan.log_shrink);
+    }
+}
+
+@compute @workgroup_size(256)
+fn reset(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let i = group_number(id, dispatched) * 256u + lane;
+    if i >= groups_read[REGROUP_NEW].w {
+        return;
+    }
+    let capacity = state_read.capacity;
+    if (plan.flags & PLAN_GROW) != 0u {
+        stats[i] = 0.0;
+        stats[capacity + i] = 0.0;
+    }
+    if (plan.flags & PLAN_RESET) != 0u {
+        put(PLANE_OPACITY, i, min(number(PLANE_OPACITY, i), plan.reset_logit));
+#if MOMENTS_PACKED
+        // An even plane is the low half of its word.
+        let first = PLANE_OPACITY / 2u * capacity + i;
+        let second = first + GEOMETRY_PLANES / 2u * capacity;
+        geometry_moments[first] &= 0xffff0000u;
+        geometry_moments[second] &= 0xffff0000u;
+#else
+        geometry_moments[PLANE_OPACITY * capacity + i] = 0u;
+        geometry_moments[(GEOMETRY_PLANES + PLANE_OPACITY) * capacity + i] = 0u;
+#endif
+    }
+}

@@ -1,0 +1,242 @@
+// `emit`: one instance per (Gaussian, tile), Gaussians in depth order, a Gaussian's tiles row by row.
+// An instance's place in that list is its slot, so a Gaussian's slots are contiguous.
+// 1. `sums`: each workgroup sums the tiles of 256 Gaussians of the depth order.
+// 2. `total`, one workgroup: a prefix sum over those sums; the number of instances, and a halt if there
+//    is no room for them.
+// 3. `starts`: where each Gaussian's instances begin, and which Gaussian holds the first instance of
+//    each block of EMIT_BLOCK instances.
+// 4. `list`: a workgroup a block of instances, whatever the Gaussians' sizes. Gaussians cover from one
+//    tile to all of them, and near ones, which come first, most: a workgroup per so many Gaussians would
+//    leave the first ones running long after all others.
+//    a. An invocation a Gaussian of the block: it walks its tile rows and leaves for each row's span a
+//       head at its place in the block.
+//    b. An invocation finds the last head before its instance, by bits, and counts on from it.
+// Twin: cpu/src/stages/emit.rs.
+//
+// Bindings: views, state, groups; tiles_touched, splats2d, depth_values (by rank) in; emit_sums, a word
+// per 256 Gaussians; emit_starts, by rank, total last; emit_blocks, by block, the rank that holds its
+// first instance; slot_start, by Gaussian; instance_tile, instance_gaussian, by slot, out.
+
+#import shared/halt
+#import shared/splat2d
+#import shared/tiles
+
+// Sums, and sums in units of 256 rounded up, which do not overflow where the former do.
+alias ScanValue = vec2u;
+const SCAN_WIDTH: u32 = 256u;
+#import shared/long_scan
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read_write> state: State;
+@group(0) @binding(2) var<storage, read_write> groups: array<vec4u>;
+@group(0) @binding(3) var<storage, read> tiles_touched: array<u32>;
+@group(0) @binding(4) var<storage, read> splats2d: array<vec4f>;
+@group(0) @binding(5) var<storage, read> depth_values: array<u32>;
+@group(0) @binding(6) var<storage, read_write> emit_sums: array<u32>;
+@group(0) @binding(7) var<storage, read_write> emit_starts: array<u32>;
+@group(0) @binding(8) var<storage, read_write> emit_blocks: array<u32>;
+@group(0) @binding(9) var<storage, read_write> slot_start: array<u32>;
+@group(0) @binding(10) var<storage, read_write> instance_tile: array<u32>;
+@group(0) @binding(11) var<storage, read_write> instance_gaussian: array<u32>;
+
+const COARSE: u32 = 256u;
+// 256 of these still fit a word.
+const MOST_TILES: u32 = 0xffffffu;
+const MOST_INSTANCES: u32 = 0xffffffffu;
+
+var<workgroup> length: u32;
+
+fn long_scan_item(i: u32) -> vec2u {
+    let sum = emit_sums[i];
+    return vec2u(sum, sum / COARSE + 1u);
+}
+
+fn long_scan_put(i: u32, before: vec2u) {
+    emit_sums[i] = before.x;
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn sums(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+#if SUBGROUPS
+    @builtin(subgroup_id) group: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+#else
+    @builtin(local_invocation_index) t: u32,
+#endif
+) {
+#if !SUBGROUPS
+    let group = t / SUBGROUP_SIZE;
+    let lane = t % SUBGROUP_SIZE;
+#endif
+    let number = group_number(id, dispatched);
+    let rank = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
+    var tiles = 0u;
+    if rank < state.visible {
+        tiles = min(tiles_touched[depth_values[rank]], MOST_TILES);
+    }
+    let sum = workgroup_scan(vec2u(tiles, 0u), group, lane).total.x;
+    if group == 0u && lane == 0u && number * SCAN_WIDTH < state.visible {
+        emit_sums[number] = sum;
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn total(
+#if SUBGROUPS
+    @builtin(subgroup_id) group: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+#else
+    @builtin(local_invocation_index) t: u32,
+#endif
+) {
+#if !SUBGROUPS
+    let group = t / SUBGROUP_SIZE;
+    let lane = t % SUBGROUP_SIZE;
+#endif
+    let is_first = group == 0u && lane == 0u;
+    if is_first {
+        length = (state.visible + SCAN_WIDTH - 1u) / SCAN_WIDTH;
+    }
+    let sum = long_scan(workgroupUniformLoad(&length), group, lane);
+    if !is_first || state.halted != 0u {
+        return;
+    }
+    let fits = sum.y <= MOST_INSTANCES / COARSE;
+    let instances = select(MOST_INSTANCES, sum.x, fits);
+    if instances > state.instance_capacity {
+        halt(HALT_INSTANCES, instances);
+        return;
+    }
+    state.instances = instances;
+    emit_starts[state.visible] = instances;
+    groups[GROUPS_INSTANCES] = groups_for(instances, 256u);
+    groups[GROUPS_SORT_INSTANCES] = groups_for(instances, RADIX_BLOCK);
+    groups[GROUPS_EMIT] = groups_for(instances, EMIT_BLOCK);
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn starts(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+#if SUBGROUPS
+    @builtin(subgroup_id) group: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+#else
+    @builtin(local_invocation_index) t: u32,
+#endif
+) {
+#if !SUBGROUPS
+    let group = t / SUBGROUP_SIZE;
+    let lane = t % SUBGROUP_SIZE;
+#endif
+    let number = group_number(id, dispatched);
+    let rank = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
+    let is_there = rank < state.visible;
+    var gaussian = 0u;
+    var tiles = 0u;
+    if is_there {
+        gaussian = depth_values[rank];
+        tiles = tiles_touched[gaussian];
+    }
+    let before = workgroup_scan(vec2u(tiles, 0u), group, lane).before.x;
+    if !is_there {
+        return;
+    }
+    let start = emit_sums[number] + before;
+    emit_starts[rank] = start;
+    slot_start[gaussian] = start;
+    let end = start + tiles;
+    var block = (start + EMIT_BLOCK - 1u) / EMIT_BLOCK;
+    for (; block * EMIT_BLOCK < end; block++) {
+        emit_blocks[block] = rank;
+    }
+}
+
+// Which places of the block are heads, a bit each.
+var<workgroup> is_head: array<atomic<u32>, EMIT_BLOCK / 32u>;
+// At heads: the tile, and the Gaussian.
+var<workgroup> head_tile: array<u32, EMIT_BLOCK>;
+var<workgroup> head_gaussian: array<u32, EMIT_BLOCK>;
+
+// Leaves a head for the instances from `at` on, as far as they lie in the block from `first` on; some
+// do.
+fn put_head(at: u32, first: u32, tile: u32, gaussian: u32) {
+    let place = max(at, first) - first;
+    head_tile[place] = tile + (place + first - at);
+    head_gaussian[place] = gaussian;
+    atomicOr(&is_head[place / 32u], 1u << (place % 32u));
+}
+
+// Step a for the Gaussian of a rank.
+fn put_heads(rank: u32, first: u32) {
+    let gaussian = depth_values[rank];
+    var at = emit_starts[rank];
+    let end = emit_starts[rank + 1u];
+    let block_end = first + EMIT_BLOCK;
+    let view = views[step.view];
+    let s0 = splats2d[3u * gaussian];
+    let s1 = splats2d[3u * gaussian + 1u];
+    let s2 = splats2d[3u * gaussian + 2u];
+    let e = ellipse_of(s0.xy, s0.z, s0.w, s1.x, s1.y, s2.zw, view);
+    var tile = 0u;
+    for (var row = e.first_row; row < e.end_row && at < min(end, block_end); row++) {
+        let span = row_span(e, row);
+        // Never more than `project` counted.
+        let count = min(span.y, end - at);
+        if count > 0u {
+            tile = row * view.tiles.x + span.x;
+            if at + count > first {
+                put_head(at, first, tile, gaussian);
+            }
+            tile += count;
+            at += count;
+        }
+    }
+    // Never less: a compiler that rounds differently here than in `project` may find a tile missing
+    // that the ellipse barely touches. A neighbour where the Gaussian is invisible takes its place.
+    if at < min(end, block_end) {
+        put_head(at, first, min(tile, view.tiles.x * view.tiles.y - 1u), gaussian);
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn list(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) t: u32,
+) {
+    let block = group_number(id, dispatched);
+    let first = block * EMIT_BLOCK;
+    let end = min(first + EMIT_BLOCK, state.instances);
+    for (var word = t; word < EMIT_BLOCK / 32u; word += SCAN_WIDTH) {
+        atomicStore(&is_head[word], 0u);
+    }
+    workgroupBarrier();
+    if first < end {
+        var last_rank = state.visible - 1u;
+        if end < state.instances {
+            // It may begin with this very rank, or hold none of this block.
+            last_rank = emit_blocks[block + 1u];
+        }
+        for (var rank = emit_blocks[block] + t; rank <= last_rank; rank += SCAN_WIDTH) {
+            if emit_starts[rank] < end {
+                put_heads(rank, first);
+            }
+        }
+    }
+    workgroupBarrier();
+    let last_tile = views[step.view].tiles.x * views[step.view].tiles.y - 1u;
+    for (var place = t; first + place < end; place += SCAN_WIDTH) {
+        var word = place / 32u;
+        var heads = atomicLoad(&is_head[word]) & (0xffffffffu >> (31u - place % 32u));
+        while heads == 0u && word > 0u {
+            word--;
+            heads = atomicLoad(&is_head[word]);
+        }
+        let head = word * 32u + firstLeadingBit(max(heads, 1u));
+        instance_tile[first + place] = min(head_tile[head] + place - head, last_tile);
+        instance_gaussian[first + place] = head_gaussian[head];
+    }
+}

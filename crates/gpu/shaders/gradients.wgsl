@@ -1,0 +1,144 @@
+// `gradients`: what `update` computes, written out instead of stepped by. One invocation a Gaussian.
+// 1. Add up the Gaussian's slots and go backward: shared/gaussian_backward.
+// 2. Write the gradients as planes, like the parameters: gradient_geometry [14, capacity],
+//    gradient_sh [(K - 1) * 3, capacity] (zero beyond the active degree), gradient_means2d
+//    [2, capacity]. Always f32.
+// 3. Add up the workgroup's gradients of the camera's pose by a fixed tree; workgroup w writes six
+//    floats of gradient_pose, (omega, t), at 6 w. The host adds those up in order.
+// Twin: `run_gradients` in cpu/src/stages/update.rs. Reference: engine::reference::gradients.
+#import shared/step
+#import shared/groups
+#import shared/planes
+
+// In: camera, counts, parameters; by Gaussian the colour, its number of slots and the first of them.
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read> state: State;
+@group(0) @binding(2) var<storage, read> geometry: array<f32>;
+@group(0) @binding(3) var<storage, read> sh_rest: array<u32>;
+@group(0) @binding(4) var<storage, read> splats2d: array<vec4f>;
+@group(0) @binding(5) var<storage, read> tiles_touched: array<u32>;
+@group(0) @binding(6) var<storage, read> slot_start: array<u32>;
+@group(0) @binding(7) var<storage, read> slots: array<f32>;
+// Out.
+@group(0) @binding(8) var<storage, read_write> gradient_geometry: array<f32>;
+@group(0) @binding(9) var<storage, read_write> gradient_sh: array<f32>;
+@group(0) @binding(10) var<storage, read_write> gradient_means2d: array<f32>;
+@group(0) @binding(11) var<storage, read_write> gradient_pose: array<f32>;
+
+#import shared/gaussian_backward
+
+// What shared/sh_backward asks for.
+alias ShUnit = ShPair;
+
+fn sh_load(j: u32, i: u32) -> ShPair {
+    return sh_rest_pair(j, i, state.capacity);
+}
+
+fn sh_load_odd(j: u32, i: u32) -> ShPair {
+    return ShPair(sh_rest_odd(j, i, state.capacity), vec3f(0.0));
+}
+
+fn sh_coefficients(unit: ShPair) -> ShPair {
+    return unit;
+}
+
+fn sh_take(j: u32, i: u32, unit: ShPair, odd: vec3f, even: vec3f) {
+    sh_take_odd(j, i, unit, odd);
+    put_sh(6u * j + 3u, i, even);
+}
+
+fn sh_take_odd(j: u32, i: u32, unit: ShPair, odd: vec3f) {
+    put_sh(6u * j, i, odd);
+}
+
+fn put_sh(plane: u32, i: u32, value: vec3f) {
+    let at = plane * state.capacity + i;
+    gradient_sh[at] = value.x;
+    gradient_sh[at + state.capacity] = value.y;
+    gradient_sh[at + 2u * state.capacity] = value.z;
+}
+
+fn put_geometry(plane: u32, i: u32, value: vec3f) {
+    let at = plane * state.capacity + i;
+    gradient_geometry[at] = value.x;
+    gradient_geometry[at + state.capacity] = value.y;
+    gradient_geometry[at + 2u * state.capacity] = value.z;
+}
+
+// Step 2, SH rest apart.
+fn put(i: u32, g: GaussianGradient) {
+    put_geometry(PLANE_MEAN, i, g.geometry.mean);
+    put_geometry(PLANE_SCALE, i, g.geometry.log_scales);
+    gradient_geometry[PLANE_QUAT * state.capacity + i] = g.geometry.quat.x;
+    put_geometry(PLANE_QUAT + 1u, i, g.geometry.quat.yzw);
+    gradient_geometry[PLANE_OPACITY * state.capacity + i] = g.logit;
+    put_geometry(PLANE_SH0, i, g.sh0);
+    gradient_means2d[i] = g.mean2d.x;
+    gradient_means2d[state.capacity + i] = g.mean2d.y;
+    let used = 3u * ((step.sh_degree + 1u) * (step.sh_degree + 1u) - 1u);
+    for (var p = used; p < arrayLength(&gradient_sh) / state.capacity; p++) {
+        gradient_sh[p * state.capacity + i] = 0.0;
+    }
+}
+
+// Step 3: the camera's small motion p -> p + omega x p + t; see engine's `Gradients::pose`. The
+// camera's centre moves by -R^T t and omega leaves it: the viewing direction sees t alone.
+// The sums lie where shared/slots, which is done, had its partial ones.
+fn sum_pose(local: u32, number: u32, omega: vec3f, shift: vec3f) {
+    slot_partials[local] = omega.x;
+    slot_partials[256u + local] = omega.y;
+    slot_partials[512u + local] = omega.z;
+    slot_partials[768u + local] = shift.x;
+    slot_partials[1024u + local] = shift.y;
+    slot_partials[1280u + local] = shift.z;
+    for (var half = 128u; half > 0u; half /= 2u) {
+        workgroupBarrier();
+        if local < half {
+            for (var c = 0u; c < 6u; c++) {
+                slot_partials[256u * c + local] += slot_partials[256u * c + local + half];
+            }
+        }
+    }
+    workgroupBarrier();
+    if local < 6u {
+        gradient_pose[6u * number + local] = slot_partials[256u * local];
+    }
+}
+
+@compute @workgroup_size(256)
+fn gradients(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let number = group_number(id, dispatched);
+    if state.halted != 0u || number * 256u >= state.gaussians {
+        return;
+    }
+    let i = number * 256u + local;
+    var tiles = 0u;
+    var start = 0u;
+    if i < state.gaussians {
+        tiles = tiles_touched[i];
+        start = slot_start[i];
+    }
+    let sums = sum_slots(local, start, tiles);
+    var omega = vec3f(0.0);
+    var shift = vec3f(0.0);
+    if i < state.gaussians {
+        let view = views[step.view];
+        let old = load_gaussian(i, state.capacity);
+        let g = gaussian_backward(i, old, view, sums, tiles > 0u);
+        put(i, g);
+        if tiles > 0u {
+            let point = to_camera(old.mean, view);
+            omega = g.geometry.omega + cross(point, g.geometry.point);
+            shift = g.geometry.point + vec3f(
+                dot(view.row0.xyz, g.through_direction),
+                dot(view.row1.xyz, g.through_direction),
+                dot(view.row2.xyz, g.through_direction),
+            );
+        }
+    }
+    sum_pose(local, number, omega, shift);
+}

@@ -1,0 +1,85 @@
+// `order`: the visible Gaussians as (depth, Gaussian) pairs in order of index, ready to be sorted by
+// depth. Depths are positive, so their bits sort as they do; the sort is stable, so ties stay in order
+// of index.
+// 1. `count`, one workgroup: a prefix sum over the workgroups of `project` places their visible ones.
+// 2. `compact`: each workgroup writes its pairs.
+// Reference: engine::reference::order; twin: cpu/src/stages/order.rs.
+//
+// Bindings: state; groups; group_visible, counts in, places out; tiles_touched and splats2d in;
+// depth_keys, depth_values out.
+
+#import shared/halt
+
+alias ScanValue = u32;
+const SCAN_WIDTH: u32 = 256u;
+#import shared/long_scan
+
+@group(0) @binding(0) var<storage, read_write> state: State;
+@group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
+@group(0) @binding(2) var<storage, read_write> group_visible: array<u32>;
+@group(0) @binding(3) var<storage, read> tiles_touched: array<u32>;
+@group(0) @binding(4) var<storage, read> splats2d: array<vec4f>;
+@group(0) @binding(5) var<storage, read_write> depth_keys: array<u32>;
+@group(0) @binding(6) var<storage, read_write> depth_values: array<u32>;
+
+var<workgroup> length: u32;
+
+fn long_scan_item(i: u32) -> u32 {
+    return group_visible[i];
+}
+
+fn long_scan_put(i: u32, before: u32) {
+    group_visible[i] = before;
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn count(
+#if SUBGROUPS
+    @builtin(subgroup_id) group: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+#else
+    @builtin(local_invocation_index) t: u32,
+#endif
+) {
+#if !SUBGROUPS
+    let group = t / SUBGROUP_SIZE;
+    let lane = t % SUBGROUP_SIZE;
+#endif
+    let is_first = group == 0u && lane == 0u;
+    if is_first {
+        let parts = (state.gaussians + SCAN_WIDTH - 1u) / SCAN_WIDTH;
+        length = select(0u, parts, state.halted == 0u);
+    }
+    let visible = long_scan(workgroupUniformLoad(&length), group, lane);
+    if is_first {
+        state.visible = visible;
+        groups[GROUPS_VISIBLE] = groups_for(visible, 256u);
+        groups[GROUPS_SORT_VISIBLE] = groups_for(visible, RADIX_BLOCK);
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn compact(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+#if SUBGROUPS
+    @builtin(subgroup_id) group: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+#else
+    @builtin(local_invocation_index) t: u32,
+#endif
+) {
+#if !SUBGROUPS
+    let group = t / SUBGROUP_SIZE;
+    let lane = t % SUBGROUP_SIZE;
+#endif
+    let number = group_number(id, dispatched);
+    let i = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
+    let is_visible = i < state.gaussians && tiles_touched[i] > 0u;
+    let before = workgroup_scan(select(0u, 1u, is_visible), group, lane).before;
+    if is_visible {
+        let place = group_visible[number] + before;
+        depth_keys[place] = bitcast<u32>(splats2d[3u * i + 2u].y);
+        depth_values[place] = i;
+    }
+}

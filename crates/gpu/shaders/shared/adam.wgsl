@@ -1,0 +1,71 @@
+// Adam (Kingma & Ba 2015, algorithm 1) on two planes at a time: what a word of sixteen-bit storage
+// holds. Reference: engine::reference::adam. Twin: `adam_part` of the CPU's update.
+
+struct AdamPair {
+    // Parameters, first and second moments.
+    p: vec2f,
+    m: vec2f,
+    v: vec2f,
+}
+
+// Moments below this are flushed to zero, as on the CPU: a moment that decays for ever ends in
+// denormals, and steps of size sqrt(v) vanish long before.
+const FLUSH: f32 = 1e-30;
+
+// The rates are divided by the first bias correction already.
+fn adam(old: AdamPair, gradient: vec2f, rates: vec2f) -> AdamPair {
+    var m = step.beta1 * old.m + (1.0 - step.beta1) * gradient;
+    var v = step.beta2 * old.v + (1.0 - step.beta2) * gradient * gradient;
+    m = select(m, vec2f(0.0), abs(m) < vec2f(FLUSH));
+    v = select(v, vec2f(0.0), v < vec2f(FLUSH));
+#if MOMENTS_PACKED
+    // By Cauchy and Schwarz |m| <= bound sqrt(v) whatever the gradients were:
+    // sum a_i g_i <= sqrt(sum a_i^2 / b_i) sqrt(sum b_i g_i^2), a_i = (1 - beta1) beta1^i and
+    // b_i = (1 - beta2) beta2^i. Only rounding breaks it, where m survives and v vanishes: without
+    // this such a Gaussian would jump.
+    let ratio = max(1.0 - step.beta1 * step.beta1 / max(step.beta2, 1e-6), 1e-6);
+    let bound = (1.0 - step.beta1) * inverseSqrt(max(1.0 - step.beta2, 1e-6) * ratio) * sqrt(v);
+    m = clamp(m, -bound, bound);
+#endif
+    let change = m / (sqrt(v * step.inverse_correction2) + step.epsilon);
+    return AdamPair(old.p - rates * change, m, v);
+}
+
+#if MOMENTS_PACKED
+#import shared/rounding
+
+// Words of moments. f16 has too few exponents for gradients: moments are stored times MOMENT_SCALE,
+// second ones as their roots; see the host's `precision`.
+fn decode_first(word: u32) -> vec2f {
+#if MOMENTS_F16
+    return unpack2x16float(word) * (1.0 / MOMENT_SCALE);
+#else
+    return decode_bf16(word);
+#endif
+}
+
+fn decode_second(word: u32) -> vec2f {
+#if MOMENTS_F16
+    let root = unpack2x16float(word) * (1.0 / MOMENT_SCALE);
+    return root * root;
+#else
+    return decode_bf16(word);
+#endif
+}
+
+fn encode_first(m: vec2f, which: u32) -> u32 {
+#if MOMENTS_F16
+    return encode_f16(m * MOMENT_SCALE, random_bits(which));
+#else
+    return encode_bf16(m, random_bits(which));
+#endif
+}
+
+fn encode_second(v: vec2f, which: u32) -> u32 {
+#if MOMENTS_F16
+    return encode_f16(sqrt(v) * MOMENT_SCALE, random_bits(which));
+#else
+    return encode_bf16(v, random_bits(which));
+#endif
+}
+#endif

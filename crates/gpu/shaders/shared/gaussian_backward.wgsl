@@ -1,0 +1,47 @@
+// What `update` and `gradients` share: from the sums of a Gaussian's slots to the gradients of its
+// parameters. Those of SH rest go through shared/sh_backward's sh_take, the others are returned.
+// 1. Colour: to the SH coefficients and the viewing direction.
+// 2. Geometry: the projection once more, and backward through it.
+//
+// A visible Gaussian was found finite by `project`; nothing of another is computed with, so that
+// parameters which are not finite give gradients of zero.
+#import shared/slots
+#import shared/projection_backward
+#import shared/sh_backward
+
+struct GaussianGradient {
+    geometry: GeometryGradient,
+    logit: f32,
+    // By the coefficients of SH 0.
+    sh0: vec3f,
+    // By the centre, pixels.
+    mean2d: vec2f,
+    // The centre's, through the viewing direction; counted in `geometry.mean` too.
+    through_direction: vec3f,
+}
+
+fn gaussian_backward(i: u32, old: Gaussian, view: View, sums: SlotSums, visible: bool)
+    -> GaussianGradient
+{
+    var g = GaussianGradient();
+    var d = vec4f(0.0, 0.0, 1.0, 0.0);
+    var d_rgb = vec3f(0.0);
+    if visible {
+        d = view_direction(old.mean, view.centre.xyz);
+        // Where the colour is clamped at zero it does not move.
+        let rgb = vec3f(splats2d[3u * i + 1u].zw, splats2d[3u * i + 2u].x);
+        d_rgb = select(vec3f(0.0), sums.colour, rgb > vec3f(0.0));
+        g.sh0 = SH_C0 * d_rgb;
+    }
+    let through_direction = sh_backward(i, step.sh_degree, d, d_rgb);
+    if visible {
+        let p = project_gaussian(old, to_camera(old.mean, view), view);
+        let screen = screen_gradient(p, sums.linear, sums.quadratic);
+        g.geometry = project_backward(p, view, screen);
+        g.geometry.mean += through_direction;
+        g.through_direction = through_direction;
+        g.logit = logit_gradient(sums.linear.x, old.logit);
+        g.mean2d = screen.mean2d;
+    }
+    return g;
+}

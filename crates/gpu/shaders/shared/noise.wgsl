@@ -1,0 +1,15 @@
+// Random numbers: a hash of who asks, not a stream. Twin: engine::noise.
+
+// PCG's output permutation as a hash (Jarzynski & Olano, "Hash Functions for GPU Rendering", JCGT
+// 2020).
+fn pcg(input: u32) -> u32 {
+    let state = input * 747796405u + 2891336453u;
+    let word = ((state >> ((state >> 28u) + 4u)) ^ state) * 277803737u;
+    return (word >> 22u) ^ word;
+}
+
+// What a Gaussian's numbers of one step have in common: `pcg(noise_key(..) ^ which)` is
+// `noise::hash(seed, step, index, which)`.
+fn noise_key(seed: vec2u, number: u32, index: u32) -> u32 {
+    return pcg(pcg(pcg(pcg(seed.x) ^ seed.y) ^ number) ^ index);
+}

@@ -1,0 +1,163 @@
+// From a Gaussian in the world to an ellipse on the image: what `project` needs, and again `update`
+// for the way back. Twins: cpu/src/projection.rs; engine::reference::project says it in f64.
+// After EWA splatting (Zwicker et al. 2001) and 3DGS (Kerbl et al. 2023):
+// 1. p = R m + t; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
+// 2. M = rotation(q) diag(exp(log scales)), so that the covariance is M M^T.
+// 3. T = J R with J the Jacobian of the projection, u and v clamped to the Jacobian's range.
+// 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 + |U1|^2)
+//    + dilation^2 (Lagrange's identity), which does not cancel for needles.
+// 5. conic = cov2d^-1.
+//
+// The importing shader declares `geometry: array<f32>` and imports shared/step and shared/planes.
+
+// A Gaussian as stored: logarithms of scales, quaternion (w, x, y, z) of any length, logit.
+struct Gaussian {
+    mean: vec3f,
+    log_scales: vec3f,
+    quat: vec4f,
+    logit: f32,
+}
+
+struct Projection {
+    // Centre, camera coordinates.
+    point: vec3f,
+    // Centre, pixels.
+    mean2d: vec2f,
+    // Diagonal of the dilated 2D covariance.
+    variance: vec2f,
+    // Its inverse: xx, xy, yy.
+    conic: vec3f,
+    opacity: f32,
+    // Step 2: standard deviations; the unit quaternion, and 1 / |quat| of the stored one; the
+    // rotation by columns, R_j; M by columns, scales_j R_j.
+    scales: vec3f,
+    quat: vec4f,
+    inverse_norm: f32,
+    rotation: mat3x3f,
+    m: mat3x3f,
+    // Step 3: 1 / z; x/z and y/z, and where the Jacobian is evaluated; the rows of T.
+    inverse_z: f32,
+    uv: vec2f,
+    uv_clamped: vec2f,
+    t0: vec3f,
+    t1: vec3f,
+    // Step 4: the rows of U.
+    u0: vec3f,
+    u1: vec3f,
+    // Whether the covariance can be inverted in f32.
+    is_sound: bool,
+}
+
+// Least square of a quaternion's length, f32's smallest normal number: below it there is no direction.
+const QUAT_NORM2_MIN: f32 = 1.17549435e-38;
+// Logits below have an opacity of 0 for all purposes; exp of the negative stays finite.
+const LOGIT_MIN: f32 = -80.0;
+
+// Not NaN, not infinite. By bits: WGSL lets compilers assume that comparisons meet neither.
+fn is_finite_bits(magnitude: u32) -> bool {
+    return magnitude < 0x7f800000u;
+}
+
+fn magnitude(v: f32) -> u32 {
+    return bitcast<u32>(v) & 0x7fffffffu;
+}
+
+fn magnitude3(v: vec3f) -> u32 {
+    let bits = bitcast<vec3u>(v) & vec3u(0x7fffffffu);
+    return max(bits.x, max(bits.y, bits.z));
+}
+
+fn magnitude4(v: vec4f) -> u32 {
+    let bits = bitcast<vec4u>(v) & vec4u(0x7fffffffu);
+    return max(max(bits.x, bits.y), max(bits.z, bits.w));
+}
+
+fn geometry_at(plane: u32, i: u32, capacity: u32) -> f32 {
+    return geometry[plane * capacity + i];
+}
+
+fn geometry3(plane: u32, i: u32, capacity: u32) -> vec3f {
+    let at = plane * capacity + i;
+    return vec3f(geometry[at], geometry[at + capacity], geometry[at + 2u * capacity]);
+}
+
+fn load_gaussian(i: u32, capacity: u32) -> Gaussian {
+    return Gaussian(
+        geometry3(PLANE_MEAN, i, capacity),
+        geometry3(PLANE_SCALE, i, capacity),
+        vec4f(
+            geometry_at(PLANE_QUAT, i, capacity),
+            geometry3(PLANE_QUAT + 1u, i, capacity),
+        ),
+        geometry_at(PLANE_OPACITY, i, capacity),
+    );
+}
+
+// Step 1.
+fn to_camera(mean: vec3f, view: View) -> vec3f {
+    return vec3f(
+        dot(view.row0.xyz, mean) + view.row0.w,
+        dot(view.row1.xyz, mean) + view.row1.w,
+        dot(view.row2.xyz, mean) + view.row2.w,
+    );
+}
+
+// Whether every parameter is finite and the quaternion has a direction.
+fn is_valid_gaussian(g: Gaussian) -> bool {
+    let most = max(
+        max(magnitude3(g.mean), magnitude3(g.log_scales)),
+        max(magnitude4(g.quat), magnitude(g.logit)),
+    );
+    return is_finite_bits(most) && dot(g.quat, g.quat) >= QUAT_NORM2_MIN;
+}
+
+// The matrix of a unit quaternion (w, x, y, z), by columns.
+fn rotation_of(quat: vec4f) -> mat3x3f {
+    let w = quat.x;
+    let x = quat.y;
+    let y = quat.z;
+    let z = quat.w;
+    return mat3x3f(
+        vec3f(1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)),
+        vec3f(2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x)),
+        vec3f(2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)),
+    );
+}
+
+// Steps 1 to 5 for a valid Gaussian in front of the camera; `point` is its centre in camera
+// coordinates.
+fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
+    var p: Projection;
+    p.point = point;
+    p.inverse_z = 1.0 / point.z;
+    p.uv = point.xy * p.inverse_z;
+    p.uv_clamped = clamp(p.uv, view.jacobian_min, view.jacobian_max);
+    p.mean2d = fma(p.uv, view.focal, view.principal);
+    p.opacity = 1.0 / (1.0 + exp(-max(g.logit, LOGIT_MIN)));
+
+    p.inverse_norm = 1.0 / sqrt(dot(g.quat, g.quat));
+    p.quat = g.quat * p.inverse_norm;
+    p.scales = exp(g.log_scales);
+    p.rotation = rotation_of(p.quat);
+    p.m = mat3x3f(
+        p.rotation[0] * p.scales.x,
+        p.rotation[1] * p.scales.y,
+        p.rotation[2] * p.scales.z,
+    );
+
+    let factor = view.focal * p.inverse_z;
+    p.t0 = (view.row0.xyz - p.uv_clamped.x * view.row2.xyz) * factor.x;
+    p.t1 = (view.row1.xyz - p.uv_clamped.y * view.row2.xyz) * factor.y;
+    p.u0 = p.t0 * p.m;
+    p.u1 = p.t1 * p.m;
+
+    let uu0 = dot(p.u0, p.u0);
+    let uu1 = dot(p.u1, p.u1);
+    let normal = cross(p.u0, p.u1);
+    let determinant = dot(normal, normal) + DILATION * (uu0 + uu1) + DILATION * DILATION;
+    let inverse = 1.0 / determinant;
+    p.variance = vec2f(uu0 + DILATION, uu1 + DILATION);
+    p.conic = vec3f(p.variance.y, -dot(p.u0, p.u1), p.variance.x) * inverse;
+    p.is_sound = is_finite_bits(magnitude(determinant));
+    return p;
+}

@@ -1,0 +1,104 @@
+// The chain rule through project_gaussian, from the sums of a Gaussian's slots. Twins:
+// `project_backward` in cpu/src/projection.rs; engine::reference::project_backward says it in f64.
+// 1. Moments to the screen: alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre, so that
+//    dL/dcentre = conic (sx, sy) and dL/dconic = -1/2 (sxx, 2 sxy, syy).
+// 2. d cov2d = -conic d(conic) conic; cov2d = U U^T, so that dL/dU = 2 dL/dcov2d U.
+// 3. U = T M: to M, and from there to scales, rotation and quaternion; to T.
+// 4. T's rows are focal / z (R_a - uv_a R_2): to the point, and to the camera's rotation.
+// Ye & Kanazawa, "Mathematical Supplement for the gsplat Library" (arXiv:2312.02121).
+#import shared/projection
+
+struct ScreenGradient {
+    // By the centre, pixels.
+    mean2d: vec2f,
+    // By xx, xy and yy of the conic; xy stands in two places of the matrix, and this is one's share.
+    conic: vec3f,
+}
+
+struct GeometryGradient {
+    // By the centre, world.
+    mean: vec3f,
+    log_scales: vec3f,
+    // By the quaternion as stored.
+    quat: vec4f,
+    // By the centre, camera.
+    point: vec3f,
+    // By a small rotation of the camera, through T alone.
+    omega: vec3f,
+}
+
+// Step 1; `linear` is (s, s dx, s dy), `quadratic` (s dx^2, s dx dy, s dy^2).
+fn screen_gradient(p: Projection, linear: vec3f, quadratic: vec3f) -> ScreenGradient {
+    return ScreenGradient(
+        vec2f(dot(p.conic.xy, linear.yz), dot(p.conic.yz, linear.yz)),
+        -0.5 * quadratic,
+    );
+}
+
+// Steps 2 to 4.
+fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> GeometryGradient {
+    let conic = mat2x2f(p.conic.xy, p.conic.yz);
+    let h = conic * mat2x2f(screen.conic.xy, screen.conic.yz) * conic;
+    let du0 = -2.0 * (h[0].x * p.u0 + h[1].x * p.u1);
+    let du1 = -2.0 * (h[1].x * p.u0 + h[1].y * p.u1);
+    // By columns, as M.
+    let dm = mat3x3f(
+        p.t0 * du0.x + p.t1 * du1.x,
+        p.t0 * du0.y + p.t1 * du1.y,
+        p.t0 * du0.z + p.t1 * du1.z,
+    );
+    let dt0 = p.m * du0;
+    let dt1 = p.m * du1;
+
+    var g: GeometryGradient;
+    g.log_scales = vec3f(dot(dm[0], p.m[0]), dot(dm[1], p.m[1]), dot(dm[2], p.m[2]));
+    g.quat = quat_backward(
+        p,
+        mat3x3f(dm[0] * p.scales.x, dm[1] * p.scales.y, dm[2] * p.scales.z),
+    );
+
+    let factor = view.focal * p.inverse_z;
+    // Where the Jacobian's position is clamped it does not move.
+    let inside = (p.uv >= view.jacobian_min) & (p.uv <= view.jacobian_max);
+    let through_jacobian = -vec2f(dot(view.row2.xyz, dt0), dot(view.row2.xyz, dt1)) * factor;
+    let duv = screen.mean2d * view.focal + select(vec2f(0.0), through_jacobian, inside);
+    let dz = -(dot(p.t0, dt0) + dot(p.t1, dt1)) - dot(duv, p.uv);
+    g.point = vec3f(duv, dz) * p.inverse_z;
+    g.mean = view.row0.xyz * g.point.x + view.row1.xyz * g.point.y + view.row2.xyz * g.point.z;
+
+    // By R's rows; turned, row 0 becomes omega_y R_2 - omega_z R_1, and cyclic.
+    let d0 = dt0 * factor.x;
+    let d1 = dt1 * factor.y;
+    let d2 = -(p.uv_clamped.x * d0 + p.uv_clamped.y * d1);
+    g.omega = vec3f(
+        dot(d2, view.row1.xyz) - dot(d1, view.row2.xyz),
+        dot(d0, view.row2.xyz) - dot(d2, view.row0.xyz),
+        dot(d1, view.row0.xyz) - dot(d0, view.row1.xyz),
+    );
+    return g;
+}
+
+// From dL/d(rotation matrix), by columns, to dL/d(stored quaternion): through the matrix's entries,
+// then through the normalisation, which removes the part along the quaternion.
+fn quat_backward(p: Projection, dr: mat3x3f) -> vec4f {
+    let w = p.quat.x;
+    let v = p.quat.yzw;
+    // Twice the antisymmetric part, as a vector; and the symmetric sums xy, xz, yz.
+    let turn = vec3f(dr[1].z - dr[2].y, dr[2].x - dr[0].z, dr[0].y - dr[1].x);
+    let xy = dr[0].y + dr[1].x;
+    let xz = dr[0].z + dr[2].x;
+    let yz = dr[1].z + dr[2].y;
+    let diagonal = vec3f(dr[1].y + dr[2].z, dr[0].x + dr[2].z, dr[0].x + dr[1].y);
+    let mixed = vec3f(v.y * xy + v.z * xz, v.x * xy + v.z * yz, v.x * xz + v.y * yz);
+    let d = vec4f(
+        2.0 * dot(v, turn),
+        2.0 * (mixed + w * turn) - 4.0 * v * diagonal,
+    );
+    return (d - p.quat * dot(p.quat, d)) * p.inverse_norm;
+}
+
+// alpha is proportional to the opacity: dL/dlogit = s (1 - opacity), by the logit, since the
+// difference from 1 would cancel.
+fn logit_gradient(s: f32, logit: f32) -> f32 {
+    return s / (1.0 + exp(min(logit, -LOGIT_MIN)));
+}

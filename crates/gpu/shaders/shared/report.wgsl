@@ -1,0 +1,32 @@
+// An entry of the ring `reports`, which the host reads later. Twin: `layout::Report`.
+
+struct Report {
+    // REPORT_*.
+    kind: u32,
+    // As in the immediates.
+    number: u32,
+    view: u32,
+    loss: f32,
+    // As in State.
+    gaussians: u32,
+    visible: u32,
+    instances: u32,
+    buckets: u32,
+    // Of the view.
+    tiles: u32,
+    // As in State from here on.
+    max_per_tile: u32,
+    cut_instances: u32,
+    lost_transmittance: f32,
+    halted: u32,
+    wanted: u32,
+    cloned: u32,
+    split: u32,
+    pruned: u32,
+    refused: u32,
+    pad: array<u32, 6>,
+}
+
+// A training step; a round of density control.
+const REPORT_STEP: u32 = 0u;
+const REPORT_DENSIFY: u32 = 1u;

@@ -1,0 +1,89 @@
+// What changes from step to step, and the GPU's own counts. Twins: `layout::{Step, State, View}`.
+
+struct Step {
+    view: u32,
+    number: u32,
+    // FLAG_*.
+    flags: u32,
+    sh_degree: u32,
+    background: vec3f,
+    near: f32,
+    // Step sizes, divided by Adam's first bias correction.
+    rate_means: f32,
+    rate_scales: f32,
+    rate_quats: f32,
+    rate_opacities: f32,
+    rate_sh0: f32,
+    rate_sh_rest: f32,
+    beta1: f32,
+    beta2: f32,
+    epsilon: f32,
+    // 1 / (1 - beta2^step).
+    inverse_correction2: f32,
+    ssim_weight: f32,
+    // max_gaussians_per_tile; 0 = all.
+    cap: u32,
+    // Where in the ring the report goes.
+    report: u32,
+    // Seed of the run, low and high.
+    seed: vec2u,
+}
+
+// Add screen-space gradients to the density statistics.
+const FLAG_DENSITY: u32 = 1u;
+// The photo has masked pixels (bits after its pixels).
+const FLAG_MASK: u32 = 2u;
+
+var<immediate> step: Step;
+
+struct State {
+    // Gaussians held.
+    gaussians: u32,
+    // Gaussians that the planes have room for: the stride of a plane.
+    capacity: u32,
+    visible: u32,
+    instances: u32,
+    buckets: u32,
+    instance_capacity: u32,
+    bucket_capacity: u32,
+    // Not 0 = a buffer was too small: nothing may change parameters until the host has grown it.
+    // HALT_* bits.
+    halted: u32,
+    // What the buffer that was too small needs to hold.
+    wanted: u32,
+    max_per_tile: u32,
+    cut_instances: u32,
+    // Bits of the largest transmittance that the cap cut off, an f32 >= 0.
+    lost_transmittance: u32,
+    // Density control: see densify.wgsl.
+    cloned: u32,
+    split: u32,
+    pruned: u32,
+    refused: u32,
+}
+
+const HALT_INSTANCES: u32 = 1u;
+const HALT_BUCKETS: u32 = 2u;
+const HALT_GAUSSIANS: u32 = 4u;
+
+// A pinhole camera; see engine::reference::lens for what the numbers mean.
+struct View {
+    // Rows of the world-to-camera rotation, with the translation in w.
+    row0: vec4f,
+    row1: vec4f,
+    row2: vec4f,
+    // Centre in world coordinates; w unused.
+    centre: vec4f,
+    focal: vec2f,
+    principal: vec2f,
+    // Range of x/z and y/z in which the projection's Jacobian is evaluated.
+    jacobian_min: vec2f,
+    jacobian_max: vec2f,
+    // Pixels.
+    size: vec2u,
+    tiles: vec2u,
+    // Pixels, and whole SSIM windows, that count in the loss.
+    counted_pixels: u32,
+    counted_windows: u32,
+    pad: vec2u,
+}

@@ -1,0 +1,111 @@
+// Which tiles a projected Gaussian touches: those whose rectangle of pixel centres meets the ellipse
+// where alpha = ALPHA_MIN. Reference: engine::reference::ranges; twin: cpu/src/stages/project.rs.
+//
+// For each tile row, the ellipse cut by the row's band of pixel centres is convex, so its shadow on
+// x is an interval, and the row's tiles are a span:
+// 1. The chord at height dy from the centre has its middle at skew_x dy and half the width
+//    chord sqrt(1 - (dy / radius.y)^2), where chord = sqrt(reach / -a).
+// 2. Its right end is rightmost at dy = tip, where |x| = radius.x; within the band, at the height
+//    nearest to that. Its left end mirrors it.
+//
+// `project` counts with the functions that `emit` lists with, over numbers that splats2d holds
+// exactly; and every sum of products is an explicit fma, so that no compiler contracts it here and
+// not there. `emit` stands a difference all the same: see there.
+
+// Sizes in tiles: 1 / TILE_SIZE, and the pixel centres next to a tile's edges.
+const TILES_PER_PIXEL: f32 = 1.0 / f32(TILE_SIZE);
+const FIRST_CENTRE: f32 = 0.5;
+const LAST_CENTRE: f32 = f32(TILE_SIZE) - 0.5;
+
+// Least -a and -c: that of an ellipse 1e18 pixels wide. Keeps quotients finite.
+const FORM_MIN: f32 = 1e-36;
+
+struct Ellipse {
+    mean: vec2f,
+    radius: vec2f,
+    skew: f32,
+    chord: f32,
+    tip: f32,
+    // 1 / radius.y.
+    inverse_height: f32,
+    // The image's last pixel centre, and its last tile column.
+    last: vec2f,
+    last_column: f32,
+    // Tile rows that the ellipse may touch: first, and one past the last.
+    first_row: u32,
+    end_row: u32,
+}
+
+// First tile whose last pixel centre is not before `low`; tile numbers as f32, not yet clamped.
+fn first_tile(low: f32) -> f32 {
+    return ceil((low - LAST_CENTRE) * TILES_PER_PIXEL);
+}
+
+// Last tile whose first pixel centre is not beyond `high`.
+fn last_tile(high: f32) -> f32 {
+    return floor((high - FIRST_CENTRE) * TILES_PER_PIXEL);
+}
+
+// The ellipse of a Gaussian, from the fields of its splat. `first_row == end_row` if it is off the
+// image.
+fn ellipse_of(
+    mean: vec2f,
+    a: f32,
+    b: f32,
+    c: f32,
+    log2_opacity: f32,
+    radius: vec2f,
+    view: View,
+) -> Ellipse {
+    var e: Ellipse;
+    e.mean = mean;
+    e.radius = radius;
+    let xx = max(-a, FORM_MIN);
+    let yy = max(-c, FORM_MIN);
+    e.skew = 0.5 * b / xx;
+    e.chord = sqrt(reach(log2_opacity) / xx);
+    e.tip = 0.5 * b / yy * radius.x;
+    e.inverse_height = 1.0 / radius.y;
+    let last = vec2f(view.size) - FIRST_CENTRE;
+    e.last = last;
+    e.last_column = f32(view.tiles.x - 1u);
+    let on_image = all(mean + radius >= vec2f(FIRST_CENTRE)) && all(mean - radius <= last);
+    let rows = f32(view.tiles.y);
+    let first = clamp(first_tile(mean.y - radius.y), 0.0, rows);
+    let end = clamp(last_tile(mean.y + radius.y) + 1.0, first, rows);
+    e.first_row = select(0u, u32(first), on_image);
+    e.end_row = select(0u, u32(end), on_image);
+    return e;
+}
+
+// Half of the chord at a height.
+fn half_chord(e: Ellipse, dy: f32) -> f32 {
+    let t = dy * e.inverse_height;
+    // 1 - t^2, in factors: near the ends of the ellipse it cancels.
+    return e.chord * sqrt(max((1.0 - t) * (1.0 + t), 0.0));
+}
+
+// First tile of the ellipse in a tile row, and how many.
+fn row_span(e: Ellipse, row: u32) -> vec2u {
+    let edge = f32(row * TILE_SIZE);
+    let top = max(edge + FIRST_CENTRE - e.mean.y, -e.radius.y);
+    let bottom = min(min(edge + LAST_CENTRE, e.last.y) - e.mean.y, e.radius.y);
+    let right_at = clamp(e.tip, top, max(top, bottom));
+    let left_at = clamp(-e.tip, top, max(top, bottom));
+    let right = e.mean.x + fma(e.skew, right_at, half_chord(e, right_at));
+    let left = e.mean.x + fma(e.skew, left_at, -half_chord(e, left_at));
+    let first = clamp(first_tile(left), 0.0, e.last_column + 1.0);
+    // -1 where the row's part lies left of the image: the span comes out empty.
+    let last = clamp(last_tile(right), -1.0, e.last_column);
+    let is_there = bottom >= top && left <= e.last.x;
+    let count = select(0.0, max(last - first + 1.0, 0.0), is_there);
+    return vec2u(u32(first), u32(count));
+}
+
+fn count_tiles(e: Ellipse) -> u32 {
+    var count = 0u;
+    for (var row = e.first_row; row < e.end_row; row++) {
+        count += row_span(e, row).y;
+    }
+    return count;
+}

@@ -1,0 +1,255 @@
+// `update`: from slots to new parameters, without a gradient buffer. One invocation a Gaussian.
+// 1. Add up the Gaussian's slots: shared/slots.
+// 2. Colour: gradients of the SH coefficients, each stepped by Adam at once, and of the viewing
+//    direction: shared/sh_backward, shared/adam.
+// 3. Geometry: the projection once more, and backward through it: shared/projection_backward.
+// 4. Adam on the geometry. Invisible Gaussians take the same steps with gradients of zero.
+// 5. With FLAG_DENSITY, the statistics that density control grows by.
+// Parameters and moments are read and written once: 24 bytes a number, and memory is the limit.
+// Twin: cpu/src/stages/update.rs. Reference: engine::reference::{project_backward, adam}.
+#import shared/step
+#import shared/groups
+#import shared/planes
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read> state: State;
+// In and out: parameters, moments, and statistics (sums of norms, then counts).
+@group(0) @binding(2) var<storage, read_write> geometry: array<f32>;
+@group(0) @binding(3) var<storage, read_write> sh_rest: array<u32>;
+@group(0) @binding(4) var<storage, read_write> geometry_moments: array<u32>;
+@group(0) @binding(5) var<storage, read_write> sh_first: array<u32>;
+@group(0) @binding(6) var<storage, read_write> sh_second: array<u32>;
+@group(0) @binding(7) var<storage, read_write> stats: array<f32>;
+// By Gaussian: the colour, its number of slots, and the first of them.
+@group(0) @binding(8) var<storage, read> splats2d: array<vec4f>;
+@group(0) @binding(9) var<storage, read> tiles_touched: array<u32>;
+@group(0) @binding(10) var<storage, read> slot_start: array<u32>;
+@group(0) @binding(11) var<storage, read> slots: array<f32>;
+
+#import shared/adam
+#import shared/gaussian_backward
+
+// Step 2: what shared/sh_backward asks for. Words 3j, 3j + 1 and 3j + 2 of SH rest.
+struct ShUnit {
+    a: AdamPair,
+    b: AdamPair,
+    c: AdamPair,
+}
+
+fn sh_coefficients(unit: ShUnit) -> ShPair {
+    return ShPair(vec3f(unit.a.p, unit.b.p.x), vec3f(unit.b.p.y, unit.c.p));
+}
+
+fn sh_load(j: u32, i: u32) -> ShUnit {
+    return ShUnit(load_sh(3u * j, i), load_sh(3u * j + 1u, i), load_sh(3u * j + 2u, i));
+}
+
+fn sh_load_odd(j: u32, i: u32) -> ShUnit {
+    return ShUnit(load_sh(3u * j, i), load_sh_half(3u * j + 1u, i), AdamPair());
+}
+
+fn sh_take(j: u32, i: u32, unit: ShUnit, odd: vec3f, even: vec3f) {
+    let rates = vec2f(step.rate_sh_rest);
+    store_sh(3u * j, i, adam(unit.a, odd.xy, rates));
+    store_sh(3u * j + 1u, i, adam(unit.b, vec2f(odd.z, even.x), rates));
+    store_sh(3u * j + 2u, i, adam(unit.c, even.yz, rates));
+}
+
+fn sh_take_odd(j: u32, i: u32, unit: ShUnit, odd: vec3f) {
+    let rates = vec2f(step.rate_sh_rest);
+    store_sh(3u * j, i, adam(unit.a, odd.xy, rates));
+    store_sh_half(3u * j + 1u, i, adam(unit.b, vec2f(odd.z, 0.0), rates));
+}
+
+// Planes 2w and 2w + 1 of SH rest; `half`: plane 2w alone, the other is not active or not there.
+fn load_sh(w: u32, i: u32) -> AdamPair {
+    var pair = load_sh_half(w, i);
+    let at = (2u * w + 1u) * state.capacity + i;
+#if !SH_PACKED
+    pair.p.y = bitcast<f32>(sh_rest[at]);
+#endif
+#if !MOMENTS_PACKED
+    pair.m.y = bitcast<f32>(sh_first[at]);
+    pair.v.y = bitcast<f32>(sh_second[at]);
+#endif
+    return pair;
+}
+
+fn load_sh_half(w: u32, i: u32) -> AdamPair {
+    var pair: AdamPair;
+    let word = w * state.capacity + i;
+    let at = 2u * w * state.capacity + i;
+#if SH_PACKED
+    pair.p = sh_unpack(sh_rest[word]);
+#else
+    pair.p = vec2f(bitcast<f32>(sh_rest[at]), 0.0);
+#endif
+#if MOMENTS_PACKED
+    pair.m = decode_first(sh_first[word]);
+    pair.v = decode_second(sh_second[word]);
+#else
+    pair.m = vec2f(bitcast<f32>(sh_first[at]), 0.0);
+    pair.v = vec2f(bitcast<f32>(sh_second[at]), 0.0);
+#endif
+    return pair;
+}
+
+fn store_sh(w: u32, i: u32, pair: AdamPair) {
+    let word = w * state.capacity + i;
+    let at = 2u * w * state.capacity + i;
+    let next = at + state.capacity;
+#if SH_PACKED
+    sh_rest[word] = encode_sh(pair.p, ROUND_SH + w);
+#else
+    sh_rest[at] = bitcast<u32>(pair.p.x);
+    sh_rest[next] = bitcast<u32>(pair.p.y);
+#endif
+#if MOMENTS_PACKED
+    sh_first[word] = encode_first(pair.m, ROUND_SH_FIRST + w);
+    sh_second[word] = encode_second(pair.v, ROUND_SH_SECOND + w);
+#else
+    sh_first[at] = bitcast<u32>(pair.m.x);
+    sh_first[next] = bitcast<u32>(pair.m.y);
+    sh_second[at] = bitcast<u32>(pair.v.x);
+    sh_second[next] = bitcast<u32>(pair.v.y);
+#endif
+}
+
+fn store_sh_half(w: u32, i: u32, pair: AdamPair) {
+    let word = w * state.capacity + i;
+    let at = 2u * w * state.capacity + i;
+#if SH_PACKED
+    sh_rest[word] = low_half(sh_rest[word], encode_sh(pair.p, ROUND_SH + w));
+#else
+    sh_rest[at] = bitcast<u32>(pair.p.x);
+#endif
+#if MOMENTS_PACKED
+    sh_first[word] = low_half(sh_first[word], encode_first(pair.m, ROUND_SH_FIRST + w));
+    sh_second[word] = low_half(sh_second[word], encode_second(pair.v, ROUND_SH_SECOND + w));
+#else
+    sh_first[at] = bitcast<u32>(pair.m.x);
+    sh_second[at] = bitcast<u32>(pair.v.x);
+#endif
+}
+
+// `old` with the low half of `rounded`.
+fn low_half(old: u32, rounded: u32) -> u32 {
+    return (old & 0xffff0000u) | (rounded & 0xffffu);
+}
+
+#if SH_PACKED
+#import shared/rounding
+fn encode_sh(p: vec2f, which: u32) -> u32 {
+#if SH_F16
+    return encode_f16(p, random_bits(which));
+#else
+    return encode_bf16(p, random_bits(which));
+#endif
+}
+#endif
+
+// Step 4: planes 2w and 2w + 1 of the geometry, whose parameters are at hand.
+fn load_geometry(w: u32, i: u32, p: vec2f) -> AdamPair {
+    let words = GEOMETRY_PLANES / 2u;
+#if MOMENTS_PACKED
+    let m = decode_first(geometry_moments[w * state.capacity + i]);
+    let v = decode_second(geometry_moments[(words + w) * state.capacity + i]);
+#else
+    let at = 2u * w * state.capacity + i;
+    let second = at + GEOMETRY_PLANES * state.capacity;
+    let m = bitcast<vec2f>(vec2u(
+        geometry_moments[at], geometry_moments[at + state.capacity],
+    ));
+    let v = bitcast<vec2f>(vec2u(
+        geometry_moments[second], geometry_moments[second + state.capacity],
+    ));
+#endif
+    return AdamPair(p, m, v);
+}
+
+fn store_geometry(w: u32, i: u32, pair: AdamPair) {
+    let words = GEOMETRY_PLANES / 2u;
+    let at = 2u * w * state.capacity + i;
+    geometry[at] = pair.p.x;
+    geometry[at + state.capacity] = pair.p.y;
+#if MOMENTS_PACKED
+    geometry_moments[w * state.capacity + i] = encode_first(pair.m, ROUND_GEOMETRY_FIRST + w);
+    geometry_moments[(words + w) * state.capacity + i] =
+        encode_second(pair.v, ROUND_GEOMETRY_SECOND + w);
+#else
+    let second = at + GEOMETRY_PLANES * state.capacity;
+    geometry_moments[at] = bitcast<u32>(pair.m.x);
+    geometry_moments[at + state.capacity] = bitcast<u32>(pair.m.y);
+    geometry_moments[second] = bitcast<u32>(pair.v.x);
+    geometry_moments[second + state.capacity] = bitcast<u32>(pair.v.y);
+#endif
+}
+
+fn step_geometry(i: u32, old: Gaussian, sh0: vec3f, gradient: GaussianGradient) {
+    let g = gradient.geometry;
+    let d_sh0 = gradient.sh0;
+    // All moments are asked for before the first is stored.
+    let means = load_geometry(0u, i, old.mean.xy);
+    let mean_scale = load_geometry(1u, i, vec2f(old.mean.z, old.log_scales.x));
+    let scales = load_geometry(2u, i, old.log_scales.yz);
+    let quat0 = load_geometry(3u, i, old.quat.xy);
+    let quat1 = load_geometry(4u, i, old.quat.zw);
+    let opacity_sh = load_geometry(5u, i, vec2f(old.logit, sh0.x));
+    let sh = load_geometry(6u, i, sh0.yz);
+
+    let quat_rates = vec2f(step.rate_quats);
+    let mean_scale_rates = vec2f(step.rate_means, step.rate_scales);
+    let opacity_sh_rates = vec2f(step.rate_opacities, step.rate_sh0);
+    store_geometry(0u, i, adam(means, g.mean.xy, vec2f(step.rate_means)));
+    store_geometry(1u, i, adam(mean_scale, vec2f(g.mean.z, g.log_scales.x), mean_scale_rates));
+    store_geometry(2u, i, adam(scales, g.log_scales.yz, vec2f(step.rate_scales)));
+    store_geometry(3u, i, adam(quat0, g.quat.xy, quat_rates));
+    store_geometry(4u, i, adam(quat1, g.quat.zw, quat_rates));
+    store_geometry(5u, i, adam(opacity_sh, vec2f(gradient.logit, d_sh0.x), opacity_sh_rates));
+    store_geometry(6u, i, adam(sh, d_sh0.yz, vec2f(step.rate_sh0)));
+}
+
+// Step 5: in normalised pixels, where half the image is 1.
+fn note_density(i: u32, view: View, mean2d: vec2f) {
+    stats[i] += length(mean2d * 0.5 * vec2f(view.size));
+    stats[state.capacity + i] += 1.0;
+}
+
+@compute @workgroup_size(256)
+fn update(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let first = group_number(id, dispatched) * 256u;
+    if state.halted != 0u || first >= state.gaussians {
+        return;
+    }
+    let i = first + local;
+    var tiles = 0u;
+    var start = 0u;
+    if i < state.gaussians {
+        tiles = tiles_touched[i];
+        start = slot_start[i];
+    }
+    let sums = sum_slots(local, start, tiles);
+    if i >= state.gaussians {
+        return;
+    }
+#if MOMENTS_PACKED
+    start_rounding(i);
+#else
+#if SH_PACKED
+    start_rounding(i);
+#endif
+#endif
+    let visible = tiles > 0u;
+    let view = views[step.view];
+    let old = load_gaussian(i, state.capacity);
+    let sh0 = geometry3(PLANE_SH0, i, state.capacity);
+    let gradient = gaussian_backward(i, old, view, sums, visible);
+    if visible && (step.flags & FLAG_DENSITY) != 0u {
+        note_density(i, view, gradient.mean2d);
+    }
+    step_geometry(i, old, sh0, gradient);
+}

@@ -1,0 +1,686 @@
+//! [`GpuEngine`]: the stages behind the engine contract.
+//!
+//! 1. A command (a step, a round of density control) is encoded and submitted at once; nothing is
+//!    read back for it. Its report comes through the ring; see [`crate::ring`].
+//! 2. Counts live on the GPU. Where a buffer turns out too small, the GPU sets `state.halted`: from
+//!    then on no command changes anything. When the report of that is seen, the buffer is grown and
+//!    every command since is submitted again, in order: nothing is lost, nothing is done twice, and
+//!    the result is the same as with a large buffer from the start.
+//! 3. Calls that return something (`download`, `render`, `gradients`) wait.
+
+use crate::frame::{self, Room};
+use crate::recordings::{Recordings, Shape, Stages};
+use crate::ring::{RING, Ring};
+use crate::views::Views;
+use crate::{Buffers, Context, Precision, layout, params};
+use dapple_engine::{
+    DensifyPlan, DensifyReport, Engine, Gradients, OptimizerState, Pinhole, RenderSettings,
+    Rendered, Report, Stage, StageTime, StepCounts, StepReport, StepSettings, TrainView, ViewId,
+    check_image_gradient, check_upload,
+};
+use dapple_runtime::{Counters, Gpu, GpuClock, GpuOptions};
+use dapple_scene::{Camera, Error, Result, Splats};
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::offset_of;
+
+/// How to run on a GPU.
+#[derive(Debug, Clone)]
+pub struct GpuEngineOptions {
+    /// Which device, and how.
+    pub gpu: GpuOptions,
+    /// How parameters and optimizer state are stored.
+    pub precision: Precision,
+    /// Bytes of photos to keep on the GPU; beyond, they are streamed.
+    pub photo_budget_bytes: u64,
+    /// Time each stage with the GPU's clock. Costs a few microseconds a stage.
+    pub time_stages: bool,
+}
+
+impl Default for GpuEngineOptions {
+    fn default() -> Self {
+        Self {
+            gpu: GpuOptions::default(),
+            precision: Precision::default(),
+            // wgpu does not tell how much memory a device has; this fits all that train at all.
+            photo_budget_bytes: 4 << 30,
+            time_stages: false,
+        }
+    }
+}
+
+/// The GPU engine.
+pub struct GpuEngine {
+    pub(crate) context: Context,
+    pub(crate) buffers: Buffers,
+    options: GpuEngineOptions,
+    room: Room,
+    sh_degree: u8,
+    views: Views,
+    /// Cameras that the GPU does not know yet.
+    views_changed: bool,
+    stages: Stages,
+    recordings: Option<Recordings>,
+    ring: Ring,
+    pending: VecDeque<(u64, Command)>,
+    finished: Vec<Report>,
+    clock: Option<GpuClock>,
+    /// Times that have arrived, by the command's sequence number.
+    times: BTreeMap<u64, Vec<StageTime>>,
+}
+
+/// What was enqueued and has not reported.
+#[derive(Debug, Clone, Copy)]
+enum Command {
+    Step(ViewId, StepSettings),
+    Densify(DensifyPlan),
+}
+
+/// Instances a Gaussian is given room for at first; captures have 3 to 10 of the visible ones.
+const FIRST_INSTANCES_PER_GAUSSIAN: u32 = 4;
+
+/// Room is never smaller than this.
+const LEAST_ROOM: u32 = 1 << 12;
+
+/// Spans of a step, with room for more.
+const SPANS: usize = 16;
+
+/// What grows, grows by a quarter more than asked for.
+fn with_headroom(wanted: u32) -> u32 {
+    wanted.saturating_add(wanted / 4).max(LEAST_ROOM)
+}
+
+/// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
+/// neighbours in memory. Done with the round of density control of that step.
+const MORTON_EVERY: u32 = 5000;
+
+impl GpuEngine {
+    /// An engine without splats.
+    ///
+    /// # Errors
+    /// No such device, or one that lacks what is needed.
+    pub fn new(options: GpuEngineOptions) -> Result<Self> {
+        let gpu = Gpu::open(&options.gpu)?;
+        let mut context = Context::new(gpu);
+        context.defines = options.precision.define(context.defines);
+        let stages = Stages::new(&context)?;
+        let mut buffers = Buffers::default();
+        frame::allocate_fixed(&context, &mut buffers)?;
+        let clock = if options.time_stages {
+            GpuClock::new(&context.gpu, SPANS, RING as usize)?
+        } else {
+            None
+        };
+        Ok(Self {
+            views: Views::new(options.photo_budget_bytes),
+            context,
+            buffers,
+            options,
+            room: Room::default(),
+            sh_degree: 0,
+            views_changed: true,
+            stages,
+            recordings: None,
+            ring: Ring::new(),
+            pending: VecDeque::new(),
+            finished: Vec::new(),
+            clock,
+            times: BTreeMap::new(),
+        })
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Gpu {
+        &self.context.gpu
+    }
+
+    /// What the host did to the device so far.
+    pub fn counters(&self) -> Counters {
+        self.context.gpu.counters()
+    }
+
+    /// Bytes of the engine's buffers, photos included.
+    pub fn memory_bytes(&self) -> u64 {
+        self.buffers.bytes() + self.views.resident_bytes()
+    }
+
+    /// Photos copied to the GPU so far.
+    pub fn photo_uploads(&self) -> u64 {
+        self.views.uploads
+    }
+
+    /// What there is room for.
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    /// Makes the first room for instances; it grows as needed.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn reserve_instances(&mut self, instances: u32) -> Result<()> {
+        if instances > self.room.instances {
+            self.grow_instances(instances)?;
+        }
+        Ok(())
+    }
+
+    fn grow_instances(&mut self, instances: u32) -> Result<()> {
+        let buckets = frame::buckets_for(instances, self.room.tiles);
+        frame::allocate_instances(&self.context, &mut self.buffers, instances, buckets)?;
+        self.room.instances = instances;
+        self.room.buckets = buckets;
+        self.recordings = None;
+        self.write_room()
+    }
+
+    fn grow_gaussians(&mut self, capacity: u32, keep: Option<u32>) -> Result<()> {
+        let keep = keep.map(|count| (count, self.room.gaussians));
+        frame::allocate_gaussians(
+            &self.context,
+            &mut self.buffers,
+            self.options.precision,
+            self.sh_degree,
+            capacity,
+            keep,
+        )?;
+        self.room.gaussians = capacity;
+        self.recordings = None;
+        self.write_room()
+    }
+
+    /// Makes room for a camera's image.
+    fn fit_image(&mut self, camera: &Pinhole) -> Result<()> {
+        let (tiles, pixels) = frame::tiles_and_pixels(camera);
+        self.fit_tiles(tiles, pixels)
+    }
+
+    fn fit_tiles(&mut self, tiles: u32, pixels: u32) -> Result<()> {
+        if tiles > self.room.tiles || pixels > self.room.pixels {
+            self.room.tiles = self.room.tiles.max(tiles);
+            self.room.pixels = self.room.pixels.max(pixels);
+            frame::allocate_image(
+                &self.context,
+                &mut self.buffers,
+                self.room.tiles,
+                self.room.pixels,
+            )?;
+            self.recordings = None;
+            let instances = self.room.instances.max(LEAST_ROOM);
+            self.grow_instances(instances)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the GPU what there is room for.
+    fn write_room(&mut self) -> Result<()> {
+        let state = self.buffers.get("state")?;
+        let gpu = &self.context.gpu;
+        let at = |field: usize| field as u64;
+        let capacity = at(offset_of!(layout::State, capacity));
+        gpu.write(state, capacity, &[self.room.gaussians]);
+        // `halted` and `wanted` follow the two: what was too small is large enough now.
+        let first = at(offset_of!(layout::State, instance_capacity));
+        let room = [self.room.instances, self.room.buckets, 0, 0];
+        gpu.write(state, first, &room);
+        Ok(())
+    }
+
+    fn write_views(&mut self, render: Option<&Pinhole>) -> Result<()> {
+        let gpu = &self.context.gpu;
+        if self.views_changed {
+            let entries = self.views.entries(render);
+            self.buffers.set("views", gpu.upload("views", &entries)?);
+            self.views_changed = false;
+            self.recordings = None;
+        } else if let Some(camera) = render {
+            let entry = crate::views::entry(camera, None);
+            gpu.write(self.buffers.get("views")?, 0, &[entry]);
+        }
+        Ok(())
+    }
+
+    /// Makes the recordings if buffers have changed since.
+    fn record(&mut self) -> Result<()> {
+        if self.recordings.is_none() {
+            self.recordings = Some(Recordings::new(
+                &self.context,
+                &mut self.stages,
+                &self.buffers,
+                self.room.tiles,
+                self.views.len(),
+            )?);
+        }
+        Ok(())
+    }
+
+    fn ready(&self) -> Result<()> {
+        if self.room.gaussians == 0 {
+            return Err(Error::internal("the engine has no splats yet: upload some"));
+        }
+        Ok(())
+    }
+
+    /// Encodes and submits a command.
+    fn enqueue(&mut self, command: Command) -> Result<()> {
+        self.ready()?;
+        self.write_views(None)?;
+        let sequence = self.ring.next();
+        match command {
+            Command::Step(view, settings) => self.encode_step(view, &settings, sequence)?,
+            Command::Densify(plan) => self.encode_densify(&plan, sequence)?,
+        }
+        self.pending.push_back((sequence, command));
+        self.context.gpu.check()?;
+        let reports = self.buffers.get("reports")?;
+        self.ring.advance(&self.context.gpu, reports)?;
+        while self.ring.is_full() {
+            self.receive(true)?;
+        }
+        Ok(())
+    }
+
+    fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
+        let Some(gpu_view) = self.views.get(view.0) else {
+            return Err(Error::internal(format!("there is no view {}", view.0)));
+        };
+        let masked = gpu_view.is_masked();
+        let entry = Ring::entry(sequence);
+        let immediates = step_immediates(view, settings, masked, entry, self.sh_degree);
+        let (photo, renewed) = self.views.make_resident(&self.context.gpu, view.0)?;
+        self.record()?;
+        let Some(recordings) = &mut self.recordings else {
+            return Err(not_recorded());
+        };
+        let recording = recordings.step(
+            &self.context,
+            &self.stages,
+            &self.buffers,
+            view.0,
+            &photo,
+            renewed,
+        )?;
+        let bytes = bytemuck::bytes_of(&immediates);
+        match &mut self.clock {
+            Some(clock) => clock.submit(recording, bytes, sequence).map(|_| ()),
+            None => {
+                recording.submit(&self.context.gpu, bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
+        self.record()?;
+        let Some(recordings) = &mut self.recordings else {
+            return Err(not_recorded());
+        };
+        let immediates = layout::Step {
+            number: plan.step,
+            report: Ring::entry(sequence),
+            ..layout::Step::default()
+        };
+        recordings.densify(
+            &self.context,
+            &self.stages,
+            &self.buffers,
+            &frame::state_planes(self.options.precision, self.sh_degree),
+            plan,
+            plan.step.is_multiple_of(MORTON_EVERY),
+            bytemuck::bytes_of(&immediates),
+        )
+    }
+
+    /// Takes in the reports that have arrived; true if there were some.
+    fn receive(&mut self, wait: bool) -> Result<bool> {
+        let Some(reports) = self.ring.receive(&self.context.gpu, wait)? else {
+            return Ok(false);
+        };
+        self.receive_times()?;
+        for (sequence, report) in reports {
+            if report.halted != 0 {
+                self.recover(&report)?;
+                break;
+            }
+            let Some((expected, command)) = self.pending.pop_front() else {
+                return Err(Error::internal(
+                    "a report came for a command that nobody gave",
+                ));
+            };
+            if expected != sequence {
+                return Err(Error::internal("the GPU's reports came out of order"));
+            }
+            let stages = self.times.remove(&sequence).unwrap_or_default();
+            self.finished.push(match command {
+                Command::Step(_, settings) => step_report(&settings, &report, stages),
+                Command::Densify(plan) => densify_report(&plan, &report),
+            });
+        }
+        Ok(true)
+    }
+
+    /// Takes in the times that have arrived.
+    fn receive_times(&mut self) -> Result<()> {
+        let Some(clock) = &mut self.clock else {
+            return Ok(());
+        };
+        for timing in clock.poll()? {
+            let times = timing.spans.iter().filter_map(|span| {
+                let stage = Stage::ALL.into_iter().find(|s| s.name() == span.name)?;
+                Some(StageTime {
+                    stage,
+                    duration_ns: span.duration_ns,
+                })
+            });
+            self.times.insert(timing.tag, times.collect());
+        }
+        Ok(())
+    }
+
+    /// Grows what was too small and submits every command that did nothing again.
+    fn recover(&mut self, report: &layout::Report) -> Result<()> {
+        self.context.gpu.wait()?;
+        self.ring.clear();
+        self.times.clear();
+        self.grow_for(report.halted, report.wanted, report.gaussians)?;
+        let commands: Vec<Command> = self.pending.drain(..).map(|(_, c)| c).collect();
+        for command in commands {
+            self.enqueue(command)?;
+        }
+        Ok(())
+    }
+
+    fn grow_for(&mut self, halted: u32, wanted: u32, gaussians: u32) -> Result<()> {
+        if halted & layout::HALT_GAUSSIANS != 0 {
+            self.grow_gaussians(with_headroom(wanted), Some(gaussians))?;
+        }
+        if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
+            let instances = if halted & layout::HALT_INSTANCES != 0 {
+                with_headroom(wanted)
+            } else {
+                with_headroom(self.room.instances)
+            };
+            self.grow_instances(instances)?;
+        }
+        self.write_room()
+    }
+
+    /// Waits until every command has reported.
+    fn settle(&mut self) -> Result<()> {
+        while !self.pending.is_empty() {
+            let reports = self.buffers.get("reports")?;
+            self.ring.send(&self.context.gpu, reports)?;
+            self.receive(true)?;
+        }
+        Ok(())
+    }
+
+    /// The counts on the GPU; waits.
+    fn state(&mut self) -> Result<layout::State> {
+        let state: Vec<layout::State> = self.context.gpu.read(self.buffers.get("state")?, 1)?;
+        state
+            .first()
+            .copied()
+            .ok_or_else(|| Error::internal("the GPU's counts could not be read"))
+    }
+
+    /// Runs the stages up to `blend` for a camera until the buffers are large enough.
+    fn forward(&mut self, camera: &Pinhole, settings: &RenderSettings) -> Result<layout::State> {
+        self.settle()?;
+        self.ready()?;
+        self.fit_image(camera)?;
+        self.write_views(Some(camera))?;
+        let immediates = render_immediates(settings, self.sh_degree);
+        loop {
+            self.record()?;
+            if let Some(recordings) = &self.recordings {
+                recordings
+                    .front
+                    .submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+            }
+            let state = self.state()?;
+            if state.halted == 0 {
+                return Ok(state);
+            }
+            self.grow_for(state.halted, state.wanted, state.gaussians)?;
+        }
+    }
+}
+
+fn not_recorded() -> Error {
+    Error::internal("the GPU's commands were not recorded")
+}
+
+/// The numbers of a step as the GPU takes them.
+fn step_immediates(
+    view: ViewId,
+    settings: &StepSettings,
+    masked: bool,
+    report: u32,
+    sh_degree: u8,
+) -> layout::Step {
+    let (adam, rates) = (&settings.adam, &settings.learning_rates);
+    let correction = |beta: f32| 1.0 - f64::from(beta).powf(f64::from(settings.step.max(1)));
+    let first = correction(adam.beta1);
+    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+    layout::Step {
+        view: view.0 as u32 + 1,
+        number: settings.step,
+        flags: flag(settings.accumulate_density, layout::FLAG_DENSITY)
+            | flag(masked, layout::FLAG_MASK),
+        rates: [
+            rates.means,
+            rates.scales,
+            rates.quats,
+            rates.opacities,
+            rates.sh0,
+            rates.sh_rest,
+        ]
+        .map(|rate| (f64::from(rate) / first) as f32),
+        beta1: adam.beta1,
+        beta2: adam.beta2,
+        epsilon: adam.epsilon,
+        inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
+        ssim_weight: settings.ssim_weight,
+        report,
+        ..render_immediates(&settings.render, sh_degree)
+    }
+}
+
+fn render_immediates(settings: &RenderSettings, sh_degree: u8) -> layout::Step {
+    layout::Step {
+        sh_degree: settings.sh_degree.min(sh_degree).into(),
+        background: settings.background,
+        near: settings.near,
+        cap: settings.max_gaussians_per_tile,
+        ..layout::Step::default()
+    }
+}
+
+fn step_report(settings: &StepSettings, report: &layout::Report, stages: Vec<StageTime>) -> Report {
+    Report::Step(StepReport {
+        step: settings.step,
+        loss: report.loss,
+        counts: StepCounts {
+            gaussians: report.gaussians.into(),
+            visible: report.visible.into(),
+            instances: report.instances.into(),
+            tiles: report.tiles.into(),
+            max_instances_per_tile: report.max_per_tile.into(),
+            cut_instances: report.cut_instances.into(),
+        },
+        stages,
+    })
+}
+
+fn densify_report(plan: &DensifyPlan, report: &layout::Report) -> Report {
+    Report::Densify(DensifyReport {
+        step: plan.step,
+        cloned: report.cloned.into(),
+        split: report.split.into(),
+        pruned: report.pruned.into(),
+        refused: report.refused.into(),
+        total: report.gaussians.into(),
+    })
+}
+
+impl Engine for GpuEngine {
+    fn description(&self) -> String {
+        format!("gpu ({})", self.context.gpu.device_name())
+    }
+
+    fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
+        check_upload(splats, state)?;
+        self.settle()?;
+        if self.room.tiles == 0 {
+            // Stages bind the image's buffers also where nothing is rendered.
+            self.fit_tiles(1, 1)?;
+        }
+        let n = u32::try_from(splats.len())
+            .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
+        self.sh_degree = splats.sh_degree;
+        self.grow_gaussians(n.max(1), None)?;
+        let instances = n.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
+        self.reserve_instances(instances.max(LEAST_ROOM))?;
+        params::upload(
+            &self.context.gpu,
+            &self.buffers,
+            self.options.precision,
+            self.room.gaussians as usize,
+            splats,
+            state,
+        )?;
+        let gpu_state = layout::State {
+            gaussians: n,
+            capacity: self.room.gaussians,
+            instance_capacity: self.room.instances,
+            bucket_capacity: self.room.buckets,
+            ..layout::State::default()
+        };
+        self.context
+            .gpu
+            .write(self.buffers.get("state")?, 0, &[gpu_state]);
+        self.context.gpu.check()
+    }
+
+    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+        self.settle()?;
+        if self.room.gaussians == 0 {
+            return Ok(<(Splats, OptimizerState)>::default());
+        }
+        let n = self.state()?.gaussians as usize;
+        params::download(
+            &self.context.gpu,
+            &self.buffers,
+            self.options.precision,
+            self.room.gaussians as usize,
+            n,
+            self.sh_degree,
+        )
+    }
+
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
+        self.settle()?;
+        let mut ids = Vec::with_capacity(views.len());
+        for view in &views {
+            let id = self.views.add(view)?;
+            ids.push(ViewId(id));
+        }
+        self.views_changed = true;
+        // The largest image at once: growing later would make the recordings anew.
+        for id in &ids {
+            if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
+                self.fit_image(&camera)?;
+            }
+        }
+        Ok(ids)
+    }
+
+    fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
+        let camera = Pinhole::new(camera)?;
+        let state = self.forward(&camera, settings)?;
+        let pixels: Vec<[f32; 4]> = self
+            .context
+            .gpu
+            .read(self.buffers.get("image")?, camera.pixel_count())?;
+        Ok(Rendered {
+            width: camera.size[0],
+            height: camera.size[1],
+            rgb: pixels.iter().flat_map(|p| [p[0], p[1], p[2]]).collect(),
+            alpha: pixels.iter().map(|p| 1.0 - p[3]).collect(),
+            counts: StepCounts {
+                gaussians: state.gaussians.into(),
+                visible: state.visible.into(),
+                instances: state.instances.into(),
+                tiles: camera.tile_count() as u64,
+                max_instances_per_tile: state.max_per_tile.into(),
+                cut_instances: state.cut_instances.into(),
+            },
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.settle()
+    }
+
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        self.enqueue(Command::Step(view, *settings))
+    }
+
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        self.enqueue(Command::Densify(*plan))
+    }
+
+    fn poll(&mut self) -> Result<Vec<Report>> {
+        let reports = self.buffers.get("reports")?;
+        self.ring.advance(&self.context.gpu, reports)?;
+        while self.receive(false)? {}
+        if self.pending.is_empty() {
+            self.context.gpu.check()?;
+        }
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    fn gradients(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        dl_drgb: &[f32],
+        dl_dalpha: Option<&[f32]>,
+    ) -> Result<Gradients<f32>> {
+        let camera = Pinhole::new(camera)?;
+        check_image_gradient(&camera, dl_drgb, dl_dalpha)?;
+        let state = self.forward(&camera, settings)?;
+        // The fourth value is transmittance, one minus alpha.
+        let gradient: Vec<[f32; 4]> = dl_drgb
+            .as_chunks::<3>()
+            .0
+            .iter()
+            .enumerate()
+            .map(|(i, &[r, g, b])| [r, g, b, dl_dalpha.map_or(0.0, |a| -a[i])])
+            .collect();
+        let gpu = &self.context.gpu;
+        gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
+        let immediates = render_immediates(settings, self.sh_degree);
+        let Some(recordings) = &mut self.recordings else {
+            return Err(not_recorded());
+        };
+        recordings.gradients(
+            &self.context,
+            &mut self.stages,
+            &mut self.buffers,
+            bytemuck::bytes_of(&immediates),
+            state.gaussians as usize,
+            Shape {
+                capacity: self.room.gaussians as usize,
+                sh_degree: self.sh_degree,
+            },
+        )
+    }
+}
+
+impl Drop for GpuEngine {
+    fn drop(&mut self) {
+        // What is in flight uses buffers that are about to go; a lost device cannot be waited for.
+        let _ = self.context.gpu.wait();
+    }
+}

@@ -1,0 +1,218 @@
+//! The engine's buffers: which there are, how large, when they grow.
+//!
+//! Four groups grow apart from each other: what is per Gaussian, per instance, per pixel and tile,
+//! and the cameras. Growing keeps the contents of the first group and no other's: everything else
+//! is written anew in each step.
+
+use crate::layout::{self, BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
+use crate::precision::Precision;
+use crate::{Buffers, Context};
+use dapple_engine::Pinhole;
+use dapple_engine::constants::TILE_SIZE;
+use dapple_runtime::wgpu;
+use dapple_scene::{Result, sh_coefficient_count};
+
+/// Words of a `f32`.
+const WORD: u64 = 4;
+
+/// What the buffers have room for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Gaussians: the stride of a plane.
+    pub gaussians: u32,
+    /// Instances.
+    pub instances: u32,
+    /// Buckets.
+    pub buckets: u32,
+    /// Pixels.
+    pub pixels: u32,
+    /// Tiles.
+    pub tiles: u32,
+}
+
+/// Room for an image of a camera's size.
+pub fn tiles_and_pixels(camera: &Pinhole) -> (u32, u32) {
+    (camera.tile_count() as u32, camera.pixel_count() as u32)
+}
+
+/// Most buckets that `instances` can fill: each tile may leave one partly empty.
+pub fn buckets_for(instances: u32, tiles: u32) -> u32 {
+    instances.div_ceil(BUCKET).saturating_add(tiles)
+}
+
+/// Planes of SH rest for a degree.
+pub fn sh_planes(degree: u8) -> u32 {
+    (sh_coefficient_count(degree) as u32 - 1) * 3
+}
+
+/// Buffers that hold a Gaussian's state, with the words of a Gaussian in each: what growing copies.
+pub fn state_planes(precision: Precision, sh_degree: u8) -> Vec<(&'static str, u32)> {
+    let sh = sh_planes(sh_degree);
+    let moments = |planes: u32| precision.moments.words(planes);
+    vec![
+        ("geometry", plane::GEOMETRY as u32),
+        ("sh_rest", precision.sh.words(sh)),
+        ("geometry_moments", 2 * moments(plane::GEOMETRY as u32)),
+        ("sh_first", moments(sh)),
+        ("sh_second", moments(sh)),
+        ("stats", 2),
+    ]
+}
+
+/// Buffers per Gaussian that a step writes anew, with their words.
+const SCRATCH_PLANES: [(&str, u32); 8] = [
+    // Density control uses it as scratch too.
+    ("splats2d", 12),
+    ("tiles_touched", 1),
+    ("slot_start", 1),
+    ("depth_keys", 1),
+    ("depth_values", 1),
+    ("depth_keys_alt", 1),
+    ("depth_values_alt", 1),
+    ("emit_starts", 1),
+];
+
+/// Buffers per instance, with their words.
+const INSTANCE_WORDS: [(&str, u32); 7] = [
+    ("instance_tile", 1),
+    ("instance_tile_alt", 1),
+    ("instance_slot_alt", 1),
+    ("instance_gaussian", 1),
+    ("sorted_gaussian", 1),
+    ("sorted_slot", 1),
+    ("slots", SLOT_FLOATS),
+];
+
+/// Bytes a Gaussian takes, instances apart.
+pub fn bytes_per_gaussian(precision: Precision, sh_degree: u8) -> u64 {
+    let state: u32 = state_planes(precision, sh_degree)
+        .iter()
+        .map(|(_, words)| words)
+        .sum();
+    let scratch: u32 = SCRATCH_PLANES.iter().map(|(_, words)| words).sum();
+    u64::from(state + scratch) * WORD
+}
+
+/// Makes the buffers that do not depend on sizes.
+///
+/// # Errors
+/// No memory.
+pub fn allocate_fixed(context: &Context, buffers: &mut Buffers) -> Result<()> {
+    let gpu = &context.gpu;
+    let storage =
+        wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    buffers.set(
+        "state",
+        gpu.buffer("state", size_of::<layout::State>() as u64)?,
+    );
+    let groups = layout::groups::COUNT * layout::groups::BYTES;
+    buffers.set(
+        "groups",
+        gpu.buffer_with("groups", groups, storage | wgpu::BufferUsages::INDIRECT)?,
+    );
+    let ring = crate::ring::RING * size_of::<layout::Report>() as u64;
+    buffers.set("reports", gpu.buffer("reports", ring)?);
+    Ok(())
+}
+
+/// Makes the per-Gaussian buffers; with `keep`, copies the first `keep` Gaussians of the old ones.
+///
+/// # Errors
+/// No memory, or more than a binding takes.
+pub fn allocate_gaussians(
+    context: &Context,
+    buffers: &mut Buffers,
+    precision: Precision,
+    sh_degree: u8,
+    capacity: u32,
+    keep: Option<(u32, u32)>,
+) -> Result<()> {
+    let gpu = &context.gpu;
+    for (name, words) in SCRATCH_PLANES {
+        // One more: prefix sums put their total behind the last.
+        let bytes = (u64::from(capacity) + 1) * u64::from(words) * WORD;
+        buffers.set(name, gpu.buffer(name, bytes)?);
+    }
+    let groups = u64::from(capacity).div_ceil(u64::from(layout::WORKGROUP)) + 1;
+    buffers.set("group_visible", gpu.buffer("group_visible", groups * WORD)?);
+    for (name, planes) in state_planes(precision, sh_degree) {
+        let bytes = u64::from(capacity) * u64::from(planes) * WORD;
+        let grown = gpu.buffer(name, bytes)?;
+        if let (Some((count, old_capacity)), Ok(old)) = (keep, buffers.get(name)) {
+            let mut encoder = gpu
+                .device()
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            for p in 0..u64::from(planes).min(if count == 0 { 0 } else { u64::MAX }) {
+                encoder.copy_buffer_to_buffer(
+                    old,
+                    p * u64::from(old_capacity) * WORD,
+                    &grown,
+                    p * u64::from(capacity) * WORD,
+                    Some(u64::from(count) * WORD),
+                );
+            }
+            gpu.queue().submit([encoder.finish()]);
+        }
+        buffers.set(name, grown);
+    }
+    Ok(())
+}
+
+/// Makes the per-instance buffers.
+///
+/// # Errors
+/// No memory, or more than a binding takes.
+pub fn allocate_instances(
+    context: &Context,
+    buffers: &mut Buffers,
+    instances: u32,
+    buckets: u32,
+) -> Result<()> {
+    let gpu = &context.gpu;
+    for (name, words) in INSTANCE_WORDS {
+        let bytes = (u64::from(instances) + 1) * u64::from(words) * WORD;
+        buffers.set(name, gpu.buffer(name, bytes)?);
+    }
+    buffers.set(
+        "bucket_tile",
+        gpu.buffer("bucket_tile", u64::from(buckets) * WORD)?,
+    );
+    let pixels = u64::from(TILE_SIZE * TILE_SIZE);
+    let checkpoint = 4 * WORD * pixels;
+    buffers.set(
+        "checkpoints",
+        gpu.buffer("checkpoints", u64::from(buckets) * checkpoint)?,
+    );
+    Ok(())
+}
+
+/// Makes the per-pixel and per-tile buffers.
+///
+/// # Errors
+/// No memory, or more than a binding takes.
+pub fn allocate_image(
+    context: &Context,
+    buffers: &mut Buffers,
+    tiles: u32,
+    pixels: u32,
+) -> Result<()> {
+    let gpu = &context.gpu;
+    let pixels = u64::from(pixels);
+    let tiles = u64::from(tiles);
+    for (name, words) in [("image", 4 * pixels), ("image_gradient", 4 * pixels)] {
+        buffers.set(name, gpu.buffer(name, words * WORD)?);
+    }
+    buffers.set("ssim_maps", gpu.buffer("ssim_maps", 9 * pixels * WORD)?);
+    // Whole tiles, so that every invocation of a tile has its own.
+    let padded = tiles * u64::from(TILE_SIZE * TILE_SIZE);
+    buffers.set("pixel_end", gpu.buffer("pixel_end", padded * WORD)?);
+    for (name, words) in [
+        ("tile_start", tiles + 1),
+        ("bucket_start", tiles + 1),
+        ("block_end", tiles * u64::from(BLOCKS_PER_TILE)),
+        ("loss_partials", tiles + 1),
+    ] {
+        buffers.set(name, gpu.buffer(name, words * WORD)?);
+    }
+    Ok(())
+}

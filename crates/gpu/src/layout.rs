@@ -1,0 +1,319 @@
+//! What host and shaders share: structs, planes, dispatch entries, constants. The WGSL twins stand
+//! in `shaders/shared/`; a test holds their sizes against these.
+
+use bytemuck::{Pod, Zeroable};
+use dapple_engine::{constants, reference};
+use dapple_runtime::{Defines, ShaderSet};
+
+/// Twin of WGSL's `Step`: what changes from step to step, sent as immediates.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+pub struct Step {
+    /// Number of the view.
+    pub view: u32,
+    /// Step, counted from 1.
+    pub number: u32,
+    /// `FLAG_*`.
+    pub flags: u32,
+    /// Active SH degree.
+    pub sh_degree: u32,
+    /// Colour behind everything.
+    pub background: [f32; 3],
+    /// Near plane, world units.
+    pub near: f32,
+    /// Step sizes over Adam's first bias correction: means, scales, quats, opacities, SH 0, SH rest.
+    pub rates: [f32; 6],
+    /// Decay of the first moment.
+    pub beta1: f32,
+    /// Decay of the second moment.
+    pub beta2: f32,
+    /// Adam's epsilon.
+    pub epsilon: f32,
+    /// `1 / (1 - beta2^step)`.
+    pub inverse_correction2: f32,
+    /// Weight of `1 - SSIM`.
+    pub ssim_weight: f32,
+    /// `max_gaussians_per_tile`; 0 = all.
+    pub cap: u32,
+    /// Entry of the ring of reports.
+    pub report: u32,
+    /// Alignment of what follows.
+    pub pad: u32,
+    /// Seed, low and high.
+    pub seed: [u32; 2],
+}
+
+/// [`Step::flags`]: add screen-space gradients to the density statistics.
+pub const FLAG_DENSITY: u32 = 1;
+/// [`Step::flags`]: the photo has masked pixels.
+pub const FLAG_MASK: u32 = 2;
+
+/// Twin of WGSL's `State`: counts that live on the GPU.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct State {
+    /// Gaussians held.
+    pub gaussians: u32,
+    /// Gaussians that the planes have room for: the stride of a plane.
+    pub capacity: u32,
+    /// Visible Gaussians.
+    pub visible: u32,
+    /// Instances.
+    pub instances: u32,
+    /// Buckets of 32 instances.
+    pub buckets: u32,
+    /// Instances there is room for.
+    pub instance_capacity: u32,
+    /// Buckets there is room for.
+    pub bucket_capacity: u32,
+    /// `HALT_*`; not 0 = nothing may change parameters until the host has grown a buffer.
+    pub halted: u32,
+    /// What the buffer that was too small needs to hold.
+    pub wanted: u32,
+    /// Most instances in a tile.
+    pub max_per_tile: u32,
+    /// Instances that the cap left out.
+    pub cut_instances: u32,
+    /// Bits of the largest transmittance that the cap cut off.
+    pub lost_transmittance: u32,
+    /// Gaussians cloned in the last round of density control.
+    pub cloned: u32,
+    /// Split.
+    pub split: u32,
+    /// Pruned.
+    pub pruned: u32,
+    /// Refused for want of budget.
+    pub refused: u32,
+}
+
+/// [`State::halted`]: more instances than `instance_capacity`.
+pub const HALT_INSTANCES: u32 = 1;
+/// [`State::halted`]: more buckets than `bucket_capacity`.
+pub const HALT_BUCKETS: u32 = 2;
+/// [`State::halted`]: more Gaussians than `capacity`.
+pub const HALT_GAUSSIANS: u32 = 4;
+
+/// Twin of WGSL's `View`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+pub struct View {
+    /// Rows of the world-to-camera rotation, translation last.
+    pub rows: [[f32; 4]; 3],
+    /// Centre in world coordinates, and 0.
+    pub centre: [f32; 4],
+    /// Focal lengths, pixels.
+    pub focal: [f32; 2],
+    /// Principal point, pixels.
+    pub principal: [f32; 2],
+    /// Range of x/z and y/z in which the Jacobian is evaluated.
+    pub jacobian_min: [f32; 2],
+    /// See `jacobian_min`.
+    pub jacobian_max: [f32; 2],
+    /// Image size, pixels.
+    pub size: [u32; 2],
+    /// Tiles across and down.
+    pub tiles: [u32; 2],
+    /// Pixels that count in the loss.
+    pub counted_pixels: u32,
+    /// SSIM windows that count in the loss.
+    pub counted_windows: u32,
+    /// Alignment.
+    pub pad: [u32; 2],
+}
+
+/// Twin of WGSL's `Report`: an entry of the ring `reports`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+pub struct Report {
+    /// `REPORT_*`.
+    pub kind: u32,
+    /// [`Step::number`].
+    pub number: u32,
+    /// [`Step::view`].
+    pub view: u32,
+    /// The step's loss; 0 if it was halted, and for density control.
+    pub loss: f32,
+    /// See [`State`], as for what follows.
+    pub gaussians: u32,
+    /// Visible Gaussians.
+    pub visible: u32,
+    /// Instances.
+    pub instances: u32,
+    /// Buckets.
+    pub buckets: u32,
+    /// Tiles of the view; 0 for density control.
+    pub tiles: u32,
+    /// Most instances in a tile.
+    pub max_per_tile: u32,
+    /// Instances that the cap left out.
+    pub cut_instances: u32,
+    /// The largest transmittance that the cap cut off.
+    pub lost_transmittance: f32,
+    /// `HALT_*`.
+    pub halted: u32,
+    /// What the buffer that was too small needs to hold.
+    pub wanted: u32,
+    /// Gaussians cloned.
+    pub cloned: u32,
+    /// Split.
+    pub split: u32,
+    /// Pruned.
+    pub pruned: u32,
+    /// Refused for want of budget.
+    pub refused: u32,
+    /// Room for more.
+    pub pad: [u32; 6],
+}
+
+/// [`Report::kind`]: a training step.
+pub const REPORT_STEP: u32 = 0;
+/// [`Report::kind`]: a round of density control.
+pub const REPORT_DENSIFY: u32 = 1;
+
+/// Planes of a Gaussian's parameters; plane p of Gaussian i lies at `p * capacity + i`.
+pub mod plane {
+    /// Means, 3.
+    pub const MEAN: usize = 0;
+    /// Logarithms of scales, 3.
+    pub const SCALE: usize = 3;
+    /// Quaternions, 4.
+    pub const QUAT: usize = 6;
+    /// Logit of the opacity.
+    pub const OPACITY: usize = 10;
+    /// SH coefficient 0, 3.
+    pub const SH0: usize = 11;
+    /// Planes of `geometry`.
+    pub const GEOMETRY: usize = 14;
+}
+
+/// Entries of the buffer `groups`, from which indirect dispatches are taken.
+pub mod groups {
+    /// gaussians / 256.
+    pub const GAUSSIANS: u64 = 0;
+    /// visible / 256.
+    pub const VISIBLE: u64 = 1;
+    /// instances / 256.
+    pub const INSTANCES: u64 = 2;
+    /// buckets.
+    pub const BUCKETS: u64 = 3;
+    /// tiles / 256.
+    pub const TILES: u64 = 4;
+    /// tiles * 8.
+    pub const BLOCKS: u64 = 5;
+    /// tiles.
+    pub const PIXELS: u64 = 6;
+    /// visible / radix block.
+    pub const SORT_VISIBLE: u64 = 7;
+    /// instances / radix block.
+    pub const SORT_INSTANCES: u64 = 8;
+    /// First entry that density control uses.
+    pub const NEXT: u64 = 9;
+    /// instances / [`super::EMIT_BLOCK`].
+    pub const EMIT: u64 = 31;
+    /// Entries in all.
+    pub const COUNT: u64 = 32;
+    /// Bytes of an entry.
+    pub const BYTES: u64 = 16;
+}
+
+/// Instances in a bucket: what one workgroup of `blend_backward` takes.
+pub const BUCKET: u32 = 32;
+
+/// Pixel blocks of 8 x 4 in a tile.
+pub const BLOCKS_PER_TILE: u32 = 8;
+
+/// Floats in a slot: sums over pixels of s, s dx, s dy, s dx^2, s dx dy, s dy^2 and of w times
+/// dL/d(red, green, blue), where s = alpha dL/dalpha and w = alpha times transmittance.
+pub const SLOT_FLOATS: u32 = 9;
+
+/// Invocations of most kernels' workgroups.
+pub const WORKGROUP: u32 = 256;
+
+/// Instances that one workgroup of `emit` lists and of `ranges` gathers.
+pub const EMIT_BLOCK: u32 = 1024;
+
+/// Names of the weights of SSIM's window, by distance from its centre.
+const SSIM_TAPS: [&str; constants::SSIM_WINDOW / 2 + 1] = [
+    "SSIM_TAP_0",
+    "SSIM_TAP_1",
+    "SSIM_TAP_2",
+    "SSIM_TAP_3",
+    "SSIM_TAP_4",
+    "SSIM_TAP_5",
+];
+
+/// Constants that every shader may use.
+pub fn defines() -> Defines {
+    let defines = Defines::new()
+        .u32("TILE_SIZE", constants::TILE_SIZE)
+        .f32("ALPHA_MIN", constants::ALPHA_MIN)
+        .f32("ALPHA_MAX", constants::ALPHA_MAX)
+        .f32("TRANSMITTANCE_MIN", constants::TRANSMITTANCE_MIN)
+        .f32("DILATION", constants::DILATION)
+        .f32("LOG2_255", -constants::ALPHA_MIN.log2())
+        .f32("SSIM_C1", constants::SSIM_C1 as f32)
+        .f32("SSIM_C2", constants::SSIM_C2 as f32)
+        .u32("BUCKET", BUCKET)
+        .u32("SLOT_FLOATS", SLOT_FLOATS)
+        .u32("BLOCKS_PER_TILE", BLOCKS_PER_TILE)
+        .u32("EMIT_BLOCK", EMIT_BLOCK);
+    // Tap d is the weight at distance d from the centre of the symmetric window.
+    let window = reference::ssim_window();
+    let taps = SSIM_TAPS.iter().zip(&window[constants::SSIM_WINDOW / 2..]);
+    taps.fold(defines, |defines, (name, &weight)| {
+        defines.f32(name, weight as f32)
+    })
+}
+
+/// All WGSL of this crate, by name.
+pub fn shaders() -> ShaderSet {
+    macro_rules! pieces {
+        ($($name:literal),* $(,)?) => {
+            ShaderSet::new(&[$(($name, include_str!(concat!("../shaders/", $name, ".wgsl")))),*])
+        };
+    }
+    pieces![
+        "shared/adam",
+        "shared/blocks",
+        "shared/colour",
+        "shared/gaussian_backward",
+        "shared/groups",
+        "shared/halt",
+        "shared/long_scan",
+        "shared/noise",
+        "shared/normal",
+        "shared/photo",
+        "shared/planes",
+        "shared/projection",
+        "shared/projection_backward",
+        "shared/regroup",
+        "shared/report",
+        "shared/rounding",
+        "shared/sh",
+        "shared/sh_backward",
+        "shared/slots",
+        "shared/splat2d",
+        "shared/ssim",
+        "shared/step",
+        "shared/storage",
+        "shared/tiles",
+        "shared/workgroup_scan",
+        "blend",
+        "blend_backward",
+        "densify",
+        "gather",
+        "begin",
+        "emit",
+        "gradients",
+        "loss_gradient",
+        "loss_windows",
+        "morton",
+        "order",
+        "project",
+        "radix",
+        "ranges",
+        "report",
+        "scan",
+        "update",
+    ]
+}

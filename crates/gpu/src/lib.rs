@@ -1,0 +1,26 @@
+//! The GPU engine: every stage in WGSL, on any device that wgpu drives.
+//!
+//! - `shaders/`: one WGSL file a stage, what they share under `shaders/shared/`.
+//! - [`stages`]: one file a stage, which says what kernels run over what.
+//! - [`primitives`]: prefix sums and sorting, which stages build on.
+//! - [`layout`]: what host and shaders share.
+//!
+//! Nothing waits inside a step, nothing adds floats atomically, and two runs with one seed on one
+//! device give the same bits.
+
+mod context;
+mod engine;
+mod frame;
+pub mod layout;
+mod params;
+pub mod precision;
+pub mod primitives;
+mod recordings;
+mod ring;
+pub mod stages;
+mod views;
+
+pub use context::{Buffers, Context};
+pub use engine::{GpuEngine, GpuEngineOptions};
+pub use frame::{Room, bytes_per_gaussian};
+pub use precision::{Precision, Storage};

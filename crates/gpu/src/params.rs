@@ -1,0 +1,233 @@
+//! Splats as planes: what lies in `geometry`, `sh_rest` and the buffers of moments.
+//!
+//! Plane p of Gaussian i is at `p * capacity + i`. Sixteen-bit storage packs planes 2p and 2p + 1
+//! into one word; see [`crate::precision`].
+
+use crate::Buffers;
+use crate::layout::plane;
+use crate::precision::{Precision, Storage, Values, pack, unpack};
+use dapple_engine::OptimizerState;
+use dapple_runtime::Gpu;
+use dapple_scene::{Result, Splats};
+
+/// Puts splats and optimizer state (zero where there is none) into the planes' buffers.
+///
+/// # Errors
+/// A buffer is missing: a mistake of ours.
+pub fn upload(
+    gpu: &Gpu,
+    buffers: &Buffers,
+    precision: Precision,
+    capacity: usize,
+    splats: &Splats,
+    state: Option<&OptimizerState>,
+) -> Result<()> {
+    let put = |name: &str, word: u64, storage: Storage, values: Values, planes: &[f32]| {
+        let words = pack(storage, values, planes, capacity);
+        buffers
+            .get(name)
+            .map(|buffer| gpu.write(buffer, word * 4, &words))
+    };
+    let parameters = Values::Parameters;
+    put(
+        "geometry",
+        0,
+        Storage::F32,
+        parameters,
+        &geometry(splats, capacity),
+    )?;
+    put(
+        "sh_rest",
+        0,
+        precision.sh,
+        parameters,
+        &sh_rest(splats, capacity),
+    )?;
+    // Fresh buffers are zero, and so are the moments then; these may hold those of other splats.
+    let none = OptimizerState {
+        first_moments: Splats::empty(splats.sh_degree),
+        second_moments: Splats::empty(splats.sh_degree),
+        ..OptimizerState::default()
+    };
+    let state = state.unwrap_or(&none);
+    let second = u64::from(precision.moments.words(plane::GEOMETRY as u32)) * capacity as u64;
+    let moments = precision.moments;
+    for (values, splats, word, sh) in [
+        (Values::First, &state.first_moments, 0, "sh_first"),
+        (Values::Second, &state.second_moments, second, "sh_second"),
+    ] {
+        put(
+            "geometry_moments",
+            word,
+            moments,
+            values,
+            &geometry(splats, capacity),
+        )?;
+        put(sh, 0, moments, values, &sh_rest(splats, capacity))?;
+    }
+    let mut stats = vec![0.0f32; 2 * capacity];
+    stats[..state.gradient_sums.len()].copy_from_slice(&state.gradient_sums);
+    stats[capacity..capacity + state.visible_counts.len()].copy_from_slice(&state.visible_counts);
+    put("stats", 0, Storage::F32, parameters, &stats)
+}
+
+/// Waits, and takes the first `n` Gaussians out of the planes' buffers.
+///
+/// # Errors
+/// A lost device, no memory for the copies.
+pub fn download(
+    gpu: &Gpu,
+    buffers: &Buffers,
+    precision: Precision,
+    capacity: usize,
+    n: usize,
+    sh_degree: u8,
+) -> Result<(Splats, OptimizerState)> {
+    let planes = Splats::empty(sh_degree).sh_rest_stride();
+    let take = |name: &str, first: usize, storage: Storage, values: Values, planes: usize| {
+        let words = storage.words(planes as u32) as usize * capacity;
+        let read: Vec<u32> = gpu.read_at(buffers.get(name)?, first as u64 * 4, words)?;
+        Ok(unpack(storage, values, &read, planes, capacity))
+    };
+    let moments = precision.moments;
+    let second = moments.words(plane::GEOMETRY as u32) as usize * capacity;
+    let gather = |geometry: Result<Vec<f32>>, sh: Result<Vec<f32>>| {
+        Ok::<_, dapple_scene::Error>(splats_of(&geometry?, &sh?, n, capacity, sh_degree))
+    };
+    let stats = take("stats", 0, Storage::F32, Values::Parameters, 2)?;
+    let state = OptimizerState {
+        first_moments: gather(
+            take(
+                "geometry_moments",
+                0,
+                moments,
+                Values::First,
+                plane::GEOMETRY,
+            ),
+            take("sh_first", 0, moments, Values::First, planes),
+        )?,
+        second_moments: gather(
+            take(
+                "geometry_moments",
+                second,
+                moments,
+                Values::Second,
+                plane::GEOMETRY,
+            ),
+            take("sh_second", 0, moments, Values::Second, planes),
+        )?,
+        gradient_sums: stats[..n].to_vec(),
+        visible_counts: stats[capacity..capacity + n].to_vec(),
+    };
+    let splats = gather(
+        take(
+            "geometry",
+            0,
+            Storage::F32,
+            Values::Parameters,
+            plane::GEOMETRY,
+        ),
+        take("sh_rest", 0, precision.sh, Values::Parameters, planes),
+    )?;
+    Ok((splats, state))
+}
+
+/// The planes of `geometry`, `[14, capacity]`.
+pub fn geometry(splats: &Splats, capacity: usize) -> Vec<f32> {
+    let mut planes = vec![0.0; plane::GEOMETRY * capacity];
+    let mut fill = |first: usize, rows: &mut dyn Iterator<Item = &[f32]>| {
+        for (i, row) in rows.enumerate() {
+            for (k, &value) in row.iter().enumerate() {
+                planes[(first + k) * capacity + i] = value;
+            }
+        }
+    };
+    fill(
+        plane::MEAN,
+        &mut splats.means.iter().map(<[f32; 3]>::as_slice),
+    );
+    fill(
+        plane::SCALE,
+        &mut splats.scales.iter().map(<[f32; 3]>::as_slice),
+    );
+    fill(
+        plane::QUAT,
+        &mut splats.quats.iter().map(<[f32; 4]>::as_slice),
+    );
+    fill(
+        plane::OPACITY,
+        &mut splats.opacities.iter().map(std::slice::from_ref),
+    );
+    fill(plane::SH0, &mut splats.sh0.iter().map(<[f32; 3]>::as_slice));
+    planes
+}
+
+/// The planes of SH rest, `[(K - 1) * 3, capacity]`.
+pub fn sh_rest(splats: &Splats, capacity: usize) -> Vec<f32> {
+    let stride = splats.sh_rest_stride();
+    let mut planes = vec![0.0; stride * capacity];
+    for i in 0..splats.len() {
+        for k in 0..stride {
+            planes[k * capacity + i] = splats.sh_rest[i * stride + k];
+        }
+    }
+    planes
+}
+
+/// Splats from their planes: the first `n` of each plane of `capacity`.
+pub fn splats_of(
+    geometry: &[f32],
+    sh_rest: &[f32],
+    n: usize,
+    capacity: usize,
+    sh_degree: u8,
+) -> Splats {
+    let at = |p: usize, i: usize| geometry[p * capacity + i];
+    let mut out = Splats::empty(sh_degree);
+    let stride = out.sh_rest_stride();
+    out.means = (0..n)
+        .map(|i| [0, 1, 2].map(|k| at(plane::MEAN + k, i)))
+        .collect();
+    out.scales = (0..n)
+        .map(|i| [0, 1, 2].map(|k| at(plane::SCALE + k, i)))
+        .collect();
+    out.quats = (0..n)
+        .map(|i| [0, 1, 2, 3].map(|k| at(plane::QUAT + k, i)))
+        .collect();
+    out.opacities = (0..n).map(|i| at(plane::OPACITY, i)).collect();
+    out.sh0 = (0..n)
+        .map(|i| [0, 1, 2].map(|k| at(plane::SH0 + k, i)))
+        .collect();
+    out.sh_rest = (0..n)
+        .flat_map(|i| (0..stride).map(move |k| sh_rest[k * capacity + i]))
+        .collect();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dapple_engine::scenes;
+
+    #[test]
+    fn splats_survive_the_planes() {
+        for scene in scenes::all() {
+            let n = scene.splats.len();
+            let capacity = n + 3;
+            let back = splats_of(
+                &geometry(&scene.splats, capacity),
+                &sh_rest(&scene.splats, capacity),
+                n,
+                capacity,
+                scene.splats.sh_degree,
+            );
+            // Compared as bits: some scenes hold NaN.
+            assert_eq!(
+                format!("{back:?}"),
+                format!("{:?}", scene.splats),
+                "{}",
+                scene.name
+            );
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What stages build on and no stage owns: prefix sums and sorting, of counts that the GPU knows.
+//!
+//! Both meet other workgroups at dispatch boundaries alone, so that their results depend neither on
+//! the order in which workgroups run nor on which of them run at once.
+
+mod radix;
+mod scan;
+
+pub use radix::{RadixSort, SortOn};
+pub use scan::{Scan, ScanOn};
+
+use crate::Context;
+use dapple_runtime::{Defines, Gpu, wgpu};
+use dapple_scene::Result;
+
+/// Items in a block of [`Scan`]: `SCAN_BLOCK` of the shaders.
+pub const SCAN_BLOCK: u32 = 1024;
+
+/// Where the GPU keeps a count.
+#[derive(Debug, Clone, Copy)]
+pub struct Count<'a> {
+    /// The buffer.
+    pub buffer: &'a wgpu::Buffer,
+    /// Which of its `u32`.
+    pub word: u32,
+}
+
+/// How subgroups are used: see [`defines`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lanes {
+    /// Lanes of a subgroup, or of what stands in for one.
+    size: u32,
+    /// Whether subgroup operations may be used.
+    native: bool,
+}
+
+impl Lanes {
+    fn of(gpu: &Gpu) -> Self {
+        match gpu.subgroup_size() {
+            Some(size @ (8 | 16 | 32 | 64)) => Self { size, native: true },
+            _ => Self {
+                size: 32,
+                native: false,
+            },
+        }
+    }
+
+    /// Invocations of a workgroup of the radix sort: eight subgroups, each with a histogram of its
+    /// own in shared memory (8 KiB at 8-bit digits).
+    const fn radix_threads(self) -> u32 {
+        let wanted = 8 * self.size;
+        if wanted < 256 { wanted } else { 256 }
+    }
+
+    /// Pairs in a block of the radix sort. More make for longer runs of one digit, which are
+    /// written together; fewer for more workgroups and less shared memory.
+    const fn radix_block(self) -> u32 {
+        let each = if self.radix_threads() < 256 { 16 } else { 8 };
+        self.radix_threads() * each
+    }
+}
+
+/// Pairs in a block of [`RadixSort`] on this device: `RADIX_BLOCK` of the shaders.
+pub fn radix_block(gpu: &Gpu) -> u32 {
+    Lanes::of(gpu).radix_block()
+}
+
+/// Adds what shaders need to know of this device: the flag `SUBGROUPS` if subgroup operations may be
+/// used, `SUBGROUP_SIZE` (32 without them), and the blocks of scan and sort, by which whoever fills
+/// the buffer `groups` divides.
+pub fn defines(gpu: &Gpu, defines: Defines) -> Defines {
+    let lanes = Lanes::of(gpu);
+    defines
+        .flag("SUBGROUPS", lanes.native)
+        .flag("WIDE_SUBGROUPS", lanes.size > 32)
+        .u32("SUBGROUP_SIZE", lanes.size)
+        .u32("SCAN_BLOCK", SCAN_BLOCK)
+        .u32("RADIX_BLOCK", lanes.radix_block())
+        .u32("RADIX_THREADS", lanes.radix_threads())
+}
+
+/// A uniform buffer of four words that stay as they are.
+pub(crate) fn uniform(context: &Context, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
+    let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+    let buffer = context.gpu.buffer_with(label, 16, usage)?;
+    context.gpu.write(&buffer, 0, &words);
+    Ok(buffer)
+}

@@ -1,0 +1,153 @@
+//! [`RadixSort`]: stable sorting of pairs by some bits of their keys. See `shaders/radix.wgsl`.
+
+use super::{Count, radix_block, uniform};
+use crate::Context;
+use dapple_runtime::{Groups, Kernel, Recording, wgpu};
+use dapple_scene::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Bits of a digit at most: 256 counts a block.
+const DIGIT_BITS: u32 = 8;
+
+/// A stable sort of (`u32` key, `u32` value) by the lowest `bits` bits of the key, three dispatches
+/// a pass.
+#[derive(Debug, Clone)]
+pub struct RadixSort {
+    passes: Vec<Pass>,
+}
+
+#[derive(Debug, Clone)]
+struct Pass {
+    /// First bit of the digit, and how many.
+    shift: u32,
+    bits: u32,
+    histogram: Kernel,
+    digits: Kernel,
+    scatter: Kernel,
+}
+
+/// What to sort.
+#[derive(Debug)]
+pub struct SortOn<'a> {
+    /// Keys; the sorted ones on return.
+    pub keys: &'a wgpu::Buffer,
+    /// Values; those that belong to the sorted keys on return. Need not hold anything before if the
+    /// sort numbers the pairs itself.
+    pub values: &'a wgpu::Buffer,
+    /// As long as `keys`; what it holds is lost.
+    pub keys_alt: &'a wgpu::Buffer,
+    /// As long as `values`; what it holds is lost.
+    pub values_alt: &'a wgpu::Buffer,
+    /// How many pairs; the caller answers for it that the buffers hold as many.
+    pub count: Count<'a>,
+    /// [`RadixSort::scratch_words`] of `u32`.
+    pub scratch: &'a wgpu::Buffer,
+    /// At least one workgroup per [`radix_block`] pairs; more do no harm.
+    pub groups: Groups,
+}
+
+/// Widths of the digits, lowest first. Their number is even, so that the result ends where the keys
+/// came from, and they differ by one bit at most.
+fn widths(bits: u32) -> Vec<u32> {
+    let count = bits.div_ceil(DIGIT_BITS).next_multiple_of(2).max(2);
+    let bits = bits.max(count);
+    (0..count)
+        .map(|pass| bits / count + u32::from(pass < bits % count))
+        .collect()
+}
+
+impl RadixSort {
+    /// Compiles the kernels of a sort by the lowest `bits` bits (1 to 32) of the keys; higher ones
+    /// must be 0. With `numbered`, values are the pairs' places before the sort, and are not read.
+    ///
+    /// # Errors
+    /// More than 32 bits; see also [`Kernel::new`].
+    pub fn new(context: &Context, bits: u32, numbered: bool) -> Result<Self> {
+        if bits > 32 {
+            return Err(Error::internal(format!("a sort by {bits} bits")));
+        }
+        let mut made: BTreeMap<(&str, u32, bool), Kernel> = BTreeMap::new();
+        let mut kernel = |entry: &'static str, bits: u32, iota: bool| -> Result<Kernel> {
+            if let Some(kernel) = made.get(&(entry, bits, iota)) {
+                return Ok(kernel.clone());
+            }
+            let defines = context
+                .defines
+                .clone()
+                .u32("RADIX_BITS", bits)
+                .flag("IOTA", iota);
+            let kernel = Kernel::new(&context.gpu, &context.shaders, "radix", entry, &defines)?;
+            made.insert((entry, bits, iota), kernel.clone());
+            Ok(kernel)
+        };
+        let mut passes = Vec::new();
+        let mut shift = 0;
+        for bits in widths(bits) {
+            passes.push(Pass {
+                shift,
+                bits,
+                histogram: kernel("histogram", bits, false)?,
+                digits: kernel("digits", bits, false)?,
+                scatter: kernel("scatter", bits, numbered && shift == 0)?,
+            });
+            shift += bits;
+        }
+        Ok(Self { passes })
+    }
+
+    /// `u32`s of scratch for up to `pairs` pairs.
+    pub fn scratch_words(context: &Context, pairs: u64) -> u64 {
+        let blocks = pairs.div_ceil(u64::from(radix_block(&context.gpu)));
+        (1 << DIGIT_BITS) * (1 + blocks)
+    }
+
+    /// Appends the dispatches. The result is in `keys` and `values`.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn record(
+        &self,
+        context: &Context,
+        recording: &mut Recording,
+        on: SortOn<'_>,
+    ) -> Result<()> {
+        let there = (on.keys, on.values);
+        let (mut from, mut to) = (there, (on.keys_alt, on.values_alt));
+        for pass in &self.passes {
+            let words = uniform(context, "radix_pass", [pass.shift, on.count.word, 0, 0])?;
+            let buffers = [
+                ("radix_count", on.count.buffer),
+                ("radix_pass", &words),
+                ("radix_keys", from.0),
+                ("radix_values", from.1),
+                ("radix_keys_out", to.0),
+                ("radix_values_out", to.1),
+                ("radix_scratch", on.scratch),
+            ];
+            let bind = |kernel: &Kernel| kernel.bind(&context.gpu, &buffers);
+            recording.dispatch(bind(&pass.histogram)?, on.groups.clone());
+            recording.dispatch(bind(&pass.digits)?, Groups::Direct([1 << pass.bits, 1, 1]));
+            recording.dispatch(bind(&pass.scatter)?, on.groups.clone());
+            (from, to) = (to, from);
+        }
+        debug_assert_eq!(from.0, there.0, "an even number of passes");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::widths;
+
+    #[test]
+    fn digits_cover_the_bits_in_an_even_number_of_passes() {
+        assert_eq!(widths(32), [8, 8, 8, 8]);
+        assert_eq!(widths(13), [7, 6]);
+        for bits in 0..=32 {
+            let list = widths(bits);
+            assert_eq!(list.len() % 2, 0);
+            assert!(list.iter().sum::<u32>() >= bits);
+            assert!(list.iter().all(|w| (1..=8).contains(w)), "{bits}");
+        }
+    }
+}

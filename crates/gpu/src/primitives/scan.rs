@@ -1,0 +1,88 @@
+//! [`Scan`]: exclusive prefix sums. See `shaders/scan.wgsl`.
+
+use super::{Count, SCAN_BLOCK};
+use crate::Context;
+use dapple_runtime::{Groups, Kernel, Recording, wgpu};
+use dapple_scene::{Error, Result};
+
+/// Exclusive prefix sum of `u32`, modulo 2^32, in three dispatches.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    direct: [Kernel; 2],
+    gathered: [Kernel; 2],
+    sums: Kernel,
+}
+
+/// What to scan, and where to.
+#[derive(Debug)]
+pub struct ScanOn<'a> {
+    /// The items, `[count]`.
+    pub input: &'a wgpu::Buffer,
+    /// If given, item `i` is `input[index[i]]`.
+    pub index: Option<&'a wgpu::Buffer>,
+    /// Item `i` becomes the sum of items before `i`; the sum of all goes to `[count]`. At least
+    /// `count + 1` long, and another buffer than `input`.
+    pub output: &'a wgpu::Buffer,
+    /// How many items; the caller answers for it that the buffers hold as many.
+    pub count: Count<'a>,
+    /// [`Scan::scratch_words`] of `u32`.
+    pub scratch: &'a wgpu::Buffer,
+    /// At least one workgroup per [`SCAN_BLOCK`] items; more do no harm.
+    pub groups: Groups,
+}
+
+impl Scan {
+    /// Compiles the kernels.
+    ///
+    /// # Errors
+    /// See [`Kernel::new`].
+    pub fn new(context: &Context) -> Result<Self> {
+        let kernel = |entry: &str, gather: bool| {
+            let defines = context.defines.clone().flag("GATHER", gather);
+            Kernel::new(&context.gpu, &context.shaders, "scan", entry, &defines)
+        };
+        Ok(Self {
+            direct: [kernel("reduce", false)?, kernel("downsweep", false)?],
+            gathered: [kernel("reduce", true)?, kernel("downsweep", true)?],
+            sums: kernel("sums", false)?,
+        })
+    }
+
+    /// `u32`s of scratch for up to `items` items.
+    pub fn scratch_words(items: u64) -> u64 {
+        items.div_ceil(u64::from(SCAN_BLOCK))
+    }
+
+    /// Appends the dispatches.
+    ///
+    /// # Errors
+    /// Input and output are one buffer, or the device fails.
+    pub fn record(
+        &self,
+        context: &Context,
+        recording: &mut Recording,
+        on: ScanOn<'_>,
+    ) -> Result<()> {
+        if on.input == on.output {
+            return Err(Error::internal("a scan cannot write over its input"));
+        }
+        let word = super::uniform(context, "scan_where", [on.count.word, 0, 0, 0])?;
+        let [reduce, downsweep] = match on.index {
+            Some(_) => &self.gathered,
+            None => &self.direct,
+        };
+        let mut buffers = vec![
+            ("scan_count", on.count.buffer),
+            ("scan_where", &word),
+            ("scan_input", on.input),
+            ("scan_output", on.output),
+            ("scan_sums", on.scratch),
+        ];
+        buffers.extend(on.index.map(|index| ("scan_index", index)));
+        let bind = |kernel: &Kernel| kernel.bind(&context.gpu, &buffers);
+        recording.dispatch(bind(reduce)?, on.groups.clone());
+        recording.dispatch(bind(&self.sums)?, Groups::Direct([1, 1, 1]));
+        recording.dispatch(bind(downsweep)?, on.groups);
+        Ok(())
+    }
+}

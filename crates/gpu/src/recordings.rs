@@ -1,0 +1,266 @@
+//! The recordings of an engine: which stages run for which command.
+//!
+//! Kernels are compiled once per device ([`Stages`]). Recordings bind them to buffers and are made
+//! anew when a buffer has grown ([`Recordings`]). Each view has its own recording of a step, which
+//! differs in one binding: its photo.
+
+use crate::layout::{WORKGROUP, plane};
+use crate::stages::gather::Planes;
+use crate::stages::{
+    blend::Blend, blend_backward::BlendBackward, densify::Densify, emit::Emit, loss::Loss,
+    morton::Morton, order::Order, project::Project, ranges::Ranges, report::Report,
+    sort::SortInstances, update,
+};
+use crate::{Buffers, Context, frame, params};
+use dapple_engine::{DensifyPlan, Gradients};
+use dapple_runtime::{Recording, wgpu};
+use dapple_scene::Result;
+
+/// Compiled kernels of all stages.
+#[derive(Debug)]
+pub struct Stages {
+    project: Project,
+    order: Order,
+    emit: Emit,
+    sort: SortInstances,
+    /// Bits that `sort` sorts by.
+    tile_bits: u32,
+    ranges: Ranges,
+    blend: Blend,
+    loss: Loss,
+    blend_backward: BlendBackward,
+    update: update::Update,
+    report: Report,
+    densify: Densify,
+    morton: Morton,
+    gradients: Option<update::Gradients>,
+}
+
+/// Bits of a tile's number that are sorted by at least: views of up to 4096 tiles (a megapixel)
+/// share their kernels.
+const LEAST_TILE_BITS: u32 = 12;
+
+impl Stages {
+    /// Compiles the kernels.
+    ///
+    /// # Errors
+    /// The driver refuses one.
+    pub fn new(context: &Context) -> Result<Self> {
+        Ok(Self {
+            project: Project::new(context)?,
+            order: Order::new(context)?,
+            emit: Emit::new(context)?,
+            sort: SortInstances::new(context, LEAST_TILE_BITS)?,
+            tile_bits: LEAST_TILE_BITS,
+            ranges: Ranges::new(context)?,
+            blend: Blend::new(context)?,
+            loss: Loss::new(context)?,
+            blend_backward: BlendBackward::new(context)?,
+            update: update::Update::new(context)?,
+            report: Report::new(context)?,
+            densify: Densify::new(context)?,
+            morton: Morton::new(context)?,
+            gradients: None,
+        })
+    }
+
+    /// Makes sure that views of so many tiles can be sorted.
+    fn fit(&mut self, context: &Context, tiles: u32) -> Result<()> {
+        let bits = tiles.max(1).ilog2() + 1;
+        if bits > self.tile_bits {
+            self.sort = SortInstances::new(context, bits)?;
+            self.tile_bits = bits;
+        }
+        Ok(())
+    }
+}
+
+/// Recordings over the present buffers.
+#[derive(Debug)]
+pub struct Recordings {
+    /// `project` to `blend`.
+    pub front: Recording,
+    back: Recording,
+    /// A step, by view; made when the view is first used.
+    steps: Vec<Option<Recording>>,
+    /// A round of density control with its report; and with the Morton order before that.
+    densify: [Option<Recording>; 2],
+    gradients: Option<Recording>,
+}
+
+impl Recordings {
+    /// Binds kernels to buffers.
+    ///
+    /// # Errors
+    /// A buffer is missing, or no memory for scratch.
+    pub fn new(
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        tiles: u32,
+        views: usize,
+    ) -> Result<Self> {
+        stages.fit(context, tiles)?;
+        let mut front = Recording::new();
+        stages.project.record(context, buffers, &mut front)?;
+        stages.order.record(context, buffers, &mut front)?;
+        stages.emit.record(context, buffers, &mut front)?;
+        stages.sort.record(context, buffers, &mut front)?;
+        stages.ranges.record(context, buffers, &mut front)?;
+        stages.blend.record(context, buffers, &mut front)?;
+        let mut back = Recording::new();
+        stages.blend_backward.record(context, buffers, &mut back)?;
+        stages.update.record(context, buffers, &mut back)?;
+        stages.report.record_step(context, buffers, &mut back)?;
+        Ok(Self {
+            front,
+            back,
+            steps: vec![None; views],
+            densify: [None, None],
+            gradients: None,
+        })
+    }
+
+    /// The recording of a step on a view; `renewed` when its photo has another buffer than before.
+    ///
+    /// # Errors
+    /// A buffer is missing.
+    pub fn step(
+        &mut self,
+        context: &Context,
+        stages: &Stages,
+        buffers: &Buffers,
+        view: usize,
+        photo: &wgpu::Buffer,
+        renewed: bool,
+    ) -> Result<&Recording> {
+        let step = &mut self.steps[view];
+        if step.is_none() || renewed {
+            let mut with_photo = buffers.clone();
+            with_photo.set("photo", photo.clone());
+            let mut whole = self.front.clone();
+            stages.loss.record(context, &with_photo, &mut whole)?;
+            whole.append(self.back.clone());
+            *step = None;
+            return Ok(step.insert(whole));
+        }
+        Ok(step.get_or_insert_default())
+    }
+
+    /// Submits a round of density control, and with `reorder` the Morton order after it.
+    ///
+    /// # Errors
+    /// A buffer is missing, or no memory for scratch.
+    pub fn densify(
+        &mut self,
+        context: &Context,
+        stages: &Stages,
+        buffers: &Buffers,
+        planes: Planes<'_>,
+        plan: &DensifyPlan,
+        reorder: bool,
+        immediates: &[u8],
+    ) -> Result<()> {
+        let place = &mut self.densify[usize::from(reorder)];
+        let recording = match place {
+            Some(recording) => recording,
+            None => {
+                let mut recording = Recording::new();
+                stages
+                    .densify
+                    .record(context, buffers, &mut recording, planes)?;
+                if reorder {
+                    stages
+                        .morton
+                        .record(context, buffers, &mut recording, planes)?;
+                }
+                stages
+                    .report
+                    .record_densify(context, buffers, &mut recording)?;
+                place.insert(recording)
+            }
+        };
+        stages.densify.set_plan(context, plan);
+        recording.submit(&context.gpu, immediates);
+        Ok(())
+    }
+
+    /// Runs `blend_backward` and the chain rule over what `front` left and the image gradient that
+    /// was written, waits, and reads the gradients of the first `n` Gaussians.
+    ///
+    /// # Errors
+    /// No memory, a lost device.
+    pub fn gradients(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &mut Buffers,
+        immediates: &[u8],
+        n: usize,
+        shape: Shape,
+    ) -> Result<Gradients<f32>> {
+        let gpu = &context.gpu;
+        let Shape {
+            capacity,
+            sh_degree,
+        } = shape;
+        let sh_planes = frame::sh_planes(sh_degree) as usize;
+        let workgroups = capacity.div_ceil(WORKGROUP as usize);
+        let outputs = [
+            ("gradient_geometry", plane::GEOMETRY * capacity),
+            ("gradient_sh", sh_planes * capacity),
+            ("gradient_means2d", 2 * capacity),
+            ("gradient_pose", 6 * workgroups),
+        ];
+        if self.gradients.is_none() {
+            if stages.gradients.is_none() {
+                stages.gradients = Some(update::Gradients::new(context)?);
+            }
+            for (name, floats) in outputs {
+                buffers.set(name, gpu.buffer(name, 4 * floats as u64)?);
+            }
+            let mut recording = Recording::new();
+            stages
+                .blend_backward
+                .record(context, buffers, &mut recording)?;
+            if let Some(kernel) = &stages.gradients {
+                kernel.record(context, buffers, &mut recording)?;
+            }
+            self.gradients = Some(recording);
+        }
+        if let Some(recording) = &self.gradients {
+            recording.submit(gpu, immediates);
+        }
+        let mut read = outputs.map(|(name, floats)| gpu.read::<f32>(buffers.get(name)?, floats));
+        let mut take = |i: usize| std::mem::replace(&mut read[i], Ok(Vec::new()));
+        let (geometry, sh, means2d, pose) = (take(0)?, take(1)?, take(2)?, take(3)?);
+        let planes = params::splats_of(&geometry, &sh, n, capacity, sh_degree);
+        let mut total = [0.0f64; 6];
+        for part in pose.chunks_exact(6).take(n.div_ceil(WORKGROUP as usize)) {
+            for (sum, &value) in total.iter_mut().zip(part) {
+                *sum += f64::from(value);
+            }
+        }
+        Ok(Gradients {
+            means: planes.means,
+            scales: planes.scales,
+            quats: planes.quats,
+            opacities: planes.opacities,
+            sh0: planes.sh0,
+            sh_rest: planes.sh_rest,
+            means2d: (0..n)
+                .map(|i| [means2d[i], means2d[capacity + i]])
+                .collect(),
+            pose: total,
+        })
+    }
+}
+
+/// How Gaussians lie in the planes.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Stride of a plane.
+    pub capacity: usize,
+    /// Degree that SH rest is stored for.
+    pub sh_degree: u8,
+}

@@ -1,0 +1,73 @@
+//! `blend`: front to back, tile by tile. See `shaders/blend.wgsl`.
+
+use crate::layout::groups;
+use crate::{Buffers, Context};
+use dapple_runtime::{Kernel, Recording};
+use dapple_scene::Result;
+
+/// The stage.
+#[derive(Debug, Clone)]
+pub struct Blend {
+    training: Kernel,
+    image_only: Kernel,
+}
+
+impl Blend {
+    /// Compiles its kernels.
+    ///
+    /// # Errors
+    /// See [`Kernel::new`].
+    pub fn new(context: &Context) -> Result<Self> {
+        let image_only = context.defines.clone().flag("IMAGE_ONLY", true);
+        Ok(Self {
+            training: context.kernel("blend", "blend")?,
+            image_only: Kernel::new(
+                &context.gpu,
+                &context.shaders,
+                "blend",
+                "blend",
+                &image_only,
+            )?,
+        })
+    }
+
+    /// Appends the span `blend`: fills `image` and what `blend_backward` sets out from
+    /// (`checkpoints`, `pixel_end`, `block_end`), and raises `state.lost_transmittance`.
+    ///
+    /// # Errors
+    /// A buffer is missing.
+    pub fn record(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        append(&self.training, context, buffers, recording)
+    }
+
+    /// [`Self::record`] where no gradient is wanted: fills `image` alone, and needs none of the
+    /// buffers of buckets.
+    ///
+    /// # Errors
+    /// A buffer is missing.
+    pub fn record_image(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        append(&self.image_only, context, buffers, recording)
+    }
+}
+
+fn append(
+    kernel: &Kernel,
+    context: &Context,
+    buffers: &Buffers,
+    recording: &mut Recording,
+) -> Result<()> {
+    recording.span("blend");
+    let bound = buffers.bind(&context.gpu, kernel)?;
+    recording.dispatch(bound, buffers.groups(groups::PIXELS)?);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! `blend_backward`: each instance's gradient into its own slot. See `shaders/blend_backward.wgsl`.
+
+use crate::layout::groups;
+use crate::{Buffers, Context};
+use dapple_runtime::{Kernel, Recording};
+use dapple_scene::Result;
+
+/// The stage.
+#[derive(Debug, Clone)]
+pub struct BlendBackward {
+    kernel: Kernel,
+}
+
+impl BlendBackward {
+    /// Compiles its kernel.
+    ///
+    /// # Errors
+    /// See [`Kernel::new`].
+    pub fn new(context: &Context) -> Result<Self> {
+        Ok(Self {
+            kernel: context.kernel("blend_backward", "blend_backward")?,
+        })
+    }
+
+    /// Appends the span `blend_backward`: fills `slots` from `image_gradient` and what `blend` left.
+    ///
+    /// # Errors
+    /// A buffer is missing.
+    pub fn record(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        recording.span("blend_backward");
+        let bound = buffers.bind(&context.gpu, &self.kernel)?;
+        recording.dispatch(bound, buffers.groups(groups::BUCKETS)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,16 @@
+//! The stages of a step, one file each: which kernels, over what.
+
+pub mod begin;
+pub mod blend;
+pub mod blend_backward;
+pub mod densify;
+pub mod emit;
+pub mod gather;
+pub mod loss;
+pub mod morton;
+pub mod order;
+pub mod project;
+pub mod ranges;
+pub mod report;
+pub mod sort;
+pub mod update;

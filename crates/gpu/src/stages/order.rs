@@ -1,0 +1,67 @@
+//! `order`: the visible Gaussians by depth. See `shaders/order.wgsl`.
+
+use super::sort::scratch;
+use crate::layout::{State, groups};
+use crate::primitives::{Count, RadixSort, SortOn};
+use crate::{Buffers, Context};
+use dapple_runtime::{Groups, Kernel, Recording};
+use dapple_scene::Result;
+
+/// Bits of a depth: positive floats, so that the sign is always 0.
+const DEPTH_BITS: u32 = 31;
+
+/// The stage.
+#[derive(Debug, Clone)]
+pub struct Order {
+    count: Kernel,
+    compact: Kernel,
+    sort: RadixSort,
+}
+
+impl Order {
+    /// Compiles its kernels.
+    ///
+    /// # Errors
+    /// See [`Kernel::new`].
+    pub fn new(context: &Context) -> Result<Self> {
+        Ok(Self {
+            count: context.kernel("order", "count")?,
+            compact: context.kernel("order", "compact")?,
+            sort: RadixSort::new(context, DEPTH_BITS, false)?,
+        })
+    }
+
+    /// Appends the span `order`: fills `depth_values` with the visible Gaussians, front to back,
+    /// `depth_keys` with the bits of their depths, and `state.visible`.
+    ///
+    /// # Errors
+    /// A buffer is missing, or no memory for the sort's scratch.
+    pub fn record(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        recording.span("order");
+        let gpu = &context.gpu;
+        recording.dispatch(buffers.bind(gpu, &self.count)?, Groups::Direct([1, 1, 1]));
+        recording.dispatch(
+            buffers.bind(gpu, &self.compact)?,
+            buffers.groups(groups::GAUSSIANS)?,
+        );
+        let keys = buffers.get("depth_keys")?;
+        let on = SortOn {
+            keys,
+            values: buffers.get("depth_values")?,
+            keys_alt: buffers.get("depth_keys_alt")?,
+            values_alt: buffers.get("depth_values_alt")?,
+            count: Count {
+                buffer: buffers.get("state")?,
+                word: (std::mem::offset_of!(State, visible) / 4) as u32,
+            },
+            scratch: &scratch(context, keys)?,
+            groups: buffers.groups(groups::SORT_VISIBLE)?,
+        };
+        self.sort.record(context, recording, on)
+    }
+}

@@ -1,0 +1,289 @@
+//! Runs the stages from `begin` to `ranges`, and reads back what they made.
+
+use dapple_engine::{Pinhole, RenderSettings};
+use dapple_gpu::layout::{self, State, Step, View};
+use dapple_gpu::precision::{Values, pack};
+use dapple_gpu::stages::emit::Emit;
+use dapple_gpu::stages::order::Order;
+use dapple_gpu::stages::project::Project;
+use dapple_gpu::stages::ranges::Ranges;
+use dapple_gpu::stages::sort::SortInstances;
+use dapple_gpu::{Buffers, Context, Precision, Storage};
+use dapple_runtime::{Recording, wgpu};
+use dapple_scene::{Camera, Splats};
+use std::ops::Range;
+
+/// The stages, compiled.
+pub struct Front {
+    context: Context,
+    sh: Storage,
+    project: Project,
+    order: Order,
+    emit: Emit,
+    sort: SortInstances,
+    ranges: Ranges,
+}
+
+/// What the buffers have room for.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    pub gaussians: u32,
+    pub instances: u32,
+    pub buckets: u32,
+}
+
+impl Room {
+    pub fn for_splats(splats: &Splats) -> Self {
+        Self {
+            // A few more than there are, so that capacity and count differ.
+            gaussians: splats.len() as u32 + 5,
+            instances: 60_000,
+            buckets: 6000,
+        }
+    }
+}
+
+/// What came out, cut to its counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub state: State,
+    pub groups: Vec<[u32; 4]>,
+    pub splats2d: Vec<[f32; 12]>,
+    pub tiles_touched: Vec<u32>,
+    pub slot_start: Vec<u32>,
+    pub depth_keys: Vec<u32>,
+    pub depth_values: Vec<u32>,
+    pub emit_starts: Vec<u32>,
+    pub instance_gaussian: Vec<u32>,
+    pub sorted_gaussian: Vec<u32>,
+    pub sorted_slot: Vec<u32>,
+    pub tile_start: Vec<u32>,
+    pub bucket_start: Vec<u32>,
+    pub bucket_tile: Vec<u32>,
+}
+
+impl Outcome {
+    /// The places of a tile's instances.
+    pub fn tile(&self, tile: usize) -> Range<usize> {
+        self.tile_start[tile] as usize..self.tile_start[tile + 1] as usize
+    }
+}
+
+/// A camera as shaders take it.
+pub fn view(camera: &Camera) -> View {
+    let camera = Pinhole::new(camera).unwrap();
+    let row = |i: usize| {
+        let [x, y, z] = camera.rotation[i];
+        [x, y, z, camera.translation[i]]
+    };
+    let [x, y, z] = camera.centre;
+    View {
+        rows: [row(0), row(1), row(2)],
+        centre: [x, y, z, 0.0],
+        focal: camera.focal,
+        principal: camera.principal,
+        jacobian_min: camera.jacobian_min,
+        jacobian_max: camera.jacobian_max,
+        size: camera.size,
+        tiles: camera.tiles,
+        ..View::default()
+    }
+}
+
+/// The planes of `geometry` and, as words, of `sh_rest`.
+fn planes(storage: Storage, splats: &Splats, capacity: usize) -> (Vec<f32>, Vec<u32>) {
+    let mut geometry = vec![0.0; layout::plane::GEOMETRY * capacity];
+    for i in 0..splats.len() {
+        let row = [
+            &splats.means[i][..],
+            &splats.scales[i],
+            &splats.quats[i],
+            &splats.opacities[i..=i],
+            &splats.sh0[i],
+        ]
+        .concat();
+        for (plane, value) in row.into_iter().enumerate() {
+            geometry[plane * capacity + i] = value;
+        }
+    }
+    let stride = splats.sh_rest_stride();
+    let mut rest = vec![0.0; stride * capacity];
+    for i in 0..splats.len() {
+        for plane in 0..stride {
+            rest[plane * capacity + i] = splats.sh_rest[i * stride + plane];
+        }
+    }
+    let words = pack(storage, Values::Parameters, &rest, capacity);
+    (geometry, words)
+}
+
+impl Front {
+    /// For views of up to `2^tile_bits` tiles.
+    pub fn new(context: Context, tile_bits: u32) -> Self {
+        Self::with_storage(context, tile_bits, Storage::F32)
+    }
+
+    /// The same, for harmonics stored otherwise.
+    pub fn with_storage(mut context: Context, tile_bits: u32, sh: Storage) -> Self {
+        let precision = Precision {
+            sh,
+            ..Precision::default()
+        };
+        context.defines = precision.define(context.defines);
+        Self {
+            project: Project::new(&context).unwrap(),
+            order: Order::new(&context).unwrap(),
+            emit: Emit::new(&context).unwrap(),
+            sort: SortInstances::new(&context, tile_bits).unwrap(),
+            ranges: Ranges::new(&context).unwrap(),
+            sh,
+            context,
+        }
+    }
+
+    /// Buffers that hold splats and a camera.
+    pub fn buffers(&self, splats: &Splats, camera: &Camera, room: Room) -> Buffers {
+        let gpu = &self.context.gpu;
+        let view = view(camera);
+        let tiles = u64::from(view.tiles[0] * view.tiles[1]);
+        let state = State {
+            gaussians: splats.len() as u32,
+            capacity: room.gaussians,
+            instance_capacity: room.instances,
+            bucket_capacity: room.buckets,
+            ..State::default()
+        };
+        let (geometry, sh_rest) = planes(self.sh, splats, room.gaussians as usize);
+        let mut buffers = Buffers::default();
+        buffers.set(
+            "views",
+            gpu.upload("views", &[View::default(), view]).unwrap(),
+        );
+        buffers.set("state", gpu.upload("state", &[state]).unwrap());
+        buffers.set("geometry", gpu.upload("geometry", &geometry).unwrap());
+        buffers.set("sh_rest", gpu.upload("sh_rest", &sh_rest).unwrap());
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_SRC
+            | wgpu::BufferUsages::COPY_DST
+            | wgpu::BufferUsages::INDIRECT;
+        let bytes = layout::groups::COUNT * layout::groups::BYTES;
+        buffers.set("groups", gpu.buffer_with("groups", bytes, usage).unwrap());
+        let capacity = u64::from(room.gaussians);
+        let instances = u64::from(room.instances);
+        for (name, words) in [
+            ("splats2d", 12 * capacity),
+            ("tiles_touched", capacity),
+            ("slot_start", capacity),
+            ("group_visible", capacity / 256 + 1),
+            ("depth_keys", capacity),
+            ("depth_values", capacity),
+            ("depth_keys_alt", capacity),
+            ("depth_values_alt", capacity),
+            ("emit_starts", capacity + 1),
+            ("instance_tile", instances),
+            ("instance_tile_alt", instances),
+            ("instance_slot_alt", instances),
+            ("instance_gaussian", instances),
+            ("sorted_gaussian", instances),
+            ("sorted_slot", instances),
+            ("tile_start", tiles + 1),
+            ("bucket_start", tiles + 1),
+            ("bucket_tile", u64::from(room.buckets)),
+        ] {
+            // What an earlier step may have left.
+            let rubbish = vec![0x2a2a_2a2au32; words as usize];
+            buffers.set(name, gpu.upload(name, &rubbish).unwrap());
+        }
+        buffers
+    }
+
+    /// The stages' dispatches.
+    pub fn record(&self, buffers: &Buffers) -> Recording {
+        let context = &self.context;
+        let mut recording = Recording::new();
+        self.project
+            .record(context, buffers, &mut recording)
+            .unwrap();
+        self.order.record(context, buffers, &mut recording).unwrap();
+        self.emit.record(context, buffers, &mut recording).unwrap();
+        self.sort.record(context, buffers, &mut recording).unwrap();
+        self.ranges
+            .record(context, buffers, &mut recording)
+            .unwrap();
+        recording
+    }
+
+    /// Runs them once.
+    pub fn run(
+        &self,
+        splats: &Splats,
+        camera: &Camera,
+        settings: &RenderSettings,
+        room: Room,
+    ) -> Outcome {
+        let buffers = self.buffers(splats, camera, room);
+        self.record(&buffers)
+            .submit(&self.context.gpu, &immediates(settings));
+        self.read(&buffers, splats.len(), camera)
+    }
+
+    /// Runs them twice, and forgets in between which tiles Gaussians touch.
+    pub fn run_halted(
+        &self,
+        splats: &Splats,
+        camera: &Camera,
+        settings: &RenderSettings,
+        room: Room,
+    ) -> Outcome {
+        let gpu = &self.context.gpu;
+        let buffers = self.buffers(splats, camera, room);
+        let recording = self.record(&buffers);
+        recording.submit(gpu, &immediates(settings));
+        let zeros = vec![0u32; room.gaussians as usize];
+        gpu.write(buffers.get("tiles_touched").unwrap(), 0, &zeros);
+        recording.submit(gpu, &immediates(settings));
+        self.read(&buffers, splats.len(), camera)
+    }
+
+    fn read(&self, buffers: &Buffers, gaussians: usize, camera: &Camera) -> Outcome {
+        let gpu = &self.context.gpu;
+        let state: State = gpu.read(buffers.get("state").unwrap(), 1).unwrap()[0];
+        let words = |name: &str, count: usize| -> Vec<u32> {
+            gpu.read(buffers.get(name).unwrap(), count).unwrap()
+        };
+        let (visible, instances) = (state.visible as usize, state.instances as usize);
+        let tiles = Pinhole::new(camera).unwrap().tile_count();
+        let groups = layout::groups::COUNT as usize;
+        Outcome {
+            state,
+            groups: gpu.read(buffers.get("groups").unwrap(), groups).unwrap(),
+            splats2d: gpu
+                .read(buffers.get("splats2d").unwrap(), gaussians)
+                .unwrap(),
+            tiles_touched: words("tiles_touched", gaussians),
+            slot_start: words("slot_start", gaussians),
+            depth_keys: words("depth_keys", visible),
+            depth_values: words("depth_values", visible),
+            emit_starts: words("emit_starts", visible + 1),
+            instance_gaussian: words("instance_gaussian", instances),
+            sorted_gaussian: words("sorted_gaussian", instances),
+            sorted_slot: words("sorted_slot", instances),
+            tile_start: words("tile_start", tiles + 1),
+            bucket_start: words("bucket_start", tiles + 1),
+            bucket_tile: words("bucket_tile", state.buckets as usize),
+        }
+    }
+}
+
+/// The immediates of a forward pass over view 1.
+pub fn immediates(settings: &RenderSettings) -> Vec<u8> {
+    let step = Step {
+        view: 1,
+        sh_degree: settings.sh_degree.into(),
+        near: settings.near,
+        cap: settings.max_gaussians_per_tile,
+        background: settings.background,
+        ..Step::default()
+    };
+    bytemuck::bytes_of(&step).to_vec()
+}

@@ -1,0 +1,49 @@
+//! What the tests of this crate share: a device, preferably a software one.
+
+#![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
+
+use dapple_gpu::Context;
+use dapple_runtime::{Choice, Gpu, GpuOptions};
+
+/// A device, with every check on. `DAPPLE_TEST_GPU` names one (`gpu`, `gpu:0`, `gpu:llvmpipe`), and
+/// then it must be there, as in CI; otherwise the first there is. On a machine without any driver
+/// the tests are skipped, loudly: Mesa's lavapipe (package mesa-vulkan-drivers) needs no GPU.
+pub fn context() -> Context {
+    open(false)
+}
+
+/// The same without subgroups.
+pub fn context_without_subgroups() -> Context {
+    open(true)
+}
+
+fn open(without_subgroups: bool) -> Context {
+    Context::new(Gpu::open(&options(without_subgroups)).unwrap())
+}
+
+/// The device that tests take.
+pub fn options(without_subgroups: bool) -> GpuOptions {
+    let choice = match std::env::var("DAPPLE_TEST_GPU") {
+        Ok(name) => name.parse().unwrap(),
+        Err(_) if dapple_runtime::adapters().is_empty() => {
+            eprintln!(
+                "SKIPPED: no GPU driver on this machine. Install one, for example \
+                 mesa-vulkan-drivers, which needs no GPU"
+            );
+            std::process::exit(0);
+        }
+        Err(_) => Choice::Index(0),
+    };
+    GpuOptions {
+        choice,
+        validate: true,
+        without_subgroups,
+    }
+}
+
+/// `|actual - expected| / |expected|`.
+pub fn relative_l2(actual: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(actual.len(), expected.len());
+    let actual: Vec<f64> = actual.iter().map(|&v| f64::from(v)).collect();
+    dapple_engine::compare::relative_l2(&actual, expected)
+}

@@ -1,0 +1,389 @@
+//! [`GpuClock`]: when the spans of a recording began on the device, and how long they took.
+//!
+//! 1. Each span is a pass between two timestamps (Apple's GPUs have none elsewhere). The timestamps
+//!    of a step go to one query set of a small ring, are resolved into a buffer by the same
+//!    submission, and travel to the host like any [`Readback`]: nobody waits for them.
+//! 2. A step that finds no free query set is encoded untimed and counted as skipped, so that timing
+//!    never holds a step up.
+//! 3. Ticks become nanoseconds of the host's clock by an offset. Vulkan can read both clocks at one
+//!    time (calibrated timestamps), but wgpu does not expose that. Instead a tiny dispatch is timed
+//!    between two readings of the host's clock: the device's timestamps lie between them, which
+//!    bounds the offset from both sides. Several such samples leave an interval; the offset is its
+//!    middle, the uncertainty half its width.
+//!
+//! The clocks drift apart, by some microseconds a second: [`GpuClock::calibrate`] again now and
+//! then if places on the host's timeline matter. Durations do not depend on the offset.
+
+use crate::{Defines, Gpu, Groups, Kernel, Readback, Recording, ShaderSet};
+use dapple_scene::{Error, Result};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// Samples of a calibration: the interval hardly shrinks beyond.
+const SAMPLES: usize = 16;
+
+/// What the device does in a sample: a pass without a dispatch has no timestamps on some devices.
+const NOTHING: &str = "@compute @workgroup_size(1) fn nothing() {}";
+
+/// Where the device's clock stands on the host's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Calibration {
+    /// Places in time are off by no more than this, ns, drift since then aside.
+    pub uncertainty_ns: f64,
+    /// When it was found, ns after [`GpuClock::origin`].
+    pub taken_ns: i64,
+    /// Host time of tick `base`, ns after the origin.
+    #[serde(skip)]
+    offset_ns: f64,
+}
+
+/// A span on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SpanTime {
+    /// The span's name.
+    pub name: &'static str,
+    /// When it began, ns after [`GpuClock::origin`] on the host's clock.
+    pub start_ns: i64,
+    /// How long it took, ns.
+    pub duration_ns: u64,
+}
+
+/// The spans of one timed submission.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Timing {
+    /// What the caller named it.
+    pub tag: u64,
+    /// Its spans, in order.
+    pub spans: Vec<SpanTime>,
+    /// Spans without usable timestamps, left out: counters that wrapped, passes that a driver
+    /// dropped.
+    pub missing: usize,
+}
+
+/// Times recordings on the device's clock.
+#[derive(Debug)]
+pub struct GpuClock {
+    gpu: Gpu,
+    origin: Instant,
+    period_ns: f64,
+    /// Tick that others are counted from: differences of ticks fit a float, ticks do not.
+    base: u64,
+    calibration: Calibration,
+    probe: Recording,
+    most_spans: usize,
+    free: Vec<Queries>,
+    pending: VecDeque<Pending>,
+    skipped: u64,
+}
+
+#[derive(Debug)]
+struct Queries {
+    set: wgpu::QuerySet,
+    resolved: wgpu::Buffer,
+}
+
+#[derive(Debug)]
+struct Pending {
+    tag: u64,
+    names: Vec<&'static str>,
+    queries: Queries,
+    ticks: Readback<u64>,
+}
+
+impl GpuClock {
+    /// A clock for recordings of up to `most_spans` spans, of which `in_flight` submissions may be
+    /// on their way. Calibrates, so it waits for the device. `None` if the device has no
+    /// timestamps; its report says so.
+    ///
+    /// # Errors
+    /// A lost device, no memory, more spans than a query set holds (2048).
+    pub fn new(gpu: &Gpu, most_spans: usize, in_flight: usize) -> Result<Option<Self>> {
+        if !gpu
+            .device()
+            .features()
+            .contains(wgpu::Features::TIMESTAMP_QUERY)
+        {
+            return Ok(None);
+        }
+        let most_spans = most_spans.max(1);
+        if 2 * most_spans > wgpu::QUERY_SET_MAX_QUERIES as usize {
+            return Err(Error::internal(format!(
+                "{most_spans} spans are too many to be timed"
+            )));
+        }
+        let shaders = ShaderSet::new(&[("nothing", NOTHING)]);
+        let kernel = Kernel::new(gpu, &shaders, "nothing", "nothing", &Defines::new())?;
+        let mut probe = Recording::new();
+        probe.span("probe");
+        probe.dispatch(kernel.bind(gpu, &[])?, Groups::Direct([1, 1, 1]));
+        let free = (0..in_flight.max(1)).map(|_| Queries::new(gpu, most_spans));
+        let free = free.collect::<Result<_>>()?;
+        let mut clock = Self {
+            gpu: gpu.clone(),
+            origin: Instant::now(),
+            period_ns: f64::from(gpu.queue().get_timestamp_period()),
+            base: 0,
+            calibration: Calibration {
+                uncertainty_ns: f64::INFINITY,
+                taken_ns: 0,
+                offset_ns: 0.0,
+            },
+            probe,
+            most_spans,
+            free,
+            pending: VecDeque::new(),
+            skipped: 0,
+        };
+        Ok(clock.calibrate()?.map(|_| clock))
+    }
+
+    /// Host time 0 of all `_ns` that are places in time.
+    pub fn origin(&self) -> Instant {
+        self.origin
+    }
+
+    /// The calibration in use.
+    pub fn calibration(&self) -> Calibration {
+        self.calibration
+    }
+
+    /// Submissions that were not timed because too many were on their way.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Finds the offset between the clocks anew. Waits for the device some ten times. `None` if its
+    /// timestamps say nothing, and then the last calibration stays.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn calibrate(&mut self) -> Result<Option<Calibration>> {
+        self.gpu.wait()?;
+        let queries = Queries::new(&self.gpu, 1)?;
+        let mut samples = Vec::with_capacity(SAMPLES);
+        for _ in 0..SAMPLES {
+            let mut encoder = self.gpu.encoder();
+            self.probe.encode_timed(&mut encoder, &[], &queries.set, 0);
+            let mut ticks = queries.read(&self.gpu, &mut encoder, 1)?;
+            let before = self.host_ns();
+            self.gpu.submit(encoder);
+            self.gpu.wait()?;
+            let after = self.host_ns();
+            if let Some(&[begin, end]) = ticks.take()?.as_deref()
+                && begin != 0
+                && end >= begin
+            {
+                samples.push(Sample {
+                    before,
+                    begin,
+                    end,
+                    after,
+                });
+            }
+        }
+        let Some(first) = samples.first() else {
+            return Ok(None);
+        };
+        let base = first.begin;
+        let Some((offset_ns, uncertainty_ns)) = offset(&samples, base, self.period_ns) else {
+            return Ok(None);
+        };
+        self.base = base;
+        self.calibration = Calibration {
+            uncertainty_ns,
+            taken_ns: self.host_ns() as i64,
+            offset_ns,
+        };
+        Ok(Some(self.calibration))
+    }
+
+    /// Encodes a recording, timed under the name `tag`; returns whether it is. It is not when too
+    /// many are on their way, or when it has more spans than the clock was made for.
+    ///
+    /// # Errors
+    /// No memory, a lost device.
+    pub fn encode(
+        &mut self,
+        recording: &Recording,
+        encoder: &mut wgpu::CommandEncoder,
+        immediates: &[u8],
+        tag: u64,
+    ) -> Result<bool> {
+        let names: Vec<_> = recording.span_names().collect();
+        let fits = !names.is_empty() && names.len() <= self.most_spans;
+        let Some(queries) = fits.then(|| self.free.pop()).flatten() else {
+            recording.encode(encoder, immediates);
+            self.skipped += 1;
+            return Ok(false);
+        };
+        recording.encode_timed(encoder, immediates, &queries.set, 0);
+        let ticks = queries.read(&self.gpu, encoder, names.len())?;
+        self.pending.push_back(Pending {
+            tag,
+            names,
+            queries,
+            ticks,
+        });
+        Ok(true)
+    }
+
+    /// [`Self::encode`] and submit.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn submit(&mut self, recording: &Recording, immediates: &[u8], tag: u64) -> Result<bool> {
+        let mut encoder = self.gpu.encoder();
+        let timed = self.encode(recording, &mut encoder, immediates, tag)?;
+        self.gpu.submit(encoder);
+        Ok(timed)
+    }
+
+    /// The timings that have arrived, in order; does not wait.
+    ///
+    /// # Errors
+    /// A lost device; an encoder that was timed and then dropped instead of submitted.
+    pub fn poll(&mut self) -> Result<Vec<Timing>> {
+        let mut arrived = Vec::new();
+        while let Some(front) = self.pending.front_mut() {
+            let Some(ticks) = front.ticks.take().transpose() else {
+                break;
+            };
+            if let Some(Pending {
+                tag,
+                names,
+                queries,
+                ..
+            }) = self.pending.pop_front()
+            {
+                self.free.push(queries);
+                arrived.push(self.timing(tag, &names, &ticks?));
+            }
+        }
+        Ok(arrived)
+    }
+
+    fn timing(&self, tag: u64, names: &[&'static str], ticks: &[u64]) -> Timing {
+        let span = |(name, pair): (&&'static str, &[u64])| {
+            let &[begin, end] = pair else { return None };
+            let taken = end.checked_sub(begin).filter(|_| begin != 0)?;
+            let start = ns_since(self.base, begin, self.period_ns) + self.calibration.offset_ns;
+            Some(SpanTime {
+                name,
+                start_ns: start as i64,
+                duration_ns: (taken as f64 * self.period_ns) as u64,
+            })
+        };
+        let spans: Vec<_> = names.iter().zip(ticks.chunks(2)).filter_map(span).collect();
+        Timing {
+            tag,
+            missing: names.len() - spans.len(),
+            spans,
+        }
+    }
+
+    fn host_ns(&self) -> f64 {
+        self.origin.elapsed().as_nanos() as f64
+    }
+}
+
+impl Queries {
+    fn new(gpu: &Gpu, spans: usize) -> Result<Self> {
+        let count = 2 * spans as u32;
+        let set = gpu.device().create_query_set(&wgpu::QuerySetDescriptor {
+            label: Some("clock"),
+            ty: wgpu::QueryType::Timestamp,
+            count,
+        });
+        let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
+        let bytes = u64::from(count) * u64::from(wgpu::QUERY_SIZE);
+        let resolved = gpu.buffer_with("clock", bytes, usage)?;
+        Ok(Self { set, resolved })
+    }
+
+    /// Records that the timestamps of the first `spans` spans go to the host.
+    fn read(
+        &self,
+        gpu: &Gpu,
+        encoder: &mut wgpu::CommandEncoder,
+        spans: usize,
+    ) -> Result<Readback<u64>> {
+        encoder.resolve_query_set(&self.set, 0..2 * spans as u32, &self.resolved, 0);
+        gpu.begin_read(encoder, &self.resolved, 0, 2 * spans)
+    }
+}
+
+/// A dispatch on both clocks: submitted after `before`, done by `after` (ns); ticks.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    before: f64,
+    begin: u64,
+    end: u64,
+    after: f64,
+}
+
+/// ns between two ticks.
+fn ns_since(base: u64, tick: u64, period_ns: f64) -> f64 {
+    tick.wrapping_sub(base) as i64 as f64 * period_ns
+}
+
+/// Host time of tick `base` in ns, and how far off it may be. `None` without samples.
+fn offset(samples: &[Sample], base: u64, period_ns: f64) -> Option<(f64, f64)> {
+    // Host time of an event - device time of the event: at least, at most.
+    let bounds = samples.iter().map(|s| {
+        let least = s.before - ns_since(base, s.begin, period_ns);
+        let most = s.after - ns_since(base, s.end, period_ns);
+        (least, most)
+    });
+    let shared = bounds.clone().reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))?;
+    // Clocks that drifted or stepped within the samples share nothing: then the tightest sample.
+    let (least, most) = if shared.0 <= shared.1 {
+        shared
+    } else {
+        bounds.min_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))?
+    };
+    Some(((least + most) / 2.0, (most - least).abs() / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    /// A device whose tick `t` happens at host time `2 * (t - 1000) + 500`.
+    fn sample(before: f64, begin: u64, end: u64, after: f64) -> Sample {
+        Sample {
+            before,
+            begin,
+            end,
+            after,
+        }
+    }
+
+    #[test]
+    fn samples_bound_the_offset_from_both_sides() {
+        // Tick 1000 happens at 500: 100 after `before`, 10 (end: 1005) before `after`.
+        let late = sample(400.0, 1000, 1005, 520.0);
+        // Tick 1100 happens at 700: 20 after `before`, 200 before `after`.
+        let early = sample(680.0, 1100, 1105, 910.0);
+        let (host, off) = offset(&[late, early], 1000, 2.0).unwrap();
+        // At least 680 - 200, at most 520 - 10.
+        assert_eq!((host, off), (495.0, 15.0));
+        assert!((host - 500.0).abs() <= off);
+    }
+
+    #[test]
+    fn samples_that_contradict_leave_the_tightest() {
+        let tight = sample(490.0, 1000, 1000, 510.0);
+        let stepped = sample(10_000.0, 1000, 1000, 10_100.0);
+        assert_eq!(offset(&[stepped, tight], 1000, 2.0), Some((500.0, 10.0)));
+        assert_eq!(offset(&[], 0, 1.0), None);
+    }
+
+    #[test]
+    fn ticks_before_the_base_and_large_ticks_keep_their_distance() {
+        let base = u64::MAX - 5;
+        assert_eq!(ns_since(base, base - 3, 2.0), -6.0);
+        assert_eq!(ns_since(base, base.wrapping_add(8), 2.0), 16.0);
+    }
+}

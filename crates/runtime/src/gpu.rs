@@ -1,0 +1,297 @@
+//! [`Gpu`]: an open device, and the few things everything does with it.
+//!
+//! Failures come out of band and are asked for by [`Gpu::check`]; see `link.rs`. What goes to the
+//! device through [`Gpu`] is counted: [`Gpu::counters`].
+
+use crate::adapter::{self, IMMEDIATE_BYTES, STORAGE_BUFFERS};
+use crate::cache::{self, Cache};
+use crate::link::Link;
+use crate::{AdapterReport, Choice, Counters, Pool};
+use dapple_scene::{Error, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How to open a device.
+#[derive(Debug, Clone, Default)]
+pub struct GpuOptions {
+    /// Which one.
+    pub choice: Choice,
+    /// Let wgpu and the driver check everything, and compile everything anew: slow, for tests and
+    /// bug reports.
+    pub validate: bool,
+    /// Act as if the device had no subgroups: tests of the fallbacks.
+    pub without_subgroups: bool,
+}
+
+/// What tests change about a device.
+#[derive(Debug, Clone)]
+pub struct Overrides {
+    /// Act as if the device had no other features than these.
+    pub features: wgpu::Features,
+    /// Folder of the pipeline cache; `None` = no cache.
+    pub cache: Option<PathBuf>,
+}
+
+impl Overrides {
+    /// None: what [`Gpu::open`] uses.
+    pub fn new(options: &GpuOptions) -> Self {
+        Self {
+            features: wgpu::Features::all(),
+            cache: if options.validate {
+                None
+            } else {
+                cache::folder()
+            },
+        }
+    }
+}
+
+/// An open device. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Gpu {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    report: AdapterReport,
+    pool: Pool,
+    cache: Option<Cache>,
+    validate: bool,
+    subgroup_size: Option<u32>,
+}
+
+impl Gpu {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// No such device, one that lacks what is needed, a driver that refuses.
+    pub fn open(options: &GpuOptions) -> Result<Self> {
+        Self::open_with(options, &Overrides::new(options))
+    }
+
+    /// [`Self::open`] for tests of what a device may lack.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(options: &GpuOptions, overrides: &Overrides) -> Result<Self> {
+        let (adapter, report) = adapter::pick(adapter::listed(options.validate), &options.choice)?;
+        let wanted = wgpu::Features::SUBGROUP
+            | wgpu::Features::SUBGROUP_BARRIER
+            | wgpu::Features::TIMESTAMP_QUERY
+            | wgpu::Features::PIPELINE_CACHE;
+        let features =
+            wgpu::Features::IMMEDIATES | (adapter.features() & wanted & overrides.features);
+        let request = adapter.request_device(&wgpu::DeviceDescriptor {
+            label: Some("dapple"),
+            required_features: features,
+            required_limits: limits(&adapter.limits()),
+            memory_hints: wgpu::MemoryHints::Performance,
+            ..wgpu::DeviceDescriptor::default()
+        });
+        let (device, queue) = pollster::block_on(request).map_err(|e| {
+            Error::unsupported(format!("{} could not be opened: {e}", report.name))
+                .hint("update the driver, or use --device cpu")
+        })?;
+        let link = Link::new(device, queue, &report.name);
+        let subgroup_size = match report.subgroup_sizes {
+            Some([least, most]) if least == most && !options.without_subgroups => Some(least),
+            _ => None,
+        };
+        let cache = overrides
+            .cache
+            .as_deref()
+            .and_then(|folder| Cache::open(&link, folder));
+        Ok(Self {
+            inner: Arc::new(Inner {
+                pool: Pool::over(link.clone()),
+                link,
+                report,
+                cache,
+                validate: options.validate,
+                subgroup_size: subgroup_size
+                    .filter(|_| features.contains(wgpu::Features::SUBGROUP)),
+            }),
+        })
+    }
+
+    /// The device's report.
+    pub fn report(&self) -> &AdapterReport {
+        &self.inner.report
+    }
+
+    /// Name and backend, for people.
+    pub fn device_name(&self) -> String {
+        format!("{} ({})", self.inner.report.name, self.inner.report.backend)
+    }
+
+    /// The wgpu device.
+    pub fn device(&self) -> &wgpu::Device {
+        &self.inner.link.device
+    }
+
+    /// The wgpu queue. What is submitted to it directly is not counted: see [`Self::submit`].
+    pub fn queue(&self) -> &wgpu::Queue {
+        &self.inner.link.queue
+    }
+
+    /// The device's own pool, which reads take their staging buffers from.
+    pub fn pool(&self) -> &Pool {
+        &self.inner.pool
+    }
+
+    /// What was asked of the device since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.inner.link.tally.counters()
+    }
+
+    /// Invocations in a subgroup, where the device has subgroups of one size.
+    pub fn subgroup_size(&self) -> Option<u32> {
+        self.inner.subgroup_size
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.inner.link
+    }
+
+    /// Whether shaders keep their bounds checks.
+    pub(crate) fn validates(&self) -> bool {
+        self.inner.validate
+    }
+
+    pub(crate) fn pipeline_cache(&self) -> Option<&wgpu::PipelineCache> {
+        self.inner.cache.as_ref().map(Cache::pipelines)
+    }
+
+    /// Writes the compiled kernels to the pipeline cache, for the next start. Dropping the last
+    /// handle of a device does so too; a process that is killed has to have called this. Returns
+    /// whether something was written: not where the backend has no such cache, where nothing new
+    /// was compiled, where the folder cannot be written. `DAPPLE_CACHE_DIR` names the folder; set to
+    /// nothing, it turns the cache off.
+    pub fn save_cache(&self) -> bool {
+        self.inner.cache.as_ref().is_some_and(Cache::save)
+    }
+
+    /// Whether the device is lost: every call that needs it returns an error from then on.
+    pub fn is_lost(&self) -> bool {
+        self.inner.link.is_lost()
+    }
+
+    /// The first thing that went wrong since the last call, if any; a lost device each time.
+    ///
+    /// # Errors
+    /// What the driver or wgpu reported: out of memory, a lost device, a mistake of ours.
+    pub fn check(&self) -> Result<()> {
+        self.inner.link.check()
+    }
+
+    /// Runs the callbacks of what has finished, without waiting. `wgpu::Device::poll` does so too,
+    /// but panics when the device is lost.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn poll(&self) -> Result<()> {
+        self.inner.link.poll();
+        self.check()
+    }
+
+    /// Waits until everything submitted is done.
+    ///
+    /// # Errors
+    /// What failed meanwhile.
+    pub fn wait(&self) -> Result<()> {
+        self.inner.link.wait()
+    }
+
+    /// An empty list of commands.
+    pub fn encoder(&self) -> wgpu::CommandEncoder {
+        self.inner.link.encoder()
+    }
+
+    /// Submits commands; what goes wrong is told by [`Self::check`]. The index is for
+    /// [`Self::wait_for`].
+    pub fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
+        self.inner.link.submit(encoder)
+    }
+
+    /// Waits until a submission, and with it all before it, is done. What came after goes on.
+    ///
+    /// # Errors
+    /// What failed meanwhile.
+    pub fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<()> {
+        self.inner.link.wait_for(submission)
+    }
+
+    /// A storage buffer that can be copied from and to, zeroed.
+    ///
+    /// # Errors
+    /// Larger than the device's limit, or no memory left.
+    pub fn buffer(&self, label: &str, bytes: u64) -> Result<wgpu::Buffer> {
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_SRC
+            | wgpu::BufferUsages::COPY_DST;
+        self.buffer_with(label, bytes, usage)
+    }
+
+    /// A buffer with the given uses, zeroed. Without memory for it, the pool's free buffers are let
+    /// go first.
+    ///
+    /// # Errors
+    /// As [`Self::buffer`].
+    pub fn buffer_with(
+        &self,
+        label: &str,
+        bytes: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<wgpu::Buffer> {
+        let link = &self.inner.link;
+        let size = link.buffer_size(label, bytes, usage)?;
+        if let Some(buffer) = link.try_buffer(label, size, usage)? {
+            return Ok(buffer);
+        }
+        if self.inner.pool.trim() > 0 {
+            link.wait()?;
+            if let Some(buffer) = link.try_buffer(label, size, usage)? {
+                return Ok(buffer);
+            }
+        }
+        Err(link.out_of_memory(label, size))
+    }
+
+    /// A buffer that holds `data`.
+    ///
+    /// # Errors
+    /// As [`Self::buffer`].
+    pub fn upload<T: bytemuck::Pod>(&self, label: &str, data: &[T]) -> Result<wgpu::Buffer> {
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        let buffer = self.buffer(label, bytes.len() as u64)?;
+        self.write(&buffer, 0, data);
+        Ok(buffer)
+    }
+
+    /// Copies `data` into a buffer, `offset` bytes in; takes effect before later submissions.
+    pub fn write<T: bytemuck::Pod>(&self, buffer: &wgpu::Buffer, offset: u64, data: &[T]) {
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        if !bytes.is_empty() {
+            self.inner.link.tally.wrote(bytes.len() as u64);
+            self.inner.link.queue.write_buffer(buffer, offset, bytes);
+        }
+    }
+}
+
+/// What a device is opened with: what kernels need, and as much memory as there is.
+fn limits(has: &wgpu::Limits) -> wgpu::Limits {
+    wgpu::Limits {
+        max_immediate_size: IMMEDIATE_BYTES,
+        max_storage_buffers_per_shader_stage: has
+            .max_storage_buffers_per_shader_stage
+            .min(STORAGE_BUFFERS),
+        max_storage_buffer_binding_size: has.max_storage_buffer_binding_size,
+        max_buffer_size: has.max_buffer_size,
+        max_compute_workgroup_storage_size: has.max_compute_workgroup_storage_size,
+        max_compute_invocations_per_workgroup: has.max_compute_invocations_per_workgroup,
+        max_compute_workgroup_size_x: has.max_compute_workgroup_size_x,
+        ..wgpu::Limits::default()
+    }
+}

@@ -1,0 +1,247 @@
+//! [`Kernel`]: a compute pipeline whose bindings have names.
+//!
+//! 1. The composed WGSL is parsed; its `@group(0)` variables give the layout, by name.
+//! 2. The pipeline is made for one entry point. In release builds without runtime checks: every
+//!    shader is checked in tests with them. What the driver compiled is kept by `cache.rs`.
+//! 3. [`Kernel::bind`] takes buffers by name and complains of any that is missing or unknown.
+
+use crate::adapter::IMMEDIATE_BYTES;
+use crate::counters::Tally;
+use crate::{Defines, Gpu, ShaderSet};
+use dapple_scene::{Error, Result};
+use std::sync::Arc;
+use wgpu::naga;
+
+/// A compiled entry point.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    label: String,
+    pipeline: wgpu::ComputePipeline,
+    layout: wgpu::BindGroupLayout,
+    /// Name and binding number.
+    bindings: Vec<(String, u32)>,
+    has_immediates: bool,
+}
+
+/// A kernel with its buffers.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    kernel: Arc<Inner>,
+    group: wgpu::BindGroup,
+    pub(crate) tally: Arc<Tally>,
+}
+
+impl Bound {
+    /// `shader.entry`.
+    pub fn label(&self) -> &str {
+        &self.kernel.label
+    }
+
+    pub(crate) fn has_immediates(&self) -> bool {
+        self.kernel.has_immediates
+    }
+
+    /// Makes it what the next dispatch of `pass` runs.
+    pub(crate) fn set(&self, pass: &mut wgpu::ComputePass<'_>, immediates: &[u8]) {
+        pass.set_pipeline(&self.kernel.pipeline);
+        pass.set_bind_group(0, &self.group, &[]);
+        if self.kernel.has_immediates && !immediates.is_empty() {
+            pass.set_immediates(0, immediates);
+        }
+    }
+}
+
+impl Kernel {
+    /// Compiles entry point `entry` of shader `name`.
+    ///
+    /// # Errors
+    /// WGSL that does not compile (ours to mend) or a driver that refuses it.
+    pub fn new(
+        gpu: &Gpu,
+        set: &ShaderSet,
+        name: &str,
+        entry: &str,
+        defines: &Defines,
+    ) -> Result<Self> {
+        let wgsl = set.compose(name, defines)?;
+        Self::from_wgsl(gpu, &format!("{name}.{entry}"), &wgsl, entry)
+    }
+
+    /// [`Self::new`] from finished WGSL.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn from_wgsl(gpu: &Gpu, label: &str, wgsl: &str, entry: &str) -> Result<Self> {
+        let module = naga::front::wgsl::parse_str(wgsl).map_err(|e| {
+            Error::internal(format!(
+                "a shader does not parse: {}",
+                e.emit_to_string(wgsl)
+            ))
+            .at(label)
+        })?;
+        let used = used_globals(&module, entry).ok_or_else(|| {
+            Error::internal(format!("a shader has no entry point {entry}")).at(label)
+        })?;
+        let mut bindings = Vec::new();
+        let mut entries = Vec::new();
+        let mut has_immediates = false;
+        for (_, global) in module
+            .global_variables
+            .iter()
+            .filter(|(h, _)| used.contains(h))
+        {
+            has_immediates |= global.space == naga::AddressSpace::Immediate;
+            let Some(binding) = &global.binding else {
+                continue;
+            };
+            let ty = match global.space {
+                naga::AddressSpace::Uniform => wgpu::BufferBindingType::Uniform,
+                naga::AddressSpace::Storage { access } => wgpu::BufferBindingType::Storage {
+                    read_only: !access.contains(naga::StorageAccess::STORE),
+                },
+                _ => {
+                    return Err(
+                        Error::internal("a shader binds something else than a buffer").at(label),
+                    );
+                }
+            };
+            let name = global.name.clone().unwrap_or_default();
+            bindings.push((name, binding.binding));
+            entries.push(wgpu::BindGroupLayoutEntry {
+                binding: binding.binding,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer {
+                    ty,
+                    has_dynamic_offset: false,
+                    min_binding_size: None,
+                },
+                count: None,
+            });
+        }
+        let layout = gpu
+            .device()
+            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+                label: Some(label),
+                entries: &entries,
+            });
+        let pipeline = pipeline(gpu, label, wgsl, entry, &layout, has_immediates);
+        gpu.check().map_err(|e| e.at(label))?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                label: label.to_owned(),
+                pipeline,
+                layout,
+                bindings,
+                has_immediates,
+            }),
+        })
+    }
+
+    /// `shader.entry`.
+    pub fn label(&self) -> &str {
+        &self.inner.label
+    }
+
+    /// Binds buffers by the names that the shader gives them. Buffers that this entry point does
+    /// not use may be given too.
+    ///
+    /// # Errors
+    /// A binding without a buffer.
+    pub fn bind(&self, gpu: &Gpu, buffers: &[(&str, &wgpu::Buffer)]) -> Result<Bound> {
+        let mut entries = Vec::with_capacity(self.inner.bindings.len());
+        for (name, binding) in &self.inner.bindings {
+            let Some((_, buffer)) = buffers.iter().find(|(n, _)| n == name) else {
+                return Err(
+                    Error::internal(format!("no buffer was given for \"{name}\""))
+                        .at(self.inner.label.clone()),
+                );
+            };
+            entries.push(wgpu::BindGroupEntry {
+                binding: *binding,
+                resource: buffer.as_entire_binding(),
+            });
+        }
+        let group = gpu.device().create_bind_group(&wgpu::BindGroupDescriptor {
+            label: Some(&self.inner.label),
+            layout: &self.inner.layout,
+            entries: &entries,
+        });
+        gpu.check().map_err(|e| e.at(self.inner.label.clone()))?;
+        Ok(Bound {
+            kernel: Arc::clone(&self.inner),
+            group,
+            tally: Arc::clone(&gpu.link().tally),
+        })
+    }
+}
+
+/// Globals that an entry point reaches; `None` if there is no such entry point.
+fn used_globals(
+    module: &naga::Module,
+    entry: &str,
+) -> Option<Vec<naga::Handle<naga::GlobalVariable>>> {
+    let index = module.entry_points.iter().position(|e| e.name == entry)?;
+    // What does not validate is reported when the pipeline is made, with its source.
+    let info = naga::valid::Validator::new(
+        naga::valid::ValidationFlags::all(),
+        naga::valid::Capabilities::all(),
+    )
+    .validate(module);
+    let all = || module.global_variables.iter().map(|(handle, _)| handle);
+    Some(match info {
+        Ok(info) => {
+            let function = info.get_entry_point(index);
+            all()
+                .filter(|&handle| !function[handle].is_empty())
+                .collect()
+        }
+        Err(_) => all().collect(),
+    })
+}
+
+fn pipeline(
+    gpu: &Gpu,
+    label: &str,
+    wgsl: &str,
+    entry: &str,
+    layout: &wgpu::BindGroupLayout,
+    has_immediates: bool,
+) -> wgpu::ComputePipeline {
+    let descriptor = wgpu::ShaderModuleDescriptor {
+        label: Some(label),
+        source: wgpu::ShaderSource::Wgsl(wgsl.into()),
+    };
+    let module = if gpu.validates() || cfg!(debug_assertions) {
+        gpu.device().create_shader_module(descriptor)
+    } else {
+        // SAFETY: the tests run every shader with bounds checks, and every loop of ours ends.
+        unsafe {
+            gpu.device()
+                .create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
+        }
+    };
+    let layout = gpu
+        .device()
+        .create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: Some(label),
+            bind_group_layouts: &[Some(layout)],
+            immediate_size: if has_immediates { IMMEDIATE_BYTES } else { 0 },
+        });
+    gpu.device()
+        .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(label),
+            layout: Some(&layout),
+            module: &module,
+            entry_point: Some(entry),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: false,
+                ..wgpu::PipelineCompilationOptions::default()
+            },
+            cache: gpu.pipeline_cache(),
+        })
+}

@@ -1,0 +1,40 @@
+//! What a GPU engine stands on, and nothing of splats: choosing a device, buffers, WGSL composed
+//! from pieces, kernels whose bindings have names, recordings that are built once and replayed, and
+//! the GPU's own clock. All of it goes through wgpu: Vulkan, Metal, DX12.
+//!
+//! - [`Gpu`]: an open device; [`adapters`] lists what there is.
+//! - [`ShaderSet`]: named WGSL pieces, `#import`, `#if`, constants.
+//! - [`Kernel`]: a compute pipeline made from a composed shader; buffers are bound by name.
+//! - [`Recording`]: a list of dispatches, replayed each step with fresh immediates.
+//! - [`Pool`]: buffers used again; [`Readback`]: values on their way to the host.
+//! - [`GpuClock`]: how long the spans of a recording took; [`Counters`]: what the host asked for.
+//! - [`translate`]: what Vulkan, Metal and DX12 get from a shader.
+//!
+//! Nothing a driver does is a panic: out of memory, a lost device and refused shaders are errors.
+
+mod adapter;
+mod cache;
+mod clock;
+mod counters;
+mod gpu;
+mod kernel;
+mod limits;
+mod link;
+mod pool;
+mod readback;
+mod recording;
+mod shader;
+mod translate;
+
+pub use adapter::{AdapterReport, Choice, adapters};
+pub use clock::{Calibration, GpuClock, SpanTime, Timing};
+pub use counters::Counters;
+pub use gpu::{Gpu, GpuOptions, Overrides};
+pub use kernel::{Bound, Kernel};
+pub use limits::{GpuLimits, measure_limits};
+pub use pool::{Pool, PoolStats, Pooled};
+pub use readback::Readback;
+pub use recording::{Dispatch, Groups, Recording, Work};
+pub use shader::{Defines, ShaderSet};
+pub use translate::{EntryNeeds, Grants, Translated, translate, translate_with};
+pub use wgpu;

@@ -1,0 +1,235 @@
+//! [`Link`]: device and queue with what every use of them needs: errors that are asked for, waits and
+//! submissions that are counted.
+//!
+//! wgpu tells of failures out of band, and of one in band only by a panic.
+//! 1. A handler keeps the first error that nobody caught; [`Link::check`] hands it out.
+//! 2. A lost device is remembered for good: every later check says so.
+//! 3. `wgpu::Device::poll` panics when the driver reports a loss while it is waited for. The panic
+//!    is caught here and becomes that error; nothing else may poll.
+
+use crate::counters::Tally;
+use dapple_scene::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What went wrong out of band.
+#[derive(Debug, Default)]
+struct Failures {
+    first: Option<Error>,
+    /// What the driver said when it gave up.
+    lost: Option<String>,
+}
+
+/// Device, queue, failures, counts. Clones share all of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) tally: Arc<Tally>,
+    /// The adapter's name, for messages.
+    pub(crate) name: Arc<str>,
+    failures: Arc<Mutex<Failures>>,
+}
+
+impl Link {
+    pub(crate) fn new(device: wgpu::Device, queue: wgpu::Queue, name: &str) -> Self {
+        let link = Self {
+            device,
+            queue,
+            tally: Arc::default(),
+            name: name.into(),
+            failures: Arc::default(),
+        };
+        let failures = Arc::clone(&link.failures);
+        link.device
+            .on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+                let error = match error {
+                    wgpu::Error::OutOfMemory { .. } => {
+                        Error::unsupported("the GPU has no memory left")
+                            .hint("lower --max-gaussians or the resolution")
+                    }
+                    other => Error::internal(format!("the GPU refused: {other}")),
+                };
+                lock(&failures).first.get_or_insert(error);
+            }));
+        let failures = Arc::clone(&link.failures);
+        link.device
+            .set_device_lost_callback(move |reason, message| {
+                let closed = reason == wgpu::DeviceLostReason::Destroyed && message.is_empty();
+                let message = if closed {
+                    "it was closed".to_owned()
+                } else {
+                    message
+                };
+                lock(&failures).lost.get_or_insert(message);
+            });
+        link
+    }
+
+    /// Runs the callbacks of what has finished; does not wait.
+    pub(crate) fn poll(&self) {
+        let _ = self.poll_with(wgpu::PollType::Poll);
+    }
+
+    /// Waits until everything submitted is done.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.tally.waited();
+        let waited = self.poll_with(wgpu::PollType::wait_indefinitely());
+        self.check()?;
+        waited.map_err(|message| lost_error(&message))
+    }
+
+    /// Waits until one submission, and with it all before, is done.
+    pub(crate) fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<()> {
+        self.tally.waited();
+        let waited = self.poll_with(wgpu::PollType::Wait {
+            submission_index: Some(submission),
+            timeout: None,
+        });
+        self.check()?;
+        waited.map_err(|message| lost_error(&message))
+    }
+
+    fn poll_with(&self, poll: wgpu::PollType) -> std::result::Result<(), String> {
+        match uncaught(|| self.device.poll(poll)) {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(e)) => Err(e.to_string()),
+            Err(message) => {
+                lock(&self.failures).lost.get_or_insert(message.clone());
+                Err(message)
+            }
+        }
+    }
+
+    /// The first thing that went wrong since the last check; a lost device again and again.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut failures = lock(&self.failures);
+        if let Some(message) = &failures.lost {
+            return Err(lost_error(message));
+        }
+        failures.first.take().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        // A loss that happened while nobody asked is told when the device is polled.
+        self.poll();
+        lock(&self.failures).lost.is_some()
+    }
+
+    pub(crate) fn encoder(&self) -> wgpu::CommandEncoder {
+        let descriptor = wgpu::CommandEncoderDescriptor::default();
+        self.device.create_command_encoder(&descriptor)
+    }
+
+    pub(crate) fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
+        self.tally.submitted();
+        self.queue.submit([encoder.finish()])
+    }
+
+    /// Bytes that a buffer of `bytes` takes.
+    ///
+    /// # Errors
+    /// More than the device puts into one buffer or binding.
+    pub(crate) fn buffer_size(
+        &self,
+        label: &str,
+        bytes: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<u64> {
+        // Empty buffers cannot be bound.
+        let size = bytes
+            .max(16)
+            .checked_next_multiple_of(4)
+            .unwrap_or(u64::MAX);
+        let most = self.most_bytes(usage);
+        if size <= most {
+            return Ok(size);
+        }
+        Err(Error::unsupported(format!(
+            "{label} needs {:.2} GB in one buffer, and {} takes {:.2} GB at most",
+            size as f64 * 1e-9,
+            self.name,
+            most as f64 * 1e-9
+        ))
+        .hint("lower --max-gaussians or the resolution, or use --device cpu"))
+    }
+
+    /// Most bytes in one buffer of this use, a multiple of 4.
+    pub(crate) fn most_bytes(&self, usage: wgpu::BufferUsages) -> u64 {
+        let limits = self.device.limits();
+        let most = if usage.contains(wgpu::BufferUsages::STORAGE) {
+            limits
+                .max_buffer_size
+                .min(limits.max_storage_buffer_binding_size)
+        } else {
+            limits.max_buffer_size
+        };
+        most & !3
+    }
+
+    /// A zeroed buffer of exactly `size` bytes; `None` if there is no memory left.
+    ///
+    /// # Errors
+    /// Whatever else went wrong.
+    pub(crate) fn try_buffer(
+        &self,
+        label: &str,
+        size: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<Option<wgpu::Buffer>> {
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(label),
+            size,
+            usage,
+            mapped_at_creation: false,
+        });
+        if pollster::block_on(scope.pop()).is_some() {
+            return Ok(None);
+        }
+        self.check()?;
+        self.tally.created_buffer();
+        Ok(Some(buffer))
+    }
+
+    pub(crate) fn out_of_memory(&self, label: &str, bytes: u64) -> Error {
+        Error::unsupported(format!(
+            "{} has no memory left for {label} ({:.2} GB)",
+            self.name,
+            bytes as f64 * 1e-9
+        ))
+        .hint("lower --max-gaussians or the resolution, or use --device cpu")
+    }
+}
+
+/// The error of a lost device.
+pub(crate) fn lost_error(message: &str) -> Error {
+    Error::unsupported(format!("the GPU was lost: {}", message.trim()))
+        .hint("its driver stopped it: try again, lower the resolution, or use --device cpu")
+}
+
+/// Runs `call`; a panic in it becomes its message.
+fn uncaught<T>(call: impl FnOnce() -> T) -> std::result::Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
+            .unwrap_or_else(|| "the driver failed".to_owned())
+    })
+}
+
+fn lock(failures: &Mutex<Failures>) -> std::sync::MutexGuard<'_, Failures> {
+    failures.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_its_message() {
+        assert_eq!(uncaught(|| 3), Ok(3));
+        let message = format!("Error in Device::poll: {}", "lost");
+        assert_eq!(uncaught::<()>(|| panic!("{message}")), Err(message.clone()));
+        assert_eq!(uncaught::<()>(|| panic!("lost")), Err("lost".to_owned()));
+    }
+}

@@ -1,0 +1,352 @@
+//! [`Pool`]: buffers that are used again instead of allocated anew.
+//!
+//! 1. A request is rounded up to a size class: four steps between powers of two up to 64 MiB, whole
+//!    multiples of 16 MiB above: at most a quarter more than asked for. A class has one use
+//!    (`BufferUsages`), so a buffer fits every request of its class.
+//! 2. A [`Pooled`] handle gives its buffer back when it is dropped. The queue may still work with it:
+//!    it is marked idle by a callback when everything submitted until then is done, and only an idle
+//!    buffer is handed out. Nobody waits: without an idle buffer a new one is made.
+//! 3. When the device has no memory left, all free buffers are dropped, what is in flight is waited
+//!    for, and the allocation is tried once more.
+//!
+//! wgpu zeroes new buffers; used ones hold what they held. [`Pool::take_zeroed`] clears either.
+
+use crate::Gpu;
+use crate::link::Link;
+use dapple_scene::Result;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Smallest class: drivers align buffers to this anyway.
+const LEAST: u64 = 256;
+/// Up to here classes are four steps between powers of two.
+const STEPPED: u64 = 64 << 20;
+/// Step above [`STEPPED`]: a quarter of it, so that no more than a quarter is added there either.
+const STEP: u64 = 16 << 20;
+
+/// What a pool holds and has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct PoolStats {
+    /// Buffers made.
+    pub allocations: u64,
+    /// Requests answered with a used buffer.
+    pub reuses: u64,
+    /// Bytes of buffers handed out.
+    pub live_bytes: u64,
+    /// Most bytes that were handed out and kept free at one time.
+    pub peak_bytes: u64,
+    /// Bytes of buffers kept free.
+    pub pooled_bytes: u64,
+}
+
+/// A pool of one device's buffers. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    state: Mutex<State>,
+    /// Makes this many allocations fail as if there were no memory.
+    #[cfg(test)]
+    failing: std::sync::atomic::AtomicU32,
+}
+
+/// Use, as bits, and bytes.
+type Key = (u32, u64);
+
+#[derive(Debug, Default)]
+struct State {
+    free: BTreeMap<Key, Vec<Free>>,
+    stats: PoolStats,
+}
+
+#[derive(Debug)]
+struct Free {
+    buffer: wgpu::Buffer,
+    /// Whether the queue is done with it.
+    idle: Arc<AtomicBool>,
+}
+
+/// A buffer that goes back to its pool when dropped. Keep it for as long as a recording or a bind
+/// group names its buffer: the pool knows only of what is already submitted.
+#[derive(Debug)]
+pub struct Pooled {
+    /// `None` only once it has been given back.
+    buffer: Option<wgpu::Buffer>,
+    bytes: u64,
+    pool: Arc<Inner>,
+}
+
+impl Pool {
+    /// An empty pool.
+    pub fn new(gpu: &Gpu) -> Self {
+        Self::over(gpu.link().clone())
+    }
+
+    pub(crate) fn over(link: Link) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                link,
+                state: Mutex::default(),
+                #[cfg(test)]
+                failing: 0.into(),
+            }),
+        }
+    }
+
+    /// A buffer of at least `bytes` bytes and exactly these uses, that the queue is done with. What
+    /// it holds is anything. It may be a quarter longer than asked for: shaders must not take counts
+    /// from `arrayLength`. `label` is for errors.
+    ///
+    /// # Errors
+    /// More than the device's limit, or no memory left even after [`Self::trim`].
+    pub fn take(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<Pooled> {
+        let link = &self.inner.link;
+        let least = link.buffer_size(label, bytes, usage)?;
+        let size = size_class(least).min(link.most_bytes(usage));
+        let buffer = match self.reuse(size, usage) {
+            Some(buffer) => buffer,
+            None => self.allocate(label, size, usage)?,
+        };
+        Ok(Pooled {
+            buffer: Some(buffer),
+            bytes: least,
+            pool: Arc::clone(&self.inner),
+        })
+    }
+
+    /// [`Self::take`], and the buffer's bytes are 0 for what `encoder` records after this.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn take_zeroed(
+        &self,
+        label: &str,
+        bytes: u64,
+        usage: wgpu::BufferUsages,
+        encoder: &mut wgpu::CommandEncoder,
+    ) -> Result<Pooled> {
+        let buffer = self.take(label, bytes, usage | wgpu::BufferUsages::COPY_DST)?;
+        encoder.clear_buffer(&buffer, 0, None);
+        Ok(buffer)
+    }
+
+    /// Drops all free buffers; the driver frees those in flight when it is done with them. Returns
+    /// their bytes.
+    pub fn trim(&self) -> u64 {
+        let mut state = self.inner.lock();
+        let free = std::mem::take(&mut state.free);
+        let bytes = std::mem::take(&mut state.stats.pooled_bytes);
+        // wgpu has locks of its own: nothing of it is dropped under ours.
+        drop(state);
+        drop(free);
+        bytes
+    }
+
+    /// What the pool holds and has done.
+    pub fn stats(&self) -> PoolStats {
+        self.inner.lock().stats
+    }
+
+    fn reuse(&self, size: u64, usage: wgpu::BufferUsages) -> Option<wgpu::Buffer> {
+        let key = (usage.bits(), size);
+        let found = self.inner.take_idle(key);
+        if found.is_some() || !self.inner.lock().free.contains_key(&key) {
+            return found;
+        }
+        // There are some, but in flight when the device was last asked.
+        self.inner.link.poll();
+        self.inner.take_idle(key)
+    }
+
+    fn allocate(&self, label: &str, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
+        let inner = &self.inner;
+        let mut made = inner.make(size, usage)?;
+        if made.is_none() {
+            self.trim();
+            inner.link.wait()?;
+            made = inner.make(size, usage)?;
+        }
+        let buffer = made.ok_or_else(|| inner.link.out_of_memory(label, size))?;
+        let mut state = inner.lock();
+        state.stats.allocations += 1;
+        state.stats.live_bytes += size;
+        let held = state.stats.live_bytes + state.stats.pooled_bytes;
+        state.stats.peak_bytes = state.stats.peak_bytes.max(held);
+        Ok(buffer)
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make(&self, size: u64, usage: wgpu::BufferUsages) -> Result<Option<wgpu::Buffer>> {
+        #[cfg(test)]
+        {
+            let less = |left: u32| left.checked_sub(1);
+            if self
+                .failing
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+                .is_ok()
+            {
+                return Ok(None);
+            }
+        }
+        self.link.try_buffer("pooled", size, usage)
+    }
+
+    fn take_idle(&self, key: Key) -> Option<wgpu::Buffer> {
+        let mut state = self.lock();
+        let list = state.free.get_mut(&key)?;
+        // The one given back longest ago comes first: it is the likeliest to be idle.
+        let found = list
+            .iter()
+            .position(|free| free.idle.load(Ordering::Acquire))?;
+        let free = list.remove(found);
+        if list.is_empty() {
+            state.free.remove(&key);
+        }
+        state.stats.reuses += 1;
+        state.stats.pooled_bytes -= key.1;
+        state.stats.live_bytes += key.1;
+        Some(free.buffer)
+    }
+
+    fn give_back(&self, buffer: wgpu::Buffer, idle: Arc<AtomicBool>) {
+        let mut state = self.lock();
+        let size = buffer.size();
+        state.stats.live_bytes -= size;
+        state.stats.pooled_bytes += size;
+        let key = (buffer.usage().bits(), size);
+        state
+            .free
+            .entry(key)
+            .or_default()
+            .push(Free { buffer, idle });
+    }
+}
+
+impl Pooled {
+    /// Bytes asked for; [`wgpu::Buffer::size`] says how many there are.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gives the buffer back, known to be idle: nothing submitted works with it.
+    pub(crate) fn give_back_idle(mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.pool.give_back(buffer, Arc::new(true.into()));
+        }
+    }
+
+    /// Lets the buffer go instead of giving it back: its state is unknown.
+    pub(crate) fn discard(mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.pool.lock().stats.live_bytes -= buffer.size();
+        }
+    }
+}
+
+impl Deref for Pooled {
+    type Target = wgpu::Buffer;
+
+    fn deref(&self) -> &wgpu::Buffer {
+        match &self.buffer {
+            Some(buffer) => buffer,
+            None => unreachable!("only consuming methods and drop take the buffer"),
+        }
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        let Some(buffer) = self.buffer.take() else {
+            return;
+        };
+        let idle = Arc::new(AtomicBool::new(false));
+        let mark = Arc::clone(&idle);
+        // Runs in whatever thread polls next: no locks in it.
+        let done = move || mark.store(true, Ordering::Release);
+        self.pool.link.queue.on_submitted_work_done(done);
+        self.pool.give_back(buffer, idle);
+    }
+}
+
+/// Bytes of the class that holds `bytes`.
+fn size_class(bytes: u64) -> u64 {
+    if bytes <= LEAST {
+        return LEAST;
+    }
+    if bytes > STEPPED {
+        return bytes.checked_next_multiple_of(STEP).unwrap_or(bytes);
+    }
+    bytes.next_multiple_of(bytes.next_power_of_two() / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::{Choice, GpuOptions};
+
+    #[test]
+    fn classes_hold_what_is_asked_and_a_quarter_more_at_most() {
+        let mut bytes = 1_u64;
+        while bytes < 1 << 40 {
+            for bytes in [bytes - 1, bytes, bytes + 1, bytes + bytes / 7] {
+                let class = size_class(bytes);
+                assert!(
+                    class >= bytes && class.is_multiple_of(4),
+                    "{bytes}: {class}"
+                );
+                let most = (bytes + bytes / 4).max(LEAST);
+                assert!(class <= most + 4, "{bytes}: {class}");
+                assert_eq!(size_class(class), class);
+            }
+            bytes = bytes * 5 / 4 + 1;
+        }
+        assert_eq!(
+            [size_class(1), size_class(257), size_class(640)],
+            [256, 320, 640]
+        );
+        assert_eq!(size_class(STEPPED), STEPPED);
+        assert_eq!(size_class(STEPPED + 1), STEPPED + STEP);
+        assert_eq!(size_class(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn no_memory_trims_and_tries_once_more() {
+        let options = GpuOptions {
+            choice: Choice::Index(0),
+            validate: true,
+            ..GpuOptions::default()
+        };
+        let pool = Pool::new(&Gpu::open(&options).unwrap());
+        let usage = wgpu::BufferUsages::STORAGE;
+        drop(pool.take("free", 4096, usage).unwrap());
+        pool.inner.failing.store(1, Ordering::SeqCst);
+        let buffer = pool.take("again", 8192, usage).unwrap();
+        let stats = pool.stats();
+        assert_eq!(
+            (stats.pooled_bytes, stats.live_bytes),
+            (0, 8192),
+            "free ones are let go"
+        );
+        assert_eq!(stats.peak_bytes, 8192);
+        drop(buffer);
+        pool.inner.failing.store(2, Ordering::SeqCst);
+        let error = pool.take("never", 16384, usage).unwrap_err().to_string();
+        assert!(error.contains("no memory left for never"), "{error}");
+        assert_eq!(pool.stats().pooled_bytes, 0);
+        // And the pool goes on.
+        pool.take("later", 16384, usage).unwrap();
+    }
+}

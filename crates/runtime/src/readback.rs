@@ -1,0 +1,160 @@
+//! [`Readback`]: bytes on their way from the device to the host, without waiting for them.
+//!
+//! 1. [`Gpu::begin_read`] records a copy into a staging buffer of the pool, which is mapped once the
+//!    commands are submitted and done.
+//! 2. [`Readback::take`] asks whether they are; [`Gpu::read`] waits instead.
+//! 3. The staging buffer goes back to the pool. One whose commands were never submitted does not:
+//!    they might still be, and would map it under its next owner.
+
+use crate::Gpu;
+use crate::link::{Link, lost_error};
+use crate::pool::Pooled;
+use bytemuck::Pod;
+use dapple_scene::{Error, Result};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const ON_ITS_WAY: u8 = 0;
+const MAPPED: u8 = 1;
+const FAILED: u8 = 2;
+
+/// Values on their way to the host.
+#[derive(Debug)]
+pub struct Readback<T> {
+    /// `None` once the values were taken.
+    staging: Option<Pooled>,
+    bytes: usize,
+    state: Arc<AtomicU8>,
+    link: Link,
+    values: PhantomData<T>,
+}
+
+/// Tells the state, also when wgpu drops the callback without a call.
+struct Signal(Arc<AtomicU8>);
+
+impl Signal {
+    fn set(&self, state: u8) {
+        let _ = self
+            .0
+            .compare_exchange(ON_ITS_WAY, state, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Signal {
+    fn drop(&mut self) {
+        self.set(FAILED);
+    }
+}
+
+impl Gpu {
+    /// Records the copy of `count` values, `offset` bytes into `buffer`, to the host. They can be
+    /// taken once `encoder` was submitted and the device is done with it. Offset and bytes are
+    /// multiples of 4.
+    ///
+    /// # Errors
+    /// No memory for the copy, a lost device.
+    pub fn begin_read<T: Pod>(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        count: usize,
+    ) -> Result<Readback<T>> {
+        let bytes = count * size_of::<T>();
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let staging = self
+            .pool()
+            .take("a copy for the host", bytes as u64, usage)?;
+        let copied = (bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
+        let state = Arc::new(AtomicU8::new(ON_ITS_WAY));
+        if copied > 0 {
+            encoder.copy_buffer_to_buffer(buffer, offset, &staging, 0, Some(copied));
+        }
+        let signal = Signal(Arc::clone(&state));
+        encoder.map_buffer_on_submit(&staging, wgpu::MapMode::Read, .., move |result| {
+            signal.set(if result.is_ok() { MAPPED } else { FAILED });
+        });
+        self.link().tally.read(bytes as u64);
+        Ok(Readback {
+            staging: Some(staging),
+            bytes,
+            state,
+            link: self.link().clone(),
+            values: PhantomData,
+        })
+    }
+
+    /// Waits for all work and copies the first `count` values of a buffer out.
+    ///
+    /// # Errors
+    /// A lost device, no memory for the copy.
+    pub fn read<T: Pod>(&self, buffer: &wgpu::Buffer, count: usize) -> Result<Vec<T>> {
+        self.read_at(buffer, 0, count)
+    }
+
+    /// [`Self::read`] from `offset` bytes on.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_at<T: Pod>(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        count: usize,
+    ) -> Result<Vec<T>> {
+        let mut encoder = self.encoder();
+        let mut readback = self.begin_read(&mut encoder, buffer, offset, count)?;
+        self.submit(encoder);
+        self.wait()?;
+        readback
+            .take()?
+            .ok_or_else(|| lost_error("a copy never finished"))
+    }
+}
+
+impl<T: Pod> Readback<T> {
+    /// The values, once they have arrived; `None` until then. Does not wait. They can be taken once.
+    ///
+    /// # Errors
+    /// A lost device; commands that were dropped instead of submitted; values taken before.
+    pub fn take(&mut self) -> Result<Option<Vec<T>>> {
+        if self.state.load(Ordering::Acquire) == ON_ITS_WAY {
+            self.link.poll();
+        }
+        match self.state.load(Ordering::Acquire) {
+            ON_ITS_WAY => return self.link.check().map(|()| None),
+            MAPPED => {}
+            _ => {
+                self.link.check()?;
+                return Err(Error::internal("a copy for the host was never submitted"));
+            }
+        }
+        let staging = self
+            .staging
+            .take()
+            .ok_or_else(|| Error::internal("values were read back a second time"))?;
+        let view = staging
+            .get_mapped_range(..)
+            .map_err(|e| lost_error(&e.to_string()))?;
+        let values = bytemuck::pod_collect_to_vec(&view[..self.bytes]);
+        drop(view);
+        staging.unmap();
+        staging.give_back_idle();
+        Ok(Some(values))
+    }
+}
+
+impl<T> Drop for Readback<T> {
+    fn drop(&mut self) {
+        let Some(staging) = self.staging.take() else {
+            return;
+        };
+        if self.state.load(Ordering::Acquire) == MAPPED {
+            staging.unmap();
+            staging.give_back_idle();
+        } else {
+            staging.discard();
+        }
+    }
+}

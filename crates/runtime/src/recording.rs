@@ -1,0 +1,162 @@
+//! [`Recording`]: dispatches, listed once and replayed every step.
+//!
+//! wgpu has no command buffers that can be submitted twice, so a replay encodes the list anew: about
+//! a microsecond of host time a dispatch, nothing allocated by us. What changes from replay to
+//! replay travels in the immediates.
+
+use crate::Gpu;
+use crate::kernel::Bound;
+use serde::Serialize;
+
+/// How many workgroups to run.
+#[derive(Debug, Clone)]
+pub enum Groups {
+    /// Known to the host.
+    Direct([u32; 3]),
+    /// Written by the GPU: three `u32` at an offset in bytes.
+    Indirect(wgpu::Buffer, u64),
+}
+
+impl Groups {
+    /// At least `count` workgroups, in two dimensions where one does not hold them. Kernels take
+    /// `x + y * num_workgroups.x` and return beyond their own count.
+    pub fn flat(count: u32) -> Self {
+        let x = count.clamp(1, 32_768);
+        Self::Direct([x, count.div_ceil(x), 1])
+    }
+}
+
+/// One dispatch.
+#[derive(Debug, Clone)]
+pub struct Dispatch {
+    /// Kernel and buffers.
+    pub bound: Bound,
+    /// How many workgroups.
+    pub groups: Groups,
+}
+
+/// What one replay of a recording does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// Named spans.
+    pub spans: usize,
+    /// Dispatches in all of them.
+    pub dispatches: usize,
+    /// Those whose workgroups the device counted itself.
+    pub indirect: usize,
+    /// Dispatches that take immediates: all that a replay writes from the host, and it travels with
+    /// the commands.
+    pub host_writes: usize,
+}
+
+/// Dispatches in named spans, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    spans: Vec<(&'static str, Vec<Dispatch>)>,
+}
+
+impl Recording {
+    /// Nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens a span: the dispatches that follow are timed together under `name`.
+    pub fn span(&mut self, name: &'static str) {
+        self.spans.push((name, Vec::new()));
+    }
+
+    /// Appends a dispatch to the last span.
+    pub fn dispatch(&mut self, bound: Bound, groups: Groups) {
+        if self.spans.is_empty() {
+            self.span("");
+        }
+        if let Some((_, list)) = self.spans.last_mut() {
+            list.push(Dispatch { bound, groups });
+        }
+    }
+
+    /// Appends another recording.
+    pub fn append(&mut self, other: Self) {
+        self.spans.extend(other.spans);
+    }
+
+    /// The spans' names, in order.
+    pub fn span_names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.spans.iter().map(|(name, _)| *name)
+    }
+
+    /// Dispatches in all spans.
+    pub fn len(&self) -> usize {
+        self.spans.iter().map(|(_, list)| list.len()).sum()
+    }
+
+    /// Whether there is nothing to dispatch.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What one replay does.
+    pub fn work(&self) -> Work {
+        let all = || self.spans.iter().flat_map(|(_, list)| list);
+        Work {
+            spans: self.spans.len(),
+            dispatches: all().count(),
+            indirect: all()
+                .filter(|d| matches!(d.groups, Groups::Indirect(..)))
+                .count(),
+            host_writes: all().filter(|d| d.bound.has_immediates()).count(),
+        }
+    }
+
+    /// Encodes all of it into one pass.
+    pub fn encode(&self, encoder: &mut wgpu::CommandEncoder, immediates: &[u8]) {
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        for (_, list) in &self.spans {
+            encode_list(&mut pass, list, immediates);
+        }
+    }
+
+    /// Encodes each span into a pass of its own, between two timestamps: `2 * i` and `2 * i + 1` of
+    /// `queries`, counted from `first`.
+    pub fn encode_timed(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        immediates: &[u8],
+        queries: &wgpu::QuerySet,
+        first: u32,
+    ) {
+        for (i, (name, list)) in self.spans.iter().enumerate() {
+            let index = first + 2 * i as u32;
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+                label: Some(name),
+                timestamp_writes: Some(wgpu::ComputePassTimestampWrites {
+                    query_set: queries,
+                    beginning_of_pass_write_index: Some(index),
+                    end_of_pass_write_index: Some(index + 1),
+                }),
+            });
+            encode_list(&mut pass, list, immediates);
+        }
+    }
+
+    /// Submits all of it at once.
+    pub fn submit(&self, gpu: &Gpu, immediates: &[u8]) {
+        let mut encoder = gpu.encoder();
+        self.encode(&mut encoder, immediates);
+        gpu.submit(encoder);
+    }
+}
+
+fn encode_list(pass: &mut wgpu::ComputePass<'_>, list: &[Dispatch], immediates: &[u8]) {
+    if let Some(first) = list.first() {
+        first.bound.tally.dispatched(list.len());
+    }
+    for Dispatch { bound, groups } in list {
+        bound.set(pass, immediates);
+        match groups {
+            Groups::Direct([x, y, z]) => pass.dispatch_workgroups(*x, *y, *z),
+            Groups::Indirect(buffer, offset) => pass.dispatch_workgroups_indirect(buffer, *offset),
+        }
+    }
+}

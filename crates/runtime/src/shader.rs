@@ -1,0 +1,193 @@
+//! WGSL put together from pieces.
+//!
+//! A piece is a file with a name. Three directives, each on a line of its own:
+//! 1. `#import name` puts the piece `name` here, once per composed shader.
+//! 2. `#if FLAG`, `#else`, `#endif` keep or drop lines by whether the flag is set; `#if !FLAG` too.
+//! 3. Constants that the host knows (`const TILE_SIZE: u32 = 16u;`) are put before everything.
+//!
+//! The result is plain WGSL: what a driver, naga and a reader of a bug report see.
+
+use dapple_scene::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Flags and constants that make one permutation of a shader.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Defines {
+    flags: Vec<&'static str>,
+    constants: BTreeMap<&'static str, String>,
+}
+
+impl Defines {
+    /// No flags, no constants.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a flag if `on`.
+    #[must_use]
+    pub fn flag(mut self, name: &'static str, on: bool) -> Self {
+        if on {
+            self.flags.push(name);
+        }
+        self
+    }
+
+    /// A `u32` constant.
+    #[must_use]
+    pub fn u32(mut self, name: &'static str, value: u32) -> Self {
+        self.constants.insert(name, format!("u32 = {value}u"));
+        self
+    }
+
+    /// An `f32` constant, exact to the bit.
+    #[must_use]
+    pub fn f32(mut self, name: &'static str, value: f32) -> Self {
+        self.constants.insert(name, format!("f32 = {value:e}f"));
+        self
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// A short name of this permutation, for labels.
+    pub fn label(&self) -> String {
+        self.flags.join("+")
+    }
+}
+
+/// Named pieces of WGSL.
+#[derive(Debug, Clone, Default)]
+pub struct ShaderSet {
+    pieces: BTreeMap<&'static str, &'static str>,
+}
+
+impl ShaderSet {
+    /// From `(name, text)` pairs.
+    pub fn new(pieces: &[(&'static str, &'static str)]) -> Self {
+        Self {
+            pieces: pieces.iter().copied().collect(),
+        }
+    }
+
+    /// Names of all pieces.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.pieces.keys().copied()
+    }
+
+    /// The WGSL of piece `name` in the permutation `defines`.
+    ///
+    /// # Errors
+    /// An unknown piece or an unbalanced directive: mistakes of ours, so internal errors.
+    pub fn compose(&self, name: &str, defines: &Defines) -> Result<String> {
+        let mut out = String::new();
+        for (constant, value) in &defines.constants {
+            out.push_str(&format!("const {constant}: {value};\n"));
+        }
+        let mut seen = Vec::new();
+        self.append(name, defines, &mut seen, &mut out)?;
+        Ok(out)
+    }
+
+    fn append(
+        &self,
+        name: &str,
+        defines: &Defines,
+        seen: &mut Vec<String>,
+        out: &mut String,
+    ) -> Result<()> {
+        if seen.iter().any(|s| s == name) {
+            return Ok(());
+        }
+        seen.push(name.to_owned());
+        let wrong = |what: String, line: usize| {
+            Error::internal(format!("shader {what}")).at(format!("{name}.wgsl:{}", line + 1))
+        };
+        let text = self
+            .pieces
+            .get(name)
+            .ok_or_else(|| Error::internal(format!("there is no shader piece \"{name}\"")))?;
+        // Whether each open `#if` keeps its lines.
+        let mut open: Vec<bool> = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let mut words = line.trim().splitn(2, ' ');
+            let (directive, argument) = (words.next(), words.next().unwrap_or("").trim());
+            match directive {
+                Some("#if") => open.push(match argument.strip_prefix('!') {
+                    Some(flag) => !defines.has(flag),
+                    None => defines.has(argument),
+                }),
+                Some("#else") => match open.last_mut() {
+                    Some(keep) => *keep = !*keep,
+                    None => return Err(wrong("has #else without #if".to_owned(), number)),
+                },
+                Some("#endif") => {
+                    if open.pop().is_none() {
+                        return Err(wrong("has #endif without #if".to_owned(), number));
+                    }
+                }
+                _ if open.contains(&false) => {}
+                Some("#import") => self.append(argument, defines, seen, out)?,
+                Some(other) if other.starts_with('#') => {
+                    return Err(wrong(format!("has an unknown directive {other}"), number));
+                }
+                _ => {
+                    out.push_str(line);
+                    out.push('\n');
+                }
+            }
+        }
+        if open.is_empty() {
+            Ok(())
+        } else {
+            Err(wrong(
+                "has #if without #endif".to_owned(),
+                text.lines().count(),
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn set() -> ShaderSet {
+        ShaderSet::new(&[
+            (
+                "a",
+                "#import b\n#import b\n#if X\nx\n#else\ny\n#endif\n#if !X\nz\n#endif",
+            ),
+            ("b", "b"),
+            ("open", "#if X"),
+            ("stray", "#endif"),
+            ("lost", "#import nowhere"),
+            ("odd", "#ifdef X"),
+        ])
+    }
+
+    #[test]
+    fn imports_once_and_keeps_by_flag() {
+        let with = set()
+            .compose("a", &Defines::new().flag("X", true).u32("N", 3))
+            .unwrap();
+        assert_eq!(with, "const N: u32 = 3u;\nb\nx\n");
+        let without = set().compose("a", &Defines::new()).unwrap();
+        assert_eq!(without, "b\ny\nz\n");
+    }
+
+    #[test]
+    fn says_what_is_wrong_and_where() {
+        for name in ["open", "stray", "lost", "odd", "missing"] {
+            assert!(set().compose(name, &Defines::new()).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn constants_keep_every_bit() {
+        let text = Defines::new().f32("X", 1.0 / 255.0).constants["X"].clone();
+        let number = text.trim_start_matches("f32 = ").trim_end_matches('f');
+        assert_eq!(number.parse::<f32>().unwrap(), 1.0 / 255.0);
+    }
+}

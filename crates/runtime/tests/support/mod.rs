@@ -1,0 +1,82 @@
+//! What the tests of this crate share: a device, and kernels to keep it busy.
+
+#![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
+
+use dapple_runtime::{
+    Choice, Defines, Gpu, GpuOptions, Groups, Kernel, Overrides, Recording, ShaderSet, wgpu,
+};
+
+/// `DAPPLE_TEST_GPU` names a device; otherwise the first there is. Mesa's lavapipe will do.
+pub fn options() -> GpuOptions {
+    GpuOptions {
+        choice: match std::env::var("DAPPLE_TEST_GPU") {
+            Ok(name) => name.parse().unwrap(),
+            Err(_) => Choice::Index(0),
+        },
+        validate: true,
+        without_subgroups: false,
+    }
+}
+
+pub fn gpu() -> Gpu {
+    // Without a driver this fails, and says so: Mesa's needs no hardware.
+    Gpu::open(&options()).unwrap()
+}
+
+/// As if the device had none of these features.
+pub fn gpu_without(features: wgpu::Features) -> Gpu {
+    let options = options();
+    let overrides = Overrides {
+        features: !features,
+        ..Overrides::new(&options)
+    };
+    Gpu::open_with(&options, &overrides).unwrap()
+}
+
+const WORK: &str = "
+    @group(0) @binding(0) var<storage, read_write> values: array<u32>;
+    struct Step { rounds: u32 }
+    var<immediate> step: Step;
+    @compute @workgroup_size(64)
+    fn work(@builtin(global_invocation_id) id: vec3u) {
+        var x = values[id.x] + id.x;
+        for (var i = 0u; i < step.rounds; i++) {
+            x = x * 1664525u + 1013904223u;
+        }
+        values[id.x] = x;
+    }
+    @compute @workgroup_size(64)
+    fn count(@builtin(global_invocation_id) id: vec3u) {
+        values[id.x] += 1u;
+    }";
+
+pub fn kernel(gpu: &Gpu, entry: &str) -> Kernel {
+    let set = ShaderSet::new(&[("work", WORK)]);
+    Kernel::new(gpu, &set, "work", entry, &Defines::new()).unwrap()
+}
+
+/// `entry` over 64 values a group.
+pub fn recording(gpu: &Gpu, entry: &str, values: &wgpu::Buffer, groups: u32) -> Recording {
+    let mut recording = Recording::new();
+    recording.span("work");
+    let bound = kernel(gpu, entry).bind(gpu, &[("values", values)]).unwrap();
+    recording.dispatch(bound, Groups::flat(groups));
+    recording
+}
+
+/// Immediates of `work`: rounds that last over 2^18 values, some 100 ms on a software renderer, some
+/// 20 ms on a large GPU.
+pub fn busy(gpu: &Gpu) -> [u8; 4] {
+    let rounds: u32 = if gpu.report().is_software {
+        2_000
+    } else {
+        200_000
+    };
+    rounds.to_le_bytes()
+}
+
+/// Work that lasts.
+pub fn keep_busy(gpu: &Gpu, values: &wgpu::Buffer) {
+    let groups = (values.size() / 4 / 64) as u32;
+    recording(gpu, "work", values, groups).submit(gpu, &busy(gpu));
+}
