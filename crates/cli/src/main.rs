@@ -20,7 +20,18 @@ mod training_display;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Mesa's Vulkan drivers come with a layer that sorts devices and asks the display for that: where
+/// there is none, it says so on stderr, with every command. Devices are sorted by us.
+fn quieten_mesa() {
+    const SWITCH: &str = "NODEVICE_SELECT";
+    if std::env::var_os(SWITCH).is_none() {
+        // SAFETY: this is the first thing that the program does; no other thread runs yet.
+        unsafe { std::env::set_var(SWITCH, "1") };
+    }
+}
+
 fn main() -> ExitCode {
+    quieten_mesa();
     let args = match args::Cli::try_parse() {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),

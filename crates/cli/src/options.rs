@@ -1,31 +1,22 @@
 //! Options that several verbs share.
 
 use crate::console::Console;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use dapple::contract::Engine;
-use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::scene::{Error, PosedImage, Result, Split};
 use dapple::train::config::{DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Preset, TrainConfig};
+use dapple::{AnyEngine, Device, EngineOptions, Opened};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// Where the work is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Device {
-    /// The best that this build and machine have
-    Auto,
-    /// The processor
-    Cpu,
-    /// The graphics card
-    Gpu,
-}
 
 /// Where the work is done, and on how much of it.
 #[derive(Debug, Args)]
 pub struct DeviceOptions {
-    /// Where to compute. `auto` takes the best there is and says which: in this build the processor
-    #[arg(long, value_enum, default_value = "auto", value_name = "DEVICE")]
+    /// Where to compute: auto, cpu, gpu, gpu:N or gpu:NAME, as `dapple doctor` lists them. auto takes
+    /// the best hardware GPU, else the processor, and says why
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = parse_device,
+        env = "DAPPLE_DEVICE", hide_env_values = true)]
     pub device: Device,
 
     /// Threads of the processor to use [default: one per core]. Results do not depend on it
@@ -33,37 +24,49 @@ pub struct DeviceOptions {
     pub threads: Option<usize>,
 }
 
+fn parse_device(text: &str) -> Result<Device, String> {
+    text.parse().map_err(|e: Error| match e.hint_text() {
+        Some(hint) => format!("{}: {hint}", e.what()),
+        None => e.what().to_owned(),
+    })
+}
+
 impl DeviceOptions {
     /// The engine to work with; says which and why.
     pub fn engine(&self, console: &Console) -> Result<Box<dyn Engine>> {
-        Ok(Box::new(self.cpu_engine(console)?))
+        Ok(self.open(false, console)?.into_engine())
     }
 
     /// As [`Self::engine`], for measurements that know the engine they measure.
-    pub fn cpu_engine(&self, console: &Console) -> Result<CpuEngine> {
-        let why = match self.device {
-            Device::Auto => " (this build has no GPU engine)",
-            Device::Cpu => "",
-            Device::Gpu => {
-                return Err(Error::unsupported("this build has no GPU engine")
-                    .at("--device gpu")
-                    .hint(
-                        "use --device cpu, or leave --device out: auto takes the best there is",
-                    ));
-            }
-        };
-        let engine = CpuEngine::new(CpuOptions {
+    pub fn open(&self, time_stages: bool, console: &Console) -> Result<AnyEngine> {
+        let mut opened = self.open_quietly(time_stages)?;
+        let why = opened.why.map_or(String::new(), |why| format!(" ({why})"));
+        let name = opened.engine.as_engine().description();
+        console.note(&format!("device: {name}{why}"));
+        if self.threads.is_some() && !matches!(opened.engine, AnyEngine::Cpu(_)) {
+            console.note("note: --threads is not used: it is for the CPU engine");
+        }
+        Ok(opened.engine)
+    }
+
+    /// As [`Self::open`] without a word.
+    pub fn open_quietly(&self, time_stages: bool) -> Result<Opened> {
+        if let (Device::Gpu(_), Some(threads)) = (&self.device, self.threads) {
+            return Err(
+                Error::input("the number of threads is for the CPU engine, not for a GPU")
+                    .at(format!("--device {} --threads {threads}", self.device))
+                    .hint("leave --threads out, or use --device cpu"),
+            );
+        }
+        let options = EngineOptions {
             threads: self.threads,
+            time_stages,
+        };
+        dapple::open(&self.device, &options).map_err(|e| match (&self.device, e.place()) {
+            (_, Some(_)) => e,
+            (Device::Gpu(_), None) => e.at(format!("--device {}", self.device)),
+            _ => e.at("--threads"),
         })
-        .map_err(|e| {
-            if e.place().is_none() {
-                e.at("--threads")
-            } else {
-                e
-            }
-        })?;
-        console.note(&format!("device: {}{why}", engine.description()));
-        Ok(engine)
     }
 }
 

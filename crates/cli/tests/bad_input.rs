@@ -469,9 +469,15 @@ fn mistakes_in_settings() {
     }
     refused(
         path,
-        &[&TRAIN[..], &["--device", "gpu"]].concat(),
+        &[&TRAIN[..], &["--device", "gpu:no such device"]].concat(),
         UNSUPPORTED,
-        &["--device cpu"],
+        &["--device gpu:no such device"],
+    );
+    refused(
+        path,
+        &[&TRAIN[..], &["--device", "gpu:0", "--threads", "2"]].concat(),
+        INPUT,
+        &["--device gpu:0 --threads 2", "leave --threads out"],
     );
     refused(
         path,
@@ -490,6 +496,10 @@ fn mistakes_in_settings() {
         (
             &["train", "capture", "--preset", "m11"][..],
             &["'m11'", "--preset", "possible values", "hint:"][..],
+        ),
+        (
+            &["train", "capture", "--device", "cuda"],
+            &["'cuda'", "--device", "gpu:N", "hint:"],
         ),
         (
             &["train", "capture", "--stepz", "3"],

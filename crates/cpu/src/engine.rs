@@ -11,7 +11,7 @@ use crate::stages::{
 };
 use dapple_engine::{
     DensifyPlan, Engine, Gradients, OptimizerState, RenderSettings, Rendered, Report, Stage,
-    StageTime, StepReport, StepSettings, TrainView, ViewId,
+    StageTime, StepReport, StepSettings, Trace, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Error, Result, Splats, sh_coefficient_count};
 use std::sync::Arc;
@@ -103,6 +103,22 @@ impl CpuEngine {
     /// Measures the most that these threads reach on this machine; takes about a second.
     pub fn measure_limits(&self) -> Limits {
         limits::measure(&self.pool)
+    }
+
+    /// Takes a training step and tells what each stage made of it; the step is not reported.
+    ///
+    /// # Errors
+    /// There is no such view.
+    #[doc(hidden)]
+    pub fn trace(&mut self, view: ViewId, settings: &StepSettings) -> Result<Trace> {
+        self.step(view, settings)?;
+        let camera = self.views[view.0].0;
+        let mut trace = crate::trace::of_frame(&camera, &self.frame);
+        if let Some(Report::Step(report)) = self.reports.pop() {
+            trace.loss = report.loss;
+        }
+        (trace.splats, trace.state) = self.download()?;
+        Ok(trace)
     }
 
     /// Stages `project` to `blend` of a view.
@@ -235,7 +251,7 @@ impl CpuEngine {
 }
 
 /// First-plane row and lane of a pixel in a tiled image.
-fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
+pub(crate) fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
     let tile = y / ROW * camera.tiles[0] as usize + x / ROW;
     (tile * PLANES * ROW + y % ROW, x % ROW)
 }

@@ -19,6 +19,7 @@ mod projection;
 mod sh;
 mod simd;
 pub mod stages;
+mod trace;
 
 pub use engine::{CpuEngine, CpuOptions};
 pub use limits::Limits;

@@ -35,7 +35,7 @@ fn main() -> dapple::Result<()> {
         background: [0.7, 0.8, 0.9], // sky, where no point was found
         ..RenderSettings::default()
     };
-    let mut engine = dapple::engine(Device::Cpu)?;
+    let mut engine = dapple::engine(Device::Auto)?;
     let mut losses = Vec::new();
     for step in 0..=40 {
         engine.upload(&splats, None)?;

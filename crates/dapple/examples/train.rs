@@ -15,7 +15,7 @@ fn main() -> dapple::Result<()> {
         })?,
     };
     let config = Preset::Micro.config(); // 100 steps; try Preset::Quick for a real scene
-    let mut trainer = Trainer::new(&dataset, config, dapple::engine(Device::Cpu)?)?;
+    let mut trainer = Trainer::new(&dataset, config, dapple::engine(Device::Auto)?)?;
     let before = trainer.evaluate()?;
 
     let folder = RunFolder::create(&std::env::temp_dir().join("dapple-example-train"))?;

@@ -1,35 +1,184 @@
 //! Which device an engine runs on.
+//!
+//! `Auto` takes the first usable hardware GPU of [`adapters`], which lists the best first; else the
+//! processor. It says why. A software renderer computes on the processor too, and slower than the
+//! CPU engine: it is taken only when asked for by number or name.
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::Engine;
+use dapple_gpu::{GpuEngine, GpuEngineOptions};
+use dapple_runtime::{AdapterReport, Choice, GpuOptions, adapters};
 use dapple_scene::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
 /// A device to run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Device {
-    /// The processor, all of its cores. To choose their number, make a
-    /// [`CpuEngine`](dapple_cpu::CpuEngine) with its options.
+    /// The best hardware GPU, else the processor.
     #[default]
+    Auto,
+    /// The processor, all of its cores unless [`EngineOptions`] say otherwise.
     Cpu,
+    /// A GPU.
+    Gpu(Choice),
+}
+
+/// What an engine may be told beside its device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Threads of the processor; `None` = one per core. GPUs take no notice.
+    pub threads: Option<usize>,
+    /// Let a GPU time each stage of a step on its own clock, which costs it a little. The CPU
+    /// engine always does.
+    pub time_stages: bool,
+}
+
+/// An engine by its kind, for what only one kind can do; everything else goes through
+/// [`Engine`].
+#[non_exhaustive]
+pub enum AnyEngine {
+    /// On the processor.
+    Cpu(Box<CpuEngine>),
+    /// On a GPU.
+    Gpu(Box<GpuEngine>),
+}
+
+impl AnyEngine {
+    /// What all engines can do.
+    pub fn as_engine(&mut self) -> &mut dyn Engine {
+        match self {
+            Self::Cpu(engine) => engine.as_mut(),
+            Self::Gpu(engine) => engine.as_mut(),
+        }
+    }
+
+    /// Forgets the kind.
+    pub fn into_engine(self) -> Box<dyn Engine> {
+        match self {
+            Self::Cpu(engine) => engine,
+            Self::Gpu(engine) => engine,
+        }
+    }
+}
+
+impl fmt::Debug for AnyEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Cpu(engine) => engine.description(),
+            Self::Gpu(engine) => engine.description(),
+        };
+        f.debug_tuple("AnyEngine").field(&name).finish()
+    }
+}
+
+/// An engine and why it is this one.
+#[derive(Debug)]
+pub struct Opened {
+    /// Without splats.
+    pub engine: AnyEngine,
+    /// Why [`Device::Auto`] took it; `None` where the device was named.
+    pub why: Option<String>,
 }
 
 /// An engine on a device, without splats.
 ///
 /// # Errors
-/// When the device cannot be had.
+/// When the device cannot be had. `Auto` always has one.
 pub fn engine(device: Device) -> Result<Box<dyn Engine>> {
+    Ok(open(&device, &EngineOptions::default())?
+        .engine
+        .into_engine())
+}
+
+/// As [`engine()`], with options, and telling what was chosen and why.
+///
+/// # Errors
+/// When the device cannot be had, or not with these options.
+pub fn open(device: &Device, options: &EngineOptions) -> Result<Opened> {
     match device {
-        Device::Cpu => Ok(Box::new(CpuEngine::new(CpuOptions::default())?)),
+        Device::Cpu => cpu(options, None),
+        Device::Gpu(choice) => gpu(choice, options, None),
+        Device::Auto => match best(&adapters()) {
+            Err(why) => cpu(options, Some(why)),
+            Ok(adapter) => {
+                let why = "the best hardware GPU of this machine".to_owned();
+                gpu(&Choice::Index(adapter.index), options, Some(why)).or_else(|error| {
+                    let why = format!("{} could not be opened: {}", adapter.name, error.what());
+                    cpu(options, Some(why))
+                })
+            }
+        },
     }
+}
+
+/// The adapter that [`Device::Auto`] takes; an error says why it takes the processor instead.
+pub fn best(adapters: &[AdapterReport]) -> Result<&AdapterReport, String> {
+    let candidates = adapters.iter().map(|a| Candidate {
+        name: &a.name,
+        is_software: a.is_software,
+        unusable: a.unusable.as_deref(),
+    });
+    first_hardware(&candidates.collect::<Vec<_>>()).map(|i| &adapters[i])
+}
+
+/// What matters of an adapter here.
+struct Candidate<'a> {
+    name: &'a str,
+    is_software: bool,
+    unusable: Option<&'a str>,
+}
+
+fn first_hardware(list: &[Candidate<'_>]) -> Result<usize, String> {
+    if list.is_empty() {
+        return Err("no hardware GPU answers: there is no driver for one".to_owned());
+    }
+    let works = |c: &Candidate<'_>| !c.is_software && c.unusable.is_none();
+    list.iter().position(works).ok_or_else(|| {
+        let reasons = list.iter().map(|c| match c.unusable {
+            Some(why) => format!("{} cannot be used: {why}", c.name),
+            None => format!(
+                "{} is a software renderer, the CPU engine is faster",
+                c.name
+            ),
+        });
+        let reasons: Vec<String> = reasons.collect();
+        format!("no hardware GPU answers: {}", reasons.join("; "))
+    })
+}
+
+fn cpu(options: &EngineOptions, why: Option<String>) -> Result<Opened> {
+    let engine = CpuEngine::new(CpuOptions {
+        threads: options.threads,
+    })?;
+    Ok(Opened {
+        engine: AnyEngine::Cpu(Box::new(engine)),
+        why,
+    })
+}
+
+fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<Opened> {
+    let engine = GpuEngine::new(GpuEngineOptions {
+        gpu: GpuOptions {
+            choice: choice.clone(),
+            ..GpuOptions::default()
+        },
+        time_stages: options.time_stages,
+        ..GpuEngineOptions::default()
+    })?;
+    Ok(Opened {
+        engine: AnyEngine::Gpu(Box::new(engine)),
+        why,
+    })
 }
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
+            Self::Gpu(choice) => choice.fmt(f),
         }
     }
 }
@@ -39,11 +188,57 @@ impl FromStr for Device {
 
     fn from_str(name: &str) -> Result<Self> {
         match name {
+            "auto" => Ok(Self::Auto),
             "cpu" => Ok(Self::Cpu),
-            _ => Err(
+            _ => name.parse().map(Self::Gpu).map_err(|_| {
                 Error::unsupported(format!("there is no device named \"{name}\""))
-                    .hint("this version has one device: cpu"),
-            ),
+                    .hint("write auto, cpu, gpu, gpu:N (its number in `dapple doctor`) or gpu:name")
+            }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn devices_are_read_and_written() {
+        for name in ["auto", "cpu", "gpu", "gpu:1", "gpu:llvmpipe"] {
+            assert_eq!(name.parse::<Device>().unwrap().to_string(), name);
+        }
+        assert_eq!(
+            "gpu:3".parse::<Device>().unwrap(),
+            Device::Gpu(Choice::Index(3))
+        );
+        for name in ["", "gpu:", "cuda", "CPU", "gpu1", "cpu:1"] {
+            let error = name.parse::<Device>().unwrap_err();
+            assert!(error.hint_text().unwrap().contains("gpu:N"), "{name}");
+        }
+    }
+
+    #[test]
+    fn auto_takes_the_first_hardware_gpu_that_works() {
+        let candidate = |name, is_software, unusable| Candidate {
+            name,
+            is_software,
+            unusable,
+        };
+        let list = [
+            candidate("llvmpipe", true, None),
+            candidate("Old", false, Some("it has no immediates")),
+            candidate("Good", false, None),
+            candidate("Late", false, None),
+        ];
+        assert_eq!(first_hardware(&list), Ok(2));
+        let why = first_hardware(&list[..2]).unwrap_err();
+        for words in [
+            "llvmpipe is a software renderer, the CPU engine is faster",
+            "Old cannot be used: it has no immediates",
+        ] {
+            assert!(why.contains(words), "{why}");
+        }
+        assert!(first_hardware(&[]).unwrap_err().contains("no driver"));
     }
 }

@@ -1,7 +1,8 @@
 //! 3D Gaussian Splatting as a library: train, render, differentiate.
 //!
 //! A [`Dataset`] of posed photographs goes in, [`Splats`] come out. An [`Engine`] does the work on
-//! some [`Device`]; a [`Trainer`] drives it. Nothing here needs a GPU, CUDA or Python.
+//! some [`Device`]; a [`Trainer`] drives it. It takes a GPU where there is one, and needs none; nor
+//! CUDA or Python.
 //!
 //! Render a single Gaussian, and ask how the image's red depends on where it stands:
 //!
@@ -39,7 +40,7 @@
 //! use std::path::Path;
 //!
 //! let dataset = dapple::load(Path::new("my-capture"), &LoadOptions::default(), &NoProgress)?;
-//! let mut trainer = Trainer::new(&dataset, Preset::Quick.config(), dapple::engine(Device::Cpu)?)?;
+//! let mut trainer = Trainer::new(&dataset, Preset::Quick.config(), dapple::engine(Device::Auto)?)?;
 //! let folder = RunFolder::create(Path::new("my-run"))?;
 //! let outcome = dapple::train_into(&folder, &mut trainer, &mut Silent)?;
 //! println!("{} Gaussians", outcome.gaussians);
@@ -51,6 +52,8 @@
 //! - [`mod@train`]: configuration, schedules, trainer, scores.
 //! - [`contract`]: what an engine is, its settings and reports, and the `f64` reference.
 //! - [`cpu`]: the native engine for processors.
+//! - [`gpu`]: the engine for GPUs, on Vulkan, Metal and DirectX 12.
+//! - [`runtime`]: which GPUs there are, and what they can do.
 
 mod device;
 
@@ -59,7 +62,7 @@ mod device;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-pub use device::{Device, engine};
+pub use device::{AnyEngine, Device, EngineOptions, Opened, best, engine, open};
 
 /// Cameras, photos, splats and their files (`dapple-scene`).
 pub use dapple_scene as scene;
@@ -72,6 +75,12 @@ pub use dapple_engine as contract;
 
 /// The native CPU engine (`dapple-cpu`).
 pub use dapple_cpu as cpu;
+
+/// The GPU engine (`dapple-gpu`).
+pub use dapple_gpu as gpu;
+
+/// GPUs as devices: which there are, and what they can do (`dapple-runtime`).
+pub use dapple_runtime as runtime;
 
 /// The vectors and quaternions of the public types.
 pub use glam;

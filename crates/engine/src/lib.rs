@@ -22,6 +22,7 @@ mod report;
 pub mod scenes;
 mod settings;
 mod stage;
+mod trace;
 mod upload;
 
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
@@ -30,4 +31,6 @@ pub use pinhole::{MAX_IMAGE_SIDE, Pinhole};
 pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};
 pub use settings::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
 pub use stage::Stage;
+#[doc(hidden)]
+pub use trace::{Trace, TracedSplat};
 pub use upload::{check_image_gradient, check_photo, check_upload};

@@ -23,8 +23,8 @@
 @group(0) @binding(3) var<storage, read> ssim_maps: array<f32>;
 @group(0) @binding(4) var<storage, read_write> image_gradient: array<vec4f>;
 
-// Step 2 takes four outputs of one channel an invocation, and none is idle.
-const LANES: u32 = 3u * TILE_SIZE * TILE_SIZE / 4u;
+// A pixel each in step 3.
+const LANES: u32 = TILE_SIZE * TILE_SIZE;
 const MAPS: u32 = 9u;
 // Outputs of an invocation along a column, and inputs in their reach.
 const RUN: u32 = 8u;
@@ -147,8 +147,8 @@ fn ssim_gradient(channel: u32, local: vec2u, x: f32, y: f32) -> f32 {
 }
 
 // Writes dL/dpixel.
-fn put(origin: vec2u, size: vec2u, weights: vec2f, pixel: u32) {
-    let local = vec2u(pixel % TILE_SIZE, pixel / TILE_SIZE);
+fn put(origin: vec2u, size: vec2u, weights: vec2f, lane: u32) {
+    let local = vec2u(lane % TILE_SIZE, lane / TILE_SIZE);
     let at = origin + local;
     if any(at >= size) {
         return;
@@ -190,15 +190,19 @@ fn gradient(
             filter_columns(origin, size, lane);
         }
         workgroupBarrier();
+        // Four outputs each: the last quarter of the invocations has no channel.
         let channel = lane / (TILE_SIZE * TILE_SIZE / 4u);
         let vector = lane / TILE_SIZE % (TILE_SIZE / 4u);
         let row = lane % TILE_SIZE;
-        let maps = filter_row(channel, row, vector);
+        var maps: Four;
+        if channel < 3u {
+            maps = filter_row(channel, row, vector);
+        }
         workgroupBarrier();
-        keep(channel, row, vector, maps);
+        if channel < 3u {
+            keep(channel, row, vector, maps);
+        }
         workgroupBarrier();
     }
-    for (var pixel = lane; pixel < TILE_SIZE * TILE_SIZE; pixel += LANES) {
-        put(origin, size, weights, pixel);
-    }
+    put(origin, size, weights, lane);
 }

@@ -1,15 +1,15 @@
 // `loss`, kernel 1 of 2: the loss, and what SSIM's windows say about their pixels.
 //
 // SSIM (Wang et al. 2004) compares Gaussian-weighted windows by their means, variances and
-// covariance; only windows that lie inside the image count. One workgroup takes a tile, all of its
-// steps all three channels; x is the render, y the photo, both shifted by a half:
-// 1. Read x and y of the tile and of the 5 pixels around it into shared memory. A masked pixel
-//    counts as rendered perfectly: x = y. Sum |x - y| over the tile's pixels.
-// 2. Filter x, y, x^2 + y^2, x y along columns, eight outputs an invocation, into registers, and
-//    when everyone has read, into the same shared memory.
-// 3. Filter along rows, four outputs an invocation; form SSIM and its derivatives with respect to
-//    the filtered x, x^2 and x y, times the window's weight in the loss. They are zero where a
-//    window does not count. Exchange them, so that neighbours write neighbouring words.
+// covariance; only windows that lie inside the image count. One workgroup takes a tile; x is the
+// render, y the photo, both shifted by a half:
+// 1. Read x and y of the tile and of the 5 pixels around it into registers, once for all channels.
+//    A masked pixel counts as rendered perfectly: x = y. Sum |x - y| over the tile's pixels.
+// 2. For each channel: put (x, y) into shared memory; filter x, y, x^2 + y^2, x y along rows, four
+//    outputs an invocation, into shared memory again.
+// 3. Filter along columns, two outputs an invocation, so that none is idle; form SSIM and its
+//    derivatives with respect to the filtered x, x^2 and x y, times the window's weight in the
+//    loss. They are zero where a window does not count.
 // 4. Add up the tile's part of the loss in a fixed order.
 //
 // image: the render. photo: see shared/photo. ssim_maps: plane 3 * channel + map, row by row; read
@@ -27,28 +27,19 @@
 @group(0) @binding(3) var<storage, read_write> ssim_maps: array<f32>;
 @group(0) @binding(4) var<storage, read_write> loss_partials: array<f32>;
 
-// Step 3 takes four outputs of one channel an invocation, and none is idle.
-const LANES: u32 = 3u * TILE_SIZE * TILE_SIZE / 4u;
-// Pixels that windows centred in the tile see: fewer than four an invocation.
+// Two outputs of step 3 each.
+const LANES: u32 = TILE_SIZE * TILE_SIZE / 2u;
+// Pixels that windows centred in the tile see; an invocation reads at most six of them.
 const SEEN: u32 = HALO * HALO;
-// Outputs of an invocation along a column.
-const RUN: u32 = 8u;
-const RUNS: u32 = TILE_SIZE / RUN;
-// Odd strides: invocations that take one column of neighbouring rows meet no bank twice.
-const STRIDE: u32 = HALO + 1u;
-const MAP_STRIDE: u32 = TILE_SIZE / 2u + 1u;
-// Values of one channel, and of one of its two planes of filtered values.
-const PAIRS: u32 = HALO * STRIDE;
-const PLANE: u32 = TILE_SIZE * STRIDE;
-const MAP: u32 = TILE_SIZE * MAP_STRIDE;
+// Odd strides: invocations that read or write one column of neighbouring rows meet no bank twice.
+const PAIR_STRIDE: u32 = HALO + 1u;
+const FILTERED_STRIDE: u32 = TILE_SIZE + 1u;
 
-// One after the other:
-// (x, y) by [channel][row of the halo][column of the halo];
-// (x, y), filtered along columns, and (x^2 + y^2, x y), by [channel][plane][row][column of the halo];
-// two neighbouring derivatives by [channel][map][row][column / 2].
-var<workgroup> shared_pairs: array<vec2f, 6u * PLANE>;
+// (x, y) of one channel, by row of the halo.
+var<workgroup> pairs: array<vec2f, HALO * PAIR_STRIDE>;
+// x, y, x^2 + y^2, x y, filtered along rows.
+var<workgroup> filtered: array<vec4f, HALO * FILTERED_STRIDE>;
 var<workgroup> sums: array<f32, LANES>;
-var<workgroup> sums_of_sums: array<f32, 16>;
 
 struct Tile {
     // First pixel.
@@ -85,82 +76,78 @@ fn load(tile: Tile, item: u32) -> Pixel {
     return pixel;
 }
 
-fn stage(item: u32, pixel: Pixel) {
+// Selects rather than a dynamic index, which some drivers would take to memory.
+fn pick(colour: vec3f, channel: u32) -> f32 {
+    return select(select(colour.b, colour.g, channel == 1u), colour.r, channel == 0u);
+}
+
+fn stage(item: u32, pixel: Pixel, channel: u32) {
     if item < SEEN {
-        let to = item / HALO * STRIDE + item % HALO;
-        shared_pairs[to] = vec2f(pixel.render.r, pixel.photo.r) - SHIFT;
-        shared_pairs[to + PAIRS] = vec2f(pixel.render.g, pixel.photo.g) - SHIFT;
-        shared_pairs[to + 2u * PAIRS] = vec2f(pixel.render.b, pixel.photo.b) - SHIFT;
+        let pair = vec2f(pick(pixel.render, channel), pick(pixel.photo, channel));
+        pairs[item / HALO * PAIR_STRIDE + item % HALO] = pair - SHIFT;
     }
 }
 
 fn moments(at: u32) -> vec4f {
-    let pair = shared_pairs[at];
+    let pair = pairs[at];
     return vec4f(pair, dot(pair, pair), pair.x * pair.y);
 }
 
-struct Eight {
-    upper: Four,
-    lower: Four,
-}
-
-// Eight outputs along a column, from the pair at `start` on.
-fn filter_column(start: u32) -> Eight {
-    let v0 = moments(start);
-    let v1 = moments(start + 1u * STRIDE);
-    let v2 = moments(start + 2u * STRIDE);
-    let v3 = moments(start + 3u * STRIDE);
-    let v4 = moments(start + 4u * STRIDE);
-    let v5 = moments(start + 5u * STRIDE);
-    let v6 = moments(start + 6u * STRIDE);
-    let v7 = moments(start + 7u * STRIDE);
-    let v8 = moments(start + 8u * STRIDE);
-    let v9 = moments(start + 9u * STRIDE);
-    let v10 = moments(start + 10u * STRIDE);
-    let v11 = moments(start + 11u * STRIDE);
-    let v12 = moments(start + 12u * STRIDE);
-    let v13 = moments(start + 13u * STRIDE);
-    let v14 = moments(start + 14u * STRIDE);
-    let v15 = moments(start + 15u * STRIDE);
-    let v16 = moments(start + 16u * STRIDE);
-    let v17 = moments(start + 17u * STRIDE);
-    return Eight(
-        filter_four(array(v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13)),
-        filter_four(array(v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15, v16, v17)),
-    );
-}
-
-fn store(to: u32, value: vec4f) {
-    shared_pairs[to] = value.xy;
-    shared_pairs[to + PLANE] = value.zw;
-}
-
-fn filtered(at: u32) -> vec4f {
-    return vec4f(shared_pairs[at], shared_pairs[at + PLANE]);
-}
-
-// Four outputs along a row, from the filtered value at `start` on.
-fn filter_row(start: u32) -> Four {
-    return filter_four(array(
-        filtered(start), filtered(start + 1u), filtered(start + 2u), filtered(start + 3u),
-        filtered(start + 4u), filtered(start + 5u), filtered(start + 6u), filtered(start + 7u),
-        filtered(start + 8u), filtered(start + 9u), filtered(start + 10u), filtered(start + 11u),
-        filtered(start + 12u), filtered(start + 13u),
+fn filter_rows(lane: u32) {
+    if lane >= HALO * (TILE_SIZE / 4u) {
+        return;
+    }
+    let row = lane % HALO;
+    let column = lane / HALO * 4u;
+    let start = row * PAIR_STRIDE + column;
+    let out = filter_four(array(
+        moments(start), moments(start + 1u), moments(start + 2u), moments(start + 3u),
+        moments(start + 4u), moments(start + 5u), moments(start + 6u), moments(start + 7u),
+        moments(start + 8u), moments(start + 9u), moments(start + 10u), moments(start + 11u),
+        moments(start + 12u), moments(start + 13u),
     ));
+    let to = row * FILTERED_STRIDE + column;
+    filtered[to] = out.a;
+    filtered[to + 1u] = out.b;
+    filtered[to + 2u] = out.c;
+    filtered[to + 3u] = out.d;
 }
 
-// The derivatives of the window centred at `at`, from its filtered x, y, x^2 + y^2 and x y, and in w
-// 1 - SSIM; 0 where it does not count.
-fn window(tile: Tile, at: vec2u, mean: vec4f) -> vec4f {
-    // Below the radius the subtraction wraps around to a large number; so it does for an image
-    // smaller than a window, which has no pixel beyond the radius.
-    let reach = 2u * SSIM_RADIUS;
-    if any(at - SSIM_RADIUS >= tile.size - min(tile.size, vec2u(reach))) {
-        return vec4f(0.0);
+// Returns the sum of 1 - SSIM over the windows that count.
+fn filter_columns(tile: Tile, lane: u32, channel: u32) -> f32 {
+    let column = lane % TILE_SIZE;
+    let row = lane / TILE_SIZE * 2u;
+    let start = row * FILTERED_STRIDE + column;
+    let out = filter_two(array(
+        filtered[start],
+        filtered[start + FILTERED_STRIDE],
+        filtered[start + 2u * FILTERED_STRIDE],
+        filtered[start + 3u * FILTERED_STRIDE],
+        filtered[start + 4u * FILTERED_STRIDE],
+        filtered[start + 5u * FILTERED_STRIDE],
+        filtered[start + 6u * FILTERED_STRIDE],
+        filtered[start + 7u * FILTERED_STRIDE],
+        filtered[start + 8u * FILTERED_STRIDE],
+        filtered[start + 9u * FILTERED_STRIDE],
+        filtered[start + 10u * FILTERED_STRIDE],
+        filtered[start + 11u * FILTERED_STRIDE],
+    ));
+    let at = tile.origin + vec2u(column, row);
+    return window(tile, at, channel, out.a) + window(tile, at + vec2u(0u, 1u), channel, out.b);
+}
+
+// Writes the derivatives of the window centred at `at`, from its filtered x, y, x^2 + y^2 and x y,
+// and returns 1 - SSIM; 0 where it does not count.
+fn window(tile: Tile, at: vec2u, channel: u32, mean: vec4f) -> f32 {
+    if any(at >= tile.size) {
+        return 0.0;
     }
-    if !photo_counts(at.y * tile.size.x + at.x, tile.size.x * tile.size.y) {
-        return vec4f(0.0);
-    }
+    let pixels = tile.size.x * tile.size.y;
+    let index = at.y * tile.size.x + at.x;
+    // All within the image: below the radius the subtraction wraps around to a large number.
+    let counts = all(at - SSIM_RADIUS < tile.size - 2u * SSIM_RADIUS)
+        && photo_counts(index, pixels);
+
     let x = mean.x + SHIFT;
     let y = mean.y + SHIFT;
     let variances = mean.z - mean.x * mean.x - mean.y * mean.y;
@@ -176,22 +163,12 @@ fn window(tile: Tile, at: vec2u, mean: vec4f) -> vec4f {
         - 2.0 * ssim * (x * inverse_b1 - mean.x * inverse_b2);
     let derivatives = vec3f(by_mean, -ssim * inverse_b2, 2.0 * a1 * inverse) * -tile.weights.y;
 
-    return vec4f(derivatives, 1.0 - ssim);
-}
-
-// Writes the derivatives of a pixel.
-fn put(tile: Tile, pixel: u32) {
-    let local = vec2u(pixel % TILE_SIZE, pixel / TILE_SIZE);
-    let at = tile.origin + local;
-    if any(at >= tile.size) {
-        return;
-    }
-    let pixels = tile.size.x * tile.size.y;
-    let index = at.y * tile.size.x + at.x;
-    let start = local.y * MAP_STRIDE + local.x / 2u;
-    for (var map = 0u; map < 9u; map += 1u) {
-        ssim_maps[map * pixels + index] = shared_pairs[start + map * MAP][local.x % 2u];
-    }
+    let map = 3u * channel * pixels + index;
+    let stored = select(vec3f(0.0), derivatives, counts);
+    ssim_maps[map] = stored.x;
+    ssim_maps[map + pixels] = stored.y;
+    ssim_maps[map + 2u * pixels] = stored.z;
+    return select(0.0, 1.0 - ssim, counts);
 }
 
 @compute @workgroup_size(LANES)
@@ -212,85 +189,53 @@ fn windows(
     tile.size = views[step.view].size;
     tile.weights = loss_weights(counted_pixels, counted_windows);
 
-    // Four variables rather than a loop: all reads are on their way at once. The last invocations
-    // read the last pixel again, which is not the tile's own.
+    // Six variables rather than an array, so that they stay in registers. The last invocations read
+    // the last pixel again, which is not the tile's own.
     let p0 = load(tile, lane);
     let p1 = load(tile, lane + LANES);
     let p2 = load(tile, lane + 2u * LANES);
-    let p3 = load(tile, min(lane + 3u * LANES, SEEN - 1u));
-    let differences = (p0.difference + p1.difference) + (p2.difference + p3.difference);
+    let p3 = load(tile, lane + 3u * LANES);
+    let p4 = load(tile, lane + 4u * LANES);
+    let p5 = load(tile, min(lane + 5u * LANES, SEEN - 1u));
+    let differences = p0.difference + p1.difference + p2.difference
+        + p3.difference + p4.difference + p5.difference;
     var loss = tile.weights.x * differences;
 
     if tile.weights.y > 0.0 {
-        stage(lane, p0);
-        stage(lane + LANES, p1);
-        stage(lane + 2u * LANES, p2);
-        stage(lane + 3u * LANES, p3);
-        workgroupBarrier();
-
-        let has_column = lane < 3u * RUNS * HALO;
-        var columns: Eight;
-        {
-            let channel = lane / (RUNS * HALO);
-            let run = lane / HALO % RUNS;
-            let column = lane % HALO;
-            if has_column {
-                columns = filter_column(channel * PAIRS + run * RUN * STRIDE + column);
-            }
+        var lost = 0.0;
+        for (var channel = 0u; channel < 3u; channel += 1u) {
+            stage(lane, p0, channel);
+            stage(lane + LANES, p1, channel);
+            stage(lane + 2u * LANES, p2, channel);
+            stage(lane + 3u * LANES, p3, channel);
+            stage(lane + 4u * LANES, p4, channel);
+            stage(lane + 5u * LANES, p5, channel);
             workgroupBarrier();
-            if has_column {
-                let to = 2u * channel * PLANE + run * RUN * STRIDE + column;
-                store(to, columns.upper.a);
-                store(to + STRIDE, columns.upper.b);
-                store(to + 2u * STRIDE, columns.upper.c);
-                store(to + 3u * STRIDE, columns.upper.d);
-                store(to + 4u * STRIDE, columns.lower.a);
-                store(to + 5u * STRIDE, columns.lower.b);
-                store(to + 6u * STRIDE, columns.lower.c);
-                store(to + 7u * STRIDE, columns.lower.d);
-            }
+            filter_rows(lane);
             workgroupBarrier();
+            // Reads only `filtered`, which is written again after the next channel's first barrier.
+            lost += filter_columns(tile, lane, channel);
         }
-
-        let channel = lane / (TILE_SIZE * TILE_SIZE / 4u);
-        let column = lane / TILE_SIZE % (TILE_SIZE / 4u) * 4u;
-        let row = lane % TILE_SIZE;
-        let means = filter_row(2u * channel * PLANE + row * STRIDE + column);
-        let at = tile.origin + vec2u(column, row);
-        let a = window(tile, at, means.a);
-        let b = window(tile, at + vec2u(1u, 0u), means.b);
-        let c = window(tile, at + vec2u(2u, 0u), means.c);
-        let d = window(tile, at + vec2u(3u, 0u), means.d);
-        loss += tile.weights.y * (a.w + b.w + c.w + d.w);
-        workgroupBarrier();
-        let to = 3u * channel * MAP + row * MAP_STRIDE + column / 2u;
-        shared_pairs[to] = vec2f(a.x, b.x);
-        shared_pairs[to + 1u] = vec2f(c.x, d.x);
-        shared_pairs[to + MAP] = vec2f(a.y, b.y);
-        shared_pairs[to + MAP + 1u] = vec2f(c.y, d.y);
-        shared_pairs[to + 2u * MAP] = vec2f(a.z, b.z);
-        shared_pairs[to + 2u * MAP + 1u] = vec2f(c.z, d.z);
+        loss += tile.weights.y * lost;
     }
+
+    // Sixteen at a time: two rounds instead of seven.
     sums[lane] = loss;
     workgroupBarrier();
-
-    if tile.weights.y > 0.0 {
-        for (var pixel = lane; pixel < TILE_SIZE * TILE_SIZE; pixel += LANES) {
-            put(tile, pixel);
-        }
-    }
-    // Sixteen at a time: two rounds instead of eight.
     var sum = 0.0;
     if lane < 16u {
         for (var i = lane; i < LANES; i += 16u) {
             sum += sums[i];
         }
-        sums_of_sums[lane] = sum;
+    }
+    workgroupBarrier();
+    if lane < 16u {
+        sums[lane] = sum;
     }
     workgroupBarrier();
     if lane == 0u {
         for (var i = 1u; i < 16u; i += 1u) {
-            sum += sums_of_sums[i];
+            sum += sums[i];
         }
         loss_partials[number] = sum;
     }

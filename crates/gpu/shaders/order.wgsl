@@ -5,8 +5,8 @@
 // 2. `compact`: each workgroup writes its pairs.
 // Reference: engine::reference::order; twin: cpu/src/stages/order.rs.
 //
-// Bindings: state; groups; group_visible, counts in, places out; tiles_touched and splats2d in;
-// depth_keys, depth_values out.
+// Bindings: state; groups; group_visible, counts in, places out; tiles_touched and depth_bits in, by
+// Gaussian; depth_keys, depth_values out.
 
 #import shared/halt
 
@@ -18,7 +18,7 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
 @group(0) @binding(2) var<storage, read_write> group_visible: array<u32>;
 @group(0) @binding(3) var<storage, read> tiles_touched: array<u32>;
-@group(0) @binding(4) var<storage, read> splats2d: array<vec4f>;
+@group(0) @binding(4) var<storage, read> depth_bits: array<u32>;
 @group(0) @binding(5) var<storage, read_write> depth_keys: array<u32>;
 @group(0) @binding(6) var<storage, read_write> depth_values: array<u32>;
 
@@ -79,7 +79,7 @@ fn compact(
     let before = workgroup_scan(select(0u, 1u, is_visible), group, lane).before;
     if is_visible {
         let place = group_visible[number] + before;
-        depth_keys[place] = bitcast<u32>(splats2d[3u * i + 2u].y);
+        depth_keys[place] = depth_bits[i];
         depth_values[place] = i;
     }
 }

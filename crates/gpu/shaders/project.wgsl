@@ -7,8 +7,8 @@
 // 4. Count the workgroup's visible ones, for `order`.
 // Reference: engine::reference::project; twin: cpu/src/stages/project.rs.
 //
-// Bindings: views, state, geometry, sh_rest in; splats2d (visible ones only), tiles_touched (0 =
-// invisible), group_visible out.
+// Bindings: views, state, geometry, sh_rest in; splats2d and depth_bits (visible ones only; depths once
+// more by themselves, for `order` to read densely), tiles_touched (0 = invisible), group_visible out.
 
 #import shared/step
 #import shared/groups
@@ -29,6 +29,7 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(4) var<storage, read_write> splats2d: array<vec4f>;
 @group(0) @binding(5) var<storage, read_write> tiles_touched: array<u32>;
 @group(0) @binding(6) var<storage, read_write> group_visible: array<u32>;
+@group(0) @binding(7) var<storage, read_write> depth_bits: array<u32>;
 
 const LN_2: f32 = 0.69314718;
 // The conic is stored times -log2(e) / 2, so that alpha is a power of two.
@@ -66,6 +67,7 @@ fn tiles_of(i: u32) -> u32 {
     splats2d[3u * i] = vec4f(p.mean2d, a, b);
     splats2d[3u * i + 1u] = vec4f(c, log2_opacity, rgb.xy);
     splats2d[3u * i + 2u] = vec4f(rgb.z, point.z, radius);
+    depth_bits[i] = bitcast<u32>(point.z);
     return tiles;
 }
 

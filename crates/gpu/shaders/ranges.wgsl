@@ -2,10 +2,10 @@
 // 1. `gather`: a workgroup a block of sorted instances. Looks up each one's Gaussian; and every tile
 //    that begins in the block, or is empty between its instances, finds its first instance by a binary
 //    search over the block's keys.
-// 2. `buckets`, one workgroup: of each tile the instances that count (the first `cap`), a prefix sum
-//    over their buckets, the largest tile, what the cap cuts; a halt if there is no room for so many
-//    buckets.
-// 3. `fill`: a workgroup per 256 tiles writes the tile of each of their buckets.
+// 2. `buckets`: a workgroup per 256 tiles adds up the buckets of all tiles before its own, which is
+//    quicker than waiting for another dispatch to do so; then places its tiles' buckets and writes
+//    their tiles. The last one knows all tiles: it writes the counts, or halts if there is no room
+//    for so many buckets.
 // Reference: engine::reference::ranges; twin: cpu/src/stages/ranges.rs.
 //
 // Bindings: views, state, groups; sorted_keys, the tiles, sorted; sorted_slot, the slots in that order;
@@ -13,10 +13,10 @@
 
 #import shared/halt
 
-// Buckets, and instances that are cut.
-alias ScanValue = vec2u;
+// Buckets of the tiles before the workgroup's, of its own tiles, and instances that the cap cuts.
+alias ScanValue = vec3u;
 const SCAN_WIDTH: u32 = 256u;
-#import shared/long_scan
+#import shared/workgroup_scan
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read_write> state: State;
@@ -78,34 +78,24 @@ fn counted(instances: u32) -> u32 {
     return select(instances, min(instances, step.cap), step.cap > 0u);
 }
 
-struct Job {
-    tiles: u32,
-    instances: u32,
-}
-
-var<workgroup> job: Job;
-// Most instances of a tile: of this invocation's, and of all.
-var<private> most_here: u32;
-var<workgroup> most: atomic<u32>;
-
-fn long_scan_item(tile: u32) -> vec2u {
-    // Without instances `gather` does not run.
-    if job.instances == 0u {
-        tile_start[tile] = 0u;
-        return vec2u();
-    }
+// (0, buckets, instances cut) of a tile.
+fn tile_item(tile: u32) -> vec3u {
     let instances = tile_start[tile + 1u] - tile_start[tile];
     let blended = counted(instances);
     most_here = max(most_here, instances);
-    return vec2u((blended + BUCKET - 1u) / BUCKET, instances - blended);
+    return vec3u(0u, (blended + BUCKET - 1u) / BUCKET, instances - blended);
 }
 
-fn long_scan_put(tile: u32, before: vec2u) {
-    bucket_start[tile] = before.x;
-}
+// Most instances of a tile: of those this invocation has met, and of all.
+var<private> most_here: u32;
+var<workgroup> most: atomic<u32>;
+// Where the workgroup's tiles begin among its buckets.
+var<workgroup> starts: array<u32, SCAN_WIDTH>;
 
 @compute @workgroup_size(SCAN_WIDTH)
 fn buckets(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
 #if SUBGROUPS
     @builtin(subgroup_id) group: u32,
     @builtin(subgroup_invocation_id) lane: u32,
@@ -113,58 +103,70 @@ fn buckets(
     @builtin(local_invocation_index) t: u32,
 #endif
 ) {
-#if !SUBGROUPS
+#if SUBGROUPS
+    let t = group * SUBGROUP_SIZE + lane;
+#else
     let group = t / SUBGROUP_SIZE;
     let lane = t % SUBGROUP_SIZE;
 #endif
-    let is_first = group == 0u && lane == 0u;
-    if is_first {
-        job = Job(select(0u, tile_count(), state.halted == 0u), state.instances);
-        atomicStore(&most, 0u);
-    }
-    let sum = long_scan(workgroupUniformLoad(&job).tiles, group, lane);
-    atomicMax(&most, most_here);
-    workgroupBarrier();
-    if !is_first || state.halted != 0u {
-        return;
-    }
-    if sum.x > state.bucket_capacity {
-        halt(HALT_BUCKETS, sum.x);
-        return;
-    }
-    state.buckets = sum.x;
-    state.cut_instances = sum.y;
-    state.max_per_tile = atomicLoad(&most);
-    if state.instances == 0u {
-        tile_start[tile_count()] = 0u;
-    }
-    bucket_start[tile_count()] = sum.x;
-    groups[GROUPS_BUCKETS] = flat_groups(sum.x);
-}
-
-var<workgroup> starts: array<u32, SCAN_WIDTH>;
-
-@compute @workgroup_size(SCAN_WIDTH)
-fn fill(
-    @builtin(workgroup_id) id: vec3u,
-    @builtin(num_workgroups) dispatched: vec3u,
-    @builtin(local_invocation_index) t: u32,
-) {
     let tiles = tile_count();
     let first = group_number(id, dispatched) * SCAN_WIDTH;
     if first >= tiles {
         return;
     }
-    // Tiles behind the last begin where it ends, and hold nothing.
-    starts[t] = bucket_start[min(first + t, tiles)];
-    workgroupBarrier();
-    let end = bucket_start[min(first + SCAN_WIDTH, tiles)];
-    for (var bucket = starts[0] + t; bucket < end; bucket += SCAN_WIDTH) {
-        // The last tile that begins here or before: empty ones come before the one that has it.
-        var tile = 0u;
-        for (var half = SCAN_WIDTH / 2u; half > 0u; half /= 2u) {
-            tile += select(0u, half, starts[tile + half] <= bucket);
-        }
-        bucket_tile[bucket] = first + tile;
+    // Without instances `gather` does not run. Its `tile_start` is an earlier step's, and where `emit`
+    // has halted, whatever is written here is not read.
+    let is_empty = state.instances == 0u;
+    let tile = first + t;
+    var sum = vec3u();
+    if is_empty && tile < tiles {
+        tile_start[tile] = 0u;
     }
+    if !is_empty {
+        for (var earlier = t; earlier < first; earlier += SCAN_WIDTH) {
+            sum += tile_item(earlier).yxz;
+        }
+        if tile < tiles {
+            sum += tile_item(tile);
+        }
+    }
+    if t == 0u {
+        atomicStore(&most, 0u);
+    }
+    let scanned = workgroup_scan(sum, group, lane);
+    starts[t] = scanned.before.y;
+    atomicMax(&most, most_here);
+    workgroupBarrier();
+    let base = scanned.total.x;
+    let own = scanned.total.y;
+    if tile < tiles {
+        bucket_start[tile] = base + scanned.before.y;
+    }
+    for (var bucket = t; bucket < own && base + bucket < state.bucket_capacity; bucket += SCAN_WIDTH) {
+        // The last tile that begins here or before: empty ones come before the one that has it.
+        var place = 0u;
+        for (var half = SCAN_WIDTH / 2u; half > 0u; half /= 2u) {
+            place += select(0u, half, starts[place + half] <= bucket);
+        }
+        bucket_tile[base + bucket] = first + place;
+    }
+    if t == 0u && first + SCAN_WIDTH >= tiles && state.halted == 0u {
+        finish(tiles, base + own, scanned.total.z);
+    }
+}
+
+// By one invocation: the counts of all tiles.
+fn finish(tiles: u32, sum: u32, cut: u32) {
+    if state.instances == 0u {
+        tile_start[tiles] = 0u;
+    }
+    if sum > state.bucket_capacity {
+        halt(HALT_BUCKETS, sum);
+        return;
+    }
+    bucket_start[tiles] = sum;
+    state.buckets = sum;
+    state.cut_instances = cut;
+    state.max_per_tile = atomicLoad(&most);
+    groups[GROUPS_BUCKETS] = flat_groups(sum);
 }

@@ -34,6 +34,12 @@ pub struct GpuEngineOptions {
     pub photo_budget_bytes: u64,
     /// Time each stage with the GPU's clock. Costs a few microseconds a stage.
     pub time_stages: bool,
+    /// Gaussians and instances to make room for at first, for tests of growing; 0 = as usual.
+    #[doc(hidden)]
+    pub first_room: Room,
+    /// Act as if the device took no larger binding, for tests.
+    #[doc(hidden)]
+    pub max_binding_bytes: u64,
 }
 
 impl Default for GpuEngineOptions {
@@ -44,6 +50,8 @@ impl Default for GpuEngineOptions {
             // wgpu does not tell how much memory a device has; this fits all that train at all.
             photo_budget_bytes: 4 << 30,
             time_stages: false,
+            first_room: Room::default(),
+            max_binding_bytes: u64::MAX,
         }
     }
 }
@@ -52,17 +60,17 @@ impl Default for GpuEngineOptions {
 pub struct GpuEngine {
     pub(crate) context: Context,
     pub(crate) buffers: Buffers,
-    options: GpuEngineOptions,
-    room: Room,
-    sh_degree: u8,
-    views: Views,
+    pub(crate) options: GpuEngineOptions,
+    pub(crate) room: Room,
+    pub(crate) sh_degree: u8,
+    pub(crate) views: Views,
     /// Cameras that the GPU does not know yet.
     views_changed: bool,
-    stages: Stages,
-    recordings: Option<Recordings>,
+    pub(crate) stages: Stages,
+    pub(crate) recordings: Option<Recordings>,
     ring: Ring,
     pending: VecDeque<(u64, Command)>,
-    finished: Vec<Report>,
+    pub(crate) finished: Vec<Report>,
     clock: Option<GpuClock>,
     /// Times that have arrived, by the command's sequence number.
     times: BTreeMap<u64, Vec<StageTime>>,
@@ -100,6 +108,7 @@ impl GpuEngine {
     /// No such device, or one that lacks what is needed.
     pub fn new(options: GpuEngineOptions) -> Result<Self> {
         let gpu = Gpu::open(&options.gpu)?;
+        options.precision.check(gpu.report())?;
         let mut context = Context::new(gpu);
         context.defines = options.precision.define(context.defines);
         let stages = Stages::new(&context)?;
@@ -164,7 +173,35 @@ impl GpuEngine {
         Ok(())
     }
 
+    /// Most bytes that a buffer may have.
+    fn most_bytes(&self) -> u64 {
+        let device = self.context.gpu.report();
+        let most = device.max_binding_bytes.min(device.max_buffer_bytes);
+        most.min(self.options.max_binding_bytes)
+    }
+
+    /// Room for instances at first.
+    fn first_instances(&self, gaussians: u32) -> u32 {
+        if self.options.first_room.instances > 0 {
+            return self.options.first_room.instances;
+        }
+        let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
+        // A device that does not take that many may still see fewer.
+        let most = frame::most_instances(self.room.tiles, self.most_bytes());
+        usual.min(most).max(LEAST_ROOM)
+    }
+
     fn grow_instances(&mut self, instances: u32) -> Result<()> {
+        let most = frame::most_instances(self.room.tiles, self.most_bytes());
+        if instances > most {
+            return Err(self
+                .too_large(
+                    "pairs of a Gaussian and a tile in one image",
+                    instances,
+                    most,
+                )
+                .hint("lower the resolution or --max-gaussians, or use --device cpu"));
+        }
         let buckets = frame::buckets_for(instances, self.room.tiles);
         frame::allocate_instances(&self.context, &mut self.buffers, instances, buckets)?;
         self.room.instances = instances;
@@ -173,7 +210,29 @@ impl GpuEngine {
         self.write_room()
     }
 
+    fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {
+        Error::unsupported(format!(
+            "there are {wanted} {what}, and {most} fit: {} takes {:.2} GB in one buffer",
+            self.context.gpu.device_name(),
+            self.most_bytes() as f64 * 1e-9
+        ))
+    }
+
+    /// Most Gaussians that there can be room for.
+    fn most_gaussians(&self) -> u32 {
+        frame::most_gaussians(self.options.precision, self.sh_degree, self.most_bytes())
+    }
+
     fn grow_gaussians(&mut self, capacity: u32, keep: Option<u32>) -> Result<()> {
+        let most = self.most_gaussians();
+        if capacity > most {
+            let bytes = frame::bytes_per_gaussian(self.options.precision, self.sh_degree);
+            return Err(self.too_large("Gaussians", capacity, most).hint(format!(
+                "one takes {bytes} bytes: {:.2} GB in all; use fewer (--max-gaussians), 16-bit \
+                     storage, a lower --sh-degree, or --device cpu",
+                f64::from(capacity) * bytes as f64 * 1e-9
+            )));
+        }
         let keep = keep.map(|count| (count, self.room.gaussians));
         frame::allocate_gaussians(
             &self.context,
@@ -205,7 +264,7 @@ impl GpuEngine {
                 self.room.pixels,
             )?;
             self.recordings = None;
-            let instances = self.room.instances.max(LEAST_ROOM);
+            let instances = self.room.instances.max(self.first_instances(0));
             self.grow_instances(instances)?;
         }
         Ok(())
@@ -225,7 +284,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    fn write_views(&mut self, render: Option<&Pinhole>) -> Result<()> {
+    pub(crate) fn write_views(&mut self, render: Option<&Pinhole>) -> Result<()> {
         let gpu = &self.context.gpu;
         if self.views_changed {
             let entries = self.views.entries(render);
@@ -240,7 +299,7 @@ impl GpuEngine {
     }
 
     /// Makes the recordings if buffers have changed since.
-    fn record(&mut self) -> Result<()> {
+    pub(crate) fn record(&mut self) -> Result<()> {
         if self.recordings.is_none() {
             self.recordings = Some(Recordings::new(
                 &self.context,
@@ -391,15 +450,17 @@ impl GpuEngine {
 
     fn grow_for(&mut self, halted: u32, wanted: u32, gaussians: u32) -> Result<()> {
         if halted & layout::HALT_GAUSSIANS != 0 {
-            self.grow_gaussians(with_headroom(wanted), Some(gaussians))?;
+            let room = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
+            self.grow_gaussians(room, Some(gaussians))?;
         }
         if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
-            let instances = if halted & layout::HALT_INSTANCES != 0 {
-                with_headroom(wanted)
+            let wanted = if halted & layout::HALT_INSTANCES != 0 {
+                wanted
             } else {
-                with_headroom(self.room.instances)
+                self.room.instances.saturating_add(1)
             };
-            self.grow_instances(instances)?;
+            let most = frame::most_instances(self.room.tiles, self.most_bytes());
+            self.grow_instances(with_headroom(wanted).min(most).max(wanted))?;
         }
         self.write_room()
     }
@@ -415,7 +476,7 @@ impl GpuEngine {
     }
 
     /// The counts on the GPU; waits.
-    fn state(&mut self) -> Result<layout::State> {
+    pub(crate) fn state(&mut self) -> Result<layout::State> {
         let state: Vec<layout::State> = self.context.gpu.read(self.buffers.get("state")?, 1)?;
         state
             .first()
@@ -451,7 +512,7 @@ fn not_recorded() -> Error {
 }
 
 /// The numbers of a step as the GPU takes them.
-fn step_immediates(
+pub(crate) fn step_immediates(
     view: ViewId,
     settings: &StepSettings,
     masked: bool,
@@ -538,9 +599,9 @@ impl Engine for GpuEngine {
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         self.sh_degree = splats.sh_degree;
-        self.grow_gaussians(n.max(1), None)?;
-        let instances = n.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
-        self.reserve_instances(instances.max(LEAST_ROOM))?;
+        let room = n.max(self.options.first_room.gaussians).max(1);
+        self.grow_gaussians(room, None)?;
+        self.reserve_instances(self.first_instances(n))?;
         params::upload(
             &self.context.gpu,
             &self.buffers,

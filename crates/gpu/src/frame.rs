@@ -15,6 +15,9 @@ use dapple_scene::{Result, sh_coefficient_count};
 /// Words of a `f32`.
 const WORD: u64 = 4;
 
+/// Bytes that `blend` leaves for a bucket: colour and transmittance of a tile's pixels.
+const CHECKPOINT: u64 = 4 * WORD * (TILE_SIZE * TILE_SIZE) as u64;
+
 /// What the buffers have room for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Room {
@@ -91,6 +94,24 @@ pub fn bytes_per_gaussian(precision: Precision, sh_degree: u8) -> u64 {
         .sum();
     let scratch: u32 = SCRATCH_PLANES.iter().map(|(_, words)| words).sum();
     u64::from(state + scratch) * WORD
+}
+
+/// Most Gaussians whose buffers take at most `bytes` each.
+pub fn most_gaussians(precision: Precision, sh_degree: u8, bytes: u64) -> u32 {
+    let planes = state_planes(precision, sh_degree);
+    let widths = planes.iter().chain(&SCRATCH_PLANES).map(|(_, words)| words);
+    let widest = u64::from(widths.copied().max().unwrap_or(1)) * WORD;
+    // One more of each is allocated for totals.
+    let most = (bytes / widest).saturating_sub(1);
+    most.try_into().unwrap_or(u32::MAX)
+}
+
+/// Most instances whose buffers take at most `bytes` each, on images of so many tiles.
+pub fn most_instances(tiles: u32, bytes: u64) -> u32 {
+    let slots = (bytes / (u64::from(SLOT_FLOATS) * WORD)).saturating_sub(1);
+    let buckets = (bytes / CHECKPOINT).saturating_sub(u64::from(tiles));
+    let most = slots.min(buckets * u64::from(BUCKET));
+    most.try_into().unwrap_or(u32::MAX)
 }
 
 /// Makes the buffers that do not depend on sizes.
@@ -177,11 +198,9 @@ pub fn allocate_instances(
         "bucket_tile",
         gpu.buffer("bucket_tile", u64::from(buckets) * WORD)?,
     );
-    let pixels = u64::from(TILE_SIZE * TILE_SIZE);
-    let checkpoint = 4 * WORD * pixels;
     buffers.set(
         "checkpoints",
-        gpu.buffer("checkpoints", u64::from(buckets) * checkpoint)?,
+        gpu.buffer("checkpoints", u64::from(buckets) * CHECKPOINT)?,
     );
     Ok(())
 }

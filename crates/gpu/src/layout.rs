@@ -217,7 +217,7 @@ pub mod groups {
 }
 
 /// Instances in a bucket: what one workgroup of `blend_backward` takes.
-pub const BUCKET: u32 = 32;
+pub const BUCKET: u32 = 64;
 
 /// Pixel blocks of 8 x 4 in a tile.
 pub const BLOCKS_PER_TILE: u32 = 8;

@@ -18,6 +18,7 @@ pub mod primitives;
 mod recordings;
 mod ring;
 pub mod stages;
+mod trace;
 mod views;
 
 pub use context::{Buffers, Context};

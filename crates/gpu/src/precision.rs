@@ -12,7 +12,7 @@
 //!    above 1.5e-8 with all 11 bits, 1e-9 with 6 bits. What is larger saturates in both moments
 //!    alike, which leaves Adam's steps as long as they were.
 
-use dapple_runtime::Defines;
+use dapple_runtime::{AdapterReport, Defines};
 use dapple_scene::{Error, Result, sh_coefficient_count};
 use std::fmt;
 use std::str::FromStr;
@@ -79,6 +79,18 @@ pub struct Precision {
 }
 
 impl Precision {
+    /// Whether a device can store so.
+    ///
+    /// # Errors
+    /// `f16` where shaders cannot pack it.
+    pub fn check(self, device: &AdapterReport) -> Result<()> {
+        if device.packs_f16 || ![self.sh, self.moments].contains(&Storage::F16) {
+            return Ok(());
+        }
+        let what = format!("{} cannot store f16: its driver packs none", device.name);
+        Err(Error::unsupported(what).hint("use bf16, which takes as little memory, or f32"))
+    }
+
     /// The constants and flags of this permutation, added to others.
     #[must_use]
     pub fn define(self, defines: Defines) -> Defines {

@@ -12,9 +12,9 @@ use crate::stages::{
     sort::SortInstances, update,
 };
 use crate::{Buffers, Context, frame, params};
-use dapple_engine::{DensifyPlan, Gradients};
+use dapple_engine::{DensifyPlan, Gradients, Stage};
 use dapple_runtime::{Recording, wgpu};
-use dapple_scene::Result;
+use dapple_scene::{Error, Result};
 
 /// Compiled kernels of all stages.
 #[derive(Debug)]
@@ -64,6 +64,31 @@ impl Stages {
         })
     }
 
+    /// Appends one stage of a step; `loss` asks `buffers` for the view's photo.
+    ///
+    /// # Errors
+    /// A buffer is missing, no memory for scratch, a stage that is not one of a step.
+    pub fn record_stage(
+        &self,
+        stage: Stage,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        match stage {
+            Stage::Project => self.project.record(context, buffers, recording),
+            Stage::Order => self.order.record(context, buffers, recording),
+            Stage::Emit => self.emit.record(context, buffers, recording),
+            Stage::Sort => self.sort.record(context, buffers, recording),
+            Stage::Ranges => self.ranges.record(context, buffers, recording),
+            Stage::Blend => self.blend.record(context, buffers, recording),
+            Stage::Loss => self.loss.record(context, buffers, recording),
+            Stage::BlendBackward => self.blend_backward.record(context, buffers, recording),
+            Stage::Update => self.update.record(context, buffers, recording),
+            Stage::Densify => Err(Error::internal("densify is no stage of a step")),
+        }
+    }
+
     /// Makes sure that views of so many tiles can be sorted.
     fn fit(&mut self, context: &Context, tiles: u32) -> Result<()> {
         let bits = tiles.max(1).ilog2() + 1;
@@ -74,6 +99,16 @@ impl Stages {
         Ok(())
     }
 }
+
+/// The stages that need no photo.
+const FRONT: [Stage; 6] = [
+    Stage::Project,
+    Stage::Order,
+    Stage::Emit,
+    Stage::Sort,
+    Stage::Ranges,
+    Stage::Blend,
+];
 
 /// Recordings over the present buffers.
 #[derive(Debug)]
@@ -102,12 +137,9 @@ impl Recordings {
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
         let mut front = Recording::new();
-        stages.project.record(context, buffers, &mut front)?;
-        stages.order.record(context, buffers, &mut front)?;
-        stages.emit.record(context, buffers, &mut front)?;
-        stages.sort.record(context, buffers, &mut front)?;
-        stages.ranges.record(context, buffers, &mut front)?;
-        stages.blend.record(context, buffers, &mut front)?;
+        for stage in FRONT {
+            stages.record_stage(stage, context, buffers, &mut front)?;
+        }
         let mut back = Recording::new();
         stages.blend_backward.record(context, buffers, &mut back)?;
         stages.update.record(context, buffers, &mut back)?;

@@ -468,7 +468,7 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
 fn nothing_to_see_leaves_empty_tiles() {
     let front = Front::new(context(), 8);
     let scene = scenes::by_name("random_sh0").unwrap();
-    let mut away = scene.camera.clone();
+    let mut away = scene.camera;
     away.camera_from_world = Pose::look_at(
         DVec3::new(0.0, 0.0, -50.0),
         DVec3::new(0.0, 0.0, -100.0),

@@ -36,10 +36,13 @@ pub struct EvalRow {
 pub struct Seconds {
     /// First Gaussians, upload.
     pub setup: f64,
-    /// Steps and density control.
+    /// Steps and density control, waiting for the engine to finish them included.
     pub train: f64,
     /// Scoring.
     pub eval: f64,
+    /// Copies of the splats to the host.
+    #[serde(default)]
+    pub snapshots: f64,
 }
 
 /// What happened during a run.

@@ -9,6 +9,7 @@
 //!
 //! This crate knows no backend: engines are handed in.
 
+mod clock;
 pub mod config;
 pub mod evaluate;
 mod history;
@@ -17,6 +18,7 @@ mod observer;
 mod output;
 mod schedule;
 mod trainer;
+mod views;
 
 pub use config::{ConfigPatch, Preset, TrainConfig};
 pub use evaluate::{EvalReport, ImageScore, evaluate};

@@ -72,6 +72,10 @@ pub enum Ending {
     NonFiniteLoss(u32),
     /// Density control after this step left no Gaussian.
     NoGaussians(u32),
+    /// The engine failed; the splats are those after this step. [`Trainer::failure`] says why.
+    ///
+    /// [`Trainer::failure`]: crate::Trainer::failure
+    Failed(u32),
 }
 
 impl Ending {
@@ -102,6 +106,12 @@ impl Ending {
                     "lower densify.prune_opacity or densify.start, or set densify.enabled = false; \
                      check that the photos and the sparse points belong together",
                 ),
+            ),
+            Self::Failed(step) => Some(
+                Error::unsupported(format!(
+                    "the engine failed; the splats are those after step {step}"
+                ))
+                .hint("try again, or use --device cpu"),
             ),
         }
     }

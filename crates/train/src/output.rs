@@ -39,6 +39,9 @@ pub struct Metrics {
     pub device: String,
     /// Why the run ended.
     pub ending: Ending,
+    /// What the engine said when it failed; `None` when it did not.
+    #[serde(default)]
+    pub failure: Option<String>,
     /// Steps done.
     pub steps: u32,
     /// Gaussians at the end.
@@ -80,6 +83,7 @@ impl Metrics {
             dapple: env!("CARGO_PKG_VERSION").to_owned(),
             device: trainer.device(),
             ending: outcome.ending,
+            failure: trainer.failure().map(|error| error.what().to_owned()),
             steps: outcome.steps,
             gaussians: outcome.gaussians,
             psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
@@ -210,8 +214,8 @@ impl RunFolder {
 ///
 /// # Errors
 /// What cannot be written, what the engine cannot do. A run that ended badly (NaN loss, no
-/// Gaussian left) is an error too; a run that was stopped is not. In every case what could be
-/// saved has been: splats before all else.
+/// Gaussian left, a lost device) is an error too; a run that was stopped is not. In every case what
+/// could be saved has been: splats before all else.
 pub fn train_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
@@ -243,9 +247,36 @@ pub fn train_into(
     let outcome = result?;
     saved?;
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
+    if let (Ending::Failed(step), Some(error)) = (outcome.ending, trainer.failure()) {
+        return Err(saved_from(error, step, trainer.steps_done(), folder));
+    }
     match outcome.ending.error() {
         Some(error) if !outcome.ending.is_good() => Err(error.at_path(folder.path())),
         _ => unwritten_render.map_or(Ok(outcome), Err),
+    }
+}
+
+/// The engine's error, with what was saved from it.
+fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Error {
+    let lost = match enqueued.saturating_sub(step) {
+        0 => String::new(),
+        1 => ", the step after it is lost".to_owned(),
+        steps => format!(", the {steps} steps after it are lost"),
+    };
+    let path = folder.splats_path().display().to_string();
+    let told = Error::new(
+        error.kind(),
+        format!(
+            "{}; the splats after step {step} are saved{lost}",
+            error.what()
+        ),
+    )
+    .at(error
+        .place()
+        .map_or(path.clone(), |place| format!("{place}; saved: {path}")));
+    match error.hint_text() {
+        Some(hint) => told.hint(hint),
+        None => told,
     }
 }
 

@@ -5,22 +5,32 @@
 //!    follows it, collect the reports of what has finished.
 //! 3. Score held-out photos when the schedule says so, and at the end.
 //! 4. Stop early when the observer asks, when a loss is not finite, or when no Gaussian is left.
+//! 5. On an engine with a queue, copy the splats to the host now and then: a device may be lost.
+//!    When the engine fails, the run ends with the splats that it still has, or else with that copy.
 //!
-//! The trainer waits for the engine only to score and at the end.
+//! The trainer waits for the engine only to score, to copy and at the end.
 
+use crate::clock::Clock;
 use crate::history::Smoothed;
+use crate::views::{check_view, choose_views, notes_on};
 use crate::{
     Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome, Schedule, Silent,
     StepProgress, TrainConfig, ViewOrder, evaluate, init,
 };
-use dapple_engine::{Engine, Rendered, Report, TrainView, ViewId};
-use dapple_scene::{Camera, Dataset, Error, Lens, Result, Splats, Split, View};
-use std::time::Instant;
+use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
+use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
+use std::time::{Duration, Instant};
 
 /// The near plane, where the configuration leaves it open, as a fraction of the scene's extent.
 /// Gaussians right before a camera are fog in that photo and noise in all others: on `bird` they
 /// cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
+
+/// Time between two looks for reports while waiting: far below a step.
+const LOOK_EVERY: Duration = Duration::from_micros(200);
+
+/// An engine that reports nothing for this long is asked for its splats, which waits for all of it.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A run: an engine, its views, and how far it is.
 pub struct Trainer {
@@ -30,12 +40,28 @@ pub struct Trainer {
     order: ViewOrder,
     view_ids: Vec<ViewId>,
     eval_views: Vec<View>,
+    /// Steps enqueued, and those whose reports are in.
     step: u32,
+    reported: u32,
     gaussians: u64,
     history: History,
     smoothed_loss: Smoothed,
-    smoothed_seconds: Smoothed,
+    clock: Clock,
     notes: Vec<String>,
+    /// Why the run cannot go on, though the engine could.
+    bad_end: Option<Ending>,
+    /// Whether a step was ever enqueued and not done: then there is a device that may be lost.
+    has_queue: bool,
+    snapshot: Option<Snapshot>,
+    last_snapshot: Instant,
+    failure: Option<Error>,
+}
+
+/// A copy of the splats.
+struct Snapshot {
+    /// Steps that went into them.
+    step: u32,
+    splats: Splats,
 }
 
 impl Trainer {
@@ -89,11 +115,17 @@ impl Trainer {
             view_ids,
             eval_views: eval.iter().map(|&i| dataset.views[i].clone()).collect(),
             step: 0,
+            reported: 0,
             gaussians: splats.len() as u64,
             history,
             smoothed_loss: Smoothed::over(50.0),
-            smoothed_seconds: Smoothed::over(20.0),
+            clock: Clock::new(),
             notes: notes_on(dataset, eval.len(), splats.len()),
+            bad_end: None,
+            has_queue: false,
+            snapshot: None,
+            last_snapshot: Instant::now(),
+            failure: None,
             engine,
             config,
         })
@@ -104,39 +136,50 @@ impl Trainer {
     /// # Errors
     /// What the engine cannot do; a loss that is not finite; no Gaussian left.
     pub fn step(&mut self) -> Result<()> {
-        match self.advance(&mut Silent)? {
-            Some(ending) => ending.error().map_or(Ok(()), Err),
-            None => Ok(()),
-        }
+        self.advance(&mut Silent)?;
+        self.bad_end.and_then(Ending::error).map_or(Ok(()), Err)
     }
 
     /// Runs to the last step of the configuration and scores the held-out photos. Can be called
     /// again after a stop: it goes on where it was.
     ///
     /// # Errors
-    /// What the engine cannot do. A run that ends badly is not an error here, so that what there
-    /// is can be saved: see [`Outcome::ending`].
+    /// What the engine cannot do, if nothing of the run can be saved. A run that ends badly is not
+    /// an error here, so that what there is can be saved: see [`Outcome::ending`].
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+        if let (Some(_), Some(kept)) = (&self.failure, &self.snapshot) {
+            return Ok(kept.outcome());
+        }
+        let result = self.run_to_the_end(observer);
+        self.clock.pause();
+        result.or_else(|error| self.rescue(error, observer))
+    }
+
+    fn run_to_the_end(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let mut ending = Ending::Finished;
-        while self.step < self.config.last_step() {
+        while self.step < self.config.last_step() && self.bad_end.is_none() {
             if observer.should_stop() {
                 ending = Ending::Stopped(self.step);
                 break;
             }
-            if let Some(early) = self.advance(observer)? {
-                ending = early;
-                break;
-            }
+            self.advance(observer)?;
             let last = self.step >= self.config.last_step();
-            if !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty() {
+            let score =
+                !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty();
+            if self.has_queue && !last && (score || self.snapshot_is_due()) {
+                self.drain(observer)?;
+                self.copy()?;
+            }
+            if score && self.bad_end.is_none() {
                 let report = self.evaluate()?;
                 observer.on_eval(self.step, &report);
             }
         }
-        self.gaussians = self.splats()?.len() as u64;
-        if let Some(late) = self.collect(observer)? {
-            ending = late;
-        }
+        self.drain(observer)?;
+        self.gaussians = self.copy()? as u64;
+        // The last round of density control may have reported since.
+        self.collect(observer)?;
+        ending = self.bad_end.unwrap_or(ending);
         let mut eval = None;
         if ending.is_good() && !self.eval_views.is_empty() {
             let report =
@@ -152,6 +195,27 @@ impl Trainer {
         })
     }
 
+    /// Ends a run whose engine has failed with the best splats there are.
+    fn rescue(&mut self, error: Error, observer: &mut dyn Observer) -> Result<Outcome> {
+        // The device may still answer: then nothing is lost.
+        if let Ok((splats, _)) = self.engine.download()
+            && !splats.is_empty()
+        {
+            // Of these reports only the steps matter now.
+            let _ = self.collect(observer);
+            self.snapshot = Some(Snapshot {
+                step: self.reported,
+                splats,
+            });
+        }
+        let Some(kept) = &self.snapshot else {
+            return Err(error);
+        };
+        self.gaussians = kept.splats.len() as u64;
+        self.failure = Some(error);
+        Ok(kept.outcome())
+    }
+
     /// Scores the held-out photos with the present splats.
     pub fn evaluate(&mut self) -> Result<EvalReport> {
         self.evaluate_each(&mut |_, _| Ok(()))
@@ -162,6 +226,8 @@ impl Trainer {
         &mut self,
         on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
     ) -> Result<EvalReport> {
+        // Waiting for steps is training.
+        self.drain(&mut Silent)?;
         let started = Instant::now();
         let settings = self.schedule.render_settings();
         let views: Vec<&View> = self.eval_views.iter().collect();
@@ -177,9 +243,23 @@ impl Trainer {
         Ok(report)
     }
 
-    /// The present splats.
+    /// The present splats; after the engine has failed, those that were saved from it.
     pub fn splats(&mut self) -> Result<Splats> {
+        if let (Some(_), Some(kept)) = (&self.failure, &self.snapshot) {
+            return Ok(kept.splats.clone());
+        }
+        self.drain(&mut Silent)?;
         Ok(self.engine.download()?.0)
+    }
+
+    /// What made the engine fail, when a run has ended with [`Ending::Failed`].
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    /// Waits until every step that was enqueued is done.
+    pub fn wait(&mut self) -> Result<()> {
+        self.drain(&mut Silent)
     }
 
     /// Renders the present splats as scoring does.
@@ -188,7 +268,7 @@ impl Trainer {
         self.engine.render(camera, &settings)
     }
 
-    /// Steps done.
+    /// Steps done, or enqueued on an engine that has a queue.
     pub fn steps_done(&self) -> u32 {
         self.step
     }
@@ -238,9 +318,9 @@ impl Trainer {
         self.engine.as_mut()
     }
 
-    /// One step; `Some` when the run cannot go on.
-    fn advance(&mut self, observer: &mut dyn Observer) -> Result<Option<Ending>> {
-        let started = Instant::now();
+    /// Enqueues one step and takes in what has finished.
+    fn advance(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.clock.resume();
         let step = self.step + 1;
         let view = self.view_ids[self.order.view_at(step)];
         self.engine.step(view, &self.schedule.step_settings(step))?;
@@ -248,36 +328,80 @@ impl Trainer {
             self.engine.densify(&plan)?;
         }
         self.step = step;
-        let seconds = started.elapsed().as_secs_f64();
-        self.history.seconds.train += seconds;
-        self.smoothed_seconds.push(seconds);
-        self.collect(observer)
+        self.collect(observer)?;
+        self.has_queue |= self.reported < self.step;
+        self.stop_the_clock();
+        Ok(())
     }
 
-    /// Takes in what has finished; `Some` when the run cannot go on.
-    fn collect(&mut self, observer: &mut dyn Observer) -> Result<Option<Ending>> {
-        let mut ending = None;
-        for report in self.engine.poll()? {
+    /// Waits until every step has reported. That is training time too.
+    fn drain(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        self.clock.resume();
+        let mut quiet_since = Instant::now();
+        self.collect(observer)?;
+        let mut before = self.reported;
+        while self.reported < self.step {
+            std::thread::sleep(LOOK_EVERY);
+            if quiet_since.elapsed() > PATIENCE {
+                self.engine.download()?;
+            }
+            self.collect(observer)?;
+            if quiet_since.elapsed() > PATIENCE && self.reported < self.step {
+                return Err(Error::internal(format!(
+                    "the engine has not reported step {}",
+                    self.reported + 1
+                )));
+            }
+            if self.reported > before {
+                before = self.reported;
+                quiet_since = Instant::now();
+            }
+        }
+        self.stop_the_clock();
+        Ok(())
+    }
+
+    fn stop_the_clock(&mut self) {
+        self.clock.pause();
+        self.history.seconds.train = self.clock.seconds();
+    }
+
+    fn snapshot_is_due(&self) -> bool {
+        let every = 60.0 * self.config.snapshot_minutes;
+        every > 0.0 && self.last_snapshot.elapsed().as_secs_f64() >= every
+    }
+
+    /// Copies the splats to the host, to be kept if the device may be lost; gives their number.
+    fn copy(&mut self) -> Result<usize> {
+        let started = Instant::now();
+        let (splats, _) = self.engine.download()?;
+        let count = splats.len();
+        if self.has_queue {
+            self.snapshot = Some(Snapshot {
+                step: self.step,
+                splats,
+            });
+        }
+        self.last_snapshot = Instant::now();
+        self.history.seconds.snapshots += started.elapsed().as_secs_f64();
+        Ok(count)
+    }
+
+    /// Takes in what has finished.
+    fn collect(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let reports = self.engine.poll()?;
+        let is_step = |report: &&Report| matches!(report, Report::Step(_));
+        self.clock.arrived(reports.iter().filter(is_step).count());
+        for report in reports {
             match report {
-                Report::Step(done) => {
-                    self.gaussians = done.counts.gaussians;
-                    if !done.loss.is_finite() {
-                        ending = ending.or(Some(Ending::NonFiniteLoss(done.step)));
-                    }
-                    self.smoothed_loss.push(f64::from(done.loss));
-                    let progress = self.progress(done.step, done.loss);
-                    self.history.losses.push(LossRow {
-                        step: done.step,
-                        loss: done.loss,
-                        gaussians: done.counts.gaussians,
-                        steps_per_second: progress.steps_per_second,
-                    });
-                    observer.on_step(&progress);
-                }
+                Report::Step(done) => self.take_step(&done, observer),
                 Report::Densify(done) => {
                     self.gaussians = done.total;
                     if done.total == 0 {
-                        ending = ending.or(Some(Ending::NoGaussians(done.step)));
+                        self.bad_end.get_or_insert(Ending::NoGaussians(done.step));
                     }
                     self.history.densify.push(done);
                     observer.on_densify(&done);
@@ -285,12 +409,29 @@ impl Trainer {
                 _ => {}
             }
         }
-        Ok(ending)
+        Ok(())
+    }
+
+    fn take_step(&mut self, done: &StepReport, observer: &mut dyn Observer) {
+        self.reported = done.step;
+        self.gaussians = done.counts.gaussians;
+        if !done.loss.is_finite() {
+            self.bad_end.get_or_insert(Ending::NonFiniteLoss(done.step));
+        }
+        self.smoothed_loss.push(f64::from(done.loss));
+        let progress = self.progress(done.step, done.loss);
+        self.history.losses.push(LossRow {
+            step: done.step,
+            loss: done.loss,
+            gaussians: done.counts.gaussians,
+            steps_per_second: progress.steps_per_second,
+        });
+        observer.on_step(&progress);
     }
 
     fn progress(&self, step: u32, loss: f32) -> StepProgress {
         let steps = self.config.last_step();
-        let seconds = self.smoothed_seconds.mean();
+        let seconds = self.clock.seconds_per_step();
         StepProgress {
             step,
             steps,
@@ -303,79 +444,14 @@ impl Trainer {
     }
 }
 
-/// What of a run is not as its user may expect.
-fn notes_on(dataset: &Dataset, eval_views: usize, gaussians: usize) -> Vec<String> {
-    let mut notes = Vec::new();
-    if dataset.points.is_empty() {
-        notes.push(format!(
-            "the capture has no sparse points: training starts from {gaussians} random ones"
-        ));
-    }
-    if eval_views == 0 {
-        notes.push("no photo is held out: nothing will be scored".to_owned());
-    }
-    notes
-}
-
-/// The views to train on and those to score, within the configured numbers.
-fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, Vec<usize>)> {
-    match dataset.views.as_slice() {
-        [] => {
-            return Err(Error::input("the capture has no photos")
-                .hint("check that the folder of the photos is complete"));
+impl Snapshot {
+    /// Of the run that has come to this copy.
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            ending: Ending::Failed(self.step),
+            steps: self.step,
+            gaussians: self.splats.len() as u64,
+            eval: None,
         }
-        [only] => {
-            return Err(Error::input(
-                "the capture has a single photo: depth cannot be seen from one",
-            )
-            .at(only.name.clone())
-            .hint("take at least 2, better 20 or more, from different places"));
-        }
-        _ => {}
     }
-    let data = &config.data;
-    let Split { train, eval } = dataset
-        .split(data.eval_every)
-        .limited(data.max_train_views, data.max_eval_views);
-    if train.is_empty() {
-        return Err(
-            Error::input("every photo is held out: none is left to train on")
-                .hint("raise data.eval_every, or set it to 0 to hold out none"),
-        );
-    }
-    Ok((train, eval))
-}
-
-/// Engines take pinhole cameras of the photo's size.
-fn check_view(view: &View) -> Result<()> {
-    let (camera, photo) = (&view.camera, &view.photo);
-    if camera.lens != Lens::Pinhole {
-        return Err(
-            Error::unsupported("this photo's lens distorts, and engines take pinholes")
-                .at(view.name.clone())
-                .hint("load the capture with dapple_scene::load, which undistorts"),
-        );
-    }
-    if (camera.width, camera.height) != (photo.width, photo.height) {
-        return Err(Error::input(format!(
-            "the photo is {}x{} and its camera {}x{}",
-            photo.width, photo.height, camera.width, camera.height
-        ))
-        .at(view.name.clone())
-        .hint("resize the photo, or its camera with Camera::resized"));
-    }
-    let sound = camera.camera_from_world.is_finite()
-        && [camera.cx, camera.cy].iter().all(|v| v.is_finite())
-        && [camera.fx, camera.fy]
-            .iter()
-            .all(|v| v.is_finite() && *v > 0.0)
-        && photo.pixel_count() > 0;
-    if !sound {
-        return Err(Error::input(
-            "this photo's camera is broken: a pose or focal length that is not finite, or no area",
-        )
-        .at(view.name.clone())
-        .hint("leave the photo out, or make its pose again"));
-    }
-    Ok(())
 }

@@ -2,8 +2,10 @@
 
 use crate::console::Console;
 use crate::machine;
+use dapple::runtime::{AdapterReport, adapters};
 use dapple::scene::Result;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::path::Path;
 
 const AFTER_HELP: &str = "\
@@ -12,7 +14,7 @@ that is missing here costs speed or a feature, and says which.
 
 Examples:
   dapple doctor
-  dapple doctor --json";
+  dapple doctor --json | jq '.findings[] | select(.adapter)'";
 
 /// Says what this machine has, what is missing and what that costs
 #[derive(Debug, clap::Args)]
@@ -35,21 +37,25 @@ enum Verdict {
 /// One thing looked at.
 #[derive(Debug, Serialize)]
 struct Finding {
-    name: &'static str,
+    name: Cow<'static, str>,
     verdict: Verdict,
     value: String,
     /// What it costs, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
+    /// All that is known of a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adapter: Option<AdapterReport>,
 }
 
 impl Finding {
     fn ok(name: &'static str, value: impl Into<String>) -> Self {
         Self {
-            name,
+            name: name.into(),
             verdict: Verdict::Ok,
             value: value.into(),
             advice: None,
+            adapter: None,
         }
     }
 
@@ -60,10 +66,11 @@ impl Finding {
         advice: &str,
     ) -> Self {
         Self {
-            name,
+            name: name.into(),
             verdict,
             value: value.into(),
             advice: Some(advice.to_owned()),
+            adapter: None,
         }
     }
 }
@@ -80,27 +87,25 @@ struct Report {
 const COMFORTABLE_MEMORY_BYTES: u64 = 4 << 30;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let adapters = adapters();
+    let mut findings = vec![
+        Finding::ok("system", machine::operating_system()),
+        Finding::ok(
+            "processor",
+            machine::processor().unwrap_or_else(|| "unknown".to_owned()),
+        ),
+        simd(),
+        threads(),
+        memory(),
+    ];
+    findings.push(auto(&adapters));
+    findings.extend(adapters.into_iter().map(gpu));
+    findings.push(writable("temporary folder", &std::env::temp_dir()));
+    findings.push(writable("current folder", Path::new(".")));
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         commit: option_env!("DAPPLE_COMMIT"),
-        findings: vec![
-            Finding::ok("system", machine::operating_system()),
-            Finding::ok(
-                "processor",
-                machine::processor().unwrap_or_else(|| "unknown".to_owned()),
-            ),
-            simd(),
-            threads(),
-            memory(),
-            Finding::not_ok(
-                "gpu",
-                Verdict::Missing,
-                "not in this build",
-                "training and rendering run on the processor",
-            ),
-            writable("temporary folder", &std::env::temp_dir()),
-            writable("current folder", Path::new(".")),
-        ],
+        findings,
     };
     if args.json {
         return console.json(&report);
@@ -114,11 +119,71 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             Verdict::Problem => "!!",
         };
         lines.push(format!("{mark}  {:<17} {}", finding.name, finding.value));
-        if let Some(advice) = &finding.advice {
-            lines.push(format!("    {:<17} {advice}", ""));
-        }
+        let advice = finding.advice.iter().flat_map(|text| text.lines());
+        lines.extend(advice.map(|line| format!("    {:<17} {line}", "")));
     }
     console.data(&lines.join("\n"))
+}
+
+/// What `--device auto` takes.
+fn auto(adapters: &[AdapterReport]) -> Finding {
+    match dapple::best(adapters) {
+        Ok(adapter) => Finding::ok("device auto", format!("gpu:{}", adapter.index)),
+        Err(why) => Finding::not_ok(
+            "device auto",
+            Verdict::Missing,
+            format!("cpu: {why}"),
+            "training and rendering run on the processor",
+        ),
+    }
+}
+
+/// One GPU: what it can do, what it lacks and what that costs.
+fn gpu(adapter: AdapterReport) -> Finding {
+    let mut value = vec![format!("{} ({})", adapter.name, adapter.backend)];
+    if !adapter.driver.is_empty() {
+        value.push(format!("driver {}", adapter.driver));
+    }
+    value.push(match adapter.subgroup_sizes {
+        Some([least, most]) if least == most => format!("subgroups of {least}"),
+        Some([least, most]) => format!("subgroups of {least} to {most}"),
+        None => "no subgroups".to_owned(),
+    });
+    let bytes = machine::human_bytes;
+    value.push(format!(
+        "{} shared by a workgroup",
+        bytes(adapter.workgroup_memory_bytes.into())
+    ));
+    value.push(format!("{} in a binding", bytes(adapter.max_binding_bytes)));
+    if let Some(memory) = adapter.memory_bytes {
+        value.push(format!("{} of memory", bytes(memory)));
+    }
+    let mut advice = Vec::new();
+    if let Some(why) = &adapter.unusable {
+        advice.push(format!("cannot be used: {why}; update its driver"));
+    }
+    if adapter.is_software {
+        advice.push(format!(
+            "a software renderer, slower than --device cpu; taken only as gpu:{} or by name",
+            adapter.index
+        ));
+    }
+    advice.extend(adapter.missing.iter().map(|m| format!("missing {m}")));
+    if let Some(watchdog) = &adapter.watchdog {
+        advice.push(format!("{watchdog}: the work of a dispatch is bounded"));
+    }
+    Finding {
+        name: format!("gpu:{}", adapter.index).into(),
+        verdict: match (&adapter.unusable, adapter.is_software) {
+            (Some(_), _) => Verdict::Problem,
+            (None, true) => Verdict::Missing,
+            (None, false) if !adapter.missing.is_empty() => Verdict::Missing,
+            (None, false) => Verdict::Ok,
+        },
+        value: value.join(", "),
+        advice: (!advice.is_empty()).then(|| advice.join("\n")),
+        adapter: Some(adapter),
+    }
 }
 
 fn simd() -> Finding {

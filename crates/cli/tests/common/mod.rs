@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// `dapple`, with nothing on its stdin.
+/// `dapple`, with nothing on its stdin, on the processor unless told otherwise: the same on machines
+/// with a GPU.
 pub fn dapple() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dapple"));
-    command.stdin(Stdio::null());
+    command.stdin(Stdio::null()).env("DAPPLE_DEVICE", "cpu");
     command
 }
 

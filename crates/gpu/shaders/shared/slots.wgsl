@@ -37,11 +37,38 @@ struct SlotSums {
     colour: vec3f,
 }
 
-fn add_slot(sums: ptr<function, SlotSums>, slot: u32) {
+fn load_slot(slot: u32) -> SlotSums {
     let at = slot * SLOT_FLOATS;
-    (*sums).linear += vec3f(slots[at], slots[at + 1u], slots[at + 2u]);
-    (*sums).quadratic += vec3f(slots[at + 3u], slots[at + 4u], slots[at + 5u]);
-    (*sums).colour += vec3f(slots[at + 6u], slots[at + 7u], slots[at + 8u]);
+    return SlotSums(
+        vec3f(slots[at], slots[at + 1u], slots[at + 2u]),
+        vec3f(slots[at + 3u], slots[at + 4u], slots[at + 5u]),
+        vec3f(slots[at + 6u], slots[at + 7u], slots[at + 8u]),
+    );
+}
+
+fn add_slot(sums: ptr<function, SlotSums>, slot: SlotSums, counts: bool) {
+    (*sums).linear += select(vec3f(0.0), slot.linear, counts);
+    (*sums).quadratic += select(vec3f(0.0), slot.quadratic, counts);
+    (*sums).colour += select(vec3f(0.0), slot.colour, counts);
+}
+
+// Every `stride`-th slot of start.. end, in order. Four are asked for before the first is added:
+// one at a time, the memory's latency was a third of this stage. The last ones are asked for again
+// where fewer are left, and do not count.
+fn add_slots(start: u32, end: u32, stride: u32) -> SlotSums {
+    var sums = SlotSums();
+    for (var slot = start; slot < end; slot += 4u * stride) {
+        let last = end - 1u;
+        let a = load_slot(slot);
+        let b = load_slot(min(slot + stride, last));
+        let c = load_slot(min(slot + 2u * stride, last));
+        let d = load_slot(min(slot + 3u * stride, last));
+        add_slot(&sums, a, true);
+        add_slot(&sums, b, slot + stride < end);
+        add_slot(&sums, c, slot + 2u * stride < end);
+        add_slot(&sums, d, slot + 3u * stride < end);
+    }
+    return sums;
 }
 
 // Steps 1 to 5 for slots start.. start + count of invocation `local`; all 256 must call it.
@@ -49,9 +76,7 @@ fn sum_slots(local: u32, start: u32, count: u32) -> SlotSums {
     var sums = SlotSums();
     var jobs = 0u;
     if count <= SLOTS_ALONE {
-        for (var k = 0u; k < count; k++) {
-            add_slot(&sums, start + k);
-        }
+        sums = add_slots(start, start + count, 1u);
     } else {
         jobs = (count + SLOTS_PER_JOB - 1u) / SLOTS_PER_JOB;
     }
@@ -70,10 +95,7 @@ fn sum_slots(local: u32, start: u32, count: u32) -> SlotSums {
         workgroupBarrier();
         var part = SlotSums();
         if round + team < total {
-            let end = slot_job_end[team];
-            for (var slot = slot_job_start[team] + lane; slot < end; slot += SLOTS_LANES) {
-                add_slot(&part, slot);
-            }
+            part = add_slots(slot_job_start[team] + lane, slot_job_end[team], SLOTS_LANES);
         }
         keep_partials(team * SLOTS_TEAM_STRIDE + lane, part);
         workgroupBarrier();

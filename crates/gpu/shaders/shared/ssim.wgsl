@@ -15,6 +15,12 @@ fn loss_weights(counted_pixels: u32, counted_windows: u32) -> vec2f {
     return vec2f(1.0 - ssim, ssim) / (3.0 * counts);
 }
 
+// Neighbouring outputs.
+struct Two {
+    a: vec4f,
+    b: vec4f,
+}
+
 struct Four {
     a: vec4f,
     b: vec4f,
@@ -22,8 +28,19 @@ struct Four {
     d: vec4f,
 }
 
-// Four neighbouring outputs from the 14 inputs in their reach, so that each input is read once for
-// all of them. Written out: every index is known, and nothing of `v` need live in memory.
+// Neighbouring outputs from all inputs in their reach, so that each input is read once for all of
+// them. Written out: every index is known, and nothing of `v` need live in memory.
+fn filter_two(v: array<vec4f, 12>) -> Two {
+    return Two(
+        SSIM_TAP_5 * v[0] + SSIM_TAP_4 * v[1] + SSIM_TAP_3 * v[2] + SSIM_TAP_2 * v[3]
+            + SSIM_TAP_1 * v[4] + SSIM_TAP_0 * v[5] + SSIM_TAP_1 * v[6] + SSIM_TAP_2 * v[7]
+            + SSIM_TAP_3 * v[8] + SSIM_TAP_4 * v[9] + SSIM_TAP_5 * v[10],
+        SSIM_TAP_5 * v[1] + SSIM_TAP_4 * v[2] + SSIM_TAP_3 * v[3] + SSIM_TAP_2 * v[4]
+            + SSIM_TAP_1 * v[5] + SSIM_TAP_0 * v[6] + SSIM_TAP_1 * v[7] + SSIM_TAP_2 * v[8]
+            + SSIM_TAP_3 * v[9] + SSIM_TAP_4 * v[10] + SSIM_TAP_5 * v[11],
+    );
+}
+
 fn filter_four(v: array<vec4f, 14>) -> Four {
     return Four(
         SSIM_TAP_5 * v[0] + SSIM_TAP_4 * v[1] + SSIM_TAP_3 * v[2] + SSIM_TAP_2 * v[3]

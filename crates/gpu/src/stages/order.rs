@@ -1,5 +1,6 @@
 //! `order`: the visible Gaussians by depth. See `shaders/order.wgsl`.
 
+use super::project::{DEPTH_BITS, DEPTH_BITS_IN};
 use super::sort::scratch;
 use crate::layout::{State, groups};
 use crate::primitives::{Count, RadixSort, SortOn};
@@ -8,7 +9,7 @@ use dapple_runtime::{Groups, Kernel, Recording};
 use dapple_scene::Result;
 
 /// Bits of a depth: positive floats, so that the sign is always 0.
-const DEPTH_BITS: u32 = 31;
+const KEY_BITS: u32 = 31;
 
 /// The stage.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ impl Order {
         Ok(Self {
             count: context.kernel("order", "count")?,
             compact: context.kernel("order", "compact")?,
-            sort: RadixSort::new(context, DEPTH_BITS, false)?,
+            sort: RadixSort::new(context, KEY_BITS, false)?,
         })
     }
 
@@ -44,9 +45,10 @@ impl Order {
     ) -> Result<()> {
         recording.span("order");
         let gpu = &context.gpu;
+        let depths = [(DEPTH_BITS, buffers.get(DEPTH_BITS_IN)?)];
         recording.dispatch(buffers.bind(gpu, &self.count)?, Groups::Direct([1, 1, 1]));
         recording.dispatch(
-            buffers.bind(gpu, &self.compact)?,
+            buffers.bind_with(gpu, &self.compact, &depths)?,
             buffers.groups(groups::GAUSSIANS)?,
         );
         let keys = buffers.get("depth_keys")?;

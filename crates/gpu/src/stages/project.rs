@@ -5,6 +5,12 @@ use crate::{Buffers, Context, layout::groups};
 use dapple_runtime::{Kernel, Recording};
 use dapple_scene::Result;
 
+/// Depths by Gaussian, from `project` to `order`, and the buffer they lie in: the sort by depth has not
+/// begun with it.
+pub(super) const DEPTH_BITS: &str = "depth_bits";
+/// See [`DEPTH_BITS`].
+pub(super) const DEPTH_BITS_IN: &str = "depth_keys_alt";
+
 /// The stage, with `begin` before it.
 #[derive(Debug, Clone)]
 pub struct Project {
@@ -36,7 +42,8 @@ impl Project {
     ) -> Result<()> {
         recording.span("project");
         self.begin.record(context, buffers, recording)?;
-        let project = buffers.bind(&context.gpu, &self.project)?;
+        let over = [(DEPTH_BITS, buffers.get(DEPTH_BITS_IN)?)];
+        let project = buffers.bind_with(&context.gpu, &self.project, &over)?;
         recording.dispatch(project, buffers.groups(groups::GAUSSIANS)?);
         Ok(())
     }

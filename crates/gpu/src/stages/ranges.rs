@@ -1,6 +1,7 @@
 //! `ranges`: the instances of each tile, and their buckets. See `shaders/ranges.wgsl`.
 
-use crate::{Buffers, Context, layout::groups};
+use crate::layout::{self, groups};
+use crate::{Buffers, Context};
 use dapple_runtime::{Groups, Kernel, Recording};
 use dapple_scene::Result;
 
@@ -9,7 +10,6 @@ use dapple_scene::Result;
 pub struct Ranges {
     gather: Kernel,
     buckets: Kernel,
-    fill: Kernel,
 }
 
 impl Ranges {
@@ -21,7 +21,6 @@ impl Ranges {
         Ok(Self {
             gather: context.kernel("ranges", "gather")?,
             buckets: context.kernel("ranges", "buckets")?,
-            fill: context.kernel("ranges", "fill")?,
         })
     }
 
@@ -40,8 +39,11 @@ impl Ranges {
         let over = [("sorted_keys", buffers.get("instance_tile")?)];
         let bind = |kernel: &Kernel| buffers.bind_with(&context.gpu, kernel, &over);
         recording.dispatch(bind(&self.gather)?, buffers.groups(groups::EMIT)?);
-        recording.dispatch(bind(&self.buckets)?, Groups::Direct([1, 1, 1]));
-        recording.dispatch(bind(&self.fill)?, buffers.groups(groups::TILES)?);
+        // It writes the buffer that indirect dispatches are taken from, so it cannot be one: as many
+        // as the largest view needs.
+        let tiles = (buffers.get("tile_start")?.size() / 4) as u32;
+        let each = Groups::flat(tiles.div_ceil(layout::WORKGROUP));
+        recording.dispatch(bind(&self.buckets)?, each);
         Ok(())
     }
 }

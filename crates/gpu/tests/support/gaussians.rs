@@ -121,7 +121,7 @@ pub struct Stages {
 
 impl Stages {
     pub fn new(mut context: Context, precision: Precision) -> Self {
-        context.defines = precision.define(layout::defines());
+        context.defines = precision.define(context.defines);
         Self {
             update: update::Update::new(&context).unwrap(),
             gradients: update::Gradients::new(&context).unwrap(),

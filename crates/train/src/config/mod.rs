@@ -59,6 +59,8 @@ table! {
         background: [f64; 3] = [0.0; 3],
         /// Steps between two rows of the logs (the last step is always logged).
         log_every: u32 = 10,
+        /// Minutes between two copies of the splats to the host, in case a GPU is lost; 0 = only when photos are scored.
+        snapshot_minutes: f64 = 2.0,
     } {
         /// Which photos, and how large.
         data: DataConfig, DataPatch,

@@ -1,0 +1,165 @@
+//! What a step on a GPU costs at least: bytes of each stage, by formula from the counts of a view and
+//! the layout of the engine's buffers. Operations are those of the CPU engine's model
+//! ([`dapple::cpu::cost`]): the mathematics is the same.
+//!
+//! Bytes: what a stage's kernels read and write, each array once per kernel, as if caches were
+//! perfect within a kernel and empty between kernels. Left out: tables of counts that prefix sums
+//! and sorts keep by the block (a hundredth of what they sort), reports. Where counts do not tell,
+//! it is what would be without early ends: pixels that are finished before the last instance of
+//! their tile leave fewer checkpoints, and a stage may then stay below its floor.
+
+use dapple::contract::Stage;
+use dapple::cpu::cost::{self, Cost, Work};
+use dapple::gpu::Precision;
+use dapple::gpu::layout::{BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
+
+/// A float, an index, a key.
+const WORD: u64 = 4;
+/// A float or index for red, green, blue and transmittance.
+const PIXEL: u64 = 4 * WORD;
+/// A projected Gaussian in `splats2d`.
+const SPLAT: u64 = 12 * WORD;
+/// One of its three vectors.
+const SPLAT_PART: u64 = 4 * WORD;
+const SLOT: u64 = SLOT_FLOATS as u64 * WORD;
+/// Pixels of a tile.
+const TILE_PIXELS: u64 = 256;
+/// What a tile's pixels leave for `blend_backward` at the start of a bucket.
+const CHECKPOINTS: u64 = TILE_PIXELS * PIXEL;
+/// A pass of the radix sort on a pair: its keys are counted, then pairs are read and written.
+const SORT_PASS: u64 = 5 * WORD;
+/// Passes of the sort by depth: 32 bits.
+const DEPTH_PASSES: u64 = 4;
+/// Passes of the sort by tile: up to 16 bits. The first numbers the instances instead of reading
+/// their numbers.
+const TILE_SORT: u64 = 2 * SORT_PASS - WORD;
+/// Three maps of three channels that SSIM leaves for its gradient.
+const SSIM_MAPS: u64 = 9 * WORD;
+
+/// Least cost of a stage. `Densify` is not part of a step and costs nothing here.
+pub fn cost(stage: Stage, work: &Work, precision: Precision) -> Cost {
+    Cost {
+        flops: cost::cost(stage, work).flops,
+        bytes: bytes(stage, work, precision),
+    }
+}
+
+fn bytes(stage: Stage, w: &Work, precision: Precision) -> u64 {
+    let (n, v, i, p, t) = (w.gaussians, w.visible, w.instances, w.pixels, w.tiles);
+    let buckets = i.div_ceil(u64::from(BUCKET));
+    // The first bucket of a tile needs none.
+    let checkpoints = buckets.saturating_sub(t) * CHECKPOINTS;
+    // Of each pixel and each block, where it ends.
+    let ends = t * (TILE_PIXELS + u64::from(BLOCKS_PER_TILE)) * WORD;
+    let harmonics = (dapple::scene::sh_coefficient_count(w.sh_degree) as u32 - 1) * 3;
+    match stage {
+        // Means, scales, rotations and opacities of all in, colours of the visible; their splats and
+        // everybody's number of tiles out.
+        Stage::Project => {
+            let sh0 = (plane::GEOMETRY - plane::SH0) as u64 * WORD;
+            let rest = u64::from(precision.sh.words(harmonics)) * WORD;
+            n * (plane::SH0 as u64 * WORD + WORD) + v * (sh0 + rest + SPLAT)
+        }
+        // Numbers of tiles and depths in, pairs out; the sort.
+        Stage::Order => n * WORD + v * (SPLAT_PART + 2 * WORD + DEPTH_PASSES * SORT_PASS),
+        // By rank: twice the Gaussian and its number of tiles; its first instance out, and out by
+        // Gaussian, and in; Gaussian and splat in. By instance: tile and Gaussian out.
+        Stage::Emit => v * (2 * 2 * WORD + 3 * WORD + WORD + SPLAT) + i * 2 * WORD,
+        Stage::Sort => i * TILE_SORT,
+        // Tiles, slots, Gaussians in, Gaussians out; by tile: starts out, in, buckets out, in.
+        Stage::Ranges => i * 4 * WORD + t * 4 * WORD + buckets * WORD,
+        Stage::Blend => i * WORD + v * SPLAT + t * 2 * WORD + p * PIXEL + checkpoints + ends,
+        // Image and photo in, once per kernel; gradient out; maps out and in.
+        Stage::Loss => {
+            let kernels = 1 + u64::from(w.ssim);
+            let maps = u64::from(w.ssim) * 2 * SSIM_MAPS;
+            p * (kernels * (PIXEL + WORD) + PIXEL + maps)
+        }
+        // Gaussians, slots, splats, tiles of buckets, image, its gradient and what blend left in;
+        // slots out.
+        Stage::BlendBackward => {
+            let lists = i * 2 * WORD + v * SPLAT + t * 2 * WORD + buckets * WORD;
+            lists + p * 2 * PIXEL + checkpoints + ends + i * SLOT
+        }
+        // Slots in, and where they are, and the colour's clamp; parameters and moments in and out;
+        // statistics of the visible in and out.
+        Stage::Update => {
+            let state = 2 * precision.bytes_per_gaussian(w.sh_degree);
+            i * SLOT + n * (WORD + state) + v * (WORD + SPLAT_PART + 2 * 2 * WORD)
+        }
+        Stage::Densify => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dapple::gpu::Storage;
+
+    /// Four buckets, the last with four instances.
+    const INSTANCES: u64 = 3 * BUCKET as u64 + 4;
+    const SMALL: Work = Work {
+        gaussians: 10,
+        visible: 4,
+        instances: INSTANCES,
+        row_visits: 40,
+        pixels: 1000,
+        tiles: 2,
+        sh_degree: 0,
+        ssim: true,
+    };
+
+    #[test]
+    fn a_small_step_costs_what_it_does_by_hand() {
+        let bytes = |stage| bytes(stage, &SMALL, Precision::default());
+        assert_eq!(bytes(Stage::Project), 10 * 48 + 4 * (12 + 48));
+        assert_eq!(bytes(Stage::Order), 40 + 4 * (16 + 8 + 80));
+        assert_eq!(bytes(Stage::Sort), 36 * INSTANCES);
+        // Two tiles: of four buckets two have checkpoints.
+        let ends = 2 * (1024 + 32);
+        assert_eq!(
+            bytes(Stage::Blend),
+            4 * INSTANCES + 4 * 48 + 16 + 16_000 + 2 * 4096 + ends
+        );
+        assert_eq!(bytes(Stage::Loss), 1000 * (2 * 20 + 16 + 72));
+        let lists = 8 * INSTANCES + 4 * 48 + 16 + 16;
+        assert_eq!(
+            bytes(Stage::BlendBackward),
+            lists + 32_000 + 2 * 4096 + ends + 36 * INSTANCES
+        );
+        assert_eq!(
+            bytes(Stage::Update),
+            36 * INSTANCES + 10 * (4 + 2 * 3 * 14 * 4) + 4 * 36
+        );
+    }
+
+    #[test]
+    fn halves_take_half_and_more_work_never_less() {
+        let full = Work {
+            sh_degree: 3,
+            ..SMALL
+        };
+        let half = Precision {
+            sh: Storage::Bf16,
+            moments: Storage::Bf16,
+        };
+        let of = |work: &Work, precision| bytes(Stage::Update, work, precision);
+        let saved = of(&full, Precision::default()) - of(&full, half);
+        // 45 coefficients in 23 words; 14 and 45 moments, twice, in 7 and 23; in and out.
+        assert_eq!(saved, 10 * 2 * 4 * ((45 - 23) + 2 * ((14 - 7) + (45 - 23))));
+        for grow in [
+            (|w: &mut Work| w.gaussians += 9) as fn(&mut Work),
+            |w| w.visible += 9,
+            |w| w.instances += 900,
+            |w| w.pixels += 9,
+            |w| w.sh_degree = 1,
+        ] {
+            let mut more = SMALL;
+            grow(&mut more);
+            for stage in Stage::ALL {
+                let of = |work: &Work| bytes(stage, work, Precision::default());
+                assert!(of(&more) >= of(&SMALL), "{stage}");
+            }
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Times training steps of any engine.
+//!
+//! 1. Some steps that are not timed: buffers grow, kernels compile, caches and clocks warm up.
+//! 2. An engine that is done when `step` returns: each step is timed, and its report has the stages.
+//! 3. An engine with a queue: [`SEQUENCES`] sequences of steps are enqueued, each between two moments
+//!    at which the device has nothing left to do; a step's time is the sequence's over its steps.
+//!    What the host asked of the device meanwhile is counted.
+//! 4. Stages of such an engine are timed by its own clock, in a run of their own: timing would
+//!    disturb the steps.
+
+use super::statistics::Times;
+use crate::options::DeviceOptions;
+use dapple::contract::{
+    Adam, LearningRates, RenderSettings, Report, Stage, StepCounts, StepSettings, TrainView, ViewId,
+};
+use dapple::cpu::cost::Work;
+use dapple::cpu::{CpuEngine, CpuOptions};
+use dapple::runtime::Counters;
+use dapple::scene::{Error, Photo, Result, Splats};
+use dapple::{AnyEngine, Engine, Rendered};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Sequences of steps on an engine with a queue.
+pub const SEQUENCES: u32 = 5;
+
+/// Steps whose stages are timed on an engine with a queue, at most.
+const STAGE_STEPS: u32 = 60;
+
+/// Reports that have not come this long after the device was done never will.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Steps to time.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// Where.
+    pub device: &'a DeviceOptions,
+    /// Where training starts.
+    pub splats: &'a Splats,
+    /// In turn.
+    pub views: &'a [TrainView],
+    /// Step sizes.
+    pub learning_rates: LearningRates,
+    /// Steps that are not timed, then those that are.
+    pub warm_up: u32,
+    pub steps: u32,
+    pub near: f32,
+}
+
+/// What they took.
+#[derive(Debug)]
+pub struct Measured {
+    /// Of single steps, or of sequences over their steps.
+    pub step: Times,
+    /// Steps that each time is a mean over.
+    pub steps_per_time: u32,
+    /// In the order they ran.
+    pub stages: Vec<(Stage, Times)>,
+    /// Mean over the views.
+    pub work: Work,
+    /// Per step, of an engine with a queue.
+    pub host: Option<HostPerStep>,
+}
+
+/// What the host asked of the device, per step.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct HostPerStep {
+    pub submissions: f64,
+    pub dispatches: f64,
+    pub waits: f64,
+    pub copies: f64,
+    pub bytes_written: f64,
+    pub bytes_read: f64,
+    pub buffers_created: f64,
+}
+
+impl HostPerStep {
+    pub fn new(counted: Counters, steps: u32) -> Self {
+        let each = |count: u64| count as f64 / f64::from(steps.max(1));
+        Self {
+            submissions: each(counted.submissions),
+            dispatches: each(counted.dispatches),
+            waits: each(counted.waits),
+            copies: each(counted.copies),
+            bytes_written: each(counted.bytes_written),
+            bytes_read: each(counted.bytes_read),
+            buffers_created: each(counted.buffers_created),
+        }
+    }
+
+    /// For people.
+    pub fn line(&self) -> String {
+        format!(
+            "host      per step: {} waits, {} copies ({:.0} B read, {:.0} B written), {} buffers made, \
+             {} submissions, {} dispatches",
+            short(self.waits),
+            short(self.copies),
+            self.bytes_read,
+            self.bytes_written,
+            short(self.buffers_created),
+            short(self.submissions),
+            short(self.dispatches)
+        )
+    }
+}
+
+/// A count per step: a whole number, or with what it takes to see it.
+fn short(count: f64) -> String {
+    if count == count.round() {
+        format!("{count:.0}")
+    } else {
+        format!("{count:.3}")
+    }
+}
+
+/// A render as a photo.
+pub fn photo(rendered: &Rendered) -> Photo {
+    let byte = |value: &f32| (value.clamp(0.0, 1.0) * 255.0).round() as u8;
+    let bytes = rendered.rgb.iter().map(byte).collect();
+    Photo::from_rgb(rendered.width, rendered.height, bytes)
+}
+
+/// Steps 1 to 4.
+pub fn measure(job: &Job<'_>) -> Result<Measured> {
+    let mut run = Run::start(job, false)?;
+    for _ in 0..job.warm_up {
+        run.step()?;
+    }
+    run.finish()?;
+    if matches!(run.engine, AnyEngine::Cpu(_)) {
+        run.one_by_one(job)
+    } else {
+        run.in_sequences(job)
+    }
+}
+
+/// An engine at its steps.
+struct Run<'a> {
+    engine: AnyEngine,
+    job: &'a Job<'a>,
+    ids: Vec<ViewId>,
+    /// Steps enqueued and reported.
+    enqueued: u32,
+    reported: u32,
+    /// By view: the counts of its last step.
+    counts: Vec<StepCounts>,
+    stages: Vec<(Stage, Vec<u64>)>,
+}
+
+impl<'a> Run<'a> {
+    fn start(job: &'a Job<'a>, time_stages: bool) -> Result<Self> {
+        let mut engine = job.device.open_quietly(time_stages)?.engine;
+        let ids = engine.as_engine().add_views(job.views.to_vec())?;
+        engine.as_engine().upload(job.splats, None)?;
+        Ok(Self {
+            engine,
+            job,
+            counts: vec![StepCounts::default(); ids.len()],
+            ids,
+            enqueued: 0,
+            reported: 0,
+            stages: Vec::new(),
+        })
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let settings = settings(self.job, self.enqueued + 1);
+        let view = self.ids[self.enqueued as usize % self.ids.len()];
+        self.engine.as_engine().step(view, &settings)?;
+        self.enqueued += 1;
+        Ok(())
+    }
+
+    /// Waits until the device has nothing left to do.
+    fn wait(&mut self) -> Result<()> {
+        match &self.engine {
+            AnyEngine::Gpu(engine) => engine.gpu().wait(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for the device and then for all reports, which may make it do steps again whose buffers
+    /// were too small.
+    fn finish(&mut self) -> Result<()> {
+        self.wait()?;
+        let mut quiet_since = Instant::now();
+        while self.reported < self.enqueued {
+            if self.collect()? > 0 {
+                quiet_since = Instant::now();
+            } else if quiet_since.elapsed() > PATIENCE {
+                return Err(Error::internal(format!(
+                    "the engine has not reported step {}",
+                    self.reported + 1
+                )));
+            } else {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.wait()
+    }
+
+    /// Takes in the reports that are there; gives their number.
+    fn collect(&mut self) -> Result<u32> {
+        let before = self.reported;
+        for report in self.engine.as_engine().poll()? {
+            let Report::Step(done) = report else {
+                continue;
+            };
+            let views = self.counts.len();
+            self.counts[(done.step.saturating_sub(1)) as usize % views] = done.counts;
+            for time in done.stages {
+                match self.stages.iter_mut().find(|(s, _)| *s == time.stage) {
+                    Some((_, all)) => all.push(time.duration_ns),
+                    None => self.stages.push((time.stage, vec![time.duration_ns])),
+                }
+            }
+            self.reported = done.step;
+        }
+        Ok(self.reported - before)
+    }
+
+    /// Times by stage, and forgets them.
+    fn take_stages(&mut self) -> Vec<(Stage, Times)> {
+        let stages = std::mem::take(&mut self.stages);
+        stages
+            .into_iter()
+            .map(|(stage, ns)| (stage, Times::of(&ns)))
+            .collect()
+    }
+
+    fn one_by_one(mut self, job: &Job<'_>) -> Result<Measured> {
+        self.take_stages();
+        let mut durations_ns = Vec::new();
+        let mut rows = 0;
+        for _ in 0..job.steps {
+            let started = Instant::now();
+            self.step()?;
+            durations_ns.push(started.elapsed().as_nanos() as u64);
+            self.collect()?;
+            if let AnyEngine::Cpu(engine) = &self.engine {
+                rows += engine.work().row_visits;
+            }
+        }
+        let row_visits = rows / u64::from(job.steps.max(1));
+        Ok(Measured {
+            step: Times::of(&durations_ns),
+            steps_per_time: 1,
+            work: self.work(row_visits),
+            stages: self.take_stages(),
+            host: None,
+        })
+    }
+
+    fn in_sequences(mut self, job: &Job<'_>) -> Result<Measured> {
+        let mut durations_ns = Vec::new();
+        let mut host = None;
+        for _ in 0..SEQUENCES {
+            let before = self.counters();
+            let started = Instant::now();
+            for _ in 0..job.steps {
+                self.step()?;
+            }
+            let asked = self.counters();
+            self.wait()?;
+            let nanoseconds = started.elapsed().as_nanos() as u64;
+            durations_ns.push(nanoseconds / u64::from(job.steps));
+            host = Some(HostPerStep::new(asked - before, job.steps));
+            self.finish()?;
+        }
+        let step = Times::of(&durations_ns);
+        let mut work = self.work(0);
+        drop(self);
+        work.row_visits = row_visits(job)?;
+        Ok(Measured {
+            step,
+            steps_per_time: job.steps,
+            stages: stages(job)?,
+            work,
+            host,
+        })
+    }
+
+    fn counters(&self) -> Counters {
+        match &self.engine {
+            AnyEngine::Gpu(engine) => engine.counters(),
+            _ => Counters::default(),
+        }
+    }
+
+    fn work(&self, row_visits: u64) -> Work {
+        let views = self.counts.len() as u64;
+        let mean = |of: fn(&StepCounts) -> u64| self.counts.iter().map(of).sum::<u64>() / views;
+        let cameras = self.job.views.iter().map(|view| &view.camera);
+        let pixels = cameras.map(|c| u64::from(c.width) * u64::from(c.height));
+        Work {
+            gaussians: mean(|c| c.gaussians),
+            visible: mean(|c| c.visible),
+            instances: mean(|c| c.instances),
+            row_visits,
+            pixels: pixels.sum::<u64>() / views,
+            tiles: mean(|c| c.tiles),
+            sh_degree: self.job.splats.sh_degree,
+            ssim: true,
+        }
+    }
+}
+
+/// The numbers of step `step`.
+fn settings(job: &Job<'_>, step: u32) -> StepSettings {
+    StepSettings {
+        step,
+        render: RenderSettings {
+            sh_degree: job.splats.sh_degree,
+            near: job.near,
+            ..RenderSettings::default()
+        },
+        learning_rates: job.learning_rates,
+        adam: Adam::default(),
+        ssim_weight: 0.2,
+        accumulate_density: true,
+    }
+}
+
+/// Stage times of an engine with a queue.
+fn stages(job: &Job<'_>) -> Result<Vec<(Stage, Times)>> {
+    let mut run = Run::start(job, true)?;
+    for _ in 0..job.warm_up {
+        run.step()?;
+    }
+    run.finish()?;
+    run.take_stages();
+    for _ in 0..job.steps.min(STAGE_STEPS) {
+        run.step()?;
+    }
+    run.finish()?;
+    Ok(run.take_stages())
+}
+
+/// Rows of 16 pixels that a step has to visit, mean over the views: no GPU counts them, the CPU engine
+/// does.
+fn row_visits(job: &Job<'_>) -> Result<u64> {
+    let mut engine = CpuEngine::new(CpuOptions::default())?;
+    let ids = engine.add_views(job.views.to_vec())?;
+    engine.upload(job.splats, None)?;
+    let mut rows = 0;
+    for (step, id) in (1..).zip(&ids) {
+        let settings = StepSettings {
+            learning_rates: standing_still(),
+            ..settings(job, step)
+        };
+        engine.step(*id, &settings)?;
+        rows += engine.work().row_visits;
+    }
+    Ok(rows / ids.len().max(1) as u64)
+}
+
+/// Step sizes too small to move anything: every step does the same.
+pub fn standing_still() -> LearningRates {
+    // Adam's steps are about the learning rate long: this is below the rounding of a parameter.
+    let rate = 1e-12;
+    LearningRates {
+        means: rate,
+        scales: rate,
+        quats: rate,
+        opacities: rate,
+        sh0: rate,
+        sh_rest: rate,
+    }
+}
+
+/// A view of `rendered`.
+pub fn view_of(camera: dapple::Camera, photo: Photo) -> TrainView {
+    TrainView {
+        camera,
+        photo: Arc::new(photo),
+    }
+}

@@ -1,0 +1,350 @@
+//! Stages alone: what each made of a step, read back; and one stage run from given results of those
+//! before it. For tests that hold every stage to its CPU twin. The only file, stages apart, that knows
+//! how intermediate results lie in buffers.
+
+use crate::engine::step_immediates;
+use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP, groups};
+use crate::primitives::radix_block;
+use crate::ring::Ring;
+use crate::{GpuEngine, frame};
+use dapple_engine::{Engine, Pinhole, Stage, StepSettings, Trace, TracedSplat, ViewId};
+use dapple_runtime::{Groups, Recording};
+use dapple_scene::{Error, Result};
+
+/// Stages of a step.
+const STEP: [Stage; 9] = [
+    Stage::Project,
+    Stage::Order,
+    Stage::Emit,
+    Stage::Sort,
+    Stage::Ranges,
+    Stage::Blend,
+    Stage::Loss,
+    Stage::BlendBackward,
+    Stage::Update,
+];
+
+impl GpuEngine {
+    /// Takes a training step and tells what each stage made of it; the step is not reported.
+    ///
+    /// # Errors
+    /// As for steps; a lost device.
+    #[doc(hidden)]
+    pub fn trace(&mut self, view: ViewId, settings: &StepSettings) -> Result<Trace> {
+        self.step(view, settings)?;
+        self.finish()?;
+        self.finished.pop();
+        let camera = self.camera_of(view)?;
+        let mut trace = Trace::default();
+        for stage in STEP {
+            self.read_stage(stage, &camera, &mut trace)?;
+        }
+        // `sort` has moved the tiles that `emit` listed.
+        let tiles: Vec<u32> = trace.instances.iter().map(|i| i[1]).collect();
+        for (&place, tile) in trace.sorted.iter().zip(tiles) {
+            trace.instances[place as usize][1] = tile;
+        }
+        Ok(trace)
+    }
+
+    /// Runs one stage of a step on what `inputs` holds of the stages before it; returns `inputs` with
+    /// that stage's part replaced. `project` and `update` start from the engine's own splats and
+    /// moments, and `update` changes them. `blend_backward` finds the checkpoints that `blend` left:
+    /// no other engine has those, so they are made here from the same inputs.
+    ///
+    /// # Errors
+    /// No such view; a stage that is not one of a step; no memory, a lost device.
+    #[doc(hidden)]
+    pub fn run_stage(
+        &mut self,
+        stage: Stage,
+        inputs: &Trace,
+        view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<Trace> {
+        self.finish()?;
+        let camera = self.camera_of(view)?;
+        self.reserve_instances(inputs.instances.len() as u32)?;
+        self.write_views(None)?;
+        self.record()?;
+        let masked = self.views.get(view.0).is_some_and(|v| v.is_masked());
+        let (photo, _) = self.views.make_resident(&self.context.gpu, view.0)?;
+        // Steps have not seen where the photo is now.
+        self.recordings = None;
+        let mut buffers = self.buffers.clone();
+        buffers.set("photo", photo);
+
+        self.forget()?;
+        self.put(stage, inputs, &camera, settings)?;
+        let step = step_immediates(view, settings, masked, Ring::entry(0), self.sh_degree);
+        let run = |stage| {
+            let mut recording = Recording::new();
+            self.stages
+                .record_stage(stage, &self.context, &buffers, &mut recording)?;
+            recording.submit(&self.context.gpu, bytemuck::bytes_of(&step));
+            Ok::<_, Error>(())
+        };
+        if stage == Stage::BlendBackward {
+            run(Stage::Blend)?;
+            self.fill("image", &inputs.image)?;
+        }
+        run(stage)?;
+        let mut out = inputs.clone();
+        self.read_stage(stage, &camera, &mut out)?;
+        Ok(out)
+    }
+
+    fn camera_of(&self, view: ViewId) -> Result<Pinhole> {
+        let view = self.views.get(view.0);
+        view.map(|v| v.camera)
+            .ok_or_else(|| Error::internal("there is no such view"))
+    }
+
+    /// Zeroes whatever steps and stages have left, so that no stage finds its results already there.
+    fn forget(&self) -> Result<()> {
+        let kept = frame::state_planes(self.options.precision, self.sh_degree);
+        let mut encoder = self.context.gpu.encoder();
+        for (name, buffer) in self.buffers.iter() {
+            let is_kept = kept.iter().any(|(other, _)| *other == name);
+            if !is_kept && !matches!(name, "views" | "state") {
+                encoder.clear_buffer(buffer, 0, None);
+            }
+        }
+        self.context.gpu.submit(encoder);
+        self.context.gpu.check()
+    }
+
+    fn fill<T: bytemuck::Pod>(&self, name: &str, values: &[T]) -> Result<()> {
+        self.context.gpu.write(self.buffers.get(name)?, 0, values);
+        Ok(())
+    }
+
+    /// Puts everything there that the stages before `stage` leave.
+    fn put(
+        &mut self,
+        stage: Stage,
+        inputs: &Trace,
+        camera: &Pinhole,
+        settings: &StepSettings,
+    ) -> Result<()> {
+        let gaussians = self.state()?.gaussians;
+        let cap = settings.render.max_gaussians_per_tile;
+        let buckets = Buckets::new(&inputs.tiles, cap);
+        let mut counts = layout::State {
+            gaussians,
+            capacity: self.room.gaussians,
+            instance_capacity: self.room.instances,
+            bucket_capacity: self.room.buckets,
+            ..layout::State::default()
+        };
+        let tiles = camera.tile_count() as u32;
+        let mut sizes = Sizes::default();
+        if stage > Stage::Project {
+            self.put_projected(inputs, gaussians as usize)?;
+            sizes.set(groups::GAUSSIANS, gaussians, WORKGROUP);
+            sizes.set(groups::TILES, tiles, WORKGROUP);
+            sizes.set(groups::BLOCKS, tiles * layout::BLOCKS_PER_TILE, 1);
+            sizes.set(groups::PIXELS, tiles, 1);
+        }
+        if stage > Stage::Order {
+            self.put_order(inputs)?;
+            counts.visible = inputs.order.len() as u32;
+            sizes.set(groups::VISIBLE, counts.visible, WORKGROUP);
+            let block = radix_block(&self.context.gpu);
+            sizes.set(groups::SORT_VISIBLE, counts.visible, block);
+        }
+        if stage > Stage::Emit {
+            self.put_instances(inputs, gaussians as usize)?;
+            counts.instances = inputs.instances.len() as u32;
+            sizes.set(groups::INSTANCES, counts.instances, WORKGROUP);
+            sizes.set(groups::EMIT, counts.instances, EMIT_BLOCK);
+            let block = radix_block(&self.context.gpu);
+            sizes.set(groups::SORT_INSTANCES, counts.instances, block);
+        }
+        if stage > Stage::Sort {
+            let tile_of = |&place: &u32| inputs.instances[place as usize][1];
+            let tiles: Vec<u32> = inputs.sorted.iter().map(tile_of).collect();
+            self.fill("instance_tile", &tiles)?;
+            self.fill("sorted_slot", &inputs.sorted)?;
+        }
+        if stage > Stage::Ranges {
+            self.fill("sorted_gaussian", &inputs.tiles.concat())?;
+            self.fill("tile_start", &buckets.tile_start)?;
+            self.fill("bucket_start", &buckets.bucket_start)?;
+            self.fill("bucket_tile", &buckets.bucket_tile)?;
+            counts.buckets = buckets.bucket_tile.len() as u32;
+            sizes.set(groups::BUCKETS, counts.buckets, 1);
+        }
+        if stage > Stage::Blend {
+            self.fill("image", &inputs.image)?;
+        }
+        if stage > Stage::Loss {
+            self.fill("image_gradient", &inputs.image_gradient)?;
+        }
+        if stage > Stage::BlendBackward {
+            self.fill("slots", &inputs.slots)?;
+        }
+        self.fill("groups", &sizes.0)?;
+        self.fill("state", &[counts])
+    }
+
+    fn put_projected(&self, inputs: &Trace, gaussians: usize) -> Result<()> {
+        let mut splats2d = vec![[0.0f32; 12]; gaussians];
+        let mut tiles = vec![0u32; gaussians];
+        let mut depths = vec![0.0f32; gaussians];
+        let mut visible = vec![0u32; gaussians.div_ceil(WORKGROUP as usize)];
+        for splat in &inputs.projected {
+            let i = splat.gaussian as usize;
+            let ([x, y], [a, b, c]) = (splat.mean2d, splat.form);
+            let ([red, green, blue], [rx, ry]) = (splat.rgb, splat.radius);
+            let (opacity, depth) = (splat.log2_opacity, splat.depth);
+            splats2d[i] = [x, y, a, b, c, opacity, red, green, blue, depth, rx, ry];
+            tiles[i] = splat.tiles;
+            depths[i] = splat.depth;
+            visible[i / WORKGROUP as usize] += 1;
+        }
+        self.fill("splats2d", &splats2d)?;
+        self.fill("tiles_touched", &tiles)?;
+        self.fill("group_visible", &visible)?;
+        // Where `order` finds them: see stages::project.
+        self.fill("depth_keys_alt", &depths)
+    }
+
+    fn put_order(&self, inputs: &Trace) -> Result<()> {
+        let by_index = |&gaussian: &u32| {
+            let found = inputs
+                .projected
+                .binary_search_by_key(&gaussian, |splat| splat.gaussian);
+            found.map_or(0.0, |i| inputs.projected[i].depth)
+        };
+        let depths: Vec<f32> = inputs.order.iter().map(by_index).collect();
+        self.fill("depth_keys", &depths)?;
+        self.fill("depth_values", &inputs.order)
+    }
+
+    fn put_instances(&self, inputs: &Trace, gaussians: usize) -> Result<()> {
+        let (gaussian, tile): (Vec<u32>, Vec<u32>) =
+            inputs.instances.iter().map(|&[g, t]| (g, t)).unzip();
+        let mut slot_start = vec![0u32; gaussians];
+        for (slot, &g) in gaussian.iter().enumerate().rev() {
+            slot_start[g as usize] = slot as u32;
+        }
+        let starts = inputs.order.iter().map(|&g| slot_start[g as usize]);
+        let starts: Vec<u32> = starts.chain([gaussian.len() as u32]).collect();
+        self.fill("emit_starts", &starts)?;
+        self.fill("slot_start", &slot_start)?;
+        self.fill("instance_gaussian", &gaussian)?;
+        self.fill("instance_tile", &tile)
+    }
+
+    /// Takes what `stage` made into the trace.
+    fn read_stage(&mut self, stage: Stage, camera: &Pinhole, trace: &mut Trace) -> Result<()> {
+        let state = self.state()?;
+        if state.halted != 0 {
+            return Err(Error::internal("the stage halted: a buffer is too small"));
+        }
+        let (buffers, gpu) = (&self.buffers, &self.context.gpu);
+        let words = |name: &str, count: u32| gpu.read::<u32>(buffers.get(name)?, count as usize);
+        let pixels = |name: &str| gpu.read::<[f32; 4]>(buffers.get(name)?, camera.pixel_count());
+        let tiles = camera.tile_count();
+        match stage {
+            Stage::Project => {
+                let splats2d = gpu.read(buffers.get("splats2d")?, state.gaussians as usize)?;
+                trace.projected = traced(&splats2d, &words("tiles_touched", state.gaussians)?);
+            }
+            Stage::Order => trace.order = words("depth_values", state.visible)?,
+            Stage::Emit => {
+                let gaussians = words("instance_gaussian", state.instances)?;
+                let tiles = words("instance_tile", state.instances)?;
+                let pairs = gaussians.into_iter().zip(tiles);
+                trace.instances = pairs.map(|(g, t)| [g, t]).collect();
+            }
+            Stage::Sort => trace.sorted = words("sorted_slot", state.instances)?,
+            Stage::Ranges => {
+                let list = words("sorted_gaussian", state.instances)?;
+                let starts = words("tile_start", tiles as u32 + 1)?;
+                let range = |b: &[u32]| list.get(b[0] as usize..b[1] as usize);
+                let tiles = starts.windows(2).map(|b| range(b).map(<[u32]>::to_vec));
+                // A range that is none is an empty list: no twin.
+                trace.tiles = tiles.map(Option::unwrap_or_default).collect();
+            }
+            Stage::Blend => trace.image = pixels("image")?,
+            Stage::Loss => {
+                let partials = gpu.read::<f32>(buffers.get("loss_partials")?, tiles)?;
+                trace.loss = partials.iter().map(|&v| f64::from(v)).sum::<f64>() as f32;
+                trace.image_gradient = pixels("image_gradient")?;
+            }
+            Stage::BlendBackward => {
+                trace.slots = gpu.read(buffers.get("slots")?, state.instances as usize)?;
+            }
+            Stage::Update => (trace.splats, trace.state) = self.download()?,
+            Stage::Densify => return Err(Error::internal("densify is no stage of a step")),
+        }
+        Ok(())
+    }
+}
+
+fn traced(splats2d: &[[f32; 12]], tiles: &[u32]) -> Vec<TracedSplat> {
+    let all = (0..).zip(splats2d).zip(tiles);
+    all.filter(|(_, tiles)| **tiles > 0)
+        .map(|((gaussian, &splat), &tiles)| {
+            let [x, y, a, b, c, opacity, red, green, blue, depth, rx, ry] = splat;
+            TracedSplat {
+                gaussian,
+                mean2d: [x, y],
+                form: [a, b, c],
+                log2_opacity: opacity,
+                rgb: [red, green, blue],
+                depth,
+                radius: [rx, ry],
+                tiles,
+            }
+        })
+        .collect()
+}
+
+/// What `ranges` makes of the tiles' lists.
+struct Buckets {
+    tile_start: Vec<u32>,
+    bucket_start: Vec<u32>,
+    bucket_tile: Vec<u32>,
+}
+
+impl Buckets {
+    fn new(tiles: &[Vec<u32>], cap: u32) -> Self {
+        let mut out = Self {
+            tile_start: vec![0],
+            bucket_start: vec![0],
+            bucket_tile: Vec::new(),
+        };
+        let mut instances = 0;
+        for (tile, list) in (0..).zip(tiles) {
+            let count = list.len() as u32;
+            let blended = if cap > 0 { count.min(cap) } else { count };
+            let buckets = blended.div_ceil(BUCKET) as usize;
+            out.bucket_tile.extend(std::iter::repeat_n(tile, buckets));
+            instances += count;
+            out.tile_start.push(instances);
+            out.bucket_start.push(out.bucket_tile.len() as u32);
+        }
+        out
+    }
+}
+
+/// The buffer `groups`.
+#[derive(Default)]
+struct Sizes([[u32; 4]; groups::COUNT as usize]);
+
+impl Sizes {
+    /// A workgroup for so many items each, none for none.
+    fn set(&mut self, entry: u64, items: u32, each: u32) {
+        let count = items.div_ceil(each);
+        if let Groups::Direct([x, y, z]) = Groups::flat(count) {
+            self.0[entry as usize] = if count > 0 {
+                [x, y, z, 0]
+            } else {
+                [0, 0, 1, 0]
+            };
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which views of a capture a run takes, and whether they can be trained on.
+
+use crate::TrainConfig;
+use dapple_scene::{Dataset, Error, Lens, Result, Split, View};
+
+/// What of a run is not as its user may expect.
+pub(crate) fn notes_on(dataset: &Dataset, eval_views: usize, gaussians: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if dataset.points.is_empty() {
+        notes.push(format!(
+            "the capture has no sparse points: training starts from {gaussians} random ones"
+        ));
+    }
+    if eval_views == 0 {
+        notes.push("no photo is held out: nothing will be scored".to_owned());
+    }
+    notes
+}
+
+/// The views to train on and those to score, within the configured numbers.
+pub(crate) fn choose_views(
+    dataset: &Dataset,
+    config: &TrainConfig,
+) -> Result<(Vec<usize>, Vec<usize>)> {
+    match dataset.views.as_slice() {
+        [] => {
+            return Err(Error::input("the capture has no photos")
+                .hint("check that the folder of the photos is complete"));
+        }
+        [only] => {
+            return Err(Error::input(
+                "the capture has a single photo: depth cannot be seen from one",
+            )
+            .at(only.name.clone())
+            .hint("take at least 2, better 20 or more, from different places"));
+        }
+        _ => {}
+    }
+    let data = &config.data;
+    let Split { train, eval } = dataset
+        .split(data.eval_every)
+        .limited(data.max_train_views, data.max_eval_views);
+    if train.is_empty() {
+        return Err(
+            Error::input("every photo is held out: none is left to train on")
+                .hint("raise data.eval_every, or set it to 0 to hold out none"),
+        );
+    }
+    Ok((train, eval))
+}
+
+/// Engines take pinhole cameras of the photo's size.
+pub(crate) fn check_view(view: &View) -> Result<()> {
+    let (camera, photo) = (&view.camera, &view.photo);
+    if camera.lens != Lens::Pinhole {
+        return Err(
+            Error::unsupported("this photo's lens distorts, and engines take pinholes")
+                .at(view.name.clone())
+                .hint("load the capture with dapple_scene::load, which undistorts"),
+        );
+    }
+    if (camera.width, camera.height) != (photo.width, photo.height) {
+        return Err(Error::input(format!(
+            "the photo is {}x{} and its camera {}x{}",
+            photo.width, photo.height, camera.width, camera.height
+        ))
+        .at(view.name.clone())
+        .hint("resize the photo, or its camera with Camera::resized"));
+    }
+    let sound = camera.camera_from_world.is_finite()
+        && [camera.cx, camera.cy].iter().all(|v| v.is_finite())
+        && [camera.fx, camera.fy]
+            .iter()
+            .all(|v| v.is_finite() && *v > 0.0)
+        && photo.pixel_count() > 0;
+    if !sound {
+        return Err(Error::input(
+            "this photo's camera is broken: a pose or focal length that is not finite, or no area",
+        )
+        .at(view.name.clone())
+        .hint("leave the photo out, or make its pose again"));
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! An engine that only remembers what it was told, a capture for it, and a listener.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use dapple_engine::{
+    DensifyPlan, DensifyReport, Engine, Gradients, OptimizerState, RenderSettings, Rendered,
+    Report, StepCounts, StepReport, StepSettings, TrainView, ViewId,
+};
+use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
+use dapple_train::{EvalReport, Observer, StepProgress};
+use glam::DVec3;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What a run told its engine.
+#[derive(Default)]
+pub struct Log {
+    pub steps: Vec<(usize, StepSettings)>,
+    pub plans: Vec<DensifyPlan>,
+    pub views: usize,
+    pub downloads: usize,
+}
+
+/// Does nothing, but reports as told. The opacity of its first Gaussian is the last step's number.
+#[derive(Default)]
+pub struct FakeEngine {
+    pub log: Arc<Mutex<Log>>,
+    /// The loss of this step is NaN.
+    pub nan_at: u32,
+    /// Density control after this step leaves nothing.
+    pub empty_at: u32,
+    /// This step is refused, and every call that would need the device.
+    pub fail_at: u32,
+    /// After a failure the splats can still be had.
+    pub answers_after_failure: bool,
+    /// What a step takes on the device. Not zero: `step` returns at once and reports come later.
+    pub step_time: Duration,
+    pub splats: Splats,
+    pub failed: bool,
+    pub pending: VecDeque<(Instant, Report)>,
+}
+
+impl FakeEngine {
+    fn device(&self) -> Result<()> {
+        if self.failed && !self.answers_after_failure {
+            return Err(Error::unsupported("the device is lost").hint("plug it in"));
+        }
+        Ok(())
+    }
+
+    fn wait(&self) {
+        if let Some((ready, _)) = self.pending.back() {
+            std::thread::sleep(ready.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        let now = Instant::now();
+        let busy_until = self
+            .pending
+            .back()
+            .map_or(now, |(ready, _)| now.max(*ready));
+        self.pending
+            .push_back((busy_until + self.step_time, report));
+    }
+}
+
+impl Engine for FakeEngine {
+    fn description(&self) -> String {
+        "fake".to_owned()
+    }
+
+    fn upload(&mut self, splats: &Splats, _: Option<&OptimizerState>) -> Result<()> {
+        self.splats = splats.clone();
+        Ok(())
+    }
+
+    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+        self.device()?;
+        self.wait();
+        self.log.lock().unwrap().downloads += 1;
+        Ok((self.splats.clone(), OptimizerState::default()))
+    }
+
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
+        self.log.lock().unwrap().views = views.len();
+        Ok((0..views.len()).map(ViewId).collect())
+    }
+
+    fn render(&mut self, camera: &Camera, _: &RenderSettings) -> Result<Rendered> {
+        self.device()?;
+        self.wait();
+        Ok(Rendered {
+            width: camera.width,
+            height: camera.height,
+            rgb: vec![0.5; (camera.width * camera.height * 3) as usize],
+            ..Rendered::default()
+        })
+    }
+
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        if settings.step == self.fail_at {
+            self.failed = true;
+            return Err(Error::unsupported("the device is lost").hint("plug it in"));
+        }
+        self.log.lock().unwrap().steps.push((view.0, *settings));
+        if let Some(opacity) = self.splats.opacities.first_mut() {
+            *opacity = settings.step as f32;
+        }
+        let loss = if settings.step == self.nan_at {
+            self.splats.means[0] = [f32::NAN; 3];
+            f32::NAN
+        } else {
+            1.0 / settings.step as f32
+        };
+        self.report(Report::Step(StepReport {
+            step: settings.step,
+            loss,
+            counts: StepCounts {
+                gaussians: self.splats.len() as u64,
+                ..StepCounts::default()
+            },
+            stages: Vec::new(),
+        }));
+        Ok(())
+    }
+
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        self.log.lock().unwrap().plans.push(*plan);
+        if plan.step == self.empty_at {
+            self.splats = Splats::empty(self.splats.sh_degree);
+        }
+        self.report(Report::Densify(DensifyReport {
+            step: plan.step,
+            total: self.splats.len() as u64,
+            ..DensifyReport::default()
+        }));
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Vec<Report>> {
+        let now = Instant::now();
+        let ready = self.pending.partition_point(|(ready, _)| *ready <= now);
+        Ok(self.pending.drain(..ready).map(|(_, r)| r).collect())
+    }
+
+    fn gradients(
+        &mut self,
+        _: &Camera,
+        _: &RenderSettings,
+        _: &[f32],
+        _: Option<&[f32]>,
+    ) -> Result<Gradients<f32>> {
+        Err(Error::unsupported("a fake engine has no gradients"))
+    }
+}
+
+pub fn fake(log: &Arc<Mutex<Log>>, nan_at: u32, empty_at: u32) -> Box<dyn Engine> {
+    Box::new(FakeEngine {
+        log: log.clone(),
+        nan_at,
+        empty_at,
+        ..FakeEngine::default()
+    })
+}
+
+pub fn capture(photos: usize) -> Dataset {
+    let view = |i: usize| View {
+        name: format!("cam/{i:02}.jpg"),
+        camera: Camera::pinhole(
+            16,
+            12,
+            16.0,
+            Pose::look_at(DVec3::new(i as f64, 1.0, -4.0), DVec3::ZERO, DVec3::Y),
+        ),
+        source_model: "PINHOLE".to_owned(),
+        photo: Arc::new(Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3])),
+    };
+    let point = |i: usize| Point {
+        position: [i as f32 * 0.1, 0.0, 0.0],
+        rgb: [200; 3],
+    };
+    Dataset {
+        views: (0..photos).map(view).collect(),
+        points: (0..20).map(point).collect(),
+        ..Dataset::default()
+    }
+}
+
+/// Listens, and stops after a step.
+#[derive(Default)]
+pub struct Listener {
+    pub steps: Vec<StepProgress>,
+    pub evals: Vec<u32>,
+    pub densified: usize,
+    pub stop_after: Option<u32>,
+}
+
+impl Observer for Listener {
+    fn on_step(&mut self, progress: &StepProgress) {
+        self.steps.push(*progress);
+    }
+
+    fn on_densify(&mut self, _: &DensifyReport) {
+        self.densified += 1;
+    }
+
+    fn on_eval(&mut self, step: u32, _: &EvalReport) {
+        self.evals.push(step);
+    }
+
+    fn should_stop(&self) -> bool {
+        self.stop_after
+            .is_some_and(|stop| self.steps.len() as u32 >= stop)
+    }
+}
