@@ -97,10 +97,6 @@ fn with_headroom(wanted: u32) -> u32 {
     wanted.saturating_add(wanted / 4).max(LEAST_ROOM)
 }
 
-/// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
-/// neighbours in memory. Done with the round of density control of that step.
-const MORTON_EVERY: u32 = 5000;
-
 impl GpuEngine {
     /// An engine without splats.
     ///
@@ -212,9 +208,9 @@ impl GpuEngine {
 
     fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {
         Error::unsupported(format!(
-            "there are {wanted} {what}, and {most} fit: {} takes {:.2} GB in one buffer",
+            "there are {wanted} {what}, and {most} fit: {} takes {:.2} MB in one buffer",
             self.context.gpu.device_name(),
-            self.most_bytes() as f64 * 1e-9
+            self.most_bytes() as f64 * 1e-6
         ))
     }
 
@@ -323,11 +319,12 @@ impl GpuEngine {
     fn enqueue(&mut self, command: Command) -> Result<()> {
         self.ready()?;
         self.write_views(None)?;
-        let sequence = self.ring.next();
+        let sequence = self.ring.upcoming();
         match command {
             Command::Step(view, settings) => self.encode_step(view, &settings, sequence)?,
             Command::Densify(plan) => self.encode_densify(&plan, sequence)?,
         }
+        self.ring.enqueued();
         self.pending.push_back((sequence, command));
         self.context.gpu.check()?;
         let reports = self.buffers.get("reports")?;
@@ -384,7 +381,6 @@ impl GpuEngine {
             &self.buffers,
             &frame::state_planes(self.options.precision, self.sh_degree),
             plan,
-            plan.step.is_multiple_of(MORTON_EVERY),
             bytemuck::bytes_of(&immediates),
         )
     }
@@ -440,7 +436,12 @@ impl GpuEngine {
         self.context.gpu.wait()?;
         self.ring.clear();
         self.times.clear();
-        self.grow_for(report.halted, report.wanted, report.gaussians)?;
+        if let Err(error) = self.grow_for(report.halted, report.wanted, report.gaussians) {
+            // What is pending has not happened and cannot: the splats are those before it.
+            self.pending.clear();
+            self.write_room()?;
+            return Err(error);
+        }
         let commands: Vec<Command> = self.pending.drain(..).map(|(_, c)| c).collect();
         for command in commands {
             self.enqueue(command)?;
@@ -598,9 +599,12 @@ impl Engine for GpuEngine {
         }
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
-        self.sh_degree = splats.sh_degree;
         let room = n.max(self.options.first_room.gaussians).max(1);
-        self.grow_gaussians(room, None)?;
+        let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
+        if let Err(error) = self.grow_gaussians(room, None) {
+            self.sh_degree = before;
+            return Err(error);
+        }
         self.reserve_instances(self.first_instances(n))?;
         params::upload(
             &self.context.gpu,
@@ -630,6 +634,22 @@ impl Engine for GpuEngine {
         }
         let n = self.state()?.gaussians as usize;
         params::download(
+            &self.context.gpu,
+            &self.buffers,
+            self.options.precision,
+            self.room.gaussians as usize,
+            n,
+            self.sh_degree,
+        )
+    }
+
+    fn splats(&mut self) -> Result<Splats> {
+        self.settle()?;
+        if self.room.gaussians == 0 {
+            return Ok(Splats::default());
+        }
+        let n = self.state()?.gaussians as usize;
+        params::download_splats(
             &self.context.gpu,
             &self.buffers,
             self.options.precision,

@@ -36,6 +36,10 @@ pub struct Stages {
     gradients: Option<update::Gradients>,
 }
 
+/// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
+/// neighbours in memory. Done with the round of density control of that step.
+const MORTON_EVERY: u32 = 5000;
+
 /// Bits of a tile's number that are sorted by at least: views of up to 4096 tiles (a megapixel)
 /// share their kernels.
 const LEAST_TILE_BITS: u32 = 12;
@@ -179,7 +183,7 @@ impl Recordings {
         Ok(step.get_or_insert_default())
     }
 
-    /// Submits a round of density control, and with `reorder` the Morton order after it.
+    /// Submits a round of density control, and now and then the Morton order after it.
     ///
     /// # Errors
     /// A buffer is missing, or no memory for scratch.
@@ -190,9 +194,9 @@ impl Recordings {
         buffers: &Buffers,
         planes: Planes<'_>,
         plan: &DensifyPlan,
-        reorder: bool,
         immediates: &[u8],
     ) -> Result<()> {
+        let reorder = plan.step.is_multiple_of(MORTON_EVERY);
         let place = &mut self.densify[usize::from(reorder)];
         let recording = match place {
             Some(recording) => recording,
