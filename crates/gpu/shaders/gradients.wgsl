@@ -1,5 +1,5 @@
 // `gradients`: what `update` computes, written out instead of stepped by. One invocation a Gaussian.
-// 1. Add up the Gaussian's slots and go backward: shared/gaussian_backward.
+// 1. From the sums of the Gaussian's slots, by slot_sums.wgsl, go backward: shared/gaussian_backward.
 // 2. Write the gradients as planes, like the parameters: gradient_geometry [14, capacity],
 //    gradient_sh [(K - 1) * 3, capacity] (zero beyond the active degree), gradient_means2d
 //    [2, capacity]. Always f32.
@@ -10,20 +10,19 @@
 #import shared/groups
 #import shared/planes
 
-// In: camera, counts, parameters; by Gaussian the colour, its number of slots and the first of them.
+// In: camera, counts, parameters; by Gaussian the colour, its number of slots and their sums.
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> state: State;
 @group(0) @binding(2) var<storage, read> geometry: array<f32>;
 @group(0) @binding(3) var<storage, read> sh_rest: array<u32>;
 @group(0) @binding(4) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(5) var<storage, read> tiles_touched: array<u32>;
-@group(0) @binding(6) var<storage, read> slot_start: array<u32>;
-@group(0) @binding(7) var<storage, read> slots: array<f32>;
+@group(0) @binding(6) var<storage, read> splat_gradients: array<f32>;
 // Out.
-@group(0) @binding(8) var<storage, read_write> gradient_geometry: array<f32>;
-@group(0) @binding(9) var<storage, read_write> gradient_sh: array<f32>;
-@group(0) @binding(10) var<storage, read_write> gradient_means2d: array<f32>;
-@group(0) @binding(11) var<storage, read_write> gradient_pose: array<f32>;
+@group(0) @binding(7) var<storage, read_write> gradient_geometry: array<f32>;
+@group(0) @binding(8) var<storage, read_write> gradient_sh: array<f32>;
+@group(0) @binding(9) var<storage, read_write> gradient_means2d: array<f32>;
+@group(0) @binding(10) var<storage, read_write> gradient_pose: array<f32>;
 
 #import shared/gaussian_backward
 
@@ -81,27 +80,29 @@ fn put(i: u32, g: GaussianGradient) {
     }
 }
 
+// [component][invocation].
+var<workgroup> pose_sums: array<f32, 6u * 256u>;
+
 // Step 3: the camera's small motion p -> p + omega x p + t; see engine's `Gradients::pose`. The
 // camera's centre moves by -R^T t and omega leaves it: the viewing direction sees t alone.
-// The sums lie where shared/slots, which is done, had its partial ones.
 fn sum_pose(local: u32, number: u32, omega: vec3f, shift: vec3f) {
-    slot_partials[local] = omega.x;
-    slot_partials[256u + local] = omega.y;
-    slot_partials[512u + local] = omega.z;
-    slot_partials[768u + local] = shift.x;
-    slot_partials[1024u + local] = shift.y;
-    slot_partials[1280u + local] = shift.z;
+    pose_sums[local] = omega.x;
+    pose_sums[256u + local] = omega.y;
+    pose_sums[512u + local] = omega.z;
+    pose_sums[768u + local] = shift.x;
+    pose_sums[1024u + local] = shift.y;
+    pose_sums[1280u + local] = shift.z;
     for (var half = 128u; half > 0u; half /= 2u) {
         workgroupBarrier();
         if local < half {
             for (var c = 0u; c < 6u; c++) {
-                slot_partials[256u * c + local] += slot_partials[256u * c + local + half];
+                pose_sums[256u * c + local] += pose_sums[256u * c + local + half];
             }
         }
     }
     workgroupBarrier();
     if local < 6u {
-        gradient_pose[6u * number + local] = slot_partials[256u * local];
+        gradient_pose[6u * number + local] = pose_sums[256u * local];
     }
 }
 
@@ -116,21 +117,19 @@ fn gradients(
         return;
     }
     let i = number * 256u + local;
-    var tiles = 0u;
-    var start = 0u;
-    if i < state.gaussians {
-        tiles = tiles_touched[i];
-        start = slot_start[i];
-    }
-    let sums = sum_slots(local, start, tiles);
     var omega = vec3f(0.0);
     var shift = vec3f(0.0);
     if i < state.gaussians {
         let view = views[step.view];
         let old = load_gaussian(i, state.capacity);
-        let g = gaussian_backward(i, old, view, sums, tiles > 0u);
+        let visible = tiles_touched[i] > 0u;
+        var sums = SlotSums();
+        if visible {
+            sums = load_sums(i);
+        }
+        let g = gaussian_backward(i, old, view, sums, visible);
         put(i, g);
-        if tiles > 0u {
+        if visible {
             let point = to_camera(old.mean, view);
             omega = g.geometry.omega + cross(point, g.geometry.point);
             shift = g.geometry.point + vec3f(

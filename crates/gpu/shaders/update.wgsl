@@ -1,5 +1,7 @@
-// `update`: from slots to new parameters, without a gradient buffer. One invocation a Gaussian.
-// 1. Add up the Gaussian's slots: shared/slots.
+// `update`: from what slots add up to, to new parameters, without a gradient buffer. One invocation a
+// Gaussian, UPDATE_THREADS a workgroup: nothing is shared, so that small ones leave the least of a
+// processor's registers unused.
+// 1. Take the sums of the Gaussian's slots: slot_sums.wgsl left them.
 // 2. Colour: gradients of the SH coefficients, each stepped by Adam at once, and of the viewing
 //    direction: shared/sh_backward, shared/adam.
 // 3. Geometry: the projection once more, and backward through it: shared/projection_backward.
@@ -20,11 +22,10 @@
 @group(0) @binding(5) var<storage, read_write> sh_first: array<u32>;
 @group(0) @binding(6) var<storage, read_write> sh_second: array<u32>;
 @group(0) @binding(7) var<storage, read_write> stats: array<f32>;
-// By Gaussian: the colour, its number of slots, and the first of them.
+// By Gaussian: the colour, its number of slots (0 = invisible), and their sums.
 @group(0) @binding(8) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(9) var<storage, read> tiles_touched: array<u32>;
-@group(0) @binding(10) var<storage, read> slot_start: array<u32>;
-@group(0) @binding(11) var<storage, read> slots: array<f32>;
+@group(0) @binding(10) var<storage, read> splat_gradients: array<f32>;
 
 #import shared/adam
 #import shared/gaussian_backward
@@ -215,25 +216,14 @@ fn note_density(i: u32, view: View, mean2d: vec2f) {
     stats[state.capacity + i] += 1.0;
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(UPDATE_THREADS)
 fn update(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
     @builtin(local_invocation_index) local: u32,
 ) {
-    let first = group_number(id, dispatched) * 256u;
-    if state.halted != 0u || first >= state.gaussians {
-        return;
-    }
-    let i = first + local;
-    var tiles = 0u;
-    var start = 0u;
-    if i < state.gaussians {
-        tiles = tiles_touched[i];
-        start = slot_start[i];
-    }
-    let sums = sum_slots(local, start, tiles);
-    if i >= state.gaussians {
+    let i = group_number(id, dispatched) * UPDATE_THREADS + local;
+    if state.halted != 0u || i >= state.gaussians {
         return;
     }
 #if MOMENTS_PACKED
@@ -243,7 +233,11 @@ fn update(
     start_rounding(i);
 #endif
 #endif
-    let visible = tiles > 0u;
+    let visible = tiles_touched[i] > 0u;
+    var sums = SlotSums();
+    if visible {
+        sums = load_sums(i);
+    }
     let view = views[step.view];
     let old = load_gaussian(i, state.capacity);
     let sh0 = geometry3(PLANE_SH0, i, state.capacity);

@@ -63,7 +63,7 @@ pub fn state_planes(precision: Precision, sh_degree: u8) -> Vec<(&'static str, u
 }
 
 /// Buffers per Gaussian that a step writes anew, with their words.
-const SCRATCH_PLANES: [(&str, u32); 8] = [
+const SCRATCH_PLANES: [(&str, u32); 9] = [
     // Density control uses it as scratch too.
     ("splats2d", 12),
     ("tiles_touched", 1),
@@ -73,6 +73,7 @@ const SCRATCH_PLANES: [(&str, u32); 8] = [
     ("depth_keys_alt", 1),
     ("depth_values_alt", 1),
     ("emit_starts", 1),
+    ("splat_gradients", SLOT_FLOATS),
 ];
 
 /// Buffers per instance, with their words.

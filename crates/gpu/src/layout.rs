@@ -208,6 +208,8 @@ pub mod groups {
     pub const SORT_INSTANCES: u64 = 8;
     /// First entry that density control uses.
     pub const NEXT: u64 = 9;
+    /// gaussians / [`super::UPDATE_THREADS`].
+    pub const UPDATE: u64 = 30;
     /// instances / [`super::EMIT_BLOCK`].
     pub const EMIT: u64 = 31;
     /// Entries in all.
@@ -228,6 +230,10 @@ pub const SLOT_FLOATS: u32 = 9;
 
 /// Invocations of most kernels' workgroups.
 pub const WORKGROUP: u32 = 256;
+
+/// Invocations of a workgroup of `update`. It takes over a hundred registers, of which an NVIDIA
+/// processor has 65536: workgroups of 256 leave up to a third of them unused, these next to none.
+pub const UPDATE_THREADS: u32 = 128;
 
 /// Instances that one workgroup of `emit` lists and of `ranges` gathers.
 pub const EMIT_BLOCK: u32 = 1024;
@@ -256,7 +262,8 @@ pub fn defines() -> Defines {
         .u32("BUCKET", BUCKET)
         .u32("SLOT_FLOATS", SLOT_FLOATS)
         .u32("BLOCKS_PER_TILE", BLOCKS_PER_TILE)
-        .u32("EMIT_BLOCK", EMIT_BLOCK);
+        .u32("EMIT_BLOCK", EMIT_BLOCK)
+        .u32("UPDATE_THREADS", UPDATE_THREADS);
     // Tap d is the weight at distance d from the centre of the symmetric window.
     let window = reference::ssim_window();
     let taps = SSIM_TAPS.iter().zip(&window[constants::SSIM_WINDOW / 2..]);
@@ -291,6 +298,7 @@ pub fn shaders() -> ShaderSet {
         "shared/rounding",
         "shared/sh",
         "shared/sh_backward",
+        "shared/slot_sums",
         "shared/slots",
         "shared/splat2d",
         "shared/ssim",
@@ -314,6 +322,7 @@ pub fn shaders() -> ShaderSet {
         "ranges",
         "report",
         "scan",
+        "slot_sums",
         "update",
     ]
 }

@@ -142,6 +142,7 @@ impl GpuEngine {
         if stage > Stage::Project {
             self.put_projected(inputs, gaussians as usize)?;
             sizes.set(groups::GAUSSIANS, gaussians, WORKGROUP);
+            sizes.set(groups::UPDATE, gaussians, layout::UPDATE_THREADS);
             sizes.set(groups::TILES, tiles, WORKGROUP);
             sizes.set(groups::BLOCKS, tiles * layout::BLOCKS_PER_TILE, 1);
             sizes.set(groups::PIXELS, tiles, 1);

@@ -225,6 +225,10 @@ fn check_buckets(name: &str, out: &Outcome, cap: u32) {
     assert_eq!((state.halted, state.wanted), (0, 0), "{name}");
     for (entry, count) in [
         (layout::groups::GAUSSIANS, state.gaussians.div_ceil(256)),
+        (
+            layout::groups::UPDATE,
+            state.gaussians.div_ceil(layout::UPDATE_THREADS),
+        ),
         (layout::groups::VISIBLE, state.visible.div_ceil(256)),
         (layout::groups::INSTANCES, state.instances.div_ceil(256)),
         (

@@ -5,7 +5,7 @@
 //
 // A visible Gaussian was found finite by `project`; nothing of another is computed with, so that
 // parameters which are not finite give gradients of zero.
-#import shared/slots
+#import shared/slot_sums
 #import shared/projection_backward
 #import shared/sh_backward
 

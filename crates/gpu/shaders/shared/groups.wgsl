@@ -11,6 +11,7 @@ const GROUPS_PIXELS: u32 = 6u;          // tiles (one workgroup a tile)
 const GROUPS_SORT_VISIBLE: u32 = 7u;    // visible / radix block
 const GROUPS_SORT_INSTANCES: u32 = 8u;  // instances / radix block
 const GROUPS_NEXT: u32 = 9u;            // density control, see densify.wgsl
+const GROUPS_UPDATE: u32 = 30u;         // gaussians / UPDATE_THREADS
 const GROUPS_EMIT: u32 = 31u;           // instances / EMIT_BLOCK
 
 const GROUPS_WIDTH: u32 = 32768u;

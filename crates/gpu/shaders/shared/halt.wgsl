@@ -11,6 +11,7 @@ fn clear_groups() {
     for (var entry = 0u; entry < GROUPS_NEXT; entry++) {
         groups[entry] = vec4u();
     }
+    groups[GROUPS_UPDATE] = vec4u();
     groups[GROUPS_EMIT] = vec4u();
 }
 

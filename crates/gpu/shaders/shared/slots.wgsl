@@ -7,7 +7,7 @@
 // 3. In rounds, 8 teams of 32 invocations take a job each; an invocation adds up every 32nd slot.
 // 4. A job's 32 partial sums are added up in order, one invocation a field.
 // 5. The Gaussian's own invocation adds up its jobs in order.
-// Which numbers are added in which order depends on the counts alone.
+// Which numbers are added in which order depends on the counts alone. Imported after shared/slot_sums.
 
 const SLOTS_ALONE: u32 = 16u;
 const SLOTS_LANES: u32 = 32u;
@@ -29,13 +29,6 @@ var<workgroup> slot_job_start: array<u32, SLOTS_TEAMS>;
 var<workgroup> slot_job_end: array<u32, SLOTS_TEAMS>;
 var<workgroup> slot_partials: array<f32, SLOT_FLOATS * SLOTS_FIELD_STRIDE>;
 var<workgroup> slot_results: array<f32, SLOT_FLOATS * SLOTS_TEAMS>;
-
-// See `layout::SLOT_FLOATS`: sums of s, s dx, s dy | s dx^2, s dx dy, s dy^2 | w dL/d(r, g, b).
-struct SlotSums {
-    linear: vec3f,
-    quadratic: vec3f,
-    colour: vec3f,
-}
 
 fn load_slot(slot: u32) -> SlotSums {
     let at = slot * SLOT_FLOATS;

@@ -5,24 +5,52 @@ use crate::{Buffers, Context};
 use dapple_runtime::{Kernel, Recording};
 use dapple_scene::Result;
 
+/// What both begin with: `splat_gradients` from `slots`; see `shaders/slot_sums.wgsl`.
+#[derive(Debug, Clone)]
+struct SlotSums {
+    kernel: Kernel,
+}
+
+impl SlotSums {
+    fn new(context: &Context) -> Result<Self> {
+        Ok(Self {
+            kernel: context.kernel("slot_sums", "slot_sums")?,
+        })
+    }
+
+    fn record(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        let bound = buffers.bind(&context.gpu, &self.kernel)?;
+        recording.dispatch(bound, buffers.groups(groups::VISIBLE)?);
+        Ok(())
+    }
+}
+
 /// The stage `update`; see `shaders/update.wgsl`.
 #[derive(Debug, Clone)]
 pub struct Update {
+    sums: SlotSums,
     update: Kernel,
 }
 
 impl Update {
-    /// Compiles its kernel.
+    /// Compiles its kernels.
     ///
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context) -> Result<Self> {
         Ok(Self {
+            sums: SlotSums::new(context)?,
             update: context.kernel("update", "update")?,
         })
     }
 
-    /// Records the stage. Reads `slots` and what `project` and `emit` left by Gaussian; changes
+    /// Records the stage. Reads `slots` and what the stages before left of visible
+    /// Gaussians; changes
     /// parameters, moments and, with [`crate::layout::FLAG_DENSITY`], `stats`.
     ///
     /// # Errors
@@ -34,8 +62,9 @@ impl Update {
         recording: &mut Recording,
     ) -> Result<()> {
         recording.span("update");
+        self.sums.record(context, buffers, recording)?;
         let bound = buffers.bind(&context.gpu, &self.update)?;
-        recording.dispatch(bound, buffers.groups(groups::GAUSSIANS)?);
+        recording.dispatch(bound, buffers.groups(groups::UPDATE)?);
         Ok(())
     }
 }
@@ -43,16 +72,18 @@ impl Update {
 /// `update` without a step; see `shaders/gradients.wgsl`.
 #[derive(Debug, Clone)]
 pub struct Gradients {
+    sums: SlotSums,
     gradients: Kernel,
 }
 
 impl Gradients {
-    /// Compiles its kernel.
+    /// Compiles its kernels.
     ///
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context) -> Result<Self> {
         Ok(Self {
+            sums: SlotSums::new(context)?,
             gradients: context.kernel("gradients", "gradients")?,
         })
     }
@@ -70,6 +101,7 @@ impl Gradients {
         recording: &mut Recording,
     ) -> Result<()> {
         recording.span("gradients");
+        self.sums.record(context, buffers, recording)?;
         let bound = buffers.bind(&context.gpu, &self.gradients)?;
         recording.dispatch(bound, buffers.groups(groups::GAUSSIANS)?);
         Ok(())

@@ -6,7 +6,7 @@
 use dapple_engine::reference::{self, Gaussian, Projected, ProjectedGradient};
 use dapple_engine::scenes::{Random, TestScene};
 use dapple_engine::{Gradients, Pinhole};
-use dapple_gpu::layout::{self, Step, plane};
+use dapple_gpu::layout::{self, Step, groups, plane};
 use dapple_gpu::precision::{Precision, Values, pack, unpack};
 use dapple_gpu::stages::update;
 use dapple_gpu::{Buffers, Context};
@@ -136,6 +136,7 @@ pub struct Fixture {
     stages: Stages,
     pub buffers: Buffers,
     pub n: usize,
+    pub visible: usize,
     pub capacity: usize,
     pub sh_degree: u8,
 }
@@ -196,6 +197,7 @@ impl Fixture {
             stages: stages.clone(),
             buffers: Buffers::default(),
             n,
+            visible: slots.counts.iter().filter(|&&count| count > 0).count(),
             capacity: n + 5,
             sh_degree: scene.splats.sh_degree,
         };
@@ -204,7 +206,7 @@ impl Fixture {
         let camera = Pinhole::new(&scene.camera).unwrap();
         fixture.put("views", &[view(&camera)]);
         fixture.set_state(0);
-        let groups = [(n as u32).div_ceil(256), 1, 1, 0];
+        let n32 = n as u32;
         let usage = wgpu::BufferUsages::INDIRECT | wgpu::BufferUsages::COPY_DST;
         let buffer = fixture
             .stages
@@ -212,7 +214,15 @@ impl Fixture {
             .gpu
             .buffer_with("groups", 512, usage)
             .unwrap();
-        fixture.stages.context.gpu.write(&buffer, 0, &groups);
+        for (entry, count) in [
+            (groups::GAUSSIANS, n32.div_ceil(256)),
+            // More than there are: the last ones must find nothing to do.
+            (groups::VISIBLE, n32.div_ceil(256)),
+            (groups::UPDATE, n32.div_ceil(layout::UPDATE_THREADS)),
+        ] {
+            let gpu = &fixture.stages.context.gpu;
+            gpu.write(&buffer, entry * groups::BYTES, &[count, 1, 1, 0]);
+        }
         fixture.buffers.set("groups", buffer);
 
         let [geometry, sh_rest] = planes_of(&scene.splats, capacity);
@@ -243,6 +253,7 @@ impl Fixture {
         let state = layout::State {
             gaussians: self.n as u32,
             capacity: self.capacity as u32,
+            visible: self.visible as u32,
             halted,
             ..layout::State::default()
         };
@@ -253,10 +264,21 @@ impl Fixture {
         let mut counts = slots.counts.clone();
         counts.resize(self.capacity, 99);
         self.put("tiles_touched", &counts);
-        let mut starts = slots.starts.clone();
-        starts.resize(self.capacity, 0);
-        self.put("slot_start", &starts);
-        self.put("slots", &slots.values);
+        let mut ranks: Vec<usize> = (0..self.n).filter(|&i| slots.counts[i] > 0).collect();
+        ranks.sort_by_key(|&i| slots.starts[i]);
+        let (mut values, mut emit_starts) = (Vec::new(), vec![0]);
+        for &i in &ranks {
+            let (start, count) = (slots.starts[i] as usize, slots.counts[i] as usize);
+            values.extend(&slots.values[9 * start..9 * (start + count)]);
+            emit_starts.push((values.len() / 9) as u32);
+        }
+        let ranks: Vec<u32> = ranks.into_iter().map(|i| i as u32).chain([0]).collect();
+        self.put("depth_values", &ranks);
+        self.put("emit_starts", &emit_starts);
+        // Never empty.
+        values.push(f32::NAN);
+        self.put("slots", &values);
+        self.put("splat_gradients", &vec![f32::NAN; 9 * self.capacity]);
         let mut splats2d = vec![[0.0f32; 4]; 3 * self.capacity];
         for (i, [r, g, b]) in slots.colours.iter().enumerate() {
             splats2d[3 * i + 1] = [0.0, 0.0, *r, *g];

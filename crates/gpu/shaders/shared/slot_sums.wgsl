@@ -1,0 +1,22 @@
+// What a Gaussian's slots add up to, between slot_sums.wgsl and `update` or `gradients`. The importing
+// shader declares `state` and `splat_gradients: array<f32>`: field f of Gaussian i lies at
+// [f * capacity + i], so that neighbours read neighbouring words.
+
+// See `layout::SLOT_FLOATS`: sums of s, s dx, s dy | s dx^2, s dx dy, s dy^2 | w dL/d(r, g, b).
+struct SlotSums {
+    linear: vec3f,
+    quadratic: vec3f,
+    colour: vec3f,
+}
+
+fn load_three(field: u32, i: u32) -> vec3f {
+    let stride = state.capacity;
+    let at = field * stride + i;
+    return vec3f(
+        splat_gradients[at], splat_gradients[at + stride], splat_gradients[at + 2u * stride],
+    );
+}
+
+fn load_sums(i: u32) -> SlotSums {
+    return SlotSums(load_three(0u, i), load_three(3u, i), load_three(6u, i));
+}
