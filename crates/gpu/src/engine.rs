@@ -342,19 +342,20 @@ impl GpuEngine {
         let masked = gpu_view.is_masked();
         let entry = Ring::entry(sequence);
         let immediates = step_immediates(view, settings, masked, entry, self.sh_degree);
-        let (photo, renewed) = self.views.make_resident(&self.context.gpu, view.0)?;
+        let recordings = &mut self.recordings;
+        let photo = self
+            .views
+            .make_resident(&self.context.gpu, view.0, |other| {
+                if let Some(recordings) = recordings {
+                    recordings.forget_step(other);
+                }
+            })?;
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
-        let recording = recordings.step(
-            &self.context,
-            &self.stages,
-            &self.buffers,
-            view.0,
-            &photo,
-            renewed,
-        )?;
+        let recording =
+            recordings.step(&self.context, &self.stages, &self.buffers, view.0, &photo)?;
         let bytes = bytemuck::bytes_of(&immediates);
         match &mut self.clock {
             Some(clock) => clock.submit(recording, bytes, sequence).map(|_| ()),

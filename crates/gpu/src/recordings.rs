@@ -157,7 +157,7 @@ impl Recordings {
         })
     }
 
-    /// The recording of a step on a view; `renewed` when its photo has another buffer than before.
+    /// The recording of a step on a view.
     ///
     /// # Errors
     /// A buffer is missing.
@@ -168,19 +168,22 @@ impl Recordings {
         buffers: &Buffers,
         view: usize,
         photo: &wgpu::Buffer,
-        renewed: bool,
     ) -> Result<&Recording> {
         let step = &mut self.steps[view];
-        if step.is_none() || renewed {
+        if step.is_none() {
             let mut with_photo = buffers.clone();
             with_photo.set("photo", photo.clone());
             let mut whole = self.front.clone();
             stages.loss.record(context, &with_photo, &mut whole)?;
             whole.append(self.back.clone());
-            *step = None;
             return Ok(step.insert(whole));
         }
         Ok(step.get_or_insert_default())
+    }
+
+    /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
+    pub fn forget_step(&mut self, view: usize) {
+        self.steps[view] = None;
     }
 
     /// Submits a round of density control, and now and then the Morton order after it.

@@ -193,6 +193,36 @@ fn streamed_photos_give_the_same_bits() {
 }
 
 #[test]
+fn photos_beyond_the_budget_leave_the_device() {
+    let photo = 4 << 20;
+    let camera = Camera::pinhole(
+        1024,
+        1024,
+        900.0,
+        scene("background").camera.camera_from_world,
+    );
+    let mut engine = engine(|o| o.photo_budget_bytes = photo);
+    engine.upload(&scene("background").splats, None).unwrap();
+    let ids = engine.add_views(vec![view(camera); 8]).unwrap();
+    let mut allocated = || {
+        engine.step(ids[0], &settings(1)).unwrap();
+        for &id in &ids {
+            engine.step(id, &settings(1)).unwrap();
+            engine.finish().unwrap();
+        }
+        engine.gpu().wait().unwrap();
+        let report = engine.gpu().device().generate_allocator_report();
+        report.map(|report| report.total_allocated_bytes)
+    };
+    let (Some(first), Some(second)) = (allocated(), allocated()) else {
+        eprintln!("SKIPPED: this backend does not tell what it has allocated");
+        return;
+    };
+    println!("{} MB, then {} MB", first >> 20, second >> 20);
+    assert!(second < first + photo, "{first} bytes grew to {second}");
+}
+
+#[test]
 fn a_steady_step_costs_the_host_nothing_but_its_commands() {
     let mut engine = engine(|_| {});
     start(&mut engine, &scene("random_sh3").splats);

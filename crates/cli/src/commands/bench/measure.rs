@@ -16,7 +16,7 @@ use dapple::contract::{
 use dapple::cpu::cost::Work;
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::runtime::Counters;
-use dapple::scene::{Error, Photo, Result, Splats};
+use dapple::scene::{Photo, Result, Splats};
 use dapple::{AnyEngine, Engine, Rendered};
 use serde::Serialize;
 use std::sync::Arc;
