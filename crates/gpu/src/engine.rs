@@ -34,7 +34,7 @@ pub struct GpuEngineOptions {
     pub photo_budget_bytes: u64,
     /// Time each stage with the GPU's clock. Costs a few microseconds a stage.
     pub time_stages: bool,
-    /// Gaussians and instances to make room for at first, for tests of growing; 0 = as usual.
+    /// Gaussians, visible ones and instances to make room for at first, for tests of growing; 0 = as usual.
     #[doc(hidden)]
     pub first_room: Room,
     /// Act as if the device took no larger binding, for tests.
@@ -85,6 +85,9 @@ enum Command {
 
 /// Instances a Gaussian is given room for at first; captures have 3 to 10 of the visible ones.
 const FIRST_INSTANCES_PER_GAUSSIAN: u32 = 4;
+
+/// But not more in all, unless there are more Gaussians: one takes 125 bytes.
+const MOST_FIRST_INSTANCES: u32 = 4 << 20;
 
 /// Room is never smaller than this.
 const LEAST_ROOM: u32 = 1 << 12;
@@ -180,15 +183,40 @@ impl GpuEngine {
         most.min(self.options.max_binding_bytes)
     }
 
-    /// Room for instances at first.
+    /// Room for instances at first: for density control, more than there is for Gaussians.
     fn first_instances(&self, gaussians: u32) -> u32 {
+        let least = gaussians.saturating_add(1);
         if self.options.first_room.instances > 0 {
-            return self.options.first_room.instances;
+            return self.options.first_room.instances.max(least);
         }
         let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
         // A device that does not take that many may still see fewer.
         let most = frame::most_instances(self.room.tiles, self.most_bytes());
-        usual.min(most).max(LEAST_ROOM)
+        let usual = usual.min(MOST_FIRST_INSTANCES).min(most);
+        usual.max(LEAST_ROOM).max(least)
+    }
+
+    /// Room for visible Gaussians at first: a view sees half of a capture or less.
+    fn first_visible(&self, gaussians: u32) -> u32 {
+        match self.options.first_room.visible {
+            0 => (gaussians / 2).max(LEAST_ROOM),
+            visible => visible,
+        }
+    }
+
+    fn grow_visible(&mut self, visible: u32) -> Result<()> {
+        // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
+        frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
+        self.room.visible = visible;
+        self.recordings = None;
+        self.write_room()
+    }
+
+    pub(crate) fn reserve_visible(&mut self, visible: u32) -> Result<()> {
+        if visible > self.room.visible {
+            self.grow_visible(visible)?;
+        }
+        Ok(())
     }
 
     fn grow_instances(&mut self, instances: u32) -> Result<()> {
@@ -218,12 +246,14 @@ impl GpuEngine {
         ))
     }
 
-    /// Most Gaussians that there can be room for.
+    /// Most Gaussians that there can be room for: fewer than instances.
     fn most_gaussians(&self) -> u32 {
-        frame::most_gaussians(self.options.precision, self.sh_degree, self.most_bytes())
+        let bytes = self.most_bytes();
+        let most = frame::most_gaussians(self.options.precision, self.sh_degree, bytes);
+        most.min(frame::most_instances(self.room.tiles, bytes).saturating_sub(1))
     }
 
-    fn grow_gaussians(&mut self, capacity: u32, keep: Option<u32>) -> Result<()> {
+    fn check_gaussians(&self, capacity: u32) -> Result<()> {
         let most = self.most_gaussians();
         if capacity > most {
             let bytes = frame::bytes_per_gaussian(self.options.precision, self.sh_degree);
@@ -233,6 +263,13 @@ impl GpuEngine {
                 f64::from(capacity) * bytes as f64 * 1e-9
             )));
         }
+        Ok(())
+    }
+
+    fn grow_gaussians(&mut self, capacity: u32, keep: Option<u32>) -> Result<()> {
+        self.check_gaussians(capacity)?;
+        // Density control's scratch.
+        self.reserve_instances(capacity.saturating_add(1))?;
         let keep = keep.map(|count| (count, self.room.gaussians));
         frame::allocate_gaussians(
             &self.context,
@@ -277,9 +314,15 @@ impl GpuEngine {
         let at = |field: usize| field as u64;
         let capacity = at(offset_of!(layout::State, capacity));
         gpu.write(state, capacity, &[self.room.gaussians]);
-        // `halted` and `wanted` follow the two: what was too small is large enough now.
-        let first = at(offset_of!(layout::State, instance_capacity));
-        let room = [self.room.instances, self.room.buckets, 0, 0];
+        // `halted` and `wanted` follow the three: what was too small is large enough now.
+        let first = at(offset_of!(layout::State, visible_capacity));
+        let room = [
+            self.room.visible,
+            self.room.instances,
+            self.room.buckets,
+            0,
+            0,
+        ];
         gpu.write(state, first, &room);
         Ok(())
     }
@@ -453,6 +496,10 @@ impl GpuEngine {
             let room = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
             self.grow_gaussians(room, Some(gaussians))?;
         }
+        if halted & layout::HALT_VISIBLE != 0 {
+            let most = self.room.gaussians;
+            self.grow_visible(with_headroom(wanted).min(most).max(wanted))?;
+        }
         if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
             let wanted = if halted & layout::HALT_INSTANCES != 0 {
                 wanted
@@ -600,8 +647,10 @@ impl Engine for GpuEngine {
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         self.sh_degree = splats.sh_degree;
         let room = n.max(self.options.first_room.gaussians).max(1);
+        self.check_gaussians(room)?;
+        self.reserve_instances(self.first_instances(room))?;
         self.grow_gaussians(room, None)?;
-        self.reserve_instances(self.first_instances(n))?;
+        self.reserve_visible(self.first_visible(room))?;
         params::upload(
             &self.context.gpu,
             &self.buffers,
@@ -613,6 +662,7 @@ impl Engine for GpuEngine {
         let gpu_state = layout::State {
             gaussians: n,
             capacity: self.room.gaussians,
+            visible_capacity: self.room.visible,
             instance_capacity: self.room.instances,
             bucket_capacity: self.room.buckets,
             ..layout::State::default()
