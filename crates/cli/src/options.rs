@@ -3,6 +3,7 @@
 use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
+use dapple::gpu::Precision;
 use dapple::scene::{Error, PosedImage, Result, Split};
 use dapple::train::config::{DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Preset, TrainConfig};
@@ -22,6 +23,15 @@ pub struct DeviceOptions {
     /// Threads of the processor to use [default: one per core]. Results do not depend on it
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+
+    /// How a GPU stores SH beyond degree 0 and the optimizer's moments: f32, f16, bf16, or two of
+    /// them as SH,MOMENTS. Arithmetic is f32. 16 bits take 400 bytes a Gaussian instead of 720
+    #[arg(long, default_value = "f32", value_name = "STORAGE", value_parser = parse_precision)]
+    pub precision: Precision,
+}
+
+fn parse_precision(text: &str) -> Result<Precision, String> {
+    text.parse().map_err(|e: Error| e.what().to_owned())
 }
 
 fn parse_device(text: &str) -> Result<Device, String> {
@@ -60,6 +70,7 @@ impl DeviceOptions {
         }
         let options = EngineOptions {
             threads: self.threads,
+            precision: self.precision,
             time_stages,
         };
         dapple::open(&self.device, &options).map_err(|e| match (&self.device, e.place()) {

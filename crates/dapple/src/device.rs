@@ -6,7 +6,7 @@
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::Engine;
-use dapple_gpu::{GpuEngine, GpuEngineOptions};
+use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision};
 use dapple_runtime::{AdapterReport, Choice, GpuOptions, adapters};
 use dapple_scene::{Error, Result};
 use std::fmt;
@@ -30,6 +30,8 @@ pub enum Device {
 pub struct EngineOptions {
     /// Threads of the processor; `None` = one per core. GPUs take no notice.
     pub threads: Option<usize>,
+    /// How a GPU stores SH and the optimizer's moments. The CPU engine takes `f32` alone.
+    pub precision: Precision,
     /// Let a GPU time each stage of a step on its own clock, which costs it a little. The CPU
     /// engine always does.
     pub time_stages: bool,
@@ -149,6 +151,15 @@ fn first_hardware(list: &[Candidate<'_>]) -> Result<usize, String> {
 }
 
 fn cpu(options: &EngineOptions, why: Option<String>) -> Result<Opened> {
+    if options.precision != Precision::default() {
+        let why = why.map_or(String::new(), |why| format!(" ({why})"));
+        return Err(Error::unsupported(format!(
+            "the CPU engine stores f32 alone, not {}{why}",
+            options.precision
+        ))
+        .at("--precision")
+        .hint("leave --precision out, or name a GPU with --device"));
+    }
     let engine = CpuEngine::new(CpuOptions {
         threads: options.threads,
     })?;
@@ -164,6 +175,7 @@ fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<
             choice: choice.clone(),
             ..GpuOptions::default()
         },
+        precision: options.precision,
         time_stages: options.time_stages,
         ..GpuEngineOptions::default()
     })?;

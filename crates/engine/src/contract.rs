@@ -62,6 +62,11 @@ pub trait Engine: Send {
     /// Waits for enqueued work and copies splats and optimizer state out.
     fn download(&mut self) -> Result<(Splats, OptimizerState)>;
 
+    /// Waits for enqueued work and copies the splats alone out.
+    fn splats(&mut self) -> Result<Splats> {
+        Ok(self.download()?.0)
+    }
+
     /// Hands over photographs to train on; the ids follow the order given.
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>>;
 

@@ -100,10 +100,6 @@ fn with_headroom(wanted: u32) -> u32 {
     wanted.saturating_add(wanted / 4).max(LEAST_ROOM)
 }
 
-/// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
-/// neighbours in memory. Done with the round of density control of that step.
-const MORTON_EVERY: u32 = 5000;
-
 impl GpuEngine {
     /// An engine without splats.
     ///
@@ -240,9 +236,9 @@ impl GpuEngine {
 
     fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {
         Error::unsupported(format!(
-            "there are {wanted} {what}, and {most} fit: {} takes {:.2} GB in one buffer",
+            "there are {wanted} {what}, and {most} fit: {} takes {:.2} MB in one buffer",
             self.context.gpu.device_name(),
-            self.most_bytes() as f64 * 1e-9
+            self.most_bytes() as f64 * 1e-6
         ))
     }
 
@@ -264,6 +260,14 @@ impl GpuEngine {
             )));
         }
         Ok(())
+    }
+
+    /// Makes room for new Gaussians; of the old ones nothing is kept if it succeeds.
+    fn make_room(&mut self, gaussians: u32) -> Result<()> {
+        self.check_gaussians(gaussians)?;
+        self.reserve_instances(self.first_instances(gaussians))?;
+        self.reserve_visible(self.first_visible(gaussians))?;
+        self.grow_gaussians(gaussians, None)
     }
 
     fn grow_gaussians(&mut self, capacity: u32, keep: Option<u32>) -> Result<()> {
@@ -366,11 +370,12 @@ impl GpuEngine {
     fn enqueue(&mut self, command: Command) -> Result<()> {
         self.ready()?;
         self.write_views(None)?;
-        let sequence = self.ring.next();
+        let sequence = self.ring.upcoming();
         match command {
             Command::Step(view, settings) => self.encode_step(view, &settings, sequence)?,
             Command::Densify(plan) => self.encode_densify(&plan, sequence)?,
         }
+        self.ring.enqueued();
         self.pending.push_back((sequence, command));
         self.context.gpu.check()?;
         let reports = self.buffers.get("reports")?;
@@ -388,19 +393,20 @@ impl GpuEngine {
         let masked = gpu_view.is_masked();
         let entry = Ring::entry(sequence);
         let immediates = step_immediates(view, settings, masked, entry, self.sh_degree);
-        let (photo, renewed) = self.views.make_resident(&self.context.gpu, view.0)?;
+        let recordings = &mut self.recordings;
+        let photo = self
+            .views
+            .make_resident(&self.context.gpu, view.0, |other| {
+                if let Some(recordings) = recordings {
+                    recordings.forget_step(other);
+                }
+            })?;
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
-        let recording = recordings.step(
-            &self.context,
-            &self.stages,
-            &self.buffers,
-            view.0,
-            &photo,
-            renewed,
-        )?;
+        let recording =
+            recordings.step(&self.context, &self.stages, &self.buffers, view.0, &photo)?;
         let bytes = bytemuck::bytes_of(&immediates);
         match &mut self.clock {
             Some(clock) => clock.submit(recording, bytes, sequence).map(|_| ()),
@@ -427,7 +433,6 @@ impl GpuEngine {
             &self.buffers,
             &frame::state_planes(self.options.precision, self.sh_degree),
             plan,
-            plan.step.is_multiple_of(MORTON_EVERY),
             bytemuck::bytes_of(&immediates),
         )
     }
@@ -483,7 +488,12 @@ impl GpuEngine {
         self.context.gpu.wait()?;
         self.ring.clear();
         self.times.clear();
-        self.grow_for(report.halted, report.wanted, report.gaussians)?;
+        if let Err(error) = self.grow_for(report.halted, report.wanted, report.gaussians) {
+            // What is pending has not happened and cannot: the splats are those before it.
+            self.pending.clear();
+            self.write_room()?;
+            return Err(error);
+        }
         let commands: Vec<Command> = self.pending.drain(..).map(|(_, c)| c).collect();
         for command in commands {
             self.enqueue(command)?;
@@ -645,12 +655,12 @@ impl Engine for GpuEngine {
         }
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
-        self.sh_degree = splats.sh_degree;
         let room = n.max(self.options.first_room.gaussians).max(1);
-        self.check_gaussians(room)?;
-        self.reserve_instances(self.first_instances(room))?;
-        self.grow_gaussians(room, None)?;
-        self.reserve_visible(self.first_visible(room))?;
+        let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
+        if let Err(error) = self.make_room(room) {
+            self.sh_degree = before;
+            return Err(error);
+        }
         params::upload(
             &self.context.gpu,
             &self.buffers,
@@ -680,6 +690,22 @@ impl Engine for GpuEngine {
         }
         let n = self.state()?.gaussians as usize;
         params::download(
+            &self.context.gpu,
+            &self.buffers,
+            self.options.precision,
+            self.room.gaussians as usize,
+            n,
+            self.sh_degree,
+        )
+    }
+
+    fn splats(&mut self) -> Result<Splats> {
+        self.settle()?;
+        if self.room.gaussians == 0 {
+            return Ok(Splats::default());
+        }
+        let n = self.state()?.gaussians as usize;
+        params::download_splats(
             &self.context.gpu,
             &self.buffers,
             self.options.precision,

@@ -83,53 +83,76 @@ pub fn download(
     n: usize,
     sh_degree: u8,
 ) -> Result<(Splats, OptimizerState)> {
-    let planes = Splats::empty(sh_degree).sh_rest_stride();
-    let take = |name: &str, first: usize, storage: Storage, values: Values, planes: usize| {
-        let words = storage.words(planes as u32) as usize * capacity;
-        let read: Vec<u32> = gpu.read_at(buffers.get(name)?, first as u64 * 4, words)?;
-        Ok(unpack(storage, values, &read, planes, capacity))
+    let source = Source {
+        gpu,
+        buffers,
+        capacity,
     };
-    let moments = precision.moments;
-    let second = moments.words(plane::GEOMETRY as u32) as usize * capacity;
-    let gather = |geometry: Result<Vec<f32>>, sh: Result<Vec<f32>>| {
-        Ok::<_, dapple_scene::Error>(splats_of(&geometry?, &sh?, n, capacity, sh_degree))
+    let storage = precision.moments;
+    let second = storage.words(plane::GEOMETRY as u32) as usize * capacity;
+    let sh_planes = Splats::empty(sh_degree).sh_rest_stride();
+    let moments = |values: Values, first: usize, sh: &str| {
+        let geometry = source.take("geometry_moments", first, storage, values, plane::GEOMETRY)?;
+        let sh = source.take(sh, 0, storage, values, sh_planes)?;
+        Ok::<_, dapple_scene::Error>(splats_of(&geometry, &sh, n, capacity, sh_degree))
     };
-    let stats = take("stats", 0, Storage::F32, Values::Parameters, 2)?;
+    let stats = source.take("stats", 0, Storage::F32, Values::Parameters, 2)?;
     let state = OptimizerState {
-        first_moments: gather(
-            take(
-                "geometry_moments",
-                0,
-                moments,
-                Values::First,
-                plane::GEOMETRY,
-            ),
-            take("sh_first", 0, moments, Values::First, planes),
-        )?,
-        second_moments: gather(
-            take(
-                "geometry_moments",
-                second,
-                moments,
-                Values::Second,
-                plane::GEOMETRY,
-            ),
-            take("sh_second", 0, moments, Values::Second, planes),
-        )?,
+        first_moments: moments(Values::First, 0, "sh_first")?,
+        second_moments: moments(Values::Second, second, "sh_second")?,
         gradient_sums: stats[..n].to_vec(),
         visible_counts: stats[capacity..capacity + n].to_vec(),
     };
-    let splats = gather(
-        take(
-            "geometry",
-            0,
-            Storage::F32,
-            Values::Parameters,
-            plane::GEOMETRY,
-        ),
-        take("sh_rest", 0, precision.sh, Values::Parameters, planes),
-    )?;
+    let splats = download_splats(gpu, buffers, precision, capacity, n, sh_degree)?;
     Ok((splats, state))
+}
+
+/// [`download`] without the optimizer's state.
+///
+/// # Errors
+/// As [`download`].
+pub fn download_splats(
+    gpu: &Gpu,
+    buffers: &Buffers,
+    precision: Precision,
+    capacity: usize,
+    n: usize,
+    sh_degree: u8,
+) -> Result<Splats> {
+    let source = Source {
+        gpu,
+        buffers,
+        capacity,
+    };
+    let parameters = Values::Parameters;
+    let sh_planes = Splats::empty(sh_degree).sh_rest_stride();
+    let geometry = source.take("geometry", 0, Storage::F32, parameters, plane::GEOMETRY)?;
+    let sh = source.take("sh_rest", 0, precision.sh, parameters, sh_planes)?;
+    Ok(splats_of(&geometry, &sh, n, capacity, sh_degree))
+}
+
+/// Where planes are read from.
+struct Source<'a> {
+    gpu: &'a Gpu,
+    buffers: &'a Buffers,
+    capacity: usize,
+}
+
+impl Source<'_> {
+    /// `planes` planes of a buffer, from word `first` on.
+    fn take(
+        &self,
+        name: &str,
+        first: usize,
+        storage: Storage,
+        values: Values,
+        planes: usize,
+    ) -> Result<Vec<f32>> {
+        let words = storage.words(planes as u32) as usize * self.capacity;
+        let buffer = self.buffers.get(name)?;
+        let read: Vec<u32> = self.gpu.read_at(buffer, first as u64 * 4, words)?;
+        Ok(unpack(storage, values, &read, planes, self.capacity))
+    }
 }
 
 /// The planes of `geometry`, `[14, capacity]`.

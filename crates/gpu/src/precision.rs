@@ -78,6 +78,25 @@ pub struct Precision {
     pub moments: Storage,
 }
 
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.sh, self.moments)
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    /// `bf16`, or `SH,MOMENTS` as in `f16,bf16`.
+    fn from_str(text: &str) -> Result<Self> {
+        let (sh, moments) = text.split_once(',').unwrap_or((text, text));
+        Ok(Self {
+            sh: sh.trim().parse()?,
+            moments: moments.trim().parse()?,
+        })
+    }
+}
+
 impl Precision {
     /// Whether a device can store so.
     ///
@@ -291,6 +310,20 @@ mod tests {
                 .fold(0.0, f32::max);
             assert!(error <= 4.0 / 256.0, "{storage}: {error}");
             assert!(pack(storage, Values::First, &[], 0).is_empty());
+        }
+    }
+
+    #[test]
+    fn precisions_are_read_and_written() {
+        let mixed = Precision {
+            sh: Storage::F16,
+            moments: Storage::Bf16,
+        };
+        assert_eq!("f16,bf16".parse::<Precision>().ok(), Some(mixed));
+        assert_eq!(mixed.to_string(), "f16,bf16");
+        assert_eq!("f32".parse::<Precision>().ok(), Some(Precision::default()));
+        for bad in ["", "f64", "f16,", "f16,f16,f16"] {
+            assert!(bad.parse::<Precision>().is_err(), "{bad}");
         }
     }
 

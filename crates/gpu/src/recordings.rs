@@ -36,6 +36,10 @@ pub struct Stages {
     gradients: Option<update::Gradients>,
 }
 
+/// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
+/// neighbours in memory. Done with the round of density control of that step.
+const MORTON_EVERY: u32 = 5000;
+
 /// Bits of a tile's number that are sorted by at least: views of up to 4096 tiles (a megapixel)
 /// share their kernels.
 const LEAST_TILE_BITS: u32 = 12;
@@ -153,7 +157,7 @@ impl Recordings {
         })
     }
 
-    /// The recording of a step on a view; `renewed` when its photo has another buffer than before.
+    /// The recording of a step on a view.
     ///
     /// # Errors
     /// A buffer is missing.
@@ -164,22 +168,25 @@ impl Recordings {
         buffers: &Buffers,
         view: usize,
         photo: &wgpu::Buffer,
-        renewed: bool,
     ) -> Result<&Recording> {
         let step = &mut self.steps[view];
-        if step.is_none() || renewed {
+        if step.is_none() {
             let mut with_photo = buffers.clone();
             with_photo.set("photo", photo.clone());
             let mut whole = self.front.clone();
             stages.loss.record(context, &with_photo, &mut whole)?;
             whole.append(self.back.clone());
-            *step = None;
             return Ok(step.insert(whole));
         }
         Ok(step.get_or_insert_default())
     }
 
-    /// Submits a round of density control, and with `reorder` the Morton order after it.
+    /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
+    pub fn forget_step(&mut self, view: usize) {
+        self.steps[view] = None;
+    }
+
+    /// Submits a round of density control, and now and then the Morton order after it.
     ///
     /// # Errors
     /// A buffer is missing, or no memory for scratch.
@@ -190,9 +197,9 @@ impl Recordings {
         buffers: &Buffers,
         planes: Planes<'_>,
         plan: &DensifyPlan,
-        reorder: bool,
         immediates: &[u8],
     ) -> Result<()> {
+        let reorder = plan.step.is_multiple_of(MORTON_EVERY);
         let place = &mut self.densify[usize::from(reorder)];
         let recording = match place {
             Some(recording) => recording,

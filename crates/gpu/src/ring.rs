@@ -56,10 +56,14 @@ impl Ring {
         }
     }
 
-    /// Sequence number for a command that is being enqueued.
-    pub fn next(&mut self) -> u64 {
+    /// Sequence number of the command that is enqueued next.
+    pub fn upcoming(&self) -> u64 {
+        self.next
+    }
+
+    /// That command was enqueued.
+    pub fn enqueued(&mut self) {
         self.next += 1;
-        self.next - 1
     }
 
     /// The ring's entry of a command.

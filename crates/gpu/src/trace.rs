@@ -69,9 +69,11 @@ impl GpuEngine {
         self.write_views(None)?;
         self.record()?;
         let masked = self.views.get(view.0).is_some_and(|v| v.is_masked());
-        let (photo, _) = self.views.make_resident(&self.context.gpu, view.0)?;
-        // Steps have not seen where the photo is now.
+        // What photos give way, recordings of steps may still name.
         self.recordings = None;
+        let photo = self
+            .views
+            .make_resident(&self.context.gpu, view.0, |_| {})?;
         let mut buffers = self.buffers.clone();
         buffers.set("photo", photo);
 

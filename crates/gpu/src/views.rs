@@ -97,17 +97,22 @@ impl Views {
         std::iter::once(first).chain(rest).collect()
     }
 
-    /// A view's photo on the GPU, and whether it was put there anew.
+    /// A view's photo on the GPU. `gave_way` learns which views' photos did so for it.
     ///
     /// # Errors
     /// No memory left for it.
-    pub fn make_resident(&mut self, gpu: &Gpu, view: usize) -> Result<(wgpu::Buffer, bool)> {
+    pub fn make_resident(
+        &mut self,
+        gpu: &Gpu,
+        view: usize,
+        mut gave_way: impl FnMut(usize),
+    ) -> Result<wgpu::Buffer> {
         self.clock += 1;
         let clock = self.clock;
         let wanted = &mut self.views[view];
         wanted.last_used = clock;
         if let Some(photo) = &wanted.resident {
-            return Ok((photo.clone(), false));
+            return Ok(photo.clone());
         }
         let bytes = wanted.bytes();
         while self.resident_bytes + bytes > self.budget_bytes {
@@ -120,13 +125,14 @@ impl Views {
             // Work in flight keeps its buffer alive; wgpu frees it when that is done.
             self.views[oldest].resident = None;
             self.resident_bytes -= self.views[oldest].bytes();
+            gave_way(oldest);
         }
         let words = photo_words(&self.views[view].photo);
         let buffer = gpu.upload("photo", &words)?;
         self.views[view].resident = Some(buffer.clone());
         self.resident_bytes += bytes;
         self.uploads += 1;
-        Ok((buffer, true))
+        Ok(buffer)
     }
 
     /// Bytes of photos on the GPU.

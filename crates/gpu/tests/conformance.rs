@@ -26,6 +26,11 @@ fn gradients_match_the_reference() {
 }
 
 #[test]
+fn a_real_capture_matches_the_reference() {
+    conformance::real_capture_matches_the_reference(&|| engine(false));
+}
+
+#[test]
 fn loss_and_gradient_match_the_reference() {
     conformance::loss_and_gradient_match_the_reference(&|| engine(false));
 }

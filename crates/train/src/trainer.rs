@@ -19,18 +19,12 @@ use crate::{
 };
 use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The near plane, where the configuration leaves it open, as a fraction of the scene's extent.
 /// Gaussians right before a camera are fog in that photo and noise in all others: on `bird` they
 /// cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
-
-/// Time between two looks for reports while waiting: far below a step.
-const LOOK_EVERY: Duration = Duration::from_micros(200);
-
-/// An engine that reports nothing for this long is asked for its splats, which waits for all of it.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A run: an engine, its views, and how far it is.
 pub struct Trainer {
@@ -198,7 +192,7 @@ impl Trainer {
     /// Ends a run whose engine has failed with the best splats there are.
     fn rescue(&mut self, error: Error, observer: &mut dyn Observer) -> Result<Outcome> {
         // The device may still answer: then nothing is lost.
-        if let Ok((splats, _)) = self.engine.download()
+        if let Ok(splats) = self.engine.splats()
             && !splats.is_empty()
         {
             // Of these reports only the steps matter now.
@@ -249,7 +243,7 @@ impl Trainer {
             return Ok(kept.splats.clone());
         }
         self.drain(&mut Silent)?;
-        Ok(self.engine.download()?.0)
+        self.engine.splats()
     }
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`].
@@ -340,27 +334,15 @@ impl Trainer {
             return Ok(());
         }
         self.clock.resume();
-        let mut quiet_since = Instant::now();
+        self.engine.finish()?;
         self.collect(observer)?;
-        let mut before = self.reported;
-        while self.reported < self.step {
-            std::thread::sleep(LOOK_EVERY);
-            if quiet_since.elapsed() > PATIENCE {
-                self.engine.download()?;
-            }
-            self.collect(observer)?;
-            if quiet_since.elapsed() > PATIENCE && self.reported < self.step {
-                return Err(Error::internal(format!(
-                    "the engine has not reported step {}",
-                    self.reported + 1
-                )));
-            }
-            if self.reported > before {
-                before = self.reported;
-                quiet_since = Instant::now();
-            }
-        }
         self.stop_the_clock();
+        if self.reported < self.step {
+            return Err(Error::internal(format!(
+                "the engine has not reported step {}",
+                self.reported + 1
+            )));
+        }
         Ok(())
     }
 
@@ -377,7 +359,7 @@ impl Trainer {
     /// Copies the splats to the host, to be kept if the device may be lost; gives their number.
     fn copy(&mut self) -> Result<usize> {
         let started = Instant::now();
-        let (splats, _) = self.engine.download()?;
+        let splats = self.engine.splats()?;
         let count = splats.len();
         if self.has_queue {
             self.snapshot = Some(Snapshot {

@@ -4,21 +4,25 @@
 //! Checks panic with what is wrong, as tests do. `make` makes an engine without splats.
 //!
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
+//! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
 //! - rounds of density control;
 //! - the same bits from run to run.
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
     reason = "a suite of tests that engines share"
 )]
 
+mod capture;
 mod density;
 mod parity;
 mod training;
 
+pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
 pub use parity::{gradients_match_the_reference, images_match_the_reference};
 pub use training::{

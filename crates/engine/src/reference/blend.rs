@@ -153,34 +153,44 @@ pub fn blend_backward(
     out
 }
 
-/// How far the closest decision of `blend` is from falling the other way: the least
-/// `|ln(value / threshold)|` over all pixels and Gaussians, for skipping, clamping and stopping.
+/// How far the closest decision of `blend` is from falling the other way: the least of
+/// [`decision_margins`].
 ///
 /// An image is not differentiable where a decision falls, and engines in another precision may
 /// decide otherwise: tests choose scenes with a margin.
 pub fn decision_margin(visible: &[Projected], lists: &TileLists, camera: &Camera) -> f64 {
+    let margins = decision_margins(visible, lists, camera);
+    margins.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// For each pixel, row by row, the least `|ln(value / threshold)|` over all Gaussians, for skipping,
+/// clamping and stopping; infinite where nothing is near. `[height * width]`
+pub fn decision_margins(visible: &[Projected], lists: &TileLists, camera: &Camera) -> Vec<f64> {
+    let margins =
+        pixels(camera).map(|(x, y, centre)| pixel_margin(visible, lists.at(x, y), centre));
+    margins.collect()
+}
+
+fn pixel_margin(visible: &[Projected], list: &[usize], centre: DVec2) -> f64 {
     let mut margin = f64::INFINITY;
     let mut consider = |value: f64, threshold: f32| {
         margin = margin.min((value / f64::from(threshold)).ln().abs());
     };
-    for (x, y, centre) in pixels(camera) {
-        let mut transmittance = 1.0;
-        for &position in lists.at(x, y) {
-            let projected = &visible[position];
-            let unclamped =
-                projected.opacity * (-power(projected, centre - projected.centre)).exp();
-            consider(unclamped, ALPHA_MIN);
-            consider(unclamped, ALPHA_MAX);
-            if unclamped < f64::from(ALPHA_MIN) {
-                continue;
-            }
-            let next = transmittance * (1.0 - unclamped.min(f64::from(ALPHA_MAX)));
-            consider(next, TRANSMITTANCE_MIN);
-            if next < f64::from(TRANSMITTANCE_MIN) {
-                break;
-            }
-            transmittance = next;
+    let mut transmittance = 1.0;
+    for &position in list {
+        let projected = &visible[position];
+        let unclamped = projected.opacity * (-power(projected, centre - projected.centre)).exp();
+        consider(unclamped, ALPHA_MIN);
+        consider(unclamped, ALPHA_MAX);
+        if unclamped < f64::from(ALPHA_MIN) {
+            continue;
         }
+        let next = transmittance * (1.0 - unclamped.min(f64::from(ALPHA_MAX)));
+        consider(next, TRANSMITTANCE_MIN);
+        if next < f64::from(TRANSMITTANCE_MIN) {
+            break;
+        }
+        transmittance = next;
     }
     margin
 }

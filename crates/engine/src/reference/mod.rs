@@ -28,7 +28,9 @@ mod ranges;
 mod sh;
 
 pub use adam::adam;
-pub use blend::{Contribution, blend, blend_backward, contributions, decision_margin};
+pub use blend::{
+    Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
+};
 pub use lens::{LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim, ssim_window};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};

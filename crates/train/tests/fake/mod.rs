@@ -138,6 +138,12 @@ impl Engine for FakeEngine {
         Ok(())
     }
 
+    fn finish(&mut self) -> Result<()> {
+        self.device()?;
+        self.wait();
+        Ok(())
+    }
+
     fn poll(&mut self) -> Result<Vec<Report>> {
         let now = Instant::now();
         let ready = self.pending.partition_point(|(ready, _)| *ready <= now);

@@ -16,20 +16,17 @@ use dapple::contract::{
 use dapple::cpu::cost::Work;
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::runtime::Counters;
-use dapple::scene::{Error, Photo, Result, Splats};
+use dapple::scene::{Photo, Result, Splats};
 use dapple::{AnyEngine, Engine, Rendered};
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Sequences of steps on an engine with a queue.
 pub const SEQUENCES: u32 = 5;
 
 /// Steps whose stages are timed on an engine with a queue, at most.
 const STAGE_STEPS: u32 = 60;
-
-/// Reports that have not come this long after the device was done never will.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Steps to time.
 #[derive(Debug)]
@@ -180,23 +177,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for the device and then for all reports, which may make it do steps again whose buffers
-    /// were too small.
+    /// Waits for all reports, which may make the device do steps again whose buffers were too small.
     fn finish(&mut self) -> Result<()> {
-        self.wait()?;
-        let mut quiet_since = Instant::now();
-        while self.reported < self.enqueued {
-            if self.collect()? > 0 {
-                quiet_since = Instant::now();
-            } else if quiet_since.elapsed() > PATIENCE {
-                return Err(Error::internal(format!(
-                    "the engine has not reported step {}",
-                    self.reported + 1
-                )));
-            } else {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
+        self.engine.as_engine().finish()?;
+        self.collect()?;
         self.wait()
     }
 
