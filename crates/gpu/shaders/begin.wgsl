@@ -1,13 +1,15 @@
 // The first dispatch of a step, one invocation: clears the step's counts and sizes the dispatches
 // that are known by then. Nothing runs while the engine is halted.
 //
-// Bindings: views; state, counts in and out; groups, the dispatches.
+// Bindings: views; state, counts in and out; groups, the dispatches; visible_placed, the counter of
+// `project`.
 
 #import shared/halt
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read_write> state: State;
 @group(0) @binding(2) var<storage, read_write> groups: array<vec4u>;
+@group(0) @binding(3) var<storage, read_write> visible_placed: array<u32, 1>;
 
 @compute @workgroup_size(1)
 fn begin() {
@@ -17,6 +19,7 @@ fn begin() {
     state.max_per_tile = 0u;
     state.cut_instances = 0u;
     state.lost_transmittance = 0u;
+    visible_placed[0] = 0u;
     clear_groups();
     if state.halted != 0u {
         return;

@@ -33,6 +33,7 @@
 @group(0) @binding(3) var<storage, read> sorted_gaussian: array<u32>;
 @group(0) @binding(4) var<storage, read_write> image: array<vec4f>;
 // The words of `State`: one of them is written from many workgroups.
+// `State` as words: LOST_TRANSMITTANCE is the place of that one.
 @group(0) @binding(5) var<storage, read_write> state: array<atomic<u32>>;
 #if !IMAGE_ONLY
 @group(0) @binding(6) var<storage, read> bucket_start: array<u32>;
@@ -40,9 +41,6 @@
 @group(0) @binding(8) var<storage, read_write> pixel_end: array<u32>;
 @group(0) @binding(9) var<storage, read_write> block_end: array<u32>;
 #endif
-
-// Place of `lost_transmittance` in `State`.
-const LOST_TRANSMITTANCE: u32 = 11u;
 
 // Instances of a word of bits, and words of a batch.
 const WORD: u32 = 32u;

@@ -1,6 +1,6 @@
 // `densify`: clone, split, prune, reset; the adaptive density control of the 3DGS paper (Kerbl et al.
 // 2023). Twin: cpu/src/stages/densify.rs, whose decisions and order these are.
-// 1. `open` sizes the dispatches. `want` counts, by block of 256, who wants to grow: those whose
+// 1. `open` sizes the dispatches, or halts for want of scratch. `want` counts, by block of 256, who wants to grow: those whose
 //    screen-space gradient, averaged over the steps that saw them, exceeds the threshold.
 // 2. `budget` compares with the room. If there is some for all, `elect` lets all grow; otherwise it
 //    lists who wants to, which is then sorted, largest gradients first, ties by index; `choose`
@@ -15,10 +15,11 @@
 // plan's limits: no exp is needed, whose last bits would differ between devices.
 //
 // Bindings: geometry, sh_rest, geometry_moments, stats and state are the engine's. Scratch is borrowed
-// from stages of a step: growth, [N], what becomes of a Gaussian (tiles_touched); source, [N'],
-// (slot_start); block_sums (emit_starts); depth_keys, depth_values.
+// from the instances of a step, of which there is room for more than for Gaussians; otherwise `open`
+// halts. growth, [N], what becomes of a Gaussian; source, [N']; block_sums, [N / 256]; sort_keys,
+// sort_values, [N]. Which buffers those are: stages/densify.rs.
 
-#import shared/halt
+#import shared/scratch
 #import shared/planes
 #import shared/normal
 #import shared/regroup
@@ -63,8 +64,8 @@ const PLAN_RESET: u32 = 8u;
 @group(0) @binding(9) var<storage, read_write> growth: array<u32>;
 @group(0) @binding(10) var<storage, read_write> source: array<u32>;
 @group(0) @binding(11) var<storage, read_write> block_sums: array<vec4u>;
-@group(0) @binding(12) var<storage, read_write> depth_keys: array<u32>;
-@group(0) @binding(13) var<storage, read_write> depth_values: array<u32>;
+@group(0) @binding(12) var<storage, read_write> sort_keys: array<u32>;
+@group(0) @binding(13) var<storage, read_write> sort_values: array<u32>;
 
 // What stays of a Gaussian, in `growth` from `fates` on; until then 1 = it grows.
 const FATE_SURVIVES: u32 = 1u;
@@ -115,7 +116,7 @@ fn open() {
     for (var entry = 0u; entry < REGROUP_ENTRIES; entry++) {
         groups[GROUPS_NEXT + entry] = vec4u();
     }
-    if state.halted == 0u {
+    if has_scratch() {
         groups[REGROUP_OLD] = regroup_for(state.gaussians, SCAN_WIDTH);
     }
 }
@@ -197,8 +198,8 @@ fn elect(
         let place = block_sums[block].x + before;
         let bits = bitcast<u32>(mean_gradient(i));
         // Bits of floats in ascending order, then turned round.
-        depth_keys[place] = ~(bits ^ select(0x80000000u, 0xffffffffu, (bits >> 31u) != 0u));
-        depth_values[place] = i;
+        sort_keys[place] = ~(bits ^ select(0x80000000u, 0xffffffffu, (bits >> 31u) != 0u));
+        sort_values[place] = i;
     }
 }
 
@@ -210,7 +211,7 @@ fn choose(
 ) {
     let place = group_number(id, dispatched) * SCAN_WIDTH + lane;
     if groups_read[REGROUP_SORT].w > 0u && place < groups_read[REGROUP_COUNTS].w {
-        growth[depth_values[place]] = 1u;
+        growth[sort_values[place]] = 1u;
     }
 }
 

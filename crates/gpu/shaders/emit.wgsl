@@ -13,9 +13,10 @@
 //    b. An invocation finds the last head before its instance, by bits, and counts on from it.
 // Twin: cpu/src/stages/emit.rs.
 //
-// Bindings: views, state, groups; tiles_touched, splats2d, depth_values (by rank) in; emit_sums, a word
-// per 256 Gaussians; emit_starts, by rank, total last; emit_blocks, by block, the rank that holds its
-// first instance; slot_start, by Gaussian; instance_tile, instance_gaussian, by slot, out.
+// Gaussians go by their places among the visible ones: see project.wgsl.
+// Bindings: views, state, groups; tiles_touched, splats2d, by place, depth_values, the places by rank,
+// in; emit_sums, a word per 256 Gaussians; emit_starts, by rank, total last; emit_blocks, by block, the
+// rank that holds its first instance; instance_tile, instance_gaussian (places), by slot, out.
 
 #import shared/halt
 #import shared/splat2d
@@ -35,9 +36,8 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(6) var<storage, read_write> emit_sums: array<u32>;
 @group(0) @binding(7) var<storage, read_write> emit_starts: array<u32>;
 @group(0) @binding(8) var<storage, read_write> emit_blocks: array<u32>;
-@group(0) @binding(9) var<storage, read_write> slot_start: array<u32>;
-@group(0) @binding(10) var<storage, read_write> instance_tile: array<u32>;
-@group(0) @binding(11) var<storage, read_write> instance_gaussian: array<u32>;
+@group(0) @binding(9) var<storage, read_write> instance_tile: array<u32>;
+@group(0) @binding(10) var<storage, read_write> instance_gaussian: array<u32>;
 
 const COARSE: u32 = 256u;
 // 256 of these still fit a word.
@@ -134,11 +134,9 @@ fn starts(
     let number = group_number(id, dispatched);
     let rank = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
     let is_there = rank < state.visible;
-    var gaussian = 0u;
     var tiles = 0u;
     if is_there {
-        gaussian = depth_values[rank];
-        tiles = tiles_touched[gaussian];
+        tiles = tiles_touched[depth_values[rank]];
     }
     let before = workgroup_scan(vec2u(tiles, 0u), group, lane).before.x;
     if !is_there {
@@ -146,7 +144,6 @@ fn starts(
     }
     let start = emit_sums[number] + before;
     emit_starts[rank] = start;
-    slot_start[gaussian] = start;
     let end = start + tiles;
     var block = (start + EMIT_BLOCK - 1u) / EMIT_BLOCK;
     for (; block * EMIT_BLOCK < end; block++) {

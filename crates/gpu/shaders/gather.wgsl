@@ -5,7 +5,7 @@
 // Words are moved as they are, whatever they hold: one f32 or two numbers of sixteen bits.
 //
 // Bindings: gather_from and gather_to, the planes and scratch with room for GATHER_PLANES of them
-// (splats2d), or the other way round; gather_batch, which planes; gather_source; groups, the counts
+// (the slots of at least as many instances), or the other way round; gather_batch, which planes; gather_source; groups, the counts
 // (shared/regroup); state, for the capacity.
 
 #import shared/step
@@ -19,8 +19,8 @@ struct Batch {
     clear_new: u32,
 }
 
-// Floats of splats2d: twin of `stages::gather::PLANES`.
-const GATHER_PLANES: u32 = 12u;
+// Twin of `stages::gather::PLANES`.
+const GATHER_PLANES: u32 = SLOT_FLOATS;
 
 @group(0) @binding(0) var<storage, read> state: State;
 @group(0) @binding(1) var<storage, read> groups: array<vec4u>;

@@ -10,13 +10,14 @@
 #import shared/groups
 #import shared/planes
 
-// In: camera, counts, parameters; by Gaussian the colour, its number of slots and their sums.
+// In: camera, counts, parameters; by Gaussian, 0 = invisible, or one more than its place among the
+// visible ones; by place, the colour and the sums of the slots.
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> state: State;
 @group(0) @binding(2) var<storage, read> geometry: array<f32>;
 @group(0) @binding(3) var<storage, read> sh_rest: array<u32>;
-@group(0) @binding(4) var<storage, read> splats2d: array<vec4f>;
-@group(0) @binding(5) var<storage, read> tiles_touched: array<u32>;
+@group(0) @binding(4) var<storage, read> visible_rank: array<u32>;
+@group(0) @binding(5) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(6) var<storage, read> splat_gradients: array<f32>;
 // Out.
 @group(0) @binding(7) var<storage, read_write> gradient_geometry: array<f32>;
@@ -122,14 +123,10 @@ fn gradients(
     if i < state.gaussians {
         let view = views[step.view];
         let old = load_gaussian(i, state.capacity);
-        let visible = tiles_touched[i] > 0u;
-        var sums = SlotSums();
-        if visible {
-            sums = load_sums(i);
-        }
-        let g = gaussian_backward(i, old, view, sums, visible);
+        let place = visible_rank[i];
+        let g = gaussian_backward(i, place, old, view);
         put(i, g);
-        if visible {
+        if place > 0u {
             let point = to_camera(old.mean, view);
             omega = g.geometry.omega + cross(point, g.geometry.point);
             shift = g.geometry.point + vec3f(

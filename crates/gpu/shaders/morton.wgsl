@@ -1,6 +1,6 @@
 // `morton`: Gaussians in the order of a Z curve through their centres (Morton 1966), so that
 // neighbours in space are neighbours in memory.
-// 1. `open` sizes the dispatches and empties the bounding box.
+// 1. `open` sizes the dispatches and empties the bounding box, or halts for want of scratch.
 // 2. `bounds`: the box of all finite centres. Floats are compared as integers in their order, so
 //    that atomics find it, whatever their order.
 // 3. `codes`: cells are cubes, 2^10 along the longest side at most; their edge is a power of two,
@@ -8,20 +8,20 @@
 //    is not finite comes last.
 // 4. A stable sort by code says where each place's Gaussian comes from; gather.wgsl moves them.
 //
-// Bindings: geometry; state; groups (shared/regroup); box, least and largest x, y, z (splats2d);
-// depth_keys, the codes.
+// Bindings: geometry; state; groups (shared/regroup); box, least and largest x, y, z; sort_keys, the
+// codes. Scratch is borrowed as in densify.wgsl.
 
-#import shared/step
+#import shared/scratch
 #import shared/planes
 #import shared/regroup
 
-@group(0) @binding(0) var<storage, read> state: State;
+@group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
 // The same buffer where dispatches are taken from it.
 @group(0) @binding(2) var<storage, read> groups_read: array<vec4u>;
 @group(0) @binding(3) var<storage, read> geometry: array<u32>;
 @group(0) @binding(4) var<storage, read_write> box: array<atomic<u32>, 6>;
-@group(0) @binding(5) var<storage, read_write> depth_keys: array<u32>;
+@group(0) @binding(5) var<storage, read_write> sort_keys: array<u32>;
 
 const CELL_BITS: u32 = 10u;
 const NOWHERE: u32 = 1u << (3u * CELL_BITS);
@@ -55,7 +55,7 @@ fn open() {
         atomicStore(&box[k], 0xffffffffu);
         atomicStore(&box[3u + k], 0u);
     }
-    if state.halted == 0u {
+    if has_scratch() {
         let count = state.gaussians;
         groups[REGROUP_NEW] = regroup_for(count, 256u);
         groups[REGROUP_SORT] = regroup_for(count, RADIX_BLOCK);
@@ -114,7 +114,7 @@ fn codes(
     }
     let words = mean_words(i);
     if !is_finite(words) {
-        depth_keys[i] = NOWHERE;
+        sort_keys[i] = NOWHERE;
         return;
     }
     // Quarters, so that the difference of the largest numbers is one still.
@@ -130,5 +130,5 @@ fn codes(
     let cells = bitcast<f32>(u32(i32(CELL_BITS) - 1 - exponent + 127) << 23u);
     let cell = vec3u((0.25 * bitcast<vec3f>(words) - least) * cells);
     let inside = min(cell, vec3u((1u << CELL_BITS) - 1u));
-    depth_keys[i] = spread(inside.x) | (spread(inside.y) << 1u) | (spread(inside.z) << 2u);
+    sort_keys[i] = spread(inside.x) | (spread(inside.y) << 1u) | (spread(inside.z) << 2u);
 }

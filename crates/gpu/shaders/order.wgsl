@@ -1,12 +1,13 @@
-// `order`: the visible Gaussians as (depth, Gaussian) pairs in order of index, ready to be sorted by
-// depth. Depths are positive, so their bits sort as they do; the sort is stable, so ties stay in order
+// `order`: the visible Gaussians as (depth, place) pairs in order of index, ready to be sorted by depth.
+// Depths are positive, so their bits sort as they do; the sort is stable, so ties stay in order
 // of index.
-// 1. `count`, one workgroup: a prefix sum over the workgroups of `project` places their visible ones.
+// 1. `count`, one workgroup: a prefix sum over the workgroups of `project` says where in the list their
+//    visible ones begin; a halt if there is no room for all.
 // 2. `compact`: each workgroup writes its pairs.
 // Reference: engine::reference::order; twin: cpu/src/stages/order.rs.
 //
-// Bindings: state; groups; group_visible, counts in, places out; tiles_touched and depth_bits in, by
-// Gaussian; depth_keys, depth_values out.
+// Bindings: state; groups; group_visible, counts in, sums out; visible_rank in, by Gaussian: 0 =
+// invisible, or one more than its place; depth_bits in, by place; depth_keys, depth_values (places) out.
 
 #import shared/halt
 
@@ -17,7 +18,7 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
 @group(0) @binding(2) var<storage, read_write> group_visible: array<u32>;
-@group(0) @binding(3) var<storage, read> tiles_touched: array<u32>;
+@group(0) @binding(3) var<storage, read> visible_rank: array<u32>;
 @group(0) @binding(4) var<storage, read> depth_bits: array<u32>;
 @group(0) @binding(5) var<storage, read_write> depth_keys: array<u32>;
 @group(0) @binding(6) var<storage, read_write> depth_values: array<u32>;
@@ -52,6 +53,10 @@ fn count(
     }
     let visible = long_scan(workgroupUniformLoad(&length), group, lane);
     if is_first {
+        if visible > state.visible_capacity {
+            halt(HALT_VISIBLE, visible);
+            return;
+        }
         state.visible = visible;
         groups[GROUPS_VISIBLE] = groups_for(visible, 256u);
         groups[GROUPS_SORT_VISIBLE] = groups_for(visible, RADIX_BLOCK);
@@ -75,11 +80,15 @@ fn compact(
 #endif
     let number = group_number(id, dispatched);
     let i = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
-    let is_visible = i < state.gaussians && tiles_touched[i] > 0u;
+    var rank = 0u;
+    if i < state.gaussians {
+        rank = visible_rank[i];
+    }
+    let is_visible = rank > 0u;
     let before = workgroup_scan(select(0u, 1u, is_visible), group, lane).before;
     if is_visible {
-        let place = group_visible[number] + before;
-        depth_keys[place] = depth_bits[i];
-        depth_values[place] = i;
+        let at = group_visible[number] + before;
+        depth_keys[at] = depth_bits[rank - 1u];
+        depth_values[at] = rank - 1u;
     }
 }

@@ -4,11 +4,23 @@
 //    than `near`, opacity below ALPHA_MIN, a covariance beyond f32.
 // 2. Project (shared/projection) and count tiles (shared/tiles): none means invisible.
 // 3. Of the visible, evaluate the colour; one that is not finite makes absent too.
-// 4. Count the workgroup's visible ones, for `order`.
+// 4. Count the workgroup's visible ones, for `order`, and give them places side by side in the buffers
+//    of visible Gaussians: a prefix sum over the workgroup, from where an atomic counter stood on.
 // Reference: engine::reference::project; twin: cpu/src/stages/project.rs.
 //
-// Bindings: views, state, geometry, sh_rest in; splats2d and depth_bits (visible ones only; depths once
-// more by themselves, for `order` to read densely), tiles_touched (0 = invisible), group_visible out.
+// Elsewhere positions come from prefix sums, never from atomic counters. Step 4 is the one exception:
+// which workgroup comes when, and so a Gaussian's place, differs from run to run. It is sound because a
+// place says nothing but where a Gaussian's numbers lie. `order` lists (depth, place) in order of index,
+// by a prefix sum over group_visible, and sorts stably by depth alone: ties, the order of emission,
+// slots, and the order in which they are added up are the same whatever the places, and `update` and
+// `gradients` go from a Gaussian to its place through visible_rank. What is gained: splats and all that
+// follows from them take memory for what a view sees, not for what there is, without projecting twice.
+// If there are more than visible_capacity, the ones beyond are not written, and `order` halts.
+//
+// Bindings: views, state, geometry, sh_rest in; visible_placed, the counter, 0 before; out, by Gaussian,
+// visible_rank (0 = invisible, or one more than its place), and group_visible, a word per workgroup; by
+// place splats2d, tiles_touched, and depth_bits (depths once more by themselves, for `order` to read
+// densely).
 
 #import shared/step
 #import shared/groups
@@ -30,24 +42,34 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(5) var<storage, read_write> tiles_touched: array<u32>;
 @group(0) @binding(6) var<storage, read_write> group_visible: array<u32>;
 @group(0) @binding(7) var<storage, read_write> depth_bits: array<u32>;
+@group(0) @binding(8) var<storage, read_write> visible_rank: array<u32>;
+@group(0) @binding(9) var<storage, read_write> visible_placed: atomic<u32>;
 
 const LN_2: f32 = 0.69314718;
 // The conic is stored times -log2(e) / 2, so that alpha is a power of two.
 const FORM: f32 = -0.72134752;
 
-// Steps 1 to 3: the number of tiles; writes the splat if there are some.
-fn tiles_of(i: u32) -> u32 {
+// What splats2d holds, and the number of tiles: 0 = invisible.
+struct Splat {
+    s0: vec4f,
+    s1: vec4f,
+    s2: vec4f,
+    tiles: u32,
+}
+
+// Steps 1 to 3.
+fn splat_of(i: u32) -> Splat {
     let view = views[step.view];
     let capacity = state.capacity;
     let g = load_gaussian(i, capacity);
     let point = to_camera(g.mean, view);
     if !is_valid_gaussian(g) || point.z < step.near || point.z <= 0.0 {
-        return 0u;
+        return Splat();
     }
     let p = project_gaussian(g, point, view);
     let centre_is_finite = is_finite_bits(max(magnitude(p.mean2d.x), magnitude(p.mean2d.y)));
     if !p.is_sound || !centre_is_finite || p.opacity < ALPHA_MIN {
-        return 0u;
+        return Splat();
     }
     let log2_opacity = log2(p.opacity);
     let radius = sqrt(p.variance * (reach(log2_opacity) * 2.0 * LN_2));
@@ -56,20 +78,24 @@ fn tiles_of(i: u32) -> u32 {
     let c = p.conic.z * FORM;
     let tiles = count_tiles(ellipse_of(p.mean2d, a, b, c, log2_opacity, radius, view));
     if tiles == 0u {
-        return 0u;
+        return Splat();
     }
     let direction = view_direction(g.mean, view.centre.xyz).xyz;
     let raw = raw_colour(i, capacity, step.sh_degree, direction);
     if !is_finite_bits(magnitude3(raw)) {
-        return 0u;
+        return Splat();
     }
     let rgb = max(raw, vec3f());
-    splats2d[3u * i] = vec4f(p.mean2d, a, b);
-    splats2d[3u * i + 1u] = vec4f(c, log2_opacity, rgb.xy);
-    splats2d[3u * i + 2u] = vec4f(rgb.z, point.z, radius);
-    depth_bits[i] = bitcast<u32>(point.z);
-    return tiles;
+    return Splat(
+        vec4f(p.mean2d, a, b),
+        vec4f(c, log2_opacity, rgb.xy),
+        vec4f(rgb.z, point.z, radius),
+        tiles,
+    );
 }
+
+// Where the workgroup's places begin.
+var<workgroup> first_place: u32;
 
 @compute @workgroup_size(SCAN_WIDTH)
 fn project(
@@ -88,13 +114,28 @@ fn project(
 #endif
     let number = group_number(id, dispatched);
     let i = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
-    var tiles = 0u;
+    var splat = Splat();
     if i < state.gaussians {
-        tiles = tiles_of(i);
-        tiles_touched[i] = tiles;
+        splat = splat_of(i);
     }
-    let visible = workgroup_scan(select(0u, 1u, tiles > 0u), group, lane).total;
+    let is_visible = splat.tiles > 0u;
+    let scanned = workgroup_scan(select(0u, 1u, is_visible), group, lane);
     if group == 0u && lane == 0u && number * SCAN_WIDTH < state.gaussians {
-        group_visible[number] = visible;
+        group_visible[number] = scanned.total;
+        first_place = atomicAdd(&visible_placed, scanned.total);
+    }
+    workgroupBarrier();
+    let c = first_place + scanned.before;
+    var rank = 0u;
+    if is_visible && c < state.visible_capacity {
+        splats2d[3u * c] = splat.s0;
+        splats2d[3u * c + 1u] = splat.s1;
+        splats2d[3u * c + 2u] = splat.s2;
+        tiles_touched[c] = splat.tiles;
+        depth_bits[c] = bitcast<u32>(splat.s2.y);
+        rank = c + 1u;
+    }
+    if i < state.gaussians {
+        visible_rank[i] = rank;
     }
 }

@@ -4,10 +4,10 @@
 // because adding needs shared memory and barriers that the step of the parameters is quicker without.
 // 1. A Gaussian's slots begin where `emit` says and end where those of the next begin.
 // 2. Add them up in a fixed order: shared/slots.
-// 3. Leave the nine sums where the Gaussian is: shared/slot_sums. Nothing is written for invisible ones.
+// 3. Leave the nine sums at the Gaussian's place: shared/slot_sums.
 //
-// Bindings: state; emit_starts, by rank, total last; depth_values, the Gaussian of a rank; slots;
-// splat_gradients out.
+// Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among
+// the visible ones; slots; splat_gradients out, by place.
 
 #import shared/step
 #import shared/groups
@@ -21,9 +21,9 @@
 #import shared/slot_sums
 #import shared/slots
 
-fn store_three(field: u32, i: u32, sums: vec3f) {
-    let stride = state.capacity;
-    let at = field * stride + i;
+fn store_three(field: u32, c: u32, sums: vec3f) {
+    let stride = state.visible_capacity;
+    let at = field * stride + c;
     splat_gradients[at] = sums.x;
     splat_gradients[at + stride] = sums.y;
     splat_gradients[at + 2u * stride] = sums.z;
@@ -48,9 +48,9 @@ fn slot_sums(
     }
     let sums = sum_slots(local, start, count);
     if rank < state.visible {
-        let i = depth_values[rank];
-        store_three(0u, i, sums.linear);
-        store_three(3u, i, sums.quadratic);
-        store_three(6u, i, sums.colour);
+        let c = depth_values[rank];
+        store_three(0u, c, sums.linear);
+        store_three(3u, c, sums.quadratic);
+        store_three(6u, c, sums.colour);
     }
 }

@@ -22,9 +22,10 @@
 @group(0) @binding(5) var<storage, read_write> sh_first: array<u32>;
 @group(0) @binding(6) var<storage, read_write> sh_second: array<u32>;
 @group(0) @binding(7) var<storage, read_write> stats: array<f32>;
-// By Gaussian: the colour, its number of slots (0 = invisible), and their sums.
-@group(0) @binding(8) var<storage, read> splats2d: array<vec4f>;
-@group(0) @binding(9) var<storage, read> tiles_touched: array<u32>;
+// By Gaussian, 0 = invisible, or one more than its place among the visible ones; by place, the colour
+// and the sums of the slots.
+@group(0) @binding(8) var<storage, read> visible_rank: array<u32>;
+@group(0) @binding(9) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(10) var<storage, read> splat_gradients: array<f32>;
 
 #import shared/adam
@@ -233,16 +234,12 @@ fn update(
     start_rounding(i);
 #endif
 #endif
-    let visible = tiles_touched[i] > 0u;
-    var sums = SlotSums();
-    if visible {
-        sums = load_sums(i);
-    }
+    let place = visible_rank[i];
     let view = views[step.view];
     let old = load_gaussian(i, state.capacity);
     let sh0 = geometry3(PLANE_SH0, i, state.capacity);
-    let gradient = gaussian_backward(i, old, view, sums, visible);
-    if visible && (step.flags & FLAG_DENSITY) != 0u {
+    let gradient = gaussian_backward(i, place, old, view);
+    if place > 0u && (step.flags & FLAG_DENSITY) != 0u {
         note_density(i, view, gradient.mean2d);
     }
     step_geometry(i, old, sh0, gradient);

@@ -39,7 +39,8 @@ pub struct GpuEngineOptions {
     pub default_cap: Option<u32>,
     /// Time each stage with the GPU's clock. Costs a few microseconds a stage.
     pub time_stages: bool,
-    /// Gaussians and instances to make room for at first, for tests of growing; 0 = as usual.
+    /// Gaussians, visible ones and instances to make room for at first, for tests of growing; 0 = as
+    /// usual.
     #[doc(hidden)]
     pub first_room: Room,
     /// Act as if the device took no larger binding, for tests.
@@ -405,11 +406,10 @@ impl Engine for GpuEngine {
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         let room = n.max(self.options.first_room.gaussians).max(1);
         let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
-        if let Err(error) = self.grow_gaussians(room, None) {
+        if let Err(error) = self.make_room(room) {
             self.sh_degree = before;
             return Err(error);
         }
-        self.reserve_instances(self.first_instances(n))?;
         params::upload(
             &self.context.gpu,
             &self.buffers,
@@ -421,6 +421,7 @@ impl Engine for GpuEngine {
         let gpu_state = layout::State {
             gaussians: n,
             capacity: self.room.gaussians,
+            visible_capacity: self.room.visible,
             instance_capacity: self.room.instances,
             bucket_capacity: self.room.buckets,
             ..layout::State::default()

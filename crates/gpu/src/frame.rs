@@ -1,8 +1,9 @@
 //! The engine's buffers: which there are, how large, when they grow.
 //!
-//! Four groups grow apart from each other: what is per Gaussian, per instance, per pixel and tile,
-//! and the cameras. Growing keeps the contents of the first group and no other's: everything else
-//! is written anew in each step.
+//! Five groups grow apart from each other: what is per Gaussian, per visible Gaussian, per instance,
+//! per pixel and tile, and the cameras. Growing keeps the state of the first group and nothing else:
+//! everything else is written anew in each step. Density control borrows its scratch from the third,
+//! so there is always room for more instances than for Gaussians.
 
 use crate::layout::{self, BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
 use crate::precision::Precision;
@@ -23,6 +24,8 @@ const CHECKPOINT: u64 = 4 * WORD * (TILE_SIZE * TILE_SIZE) as u64;
 pub struct Room {
     /// Gaussians: the stride of a plane.
     pub gaussians: u32,
+    /// Visible Gaussians.
+    pub visible: u32,
     /// Instances.
     pub instances: u32,
     /// Buckets.
@@ -62,12 +65,13 @@ pub fn state_planes(precision: Precision, sh_degree: u8) -> Vec<(&'static str, u
     ]
 }
 
-/// Buffers per Gaussian that a step writes anew, with their words.
-const SCRATCH_PLANES: [(&str, u32); 9] = [
-    // Density control uses it as scratch too.
+/// The buffer per Gaussian that a step writes anew, with its words.
+const VISIBLE_RANK: (&str, u32) = ("visible_rank", 1);
+
+/// Buffers per visible Gaussian, with their words.
+const VISIBLE_WORDS: [(&str, u32); 8] = [
     ("splats2d", 12),
     ("tiles_touched", 1),
-    ("slot_start", 1),
     ("depth_keys", 1),
     ("depth_values", 1),
     ("depth_keys_alt", 1),
@@ -76,7 +80,7 @@ const SCRATCH_PLANES: [(&str, u32); 9] = [
     ("splat_gradients", SLOT_FLOATS),
 ];
 
-/// Buffers per instance, with their words.
+/// Buffers per instance, with their words. Density control and the Morton order use them as scratch.
 const INSTANCE_WORDS: [(&str, u32); 7] = [
     ("instance_tile", 1),
     ("instance_tile_alt", 1),
@@ -87,24 +91,34 @@ const INSTANCE_WORDS: [(&str, u32); 7] = [
     ("slots", SLOT_FLOATS),
 ];
 
-/// Bytes a Gaussian takes, instances apart.
+/// Bytes a Gaussian takes that no view sees. The numbers of visible ones, 4 bytes for every 256
+/// Gaussians, come on top.
 pub fn bytes_per_gaussian(precision: Precision, sh_degree: u8) -> u64 {
     let state: u32 = state_planes(precision, sh_degree)
         .iter()
         .map(|(_, words)| words)
         .sum();
-    let scratch: u32 = SCRATCH_PLANES.iter().map(|(_, words)| words).sum();
-    u64::from(state + scratch) * WORD
+    u64::from(state + VISIBLE_RANK.1) * WORD
+}
+
+/// Bytes a Gaussian that a view sees takes beyond [`bytes_per_gaussian`], instances apart.
+pub fn bytes_per_visible() -> u64 {
+    let words: u32 = VISIBLE_WORDS.iter().map(|(_, words)| words).sum();
+    u64::from(words) * WORD
+}
+
+/// Bytes an instance takes, with its share of a full bucket, rounded up.
+pub fn bytes_per_instance() -> u64 {
+    let words: u32 = INSTANCE_WORDS.iter().map(|(_, words)| words).sum();
+    u64::from(words) * WORD + (CHECKPOINT + WORD).div_ceil(u64::from(BUCKET))
 }
 
 /// Most Gaussians whose buffers take at most `bytes` each.
 pub fn most_gaussians(precision: Precision, sh_degree: u8, bytes: u64) -> u32 {
     let planes = state_planes(precision, sh_degree);
-    let widths = planes.iter().chain(&SCRATCH_PLANES).map(|(_, words)| words);
-    let widest = u64::from(widths.copied().max().unwrap_or(1)) * WORD;
-    // One more of each is allocated for totals.
-    let most = (bytes / widest).saturating_sub(1);
-    most.try_into().unwrap_or(u32::MAX)
+    let widths = planes.iter().map(|(_, words)| *words);
+    let widest = u64::from(widths.max().unwrap_or(1)) * WORD;
+    (bytes / widest).try_into().unwrap_or(u32::MAX)
 }
 
 /// Most instances whose buffers take at most `bytes` each, on images of so many tiles.
@@ -132,6 +146,8 @@ pub fn allocate_fixed(context: &Context, buffers: &mut Buffers) -> Result<()> {
         "groups",
         gpu.buffer_with("groups", groups, storage | wgpu::BufferUsages::INDIRECT)?,
     );
+    // The counter of `project`.
+    buffers.set("visible_placed", gpu.buffer("visible_placed", WORD)?);
     let ring = crate::ring::RING * size_of::<layout::Report>() as u64;
     buffers.set("reports", gpu.buffer("reports", ring)?);
     Ok(())
@@ -150,11 +166,9 @@ pub fn allocate_gaussians(
     keep: Option<(u32, u32)>,
 ) -> Result<()> {
     let gpu = &context.gpu;
-    for (name, words) in SCRATCH_PLANES {
-        // One more: prefix sums put their total behind the last.
-        let bytes = (u64::from(capacity) + 1) * u64::from(words) * WORD;
-        buffers.set(name, gpu.buffer(name, bytes)?);
-    }
+    let (name, words) = VISIBLE_RANK;
+    let bytes = u64::from(capacity) * u64::from(words) * WORD;
+    buffers.set(name, gpu.buffer(name, bytes)?);
     let groups = u64::from(capacity).div_ceil(u64::from(layout::WORKGROUP)) + 1;
     buffers.set("group_visible", gpu.buffer("group_visible", groups * WORD)?);
     for (name, planes) in state_planes(precision, sh_degree) {
@@ -176,6 +190,19 @@ pub fn allocate_gaussians(
             gpu.queue().submit([encoder.finish()]);
         }
         buffers.set(name, grown);
+    }
+    Ok(())
+}
+
+/// Makes the buffers per visible Gaussian.
+///
+/// # Errors
+/// No memory, or more than a binding takes.
+pub fn allocate_visible(context: &Context, buffers: &mut Buffers, visible: u32) -> Result<()> {
+    for (name, words) in VISIBLE_WORDS {
+        // One more: prefix sums put their total behind the last.
+        let bytes = (u64::from(visible) + 1) * u64::from(words) * WORD;
+        buffers.set(name, context.gpu.buffer(name, bytes)?);
     }
     Ok(())
 }
@@ -235,4 +262,20 @@ pub fn allocate_image(
         buffers.set(name, gpu.buffer(name, words * WORD)?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Storage;
+
+    #[test]
+    fn a_gaussian_takes_what_its_numbers_do_and_a_word() {
+        let bytes = |sh, moments| bytes_per_gaussian(Precision { sh, moments }, 3);
+        assert_eq!(bytes(Storage::F32, Storage::F32), 720);
+        assert_eq!(bytes(Storage::F16, Storage::F16), 400);
+        assert_eq!(bytes(Storage::Bf16, Storage::Bf16), 400);
+        assert_eq!(bytes_per_visible(), 108);
+        assert_eq!(bytes_per_instance(), 60 + 65);
+    }
 }

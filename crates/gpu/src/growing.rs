@@ -8,6 +8,9 @@ use std::mem::offset_of;
 /// Instances a Gaussian is given room for at first; captures have 3 to 10 of the visible ones.
 const FIRST_INSTANCES_PER_GAUSSIAN: u32 = 4;
 
+/// But not more in all, unless there are more Gaussians: one takes 125 bytes.
+const MOST_FIRST_INSTANCES: u32 = 4 << 20;
+
 /// Planes begin at multiples of this many Gaussians: a subgroup's 128 bytes of a plane are one line of
 /// memory, not parts of two.
 const PLANE_STEP: u32 = 64;
@@ -39,15 +42,40 @@ impl GpuEngine {
         most.min(self.options.max_binding_bytes)
     }
 
-    /// Room for instances at first.
-    pub(crate) fn first_instances(&self, gaussians: u32) -> u32 {
+    /// Room for instances at first: for density control, more than there is for Gaussians.
+    fn first_instances(&self, gaussians: u32) -> u32 {
+        let least = gaussians.saturating_add(1);
         if self.options.first_room.instances > 0 {
-            return self.options.first_room.instances;
+            return self.options.first_room.instances.max(least);
         }
         let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
         // A device that does not take that many may still see fewer.
         let most = frame::most_instances(self.room.tiles, self.most_bytes());
-        usual.min(most).max(LEAST_ROOM)
+        let usual = usual.min(MOST_FIRST_INSTANCES).min(most);
+        usual.max(LEAST_ROOM).max(least)
+    }
+
+    /// Room for visible Gaussians at first: a view sees half of a capture or less.
+    fn first_visible(&self, gaussians: u32) -> u32 {
+        match self.options.first_room.visible {
+            0 => (gaussians / 2).max(LEAST_ROOM),
+            visible => visible,
+        }
+    }
+
+    fn grow_visible(&mut self, visible: u32) -> Result<()> {
+        // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
+        frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
+        self.room.visible = visible;
+        self.recordings = None;
+        self.write_room()
+    }
+
+    pub(crate) fn reserve_visible(&mut self, visible: u32) -> Result<()> {
+        if visible > self.room.visible {
+            self.grow_visible(visible)?;
+        }
+        Ok(())
     }
 
     fn grow_instances(&mut self, instances: u32) -> Result<()> {
@@ -77,15 +105,18 @@ impl GpuEngine {
         ))
     }
 
-    /// Most Gaussians that there can be room for.
+    /// Most Gaussians that there can be room for: fewer than instances.
     fn most_gaussians(&self) -> u32 {
-        frame::most_gaussians(self.options.precision, self.sh_degree, self.most_bytes())
+        let bytes = self.most_bytes();
+        let most = frame::most_gaussians(self.options.precision, self.sh_degree, bytes);
+        most.min(frame::most_instances(self.room.tiles, bytes).saturating_sub(1))
     }
 
-    pub(crate) fn grow_gaussians(&mut self, capacity: u32, keep: Option<u32>) -> Result<()> {
+    /// Whole lines of memory for so many Gaussians, where they fit.
+    fn whole_planes(&self, gaussians: u32) -> Result<u32> {
         let most = self.most_gaussians();
-        let whole = capacity.checked_next_multiple_of(PLANE_STEP);
-        let capacity = whole.filter(|&c| c <= most).unwrap_or(capacity);
+        let whole = gaussians.checked_next_multiple_of(PLANE_STEP);
+        let capacity = whole.filter(|&c| c <= most).unwrap_or(gaussians);
         if capacity > most {
             let bytes = frame::bytes_per_gaussian(self.options.precision, self.sh_degree);
             return Err(self.too_large("Gaussians", capacity, most).hint(format!(
@@ -94,6 +125,21 @@ impl GpuEngine {
                 f64::from(capacity) * bytes as f64 * 1e-9
             )));
         }
+        Ok(capacity)
+    }
+
+    /// Makes room for new Gaussians; of the old ones nothing is kept if it succeeds.
+    pub(crate) fn make_room(&mut self, gaussians: u32) -> Result<()> {
+        let gaussians = self.whole_planes(gaussians)?;
+        self.reserve_instances(self.first_instances(gaussians))?;
+        self.reserve_visible(self.first_visible(gaussians))?;
+        self.grow_gaussians(gaussians, None)
+    }
+
+    fn grow_gaussians(&mut self, gaussians: u32, keep: Option<u32>) -> Result<()> {
+        let capacity = self.whole_planes(gaussians)?;
+        // Density control's scratch.
+        self.reserve_instances(capacity.saturating_add(1))?;
         let keep = keep.map(|count| (count, self.room.gaussians));
         frame::allocate_gaussians(
             &self.context,
@@ -125,8 +171,10 @@ impl GpuEngine {
                 self.room.pixels,
             )?;
             self.recordings = None;
-            let instances = self.room.instances.max(self.first_instances(0));
-            self.grow_instances(instances)?;
+            // More tiles leave less for instances where a binding is small.
+            let most = frame::most_instances(self.room.tiles, self.most_bytes());
+            let instances = self.room.instances.max(self.first_instances(0)).min(most);
+            self.grow_instances(instances.max(self.room.gaussians.saturating_add(1)))?;
         }
         Ok(())
     }
@@ -138,9 +186,15 @@ impl GpuEngine {
         let at = |field: usize| field as u64;
         let capacity = at(offset_of!(layout::State, capacity));
         gpu.write(state, capacity, &[self.room.gaussians]);
-        // `halted` and `wanted` follow the two: what was too small is large enough now.
-        let first = at(offset_of!(layout::State, instance_capacity));
-        let room = [self.room.instances, self.room.buckets, 0, 0];
+        // `halted` and `wanted` follow the three: what was too small is large enough now.
+        let first = at(offset_of!(layout::State, visible_capacity));
+        let room = [
+            self.room.visible,
+            self.room.instances,
+            self.room.buckets,
+            0,
+            0,
+        ];
         gpu.write(state, first, &room);
         Ok(())
     }
@@ -150,6 +204,10 @@ impl GpuEngine {
         if halted & layout::HALT_GAUSSIANS != 0 {
             let room = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
             self.grow_gaussians(room, Some(gaussians))?;
+        }
+        if halted & layout::HALT_VISIBLE != 0 {
+            let most = self.room.gaussians;
+            self.grow_visible(with_headroom(wanted).min(most).max(wanted))?;
         }
         if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
             let wanted = if halted & layout::HALT_INSTANCES != 0 {

@@ -4,6 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::{constants, reference};
 use dapple_runtime::{Defines, ShaderSet};
+use std::mem::offset_of;
 
 /// Twin of WGSL's `Step`: what changes from step to step, sent as immediates.
 #[repr(C)]
@@ -62,6 +63,8 @@ pub struct State {
     pub instances: u32,
     /// Buckets of 32 instances.
     pub buckets: u32,
+    /// Visible Gaussians there is room for: the stride of `splat_gradients`.
+    pub visible_capacity: u32,
     /// Instances there is room for.
     pub instance_capacity: u32,
     /// Buckets there is room for.
@@ -92,6 +95,8 @@ pub const HALT_INSTANCES: u32 = 1;
 pub const HALT_BUCKETS: u32 = 2;
 /// [`State::halted`]: more Gaussians than `capacity`.
 pub const HALT_GAUSSIANS: u32 = 4;
+/// [`State::halted`]: more visible Gaussians than `visible_capacity`.
+pub const HALT_VISIBLE: u32 = 8;
 
 /// Twin of WGSL's `View`.
 #[repr(C)]
@@ -275,6 +280,10 @@ pub fn defines() -> Defines {
         .u32("DISPATCH_PARTS", DISPATCH_PARTS)
         .u32("SLOT_FLOATS", SLOT_FLOATS)
         .u32("BLOCKS_PER_TILE", BLOCKS_PER_TILE)
+        .u32(
+            "LOST_TRANSMITTANCE",
+            (offset_of!(State, lost_transmittance) / 4) as u32,
+        )
         .u32("EMIT_BLOCK", EMIT_BLOCK)
         .u32("UPDATE_THREADS", UPDATE_THREADS);
     // Tap d is the weight at distance d from the centre of the symmetric window.
@@ -309,6 +318,7 @@ pub fn shaders() -> ShaderSet {
         "shared/regroup",
         "shared/report",
         "shared/rounding",
+        "shared/scratch",
         "shared/sh",
         "shared/sh_backward",
         "shared/slot_sums",

@@ -64,6 +64,7 @@ impl GpuEngine {
     ) -> Result<Trace> {
         self.finish()?;
         let camera = self.camera_of(view)?;
+        self.reserve_visible(inputs.projected.len() as u32)?;
         self.reserve_instances(inputs.instances.len() as u32)?;
         self.write_views(None)?;
         self.record()?;
@@ -142,6 +143,7 @@ impl GpuEngine {
         let mut counts = layout::State {
             gaussians,
             capacity: self.room.gaussians,
+            visible_capacity: self.room.visible,
             instance_capacity: self.room.instances,
             bucket_capacity: self.room.buckets,
             ..layout::State::default()
@@ -165,7 +167,7 @@ impl GpuEngine {
             sizes.set(groups::SORT_VISIBLE, counts.visible, block);
         }
         if stage > Stage::Emit {
-            self.put_instances(inputs, gaussians as usize)?;
+            self.put_instances(inputs)?;
             counts.instances = inputs.instances.len() as u32;
             sizes.set(groups::INSTANCES, counts.instances, WORKGROUP);
             sizes.set(groups::EMIT, counts.instances, EMIT_BLOCK);
@@ -179,7 +181,8 @@ impl GpuEngine {
             self.fill("sorted_slot", &inputs.sorted)?;
         }
         if stage > Stage::Ranges {
-            self.fill("sorted_gaussian", &inputs.tiles.concat())?;
+            let list = inputs.tiles.concat();
+            self.fill("sorted_gaussian", &places(inputs, list.iter().copied()))?;
             self.fill("tile_start", &buckets.tile_start)?;
             self.fill("bucket_start", &buckets.bucket_start)?;
             self.fill("bucket_tile", &buckets.bucket_tile)?;
@@ -202,51 +205,55 @@ impl GpuEngine {
     }
 
     fn put_projected(&self, inputs: &Trace, gaussians: usize) -> Result<()> {
-        let mut splats2d = vec![[0.0f32; 12]; gaussians];
-        let mut tiles = vec![0u32; gaussians];
-        let mut depths = vec![0.0f32; gaussians];
+        let (mut splats2d, mut tiles, mut depths) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ranks = vec![0u32; gaussians];
         let mut visible = vec![0u32; gaussians.div_ceil(WORKGROUP as usize)];
-        for splat in &inputs.projected {
+        for (place, splat) in (0..).zip(&inputs.projected) {
             let i = splat.gaussian as usize;
             let ([x, y], [a, b, c]) = (splat.mean2d, splat.form);
             let ([red, green, blue], [rx, ry]) = (splat.rgb, splat.radius);
             let (opacity, depth) = (splat.log2_opacity, splat.depth);
-            splats2d[i] = [x, y, a, b, c, opacity, red, green, blue, depth, rx, ry];
-            tiles[i] = splat.tiles;
-            depths[i] = splat.depth;
+            splats2d.push([x, y, a, b, c, opacity, red, green, blue, depth, rx, ry]);
+            tiles.push(splat.tiles);
+            depths.push(splat.depth);
+            ranks[i] = place + 1;
             visible[i / WORKGROUP as usize] += 1;
         }
         self.fill("splats2d", &splats2d)?;
         self.fill("tiles_touched", &tiles)?;
+        self.fill("visible_rank", &ranks)?;
         self.fill("group_visible", &visible)?;
         // Where `order` finds them: see stages::project.
         self.fill("depth_keys_alt", &depths)
     }
 
     fn put_order(&self, inputs: &Trace) -> Result<()> {
-        let by_index = |&gaussian: &u32| {
-            let found = inputs
+        let places = places(inputs, inputs.order.iter().copied());
+        let depth = |&place: &u32| {
+            inputs
                 .projected
-                .binary_search_by_key(&gaussian, |splat| splat.gaussian);
-            found.map_or(0.0, |i| inputs.projected[i].depth)
+                .get(place as usize)
+                .map_or(0.0, |s| s.depth)
         };
-        let depths: Vec<f32> = inputs.order.iter().map(by_index).collect();
+        let depths: Vec<f32> = places.iter().map(depth).collect();
         self.fill("depth_keys", &depths)?;
-        self.fill("depth_values", &inputs.order)
+        self.fill("depth_values", &places)
     }
 
-    fn put_instances(&self, inputs: &Trace, gaussians: usize) -> Result<()> {
-        let (gaussian, tile): (Vec<u32>, Vec<u32>) =
-            inputs.instances.iter().map(|&[g, t]| (g, t)).unzip();
-        let mut slot_start = vec![0u32; gaussians];
-        for (slot, &g) in gaussian.iter().enumerate().rev() {
-            slot_start[g as usize] = slot as u32;
+    fn put_instances(&self, inputs: &Trace) -> Result<()> {
+        let owners = places(inputs, inputs.instances.iter().map(|i| i[0]));
+        let tile: Vec<u32> = inputs.instances.iter().map(|i| i[1]).collect();
+        let mut first = vec![0u32; inputs.projected.len()];
+        for (slot, &place) in owners.iter().enumerate().rev() {
+            if let Some(first) = first.get_mut(place as usize) {
+                *first = slot as u32;
+            }
         }
-        let starts = inputs.order.iter().map(|&g| slot_start[g as usize]);
-        let starts: Vec<u32> = starts.chain([gaussian.len() as u32]).collect();
+        let ranks = places(inputs, inputs.order.iter().copied());
+        let starts = ranks.iter().filter_map(|&place| first.get(place as usize));
+        let starts: Vec<u32> = starts.copied().chain([owners.len() as u32]).collect();
         self.fill("emit_starts", &starts)?;
-        self.fill("slot_start", &slot_start)?;
-        self.fill("instance_gaussian", &gaussian)?;
+        self.fill("instance_gaussian", &owners)?;
         self.fill("instance_tile", &tile)
     }
 
@@ -258,23 +265,37 @@ impl GpuEngine {
         }
         let (buffers, gpu) = (&self.buffers, &self.context.gpu);
         let words = |name: &str, count: u32| gpu.read::<u32>(buffers.get(name)?, count as usize);
+        // Whose the places among the visible Gaussians are; and a list of places as Gaussians.
+        let ranks = words("visible_rank", state.gaussians)?;
+        let mut owners = vec![0; ranks.len()];
+        for (gaussian, &rank) in (0..).zip(&ranks) {
+            if let Some(owner) = owners.get_mut((rank as usize).wrapping_sub(1)) {
+                *owner = gaussian;
+            }
+        }
+        let gaussians = |name: &str, count: u32| -> Result<Vec<u32>> {
+            let owner = |&place: &u32| owners.get(place as usize).copied().unwrap_or(u32::MAX);
+            Ok(words(name, count)?.iter().map(owner).collect())
+        };
         let pixels = |name: &str| gpu.read::<[f32; 4]>(buffers.get(name)?, camera.pixel_count());
         let tiles = camera.tile_count();
         match stage {
             Stage::Project => {
-                let splats2d = gpu.read(buffers.get("splats2d")?, state.gaussians as usize)?;
-                trace.projected = traced(&splats2d, &words("tiles_touched", state.gaussians)?);
+                let visible = ranks.iter().filter(|&&rank| rank > 0).count();
+                let splats2d = gpu.read(buffers.get("splats2d")?, visible)?;
+                let tiles = words("tiles_touched", visible as u32)?;
+                trace.projected = traced(&ranks, &splats2d, &tiles);
             }
-            Stage::Order => trace.order = words("depth_values", state.visible)?,
+            Stage::Order => trace.order = gaussians("depth_values", state.visible)?,
             Stage::Emit => {
-                let gaussians = words("instance_gaussian", state.instances)?;
+                let gaussians = gaussians("instance_gaussian", state.instances)?;
                 let tiles = words("instance_tile", state.instances)?;
                 let pairs = gaussians.into_iter().zip(tiles);
                 trace.instances = pairs.map(|(g, t)| [g, t]).collect();
             }
             Stage::Sort => trace.sorted = words("sorted_slot", state.instances)?,
             Stage::Ranges => {
-                let list = words("sorted_gaussian", state.instances)?;
+                let list = gaussians("sorted_gaussian", state.instances)?;
                 let starts = words("tile_start", tiles as u32 + 1)?;
                 let range = |b: &[u32]| list.get(b[0] as usize..b[1] as usize);
                 let tiles = starts.windows(2).map(|b| range(b).map(<[u32]>::to_vec));
@@ -297,23 +318,34 @@ impl GpuEngine {
     }
 }
 
-fn traced(splats2d: &[[f32; 12]], tiles: &[u32]) -> Vec<TracedSplat> {
-    let all = (0..).zip(splats2d).zip(tiles);
-    all.filter(|(_, tiles)| **tiles > 0)
-        .map(|((gaussian, &splat), &tiles)| {
-            let [x, y, a, b, c, opacity, red, green, blue, depth, rx, ry] = splat;
-            TracedSplat {
-                gaussian,
-                mean2d: [x, y],
-                form: [a, b, c],
-                log2_opacity: opacity,
-                rgb: [red, green, blue],
-                depth,
-                radius: [rx, ry],
-                tiles,
-            }
+/// Where `inputs` has Gaussians among the visible ones; what is not visible goes to the first.
+fn places(inputs: &Trace, gaussians: impl Iterator<Item = u32>) -> Vec<u32> {
+    let splats = &inputs.projected;
+    let place = |gaussian| {
+        let found = splats.binary_search_by_key(&gaussian, |splat| splat.gaussian);
+        found.unwrap_or(0) as u32
+    };
+    gaussians.map(place).collect()
+}
+
+/// Splats by place, in order of index.
+fn traced(ranks: &[u32], splats2d: &[[f32; 12]], tiles: &[u32]) -> Vec<TracedSplat> {
+    let all = (0..).zip(ranks).filter(|(_, rank)| **rank > 0);
+    all.filter_map(|(gaussian, &rank)| {
+        let place = rank as usize - 1;
+        let &[x, y, a, b, c, opacity, red, green, blue, depth, rx, ry] = splats2d.get(place)?;
+        Some(TracedSplat {
+            gaussian,
+            mean2d: [x, y],
+            form: [a, b, c],
+            log2_opacity: opacity,
+            rgb: [red, green, blue],
+            depth,
+            radius: [rx, ry],
+            tiles: *tiles.get(place)?,
         })
-        .collect()
+    })
+    .collect()
 }
 
 /// What `ranges` makes of the tiles' lists.

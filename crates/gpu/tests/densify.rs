@@ -304,6 +304,7 @@ fn too_little_room_halts_and_changes_nothing() {
     world.upload(&splats, &state);
     world.set_state(State {
         capacity: 4000,
+        instance_capacity: 4001,
         ..halted
     });
     let before = world.everything();
@@ -314,9 +315,39 @@ fn too_little_room_halts_and_changes_nothing() {
         world.state(),
         State {
             capacity: 4000,
+            instance_capacity: 4001,
             ..halted
         }
     );
+}
+
+#[test]
+fn too_little_scratch_halts_and_changes_nothing() {
+    let device = Device::with_subgroups();
+    let (splats, state) = random(500, 21);
+    for step in [World::morton, |world: &World<'_>| world.densify(&plan())] {
+        let world = World::new(&device, 1500);
+        world.upload(&splats, &state);
+        let before = world.everything();
+        let enough = world.state();
+        let scarce = State {
+            instance_capacity: 1500,
+            ..enough
+        };
+        world.set_state(scarce);
+        step(&world);
+        assert!(world.everything() == before);
+        let halted = State {
+            halted: HALT_INSTANCES,
+            wanted: 1501,
+            ..scarce
+        };
+        assert_eq!(world.state(), halted);
+        world.set_state(enough);
+        step(&world);
+        assert!(world.everything() != before);
+        assert_eq!(world.state().halted, 0);
+    }
 }
 
 /// Sixteen-bit storage: words are moved as they are, halves that are not finite are seen, and a

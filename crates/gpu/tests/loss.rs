@@ -421,6 +421,7 @@ fn reports_say_what_the_state_says() {
         visible: 3,
         instances: 4,
         buckets: 5,
+        visible_capacity: 17,
         instance_capacity: 6,
         bucket_capacity: 7,
         halted: 0,

@@ -20,16 +20,19 @@ struct GaussianGradient {
     through_direction: vec3f,
 }
 
-fn gaussian_backward(i: u32, old: Gaussian, view: View, sums: SlotSums, visible: bool)
-    -> GaussianGradient
-{
+// Gaussian i; `place`: 0 = invisible, or one more than its place among the visible ones.
+fn gaussian_backward(i: u32, place: u32, old: Gaussian, view: View) -> GaussianGradient {
+    let visible = place > 0u;
+    var sums = SlotSums();
     var g = GaussianGradient();
     var d = vec4f(0.0, 0.0, 1.0, 0.0);
     var d_rgb = vec3f(0.0);
     if visible {
+        let c = place - 1u;
+        sums = load_sums(c);
         d = view_direction(old.mean, view.centre.xyz);
         // Where the colour is clamped at zero it does not move.
-        let rgb = vec3f(splats2d[3u * i + 1u].zw, splats2d[3u * i + 2u].x);
+        let rgb = vec3f(splats2d[3u * c + 1u].zw, splats2d[3u * c + 2u].x);
         d_rgb = select(vec3f(0.0), sums.colour, rgb > vec3f(0.0));
         g.sh0 = SH_C0 * d_rgb;
     }

@@ -44,6 +44,8 @@ struct State {
     visible: u32,
     instances: u32,
     buckets: u32,
+    // Visible Gaussians that there is room for: the stride of `splat_gradients`.
+    visible_capacity: u32,
     instance_capacity: u32,
     bucket_capacity: u32,
     // Not 0 = a buffer was too small: nothing may change parameters until the host has grown it.
@@ -65,6 +67,7 @@ struct State {
 const HALT_INSTANCES: u32 = 1u;
 const HALT_BUCKETS: u32 = 2u;
 const HALT_GAUSSIANS: u32 = 4u;
+const HALT_VISIBLE: u32 = 8u;
 
 // A pinhole camera; see engine::reference::lens for what the numbers mean.
 struct View {

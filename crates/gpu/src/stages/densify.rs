@@ -1,7 +1,7 @@
 //! `densify`: clone, split, prune, reset. See `shaders/densify.wgsl`; its twin on processors is
 //! `densify` of `dapple-cpu`, whose decisions and order it shares.
 
-use super::gather::{Gather, ONE, Planes, entry, record_sort};
+use super::gather::{Gather, ONE, Planes, SORT_KEYS, SORT_VALUES, entry, record_sort};
 use crate::primitives::RadixSort;
 use crate::{Buffers, Context};
 use bytemuck::{Pod, Zeroable};
@@ -115,10 +115,10 @@ impl Densify {
     }
 
     /// Appends the span `densify`: one round by the plan that was set last. `planes` names every
-    /// buffer of Gaussians' state with its planes; scratch is borrowed from the stages of a step.
+    /// buffer of Gaussians' state with its planes; scratch is borrowed from a step's instances.
     ///
-    /// If the new generation has more Gaussians than there is room for, the engine is halted and
-    /// nothing else has changed. Otherwise `state` holds the new number of Gaussians and what became
+    /// If the new generation has more Gaussians than there is room for, or if there is not room for
+    /// more instances than Gaussians, the engine is halted and nothing else has changed. Otherwise `state` holds the new number of Gaussians and what became
     /// of the old ones.
     ///
     /// # Errors
@@ -131,14 +131,17 @@ impl Densify {
         planes: Planes<'_>,
     ) -> Result<()> {
         recording.span("densify");
-        let source = buffers.get("slot_start")?;
+        let source = buffers.get("sorted_gaussian")?;
         let over = [
             ("plan", &self.plan),
             ("groups_read", buffers.get("groups")?),
             ("state_read", buffers.get("state")?),
-            ("growth", buffers.get("tiles_touched")?),
+            ("growth", buffers.get("instance_gaussian")?),
             ("source", source),
-            ("block_sums", buffers.get("emit_starts")?),
+            // Until it takes planes.
+            ("block_sums", buffers.get("slots")?),
+            (SORT_KEYS.0, buffers.get(SORT_KEYS.1)?),
+            (SORT_VALUES.0, buffers.get(SORT_VALUES.1)?),
         ];
         let run = |recording: &mut Recording, kernel: &Kernel, groups: Groups| {
             let bound = buffers.bind_with(&context.gpu, kernel, &over)?;

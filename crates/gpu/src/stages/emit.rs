@@ -27,8 +27,8 @@ impl Emit {
         })
     }
 
-    /// Appends the span `emit`: fills `emit_starts`, `slot_start`, `instance_tile`,
-    /// `instance_gaussian` and `state.instances`, or halts.
+    /// Appends the span `emit`: fills `emit_starts`, `instance_tile`, `instance_gaussian` and
+    /// `state.instances`, or halts.
     ///
     /// # Errors
     /// A buffer is missing.

@@ -1,14 +1,19 @@
 //! A new generation of Gaussians, each taken from an old one: what density control and the Morton order
 //! share. See `shaders/gather.wgsl`.
 
-use crate::layout::groups;
+use crate::layout::{SLOT_FLOATS, groups};
 use crate::primitives::{Count, RadixSort, SortOn, uniform};
 use crate::{Buffers, Context};
 use dapple_runtime::{Groups, Kernel, Recording, wgpu};
 use dapple_scene::Result;
 
-/// Planes moved at a time: what fits into `splats2d`.
-const PLANES: u32 = 12;
+/// Planes moved at a time: what fits into `slots`, of which there are more than Gaussians.
+const PLANES: u32 = SLOT_FLOATS;
+
+/// What the sort's keys and values are called in shaders, and the buffers they borrow.
+pub(super) const SORT_KEYS: (&str, &str) = ("sort_keys", "instance_tile");
+/// See [`SORT_KEYS`].
+pub(super) const SORT_VALUES: (&str, &str) = ("sort_values", "sorted_slot");
 
 /// Entries of the buffer `groups`; twin of `shaders/shared/regroup.wgsl`.
 pub(super) mod entry {
@@ -57,7 +62,7 @@ impl Gather {
             for first in (0..count).step_by(PLANES as usize) {
                 let words = [first, PLANES.min(count - first), u32::from(is_moment), 0];
                 let batch = uniform(context, "gather_batch", words)?;
-                let (there, scratch) = (buffers.get(name)?, buffers.get("splats2d")?);
+                let (there, scratch) = (buffers.get(name)?, buffers.get("slots")?);
                 for (kernel, from, to) in [
                     (&self.gather, there, scratch),
                     (&self.put_back, scratch, there),
@@ -77,20 +82,20 @@ impl Gather {
     }
 }
 
-/// Appends a sort of `depth_keys` and `depth_values`, as many as the entry `SORT` says.
+/// Appends a sort of [`SORT_KEYS`] and [`SORT_VALUES`], as many as the entry `SORT` says.
 pub(super) fn record_sort(
     sort: &RadixSort,
     context: &Context,
     buffers: &Buffers,
     recording: &mut Recording,
 ) -> Result<()> {
-    let keys = buffers.get("depth_keys")?;
+    let keys = buffers.get(SORT_KEYS.1)?;
     let words_per_entry = (groups::BYTES / 4) as u32;
     let on = SortOn {
         keys,
-        values: buffers.get("depth_values")?,
-        keys_alt: buffers.get("depth_keys_alt")?,
-        values_alt: buffers.get("depth_values_alt")?,
+        values: buffers.get(SORT_VALUES.1)?,
+        keys_alt: buffers.get("instance_tile_alt")?,
+        values_alt: buffers.get("instance_slot_alt")?,
         count: Count {
             buffer: buffers.get("groups")?,
             word: entry::SORT as u32 * words_per_entry + 3,

@@ -1,6 +1,6 @@
 //! `morton`: Gaussians in the order of a Z curve through their centres. See `shaders/morton.wgsl`.
 
-use super::gather::{Gather, ONE, Planes, entry, record_sort};
+use super::gather::{Gather, ONE, Planes, SORT_KEYS, SORT_VALUES, entry, record_sort};
 use crate::primitives::RadixSort;
 use crate::{Buffers, Context};
 use dapple_runtime::{Groups, Kernel, Recording};
@@ -49,7 +49,8 @@ impl Morton {
         recording.span("morton");
         let over = [
             ("groups_read", buffers.get("groups")?),
-            ("box", buffers.get("splats2d")?),
+            ("box", buffers.get("instance_gaussian")?),
+            (SORT_KEYS.0, buffers.get(SORT_KEYS.1)?),
         ];
         let run = |recording: &mut Recording, kernel: &Kernel, groups: Groups| {
             let bound = buffers.bind_with(&context.gpu, kernel, &over)?;
@@ -61,7 +62,7 @@ impl Morton {
         run(recording, &self.bounds, all.clone())?;
         run(recording, &self.codes, all)?;
         record_sort(&self.sort, context, buffers, recording)?;
-        let source = buffers.get("depth_values")?;
+        let source = buffers.get(SORT_VALUES.1)?;
         self.gather
             .record(context, buffers, recording, planes, source)
     }

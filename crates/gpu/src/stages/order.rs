@@ -32,8 +32,8 @@ impl Order {
         })
     }
 
-    /// Appends the span `order`: fills `depth_values` with the visible Gaussians, front to back,
-    /// `depth_keys` with the bits of their depths, and `state.visible`.
+    /// Appends the span `order`: fills `depth_values` with the visible Gaussians' places, front to
+    /// back, `depth_keys` with the bits of their depths, and `state.visible`; or halts.
     ///
     /// # Errors
     /// A buffer is missing, or no memory for the sort's scratch.

@@ -5,7 +5,7 @@ use crate::{Buffers, Context, layout::groups};
 use dapple_runtime::{Kernel, Recording};
 use dapple_scene::Result;
 
-/// Depths by Gaussian, from `project` to `order`, and the buffer they lie in: the sort by depth has not
+/// Depths of visible Gaussians by place, from `project` to `order`, and the buffer they lie in: the sort by depth has not
 /// begun with it.
 pub(super) const DEPTH_BITS: &str = "depth_bits";
 /// See [`DEPTH_BITS`].
@@ -30,7 +30,8 @@ impl Project {
         })
     }
 
-    /// Appends the span `project`: fills `splats2d`, `tiles_touched`, `group_visible`.
+    /// Appends the span `project`: fills `splats2d`, `tiles_touched`, `visible_rank` and
+    /// `group_visible`.
     ///
     /// # Errors
     /// A buffer is missing.

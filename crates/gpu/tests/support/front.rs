@@ -1,5 +1,6 @@
 //! Runs the stages from `begin` to `ranges`, and reads back what they made.
 
+use dapple_engine::scenes::Random;
 use dapple_engine::{Pinhole, RenderSettings};
 use dapple_gpu::layout::{self, State, Step, View};
 use dapple_gpu::precision::{Values, pack};
@@ -24,10 +25,14 @@ pub struct Front {
     ranges: Ranges,
 }
 
-/// What the buffers have room for.
+/// What buffers hold at first.
+const RUBBISH: u32 = 0x2a2a_2a2a;
+
+/// What the buffers have room for; those of visible Gaussians are longer, to see what is written beyond.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
     pub gaussians: u32,
+    pub visible: u32,
     pub instances: u32,
     pub buckets: u32,
 }
@@ -37,20 +42,21 @@ impl Room {
         Self {
             // A few more than there are, so that capacity and count differ.
             gaussians: splats.len() as u32 + 5,
+            visible: splats.len() as u32 + 3,
             instances: 60_000,
             buckets: 6000,
         }
     }
 }
 
-/// What came out, cut to its counts.
+/// What came out, cut to its counts, Gaussians by index wherever the buffers name their places among
+/// the visible ones. Splats and numbers of tiles of invisible ones are 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub state: State,
     pub groups: Vec<[u32; 4]>,
     pub splats2d: Vec<[f32; 12]>,
     pub tiles_touched: Vec<u32>,
-    pub slot_start: Vec<u32>,
     pub depth_keys: Vec<u32>,
     pub depth_values: Vec<u32>,
     pub emit_starts: Vec<u32>,
@@ -149,6 +155,7 @@ impl Front {
         let state = State {
             gaussians: splats.len() as u32,
             capacity: room.gaussians,
+            visible_capacity: room.visible,
             instance_capacity: room.instances,
             bucket_capacity: room.buckets,
             ..State::default()
@@ -173,7 +180,8 @@ impl Front {
         for (name, words) in [
             ("splats2d", 12 * capacity),
             ("tiles_touched", capacity),
-            ("slot_start", capacity),
+            ("visible_rank", capacity),
+            ("visible_placed", 1),
             ("group_visible", capacity / 256 + 1),
             ("depth_keys", capacity),
             ("depth_values", capacity),
@@ -191,7 +199,7 @@ impl Front {
             ("bucket_tile", u64::from(room.buckets)),
         ] {
             // What an earlier step may have left.
-            let rubbish = vec![0x2a2a_2a2au32; words as usize];
+            let rubbish = vec![RUBBISH; words as usize];
             buffers.set(name, gpu.upload(name, &rubbish).unwrap());
         }
         buffers
@@ -199,11 +207,23 @@ impl Front {
 
     /// The stages' dispatches.
     pub fn record(&self, buffers: &Buffers) -> Recording {
+        let mut recording = self.record_project(buffers);
+        recording.append(self.record_rest(buffers));
+        recording
+    }
+
+    fn record_project(&self, buffers: &Buffers) -> Recording {
         let context = &self.context;
         let mut recording = Recording::new();
         self.project
             .record(context, buffers, &mut recording)
             .unwrap();
+        recording
+    }
+
+    fn record_rest(&self, buffers: &Buffers) -> Recording {
+        let context = &self.context;
+        let mut recording = Recording::new();
         self.order.record(context, buffers, &mut recording).unwrap();
         self.emit.record(context, buffers, &mut recording).unwrap();
         self.sort.record(context, buffers, &mut recording).unwrap();
@@ -227,7 +247,45 @@ impl Front {
         self.read(&buffers, splats.len(), camera)
     }
 
-    /// Runs them twice, and forgets in between which tiles Gaussians touch.
+    /// The same, but visible Gaussians change places after `project`.
+    pub fn run_shuffled(
+        &self,
+        splats: &Splats,
+        camera: &Camera,
+        settings: &RenderSettings,
+        room: Room,
+    ) -> Outcome {
+        let gpu = &self.context.gpu;
+        let buffers = self.buffers(splats, camera, room);
+        self.record_project(&buffers)
+            .submit(gpu, &immediates(settings));
+        let buffer = |name: &str| buffers.get(name).unwrap();
+        let mut ranks: Vec<u32> = gpu.read(buffer("visible_rank"), splats.len()).unwrap();
+        let visible = ranks.iter().filter(|&&rank| rank > 0).count();
+        let to = Random::new(23).permutation(visible);
+        for rank in ranks.iter_mut().filter(|rank| **rank > 0) {
+            *rank = to[*rank as usize - 1] as u32 + 1;
+        }
+        gpu.write(buffer("visible_rank"), 0, &ranks);
+        for (name, words) in [
+            ("splats2d", 12),
+            ("tiles_touched", 1),
+            ("depth_keys_alt", 1),
+        ] {
+            let before: Vec<u32> = gpu.read(buffer(name), words * visible).unwrap();
+            let mut after = before.clone();
+            for (c, &place) in to.iter().enumerate() {
+                after[words * place..words * (place + 1)]
+                    .copy_from_slice(&before[words * c..words * (c + 1)]);
+            }
+            gpu.write(buffer(name), 0, &after);
+        }
+        self.record_rest(&buffers)
+            .submit(gpu, &immediates(settings));
+        self.read(&buffers, splats.len(), camera)
+    }
+
+    /// Runs them twice, and forgets in between which Gaussians are visible.
     pub fn run_halted(
         &self,
         splats: &Splats,
@@ -240,7 +298,7 @@ impl Front {
         let recording = self.record(&buffers);
         recording.submit(gpu, &immediates(settings));
         let zeros = vec![0u32; room.gaussians as usize];
-        gpu.write(buffers.get("tiles_touched").unwrap(), 0, &zeros);
+        gpu.write(buffers.get("visible_rank").unwrap(), 0, &zeros);
         recording.submit(gpu, &immediates(settings));
         self.read(&buffers, splats.len(), camera)
     }
@@ -254,19 +312,46 @@ impl Front {
         let (visible, instances) = (state.visible as usize, state.instances as usize);
         let tiles = Pinhole::new(camera).unwrap().tile_count();
         let groups = layout::groups::COUNT as usize;
+        let ranks = words("visible_rank", gaussians);
+        let places: Vec<(usize, usize)> = (ranks.iter().enumerate())
+            .filter(|(_, rank)| **rank > 0)
+            .map(|(g, &rank)| (g, rank as usize - 1))
+            .collect();
+        // Every place has one owner, and there are no others.
+        let mut owners = vec![None; places.len()];
+        for &(g, place) in &places {
+            assert_eq!(owners[place].replace(g as u32), None, "place {place}");
+        }
+        assert!(places.len() <= state.visible_capacity as usize);
+        let owned = |places: Vec<u32>| -> Vec<u32> {
+            let owner = |place: u32| owners[place as usize].unwrap();
+            places.into_iter().map(owner).collect()
+        };
+        let mut splats2d = vec![[0.0; 12]; gaussians];
+        let mut tiles_touched = vec![0; gaussians];
+        let by_place: Vec<[f32; 12]> = gpu
+            .read(buffers.get("splats2d").unwrap(), places.len())
+            .unwrap();
+        let tiles_by_place = words("tiles_touched", places.len());
+        for &(g, place) in &places {
+            (splats2d[g], tiles_touched[g]) = (by_place[place], tiles_by_place[place]);
+        }
+        for (name, each) in [("splats2d", 12), ("tiles_touched", 1)] {
+            let buffer = buffers.get(name).unwrap();
+            let all = words(name, (buffer.size() / 4) as usize);
+            let beyond = &all[each * state.visible_capacity as usize..];
+            assert!(beyond.iter().all(|&word| word == RUBBISH), "{name}");
+        }
         Outcome {
             state,
             groups: gpu.read(buffers.get("groups").unwrap(), groups).unwrap(),
-            splats2d: gpu
-                .read(buffers.get("splats2d").unwrap(), gaussians)
-                .unwrap(),
-            tiles_touched: words("tiles_touched", gaussians),
-            slot_start: words("slot_start", gaussians),
+            splats2d,
+            tiles_touched,
             depth_keys: words("depth_keys", visible),
-            depth_values: words("depth_values", visible),
+            depth_values: owned(words("depth_values", visible)),
             emit_starts: words("emit_starts", visible + 1),
-            instance_gaussian: words("instance_gaussian", instances),
-            sorted_gaussian: words("sorted_gaussian", instances),
+            instance_gaussian: owned(words("instance_gaussian", instances)),
+            sorted_gaussian: owned(words("sorted_gaussian", instances)),
             sorted_slot: words("sorted_slot", instances),
             tile_start: words("tile_start", tiles + 1),
             bucket_start: words("bucket_start", tiles + 1),

@@ -254,6 +254,7 @@ impl Fixture {
             gaussians: self.n as u32,
             capacity: self.capacity as u32,
             visible: self.visible as u32,
+            visible_capacity: self.capacity as u32,
             halted,
             ..layout::State::default()
         };
@@ -261,9 +262,6 @@ impl Fixture {
     }
 
     pub fn put_slots(&mut self, slots: &Slots) {
-        let mut counts = slots.counts.clone();
-        counts.resize(self.capacity, 99);
-        self.put("tiles_touched", &counts);
         let mut ranks: Vec<usize> = (0..self.n).filter(|&i| slots.counts[i] > 0).collect();
         ranks.sort_by_key(|&i| slots.starts[i]);
         let (mut values, mut emit_starts) = (Vec::new(), vec![0]);
@@ -272,19 +270,26 @@ impl Fixture {
             values.extend(&slots.values[9 * start..9 * (start + count)]);
             emit_starts.push((values.len() / 9) as u32);
         }
-        let ranks: Vec<u32> = ranks.into_iter().map(|i| i as u32).chain([0]).collect();
-        self.put("depth_values", &ranks);
+        // Any place does, as long as it is one's own: neither the order of depth nor of index.
+        let places = Random::new(19).permutation(ranks.len());
+        let mut visible_rank = vec![0; self.n];
+        visible_rank.resize(self.capacity, 99);
+        let mut splats2d = vec![[0.0f32; 4]; 3 * self.capacity];
+        for (&i, &place) in ranks.iter().zip(&places) {
+            visible_rank[i] = place as u32 + 1;
+            let [r, g, b] = slots.colours[i];
+            splats2d[3 * place + 1] = [0.0, 0.0, r, g];
+            splats2d[3 * place + 2] = [b, 0.0, 0.0, 0.0];
+        }
+        self.put("visible_rank", &visible_rank);
+        self.put("splats2d", bytemuck::cast_slice::<_, f32>(&splats2d));
+        let places: Vec<u32> = places.into_iter().map(|c| c as u32).chain([0]).collect();
+        self.put("depth_values", &places);
         self.put("emit_starts", &emit_starts);
         // Never empty.
         values.push(f32::NAN);
         self.put("slots", &values);
         self.put("splat_gradients", &vec![f32::NAN; 9 * self.capacity]);
-        let mut splats2d = vec![[0.0f32; 4]; 3 * self.capacity];
-        for (i, [r, g, b]) in slots.colours.iter().enumerate() {
-            splats2d[3 * i + 1] = [0.0, 0.0, *r, *g];
-            splats2d[3 * i + 2] = [*b, 0.0, 0.0, 0.0];
-        }
-        self.put("splats2d", bytemuck::cast_slice::<_, f32>(&splats2d));
     }
 
     /// First and second moments of the geometry, `[14, capacity]` each.

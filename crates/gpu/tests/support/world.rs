@@ -6,7 +6,7 @@ use crate::support::{context, context_without_subgroups};
 use dapple_engine::DensifyPlan;
 use dapple_engine::OptimizerState;
 use dapple_engine::scenes::Random;
-use dapple_gpu::layout::{State, groups, plane};
+use dapple_gpu::layout::{SLOT_FLOATS, State, groups, plane};
 use dapple_gpu::stages::{densify::Densify, morton::Morton};
 use dapple_gpu::{Buffers, Context, Precision};
 use dapple_runtime::{Recording, wgpu};
@@ -86,14 +86,13 @@ impl<'a> World<'a> {
             gpu.buffer("state", size_of::<State>() as u64).unwrap(),
         );
         let scratch = [
-            ("splats2d", 12),
-            ("tiles_touched", 1),
-            ("slot_start", 1),
-            ("depth_keys", 1),
-            ("depth_values", 1),
-            ("depth_keys_alt", 1),
-            ("depth_values_alt", 1),
-            ("emit_starts", 1),
+            ("instance_tile", 1),
+            ("instance_tile_alt", 1),
+            ("instance_slot_alt", 1),
+            ("instance_gaussian", 1),
+            ("sorted_gaussian", 1),
+            ("sorted_slot", 1),
+            ("slots", SLOT_FLOATS as usize),
         ];
         for (name, words) in scratch {
             // Whatever a step left behind.
@@ -155,6 +154,7 @@ impl<'a> World<'a> {
         self.set_state(State {
             gaussians: splats.len() as u32,
             capacity: self.capacity as u32,
+            instance_capacity: self.capacity as u32 + 1,
             ..State::default()
         });
         let second = plane::GEOMETRY;
@@ -274,6 +274,7 @@ impl World<'_> {
         self.set_state(State {
             gaussians: splats.len() as u32,
             capacity: self.capacity as u32,
+            instance_capacity: self.capacity as u32 + 1,
             ..State::default()
         });
         let rows = rows(splats);
