@@ -1,10 +1,10 @@
 //! The GPU engine passes what every engine must pass, with subgroups and without.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
-use dapple_engine::{Engine, conformance};
+use dapple_engine::{Engine, compare, conformance, reference, scenes};
 use dapple_gpu::{GpuEngine, GpuEngineOptions};
 
 fn engine(without_subgroups: bool) -> Box<dyn Engine> {
@@ -69,4 +69,53 @@ fn runs_repeat_themselves_without_subgroups_and_in_short_dispatches() {
 #[test]
 fn the_cap_says_what_it_cut() {
     conformance::the_cap_says_what_it_cut(&|| engine(false));
+}
+
+/// SH rounded to sixteen bits moves gradients by about its rounding, and no parameter else.
+#[test]
+fn stored_sh_moves_gradients_by_its_rounding() {
+    // Below these, by tensor; a colour that rounding lifts over zero changes its own Gaussian's SH
+    // gradient altogether.
+    let bars = [
+        ("f32", 1e-4, 1e-4),
+        ("f16,f32", 1e-3, 1e-3),
+        ("bf16,f32", 2e-2, 2e-1),
+    ];
+    for name in ["crowd", "random_sh3"] {
+        let scene = scenes::by_name(name).unwrap();
+        let pixels = (scene.camera.width * scene.camera.height) as usize;
+        let d_rgb: Vec<f32> = (0..3 * pixels)
+            .map(|i| (i * 7919 % 1000) as f32 / 500.0 - 1.0)
+            .collect();
+        let wide: Vec<f64> = d_rgb.iter().map(|&v| v.into()).collect();
+        let (splats, camera, settings) = (&scene.splats, &scene.camera, &scene.settings);
+        let expected = reference::gradients(splats, camera, settings, &wide, None).unwrap();
+        for (precision, bar, sh_bar) in bars {
+            let options = GpuEngineOptions {
+                gpu: support::options(false),
+                precision: precision.parse().unwrap(),
+                ..GpuEngineOptions::default()
+            };
+            let mut engine = match GpuEngine::new(options) {
+                Ok(engine) => engine,
+                // Some drivers cannot pack f16.
+                Err(error) if precision.starts_with("f16") => {
+                    eprintln!("SKIPPED: {error}");
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            engine.upload(splats, None).unwrap();
+            let actual = engine.gradients(camera, settings, &d_rgb, None).unwrap();
+            for (tensor, error) in compare::compare_gradients(&actual, &expected) {
+                println!("{name:12} {precision:9} {tensor:10} {error:.1e}");
+                let bar = if tensor.starts_with("sh") {
+                    sh_bar
+                } else {
+                    bar
+                };
+                assert!(error < bar, "{name} {precision} {tensor}: {error:.1e}");
+            }
+        }
+    }
 }
