@@ -53,18 +53,18 @@ fn bytes(stage: Stage, w: &Work, precision: Precision) -> u64 {
     let ends = t * (TILE_PIXELS + u64::from(BLOCKS_PER_TILE)) * WORD;
     let harmonics = (dapple::scene::sh_coefficient_count(w.sh_degree) as u32 - 1) * 3;
     match stage {
-        // Means, scales, rotations and opacities of all in, colours of the visible; their splats and
-        // everybody's number of tiles out.
+        // Means, scales, rotations and opacities of all in, colours of the visible; their splats,
+        // numbers of tiles and depths, and everybody's place among them out.
         Stage::Project => {
             let sh0 = (plane::GEOMETRY - plane::SH0) as u64 * WORD;
             let rest = u64::from(precision.sh.words(harmonics)) * WORD;
-            n * (plane::SH0 as u64 * WORD + WORD) + v * (sh0 + rest + SPLAT)
+            n * (plane::SH0 as u64 * WORD + WORD) + v * (sh0 + rest + SPLAT + 2 * WORD)
         }
-        // Numbers of tiles and depths in, pairs out; the sort.
-        Stage::Order => n * WORD + v * (SPLAT_PART + 2 * WORD + DEPTH_PASSES * SORT_PASS),
-        // By rank: twice the Gaussian and its number of tiles; its first instance out, and out by
-        // Gaussian, and in; Gaussian and splat in. By instance: tile and Gaussian out.
-        Stage::Emit => v * (2 * 2 * WORD + 3 * WORD + WORD + SPLAT) + i * 2 * WORD,
+        // Places and depths in, pairs out; the sort.
+        Stage::Order => n * WORD + v * (WORD + 2 * WORD + DEPTH_PASSES * SORT_PASS),
+        // By rank: twice the place and its number of tiles; its first instance out and in; place and
+        // splat in. By instance: tile and place out.
+        Stage::Emit => v * (2 * 2 * WORD + 2 * WORD + WORD + SPLAT) + i * 2 * WORD,
         Stage::Sort => i * TILE_SORT,
         // Tiles, slots, Gaussians in, Gaussians out; by tile: starts out, in, buckets out, in.
         Stage::Ranges => i * 4 * WORD + t * 4 * WORD + buckets * WORD,
@@ -81,11 +81,11 @@ fn bytes(stage: Stage, w: &Work, precision: Precision) -> u64 {
             let lists = i * 2 * WORD + v * SPLAT + t * 2 * WORD + buckets * WORD;
             lists + p * 2 * PIXEL + checkpoints + ends + i * SLOT
         }
-        // Slots in, and where they are, and the colour's clamp; parameters and moments in and out;
-        // statistics of the visible in and out.
+        // Slots in, and where they begin and whose they are; their sums out and in, and the colour's
+        // clamp; places in; parameters and moments in and out; statistics of the visible in and out.
         Stage::Update => {
             let state = 2 * precision.bytes_per_gaussian(w.sh_degree);
-            i * SLOT + n * (WORD + state) + v * (WORD + SPLAT_PART + 2 * 2 * WORD)
+            i * SLOT + n * (WORD + state) + v * (2 * WORD + 2 * SLOT + SPLAT_PART + 2 * 2 * WORD)
         }
         Stage::Densify => 0,
     }
@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_small_step_costs_what_it_does_by_hand() {
         let bytes = |stage| bytes(stage, &SMALL, Precision::default());
-        assert_eq!(bytes(Stage::Project), 10 * 48 + 4 * (12 + 48));
-        assert_eq!(bytes(Stage::Order), 40 + 4 * (16 + 8 + 80));
+        assert_eq!(bytes(Stage::Project), 10 * 48 + 4 * (12 + 48 + 8));
+        assert_eq!(bytes(Stage::Order), 40 + 4 * (4 + 8 + 80));
         assert_eq!(bytes(Stage::Sort), 36 * INSTANCES);
         // Two tiles: of four buckets two have checkpoints.
         let ends = 2 * (1024 + 32);
@@ -129,7 +129,7 @@ mod tests {
         );
         assert_eq!(
             bytes(Stage::Update),
-            36 * INSTANCES + 10 * (4 + 2 * 3 * 14 * 4) + 4 * 36
+            36 * INSTANCES + 10 * (4 + 2 * 3 * 14 * 4) + 4 * (8 + 72 + 16 + 16)
         );
     }
 
