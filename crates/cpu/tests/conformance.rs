@@ -46,3 +46,8 @@ fn threads_change_nothing() {
         engine(5)
     }]);
 }
+
+#[test]
+fn the_cap_says_what_it_cut() {
+    conformance::the_cap_says_what_it_cut(&|| engine(1));
+}

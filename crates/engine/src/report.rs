@@ -14,7 +14,7 @@ pub enum Report {
 }
 
 /// Counts of one rendered view.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCounts {
     /// Gaussians held.
     pub gaussians: u64,
@@ -28,6 +28,9 @@ pub struct StepCounts {
     pub max_instances_per_tile: u64,
     /// Instances left out by `max_gaussians_per_tile`.
     pub cut_instances: u64,
+    /// The largest transmittance at which a pixel ended because of that, 0..1: how much of what lay
+    /// behind could have been seen.
+    pub lost_transmittance: f32,
 }
 
 /// Time spent in a stage.

@@ -31,4 +31,5 @@ fn begin() {
     groups[GROUPS_TILES] = groups_for(tiles, 256u);
     groups[GROUPS_BLOCKS] = flat_groups(tiles * BLOCKS_PER_TILE);
     groups[GROUPS_PIXELS] = flat_groups(tiles);
+    groups[GROUPS_PIXELS_PART] = groups_for(tiles, DISPATCH_PARTS);
 }

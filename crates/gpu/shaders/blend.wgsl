@@ -138,7 +138,11 @@ fn blend(
 #if SUBGROUPS
     let t = group * SUBGROUP_SIZE + subgroup_lane;
 #endif
+#if PARTS
+    let tile = group_number(id, dispatched) * DISPATCH_PARTS + PART;
+#else
     let tile = group_number(id, dispatched);
+#endif
     let view = views[step.view];
     if tile >= view.tiles.x * view.tiles.y {
         return;

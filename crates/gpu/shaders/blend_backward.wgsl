@@ -253,7 +253,11 @@ fn blend_backward(
 #if SUBGROUPS
     let lane = group * SUBGROUP_SIZE + subgroup_lane;
 #endif
+#if PARTS
+    let bucket = group_number(id, dispatched) * DISPATCH_PARTS + PART;
+#else
     let bucket = group_number(id, dispatched);
+#endif
     if bucket >= state.buckets {
         return;
     }

@@ -170,4 +170,5 @@ fn finish(tiles: u32, sum: u32, cut: u32) {
     state.cut_instances = cut;
     state.max_per_tile = atomicLoad(&most);
     groups[GROUPS_BUCKETS] = flat_groups(sum);
+    groups[GROUPS_BUCKETS_PART] = groups_for(sum, DISPATCH_PARTS);
 }

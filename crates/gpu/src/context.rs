@@ -14,6 +14,8 @@ pub struct Context {
     pub shaders: ShaderSet,
     /// Constants and flags of this engine's permutations.
     pub defines: Defines,
+    /// Whether dispatches are kept short: see [`layout::DISPATCH_PARTS`].
+    pub bounds_dispatches: bool,
 }
 
 impl Context {
@@ -22,8 +24,25 @@ impl Context {
         Self {
             shaders: layout::shaders(),
             defines: primitives::defines(&gpu, layout::defines()),
+            bounds_dispatches: gpu.report().bounds_dispatches,
             gpu,
         }
+    }
+
+    /// Compiles the dispatches of one that may take long: one kernel, or where dispatches are kept
+    /// short one for each part of the work.
+    ///
+    /// # Errors
+    /// See [`Kernel::new`].
+    pub fn kernel_parts(&self, name: &str, entry: &str, defines: &Defines) -> Result<Vec<Kernel>> {
+        let kernel =
+            |defines: &Defines| Kernel::new(&self.gpu, &self.shaders, name, entry, defines);
+        if !self.bounds_dispatches {
+            return Ok(vec![kernel(defines)?]);
+        }
+        (0..layout::DISPATCH_PARTS)
+            .map(|part| kernel(&defines.clone().flag("PARTS", true).u32("PART", part)))
+            .collect()
     }
 
     /// Compiles entry point `entry` of `shaders/<name>.wgsl`.

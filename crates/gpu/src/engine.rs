@@ -9,19 +9,19 @@
 //! 3. Calls that return something (`download`, `render`, `gradients`) wait.
 
 use crate::frame::{self, Room};
+use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
-    DensifyPlan, DensifyReport, Engine, Gradients, OptimizerState, Pinhole, RenderSettings,
-    Rendered, Report, Stage, StageTime, StepCounts, StepReport, StepSettings, TrainView, ViewId,
-    check_image_gradient, check_upload,
+    DensifyPlan, Engine, Gradients, OptimizerState, Pinhole, RenderSettings, Rendered, Report,
+    Stage, StageTime, StepCounts, StepSettings, TrainView, ViewId, check_image_gradient,
+    check_upload,
 };
 use dapple_runtime::{Counters, Gpu, GpuClock, GpuOptions};
 use dapple_scene::{Camera, Error, Result, Splats};
 use std::collections::{BTreeMap, VecDeque};
-use std::mem::offset_of;
 
 /// How to run on a GPU.
 #[derive(Debug, Clone)]
@@ -32,9 +32,15 @@ pub struct GpuEngineOptions {
     pub precision: Precision,
     /// Bytes of photos to keep on the GPU; beyond, they are streamed.
     pub photo_budget_bytes: u64,
+    /// Keep each dispatch short; `None` = if the device is known to kill long ones.
+    pub bounds_dispatches: Option<bool>,
+    /// The cap on Gaussians per tile where settings have 0; `None` = none, or
+    /// [`layout::WATCHDOG_CAP`] where dispatches are kept short.
+    pub default_cap: Option<u32>,
     /// Time each stage with the GPU's clock. Costs a few microseconds a stage.
     pub time_stages: bool,
-    /// Gaussians, visible ones and instances to make room for at first, for tests of growing; 0 = as usual.
+    /// Gaussians, visible ones and instances to make room for at first, for tests of growing; 0 = as
+    /// usual.
     #[doc(hidden)]
     pub first_room: Room,
     /// Act as if the device took no larger binding, for tests.
@@ -49,6 +55,8 @@ impl Default for GpuEngineOptions {
             precision: Precision::default(),
             // wgpu does not tell how much memory a device has; this fits all that train at all.
             photo_budget_bytes: 4 << 30,
+            bounds_dispatches: None,
+            default_cap: None,
             time_stages: false,
             first_room: Room::default(),
             max_binding_bytes: u64::MAX,
@@ -61,6 +69,8 @@ pub struct GpuEngine {
     pub(crate) context: Context,
     pub(crate) buffers: Buffers,
     pub(crate) options: GpuEngineOptions,
+    /// The cap on Gaussians per tile where settings have 0.
+    pub(crate) default_cap: u32,
     pub(crate) room: Room,
     pub(crate) sh_degree: u8,
     pub(crate) views: Views,
@@ -83,22 +93,8 @@ enum Command {
     Densify(DensifyPlan),
 }
 
-/// Instances a Gaussian is given room for at first; captures have 3 to 10 of the visible ones.
-const FIRST_INSTANCES_PER_GAUSSIAN: u32 = 4;
-
-/// But not more in all, unless there are more Gaussians: one takes 125 bytes.
-const MOST_FIRST_INSTANCES: u32 = 4 << 20;
-
-/// Room is never smaller than this.
-const LEAST_ROOM: u32 = 1 << 12;
-
 /// Spans of a step, with room for more.
 const SPANS: usize = 16;
-
-/// What grows, grows by a quarter more than asked for.
-fn with_headroom(wanted: u32) -> u32 {
-    wanted.saturating_add(wanted / 4).max(LEAST_ROOM)
-}
 
 impl GpuEngine {
     /// An engine without splats.
@@ -110,6 +106,15 @@ impl GpuEngine {
         options.precision.check(gpu.report())?;
         let mut context = Context::new(gpu);
         context.defines = options.precision.define(context.defines);
+        if let Some(bounds) = options.bounds_dispatches {
+            context.bounds_dispatches = bounds;
+        }
+        let needed = if context.bounds_dispatches {
+            layout::WATCHDOG_CAP
+        } else {
+            0
+        };
+        let default_cap = options.default_cap.unwrap_or(needed);
         let stages = Stages::new(&context)?;
         let mut buffers = Buffers::default();
         frame::allocate_fixed(&context, &mut buffers)?;
@@ -123,6 +128,7 @@ impl GpuEngine {
             context,
             buffers,
             options,
+            default_cap,
             room: Room::default(),
             sh_degree: 0,
             views_changed: true,
@@ -159,176 +165,6 @@ impl GpuEngine {
     /// What there is room for.
     pub fn room(&self) -> Room {
         self.room
-    }
-
-    /// Makes the first room for instances; it grows as needed.
-    ///
-    /// # Errors
-    /// No memory.
-    pub fn reserve_instances(&mut self, instances: u32) -> Result<()> {
-        if instances > self.room.instances {
-            self.grow_instances(instances)?;
-        }
-        Ok(())
-    }
-
-    /// Most bytes that a buffer may have.
-    fn most_bytes(&self) -> u64 {
-        let device = self.context.gpu.report();
-        let most = device.max_binding_bytes.min(device.max_buffer_bytes);
-        most.min(self.options.max_binding_bytes)
-    }
-
-    /// Room for instances at first: for density control, more than there is for Gaussians.
-    fn first_instances(&self, gaussians: u32) -> u32 {
-        let least = gaussians.saturating_add(1);
-        if self.options.first_room.instances > 0 {
-            return self.options.first_room.instances.max(least);
-        }
-        let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
-        // A device that does not take that many may still see fewer.
-        let most = frame::most_instances(self.room.tiles, self.most_bytes());
-        let usual = usual.min(MOST_FIRST_INSTANCES).min(most);
-        usual.max(LEAST_ROOM).max(least)
-    }
-
-    /// Room for visible Gaussians at first: a view sees half of a capture or less.
-    fn first_visible(&self, gaussians: u32) -> u32 {
-        match self.options.first_room.visible {
-            0 => (gaussians / 2).max(LEAST_ROOM),
-            visible => visible,
-        }
-    }
-
-    fn grow_visible(&mut self, visible: u32) -> Result<()> {
-        // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
-        frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
-        self.room.visible = visible;
-        self.recordings = None;
-        self.write_room()
-    }
-
-    pub(crate) fn reserve_visible(&mut self, visible: u32) -> Result<()> {
-        if visible > self.room.visible {
-            self.grow_visible(visible)?;
-        }
-        Ok(())
-    }
-
-    fn grow_instances(&mut self, instances: u32) -> Result<()> {
-        let most = frame::most_instances(self.room.tiles, self.most_bytes());
-        if instances > most {
-            return Err(self
-                .too_large(
-                    "pairs of a Gaussian and a tile in one image",
-                    instances,
-                    most,
-                )
-                .hint("lower the resolution or --max-gaussians, or use --device cpu"));
-        }
-        let buckets = frame::buckets_for(instances, self.room.tiles);
-        frame::allocate_instances(&self.context, &mut self.buffers, instances, buckets)?;
-        self.room.instances = instances;
-        self.room.buckets = buckets;
-        self.recordings = None;
-        self.write_room()
-    }
-
-    fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {
-        Error::unsupported(format!(
-            "there are {wanted} {what}, and {most} fit: {} takes {:.2} MB in one buffer",
-            self.context.gpu.device_name(),
-            self.most_bytes() as f64 * 1e-6
-        ))
-    }
-
-    /// Most Gaussians that there can be room for: fewer than instances.
-    fn most_gaussians(&self) -> u32 {
-        let bytes = self.most_bytes();
-        let most = frame::most_gaussians(self.options.precision, self.sh_degree, bytes);
-        most.min(frame::most_instances(self.room.tiles, bytes).saturating_sub(1))
-    }
-
-    fn check_gaussians(&self, capacity: u32) -> Result<()> {
-        let most = self.most_gaussians();
-        if capacity > most {
-            let bytes = frame::bytes_per_gaussian(self.options.precision, self.sh_degree);
-            return Err(self.too_large("Gaussians", capacity, most).hint(format!(
-                "one takes {bytes} bytes: {:.2} GB in all; use fewer (--max-gaussians), 16-bit \
-                     storage, a lower --sh-degree, or --device cpu",
-                f64::from(capacity) * bytes as f64 * 1e-9
-            )));
-        }
-        Ok(())
-    }
-
-    /// Makes room for new Gaussians; of the old ones nothing is kept if it succeeds.
-    fn make_room(&mut self, gaussians: u32) -> Result<()> {
-        self.check_gaussians(gaussians)?;
-        self.reserve_instances(self.first_instances(gaussians))?;
-        self.reserve_visible(self.first_visible(gaussians))?;
-        self.grow_gaussians(gaussians, None)
-    }
-
-    fn grow_gaussians(&mut self, capacity: u32, keep: Option<u32>) -> Result<()> {
-        self.check_gaussians(capacity)?;
-        // Density control's scratch.
-        self.reserve_instances(capacity.saturating_add(1))?;
-        let keep = keep.map(|count| (count, self.room.gaussians));
-        frame::allocate_gaussians(
-            &self.context,
-            &mut self.buffers,
-            self.options.precision,
-            self.sh_degree,
-            capacity,
-            keep,
-        )?;
-        self.room.gaussians = capacity;
-        self.recordings = None;
-        self.write_room()
-    }
-
-    /// Makes room for a camera's image.
-    fn fit_image(&mut self, camera: &Pinhole) -> Result<()> {
-        let (tiles, pixels) = frame::tiles_and_pixels(camera);
-        self.fit_tiles(tiles, pixels)
-    }
-
-    fn fit_tiles(&mut self, tiles: u32, pixels: u32) -> Result<()> {
-        if tiles > self.room.tiles || pixels > self.room.pixels {
-            self.room.tiles = self.room.tiles.max(tiles);
-            self.room.pixels = self.room.pixels.max(pixels);
-            frame::allocate_image(
-                &self.context,
-                &mut self.buffers,
-                self.room.tiles,
-                self.room.pixels,
-            )?;
-            self.recordings = None;
-            let instances = self.room.instances.max(self.first_instances(0));
-            self.grow_instances(instances)?;
-        }
-        Ok(())
-    }
-
-    /// Tells the GPU what there is room for.
-    fn write_room(&mut self) -> Result<()> {
-        let state = self.buffers.get("state")?;
-        let gpu = &self.context.gpu;
-        let at = |field: usize| field as u64;
-        let capacity = at(offset_of!(layout::State, capacity));
-        gpu.write(state, capacity, &[self.room.gaussians]);
-        // `halted` and `wanted` follow the three: what was too small is large enough now.
-        let first = at(offset_of!(layout::State, visible_capacity));
-        let room = [
-            self.room.visible,
-            self.room.instances,
-            self.room.buckets,
-            0,
-            0,
-        ];
-        gpu.write(state, first, &room);
-        Ok(())
     }
 
     pub(crate) fn write_views(&mut self, render: Option<&Pinhole>) -> Result<()> {
@@ -392,7 +228,14 @@ impl GpuEngine {
         };
         let masked = gpu_view.is_masked();
         let entry = Ring::entry(sequence);
-        let immediates = step_immediates(view, settings, masked, entry, self.sh_degree);
+        let immediates = step_immediates(
+            view,
+            settings,
+            masked,
+            entry,
+            self.sh_degree,
+            self.default_cap,
+        );
         let recordings = &mut self.recordings;
         let photo = self
             .views
@@ -501,27 +344,6 @@ impl GpuEngine {
         Ok(())
     }
 
-    fn grow_for(&mut self, halted: u32, wanted: u32, gaussians: u32) -> Result<()> {
-        if halted & layout::HALT_GAUSSIANS != 0 {
-            let room = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
-            self.grow_gaussians(room, Some(gaussians))?;
-        }
-        if halted & layout::HALT_VISIBLE != 0 {
-            let most = self.room.gaussians;
-            self.grow_visible(with_headroom(wanted).min(most).max(wanted))?;
-        }
-        if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
-            let wanted = if halted & layout::HALT_INSTANCES != 0 {
-                wanted
-            } else {
-                self.room.instances.saturating_add(1)
-            };
-            let most = frame::most_instances(self.room.tiles, self.most_bytes());
-            self.grow_instances(with_headroom(wanted).min(most).max(wanted))?;
-        }
-        self.write_room()
-    }
-
     /// Waits until every command has reported.
     fn settle(&mut self) -> Result<()> {
         while !self.pending.is_empty() {
@@ -547,7 +369,7 @@ impl GpuEngine {
         self.ready()?;
         self.fit_image(camera)?;
         self.write_views(Some(camera))?;
-        let immediates = render_immediates(settings, self.sh_degree);
+        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
             self.record()?;
             if let Some(recordings) = &self.recordings {
@@ -566,79 +388,6 @@ impl GpuEngine {
 
 fn not_recorded() -> Error {
     Error::internal("the GPU's commands were not recorded")
-}
-
-/// The numbers of a step as the GPU takes them.
-pub(crate) fn step_immediates(
-    view: ViewId,
-    settings: &StepSettings,
-    masked: bool,
-    report: u32,
-    sh_degree: u8,
-) -> layout::Step {
-    let (adam, rates) = (&settings.adam, &settings.learning_rates);
-    let correction = |beta: f32| 1.0 - f64::from(beta).powf(f64::from(settings.step.max(1)));
-    let first = correction(adam.beta1);
-    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-    layout::Step {
-        view: view.0 as u32 + 1,
-        number: settings.step,
-        flags: flag(settings.accumulate_density, layout::FLAG_DENSITY)
-            | flag(masked, layout::FLAG_MASK),
-        rates: [
-            rates.means,
-            rates.scales,
-            rates.quats,
-            rates.opacities,
-            rates.sh0,
-            rates.sh_rest,
-        ]
-        .map(|rate| (f64::from(rate) / first) as f32),
-        beta1: adam.beta1,
-        beta2: adam.beta2,
-        epsilon: adam.epsilon,
-        inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
-        ssim_weight: settings.ssim_weight,
-        report,
-        ..render_immediates(&settings.render, sh_degree)
-    }
-}
-
-fn render_immediates(settings: &RenderSettings, sh_degree: u8) -> layout::Step {
-    layout::Step {
-        sh_degree: settings.sh_degree.min(sh_degree).into(),
-        background: settings.background,
-        near: settings.near,
-        cap: settings.max_gaussians_per_tile,
-        ..layout::Step::default()
-    }
-}
-
-fn step_report(settings: &StepSettings, report: &layout::Report, stages: Vec<StageTime>) -> Report {
-    Report::Step(StepReport {
-        step: settings.step,
-        loss: report.loss,
-        counts: StepCounts {
-            gaussians: report.gaussians.into(),
-            visible: report.visible.into(),
-            instances: report.instances.into(),
-            tiles: report.tiles.into(),
-            max_instances_per_tile: report.max_per_tile.into(),
-            cut_instances: report.cut_instances.into(),
-        },
-        stages,
-    })
-}
-
-fn densify_report(plan: &DensifyPlan, report: &layout::Report) -> Report {
-    Report::Densify(DensifyReport {
-        step: plan.step,
-        cloned: report.cloned.into(),
-        split: report.split.into(),
-        pruned: report.pruned.into(),
-        refused: report.refused.into(),
-        total: report.gaussians.into(),
-    })
 }
 
 impl Engine for GpuEngine {
@@ -751,6 +500,7 @@ impl Engine for GpuEngine {
                 tiles: camera.tile_count() as u64,
                 max_instances_per_tile: state.max_per_tile.into(),
                 cut_instances: state.cut_instances.into(),
+                lost_transmittance: f32::from_bits(state.lost_transmittance),
             },
         })
     }
@@ -797,7 +547,7 @@ impl Engine for GpuEngine {
             .collect();
         let gpu = &self.context.gpu;
         gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
-        let immediates = render_immediates(settings, self.sh_degree);
+        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };

@@ -215,6 +215,10 @@ pub mod groups {
     pub const NEXT: u64 = 9;
     /// gaussians / [`super::UPDATE_THREADS`].
     pub const UPDATE: u64 = 30;
+    /// tiles / [`super::DISPATCH_PARTS`].
+    pub const PIXELS_PART: u64 = 29;
+    /// buckets / [`super::DISPATCH_PARTS`].
+    pub const BUCKETS_PART: u64 = 28;
     /// instances / [`super::EMIT_BLOCK`].
     pub const EMIT: u64 = 31;
     /// Entries in all.
@@ -225,6 +229,14 @@ pub mod groups {
 
 /// Instances in a bucket: what one workgroup of `blend_backward` takes.
 pub const BUCKET: u32 = 64;
+
+/// On devices that kill long dispatches, `blend` and `blend_backward` run in this many dispatches,
+/// each of every so-many-th tile or bucket.
+pub const DISPATCH_PARTS: u32 = 16;
+
+/// The cap on Gaussians per tile on such devices, where nobody has set one: no workgroup of `blend`
+/// walks further.
+pub const WATCHDOG_CAP: u32 = 2048;
 
 /// Pixel blocks of 8 x 4 in a tile.
 pub const BLOCKS_PER_TILE: u32 = 8;
@@ -265,6 +277,7 @@ pub fn defines() -> Defines {
         .f32("SSIM_C1", constants::SSIM_C1 as f32)
         .f32("SSIM_C2", constants::SSIM_C2 as f32)
         .u32("BUCKET", BUCKET)
+        .u32("DISPATCH_PARTS", DISPATCH_PARTS)
         .u32("SLOT_FLOATS", SLOT_FLOATS)
         .u32("BLOCKS_PER_TILE", BLOCKS_PER_TILE)
         .u32(

@@ -11,7 +11,9 @@
 mod context;
 mod engine;
 mod frame;
+mod growing;
 pub mod layout;
+mod messages;
 mod params;
 pub mod precision;
 pub mod primitives;

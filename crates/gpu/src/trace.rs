@@ -2,8 +2,8 @@
 //! before it. For tests that hold every stage to its CPU twin. The only file, stages apart, that knows
 //! how intermediate results lie in buffers.
 
-use crate::engine::step_immediates;
 use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP, groups};
+use crate::messages::step_immediates;
 use crate::primitives::radix_block;
 use crate::ring::Ring;
 use crate::{GpuEngine, frame};
@@ -79,7 +79,14 @@ impl GpuEngine {
 
         self.forget()?;
         self.put(stage, inputs, &camera, settings)?;
-        let step = step_immediates(view, settings, masked, Ring::entry(0), self.sh_degree);
+        let step = step_immediates(
+            view,
+            settings,
+            masked,
+            Ring::entry(0),
+            self.sh_degree,
+            self.default_cap,
+        );
         let run = |stage| {
             let mut recording = Recording::new();
             self.stages
@@ -150,6 +157,7 @@ impl GpuEngine {
             sizes.set(groups::TILES, tiles, WORKGROUP);
             sizes.set(groups::BLOCKS, tiles * layout::BLOCKS_PER_TILE, 1);
             sizes.set(groups::PIXELS, tiles, 1);
+            sizes.set(groups::PIXELS_PART, tiles, layout::DISPATCH_PARTS);
         }
         if stage > Stage::Order {
             self.put_order(inputs)?;
@@ -180,6 +188,8 @@ impl GpuEngine {
             self.fill("bucket_tile", &buckets.bucket_tile)?;
             counts.buckets = buckets.bucket_tile.len() as u32;
             sizes.set(groups::BUCKETS, counts.buckets, 1);
+            let parts = layout::DISPATCH_PARTS;
+            sizes.set(groups::BUCKETS_PART, counts.buckets, parts);
         }
         if stage > Stage::Blend {
             self.fill("image", &inputs.image)?;

@@ -45,7 +45,28 @@ fn density_control_follows_the_plan() {
     conformance::density_control_follows_the_plan(&|| engine(false));
 }
 
+/// As on a device that kills long dispatches.
+fn with_short_dispatches() -> Box<dyn Engine> {
+    let options = GpuEngineOptions {
+        gpu: support::options(false),
+        bounds_dispatches: Some(true),
+        default_cap: Some(0),
+        ..GpuEngineOptions::default()
+    };
+    Box::new(GpuEngine::new(options).unwrap())
+}
+
 #[test]
-fn runs_repeat_themselves_with_subgroups_and_without() {
-    conformance::runs_repeat_themselves(&[&|| engine(false), &|| engine(false), &|| engine(true)]);
+fn runs_repeat_themselves_without_subgroups_and_in_short_dispatches() {
+    conformance::runs_repeat_themselves(&[
+        &|| engine(false),
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
+#[test]
+fn the_cap_says_what_it_cut() {
+    conformance::the_cap_says_what_it_cut(&|| engine(false));
 }

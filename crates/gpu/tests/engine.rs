@@ -113,11 +113,11 @@ fn reports(engine: &mut GpuEngine) -> Vec<Report> {
 }
 
 fn steps(reports: &[Report]) -> Vec<&StepReport> {
-    let step = |report| match report {
-        &Report::Step(ref step) => Some(step),
+    let steps = reports.iter().filter_map(|report| match report {
+        Report::Step(step) => Some(step),
         _ => None,
-    };
-    reports.iter().filter_map(step).collect()
+    });
+    steps.collect()
 }
 
 /// Whether two engines hold the same bits.
@@ -160,7 +160,7 @@ fn growing_buffers_changes_no_bit() {
     );
     let (before, actual, after) = &all[1];
     assert!(after.instances > before.instances && after.gaussians > before.gaussians);
-    assert!(before.visible == 7 && after.visible > 7, "{after:?}");
+    assert!(before.visible < 100 && after.visible > 100, "{after:?}");
     for room in [before, after] {
         // Density control borrows its scratch from the instances.
         assert!(room.instances > room.gaussians, "{room:?}");
@@ -201,19 +201,18 @@ fn streamed_photos_give_the_same_bits() {
 
 #[test]
 fn photos_beyond_the_budget_leave_the_device() {
-    let photo = 4 << 20;
+    let photo = 1 << 20;
     let camera = Camera::pinhole(
-        1024,
-        1024,
+        512,
+        512,
         900.0,
         scene("background").camera.camera_from_world,
     );
     let mut engine = engine(|o| o.photo_budget_bytes = photo);
     engine.upload(&scene("background").splats, None).unwrap();
     let ids = engine.add_views(vec![view(camera); 8]).unwrap();
-    let mut allocated = || {
-        engine.step(ids[0], &settings(1)).unwrap();
-        for &id in &ids {
+    let mut allocated_after = |ids: &[ViewId]| {
+        for &id in ids {
             engine.step(id, &settings(1)).unwrap();
             engine.finish().unwrap();
         }
@@ -221,12 +220,17 @@ fn photos_beyond_the_budget_leave_the_device() {
         let report = engine.gpu().device().generate_allocator_report();
         report.map(|report| report.total_allocated_bytes)
     };
-    let (Some(first), Some(second)) = (allocated(), allocated()) else {
+    // Two at once: the next is uploaded before the last has gone.
+    let (Some(two), Some(eight)) = (allocated_after(&ids[..2]), allocated_after(&ids[2..])) else {
         eprintln!("SKIPPED: this backend does not tell what it has allocated");
         return;
     };
-    println!("{} MB, then {} MB", first >> 20, second >> 20);
-    assert!(second < first + photo, "{first} bytes grew to {second}");
+    println!(
+        "{} MiB after two photos, {} MiB after eight",
+        two >> 20,
+        eight >> 20
+    );
+    assert!(eight <= two + photo, "photos that gave way are still there");
 }
 
 #[test]

@@ -132,6 +132,13 @@ fn axes() -> Vec<Axis> {
         switch(&["IOTA"]),
         switch(&["GATHER"]),
         switch(&["IMAGE_ONLY"]),
+        Axis {
+            names: &["PARTS", "PART"],
+            settings: vec![
+                setting("", |d| d),
+                setting("PARTS", |d| d.flag("PARTS", true).u32("PART", 3)),
+            ],
+        },
     ]
 }
 

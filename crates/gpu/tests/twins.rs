@@ -12,9 +12,10 @@ use dapple_gpu::{GpuEngine, GpuEngineOptions};
 use dapple_scene::Splats;
 use twins::{Case, cases, stages};
 
-fn engine(without_subgroups: bool) -> GpuEngine {
+fn engine(without_subgroups: bool, bounds_dispatches: bool) -> GpuEngine {
     GpuEngine::new(GpuEngineOptions {
         gpu: support::options(without_subgroups),
+        bounds_dispatches: Some(bounds_dispatches),
         ..GpuEngineOptions::default()
     })
     .unwrap()
@@ -35,8 +36,8 @@ fn faults_of(
 
 #[test]
 fn every_stage_alone_does_what_its_twin_does() {
-    for without_subgroups in [false, true] {
-        let mut gpu = engine(without_subgroups);
+    for (without_subgroups, bounds_dispatches) in [(false, false), (true, false), (false, true)] {
+        let mut gpu = engine(without_subgroups, bounds_dispatches);
         let mut faults = Vec::new();
         for case in cases() {
             for stage in stages() {
@@ -51,7 +52,7 @@ fn every_stage_alone_does_what_its_twin_does() {
 #[test]
 fn a_whole_step_goes_through_the_same_states() {
     let case = &cases()[0];
-    let mut gpu = engine(false);
+    let mut gpu = engine(false, false);
     let view = case.upload(&mut gpu);
     let actual = gpu.trace(view, &case.settings).unwrap();
     let faults: Vec<String> = stages()
@@ -90,7 +91,7 @@ fn plant(stage: Stage, inputs: &mut Trace, splats: &mut Splats) {
 #[test]
 fn a_planted_fault_is_noticed_in_every_stage() {
     let case = &cases()[0];
-    let mut gpu = engine(false);
+    let mut gpu = engine(false, false);
     for stage in stages() {
         let (mut inputs, mut splats) = (case.truth.clone(), case.splats.clone());
         let whole = (&case.truth, &case.splats, &case.settings);
@@ -106,7 +107,7 @@ fn a_planted_fault_is_noticed_in_every_stage() {
 #[test]
 fn a_wrong_constant_is_noticed() {
     let case = &cases()[2];
-    let mut gpu = engine(false);
+    let mut gpu = engine(false, false);
     let mut changed = |stage, change: &dyn Fn(&mut StepSettings)| {
         let mut settings = case.settings;
         change(&mut settings);

@@ -28,22 +28,27 @@ pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, frame: &mut Frame
         tile_starts,
         image,
         row_visits,
+        counts,
         ..
     } = frame;
     grow(image, tiles * TILE_ROWS, Row::ZERO);
-    *row_visits = image[..tiles * TILE_ROWS]
+    (*row_visits, counts.lost_transmittance) = image[..tiles * TILE_ROWS]
         .par_chunks_mut(TILE_ROWS)
         .enumerate()
         .map(|(tile, rows)| {
-            pulp::Arch::new().dispatch(Tile {
+            let instances = tile_instances(slot_gaussian, tile_starts, tile, cap);
+            let all = tile_starts[tile + 1] - tile_starts[tile];
+            let (visits, left) = pulp::Arch::new().dispatch(Tile {
                 splats2d,
-                instances: tile_instances(slot_gaussian, tile_starts, tile, cap),
+                instances,
                 geometry: TileGeometry::new(camera, tile),
                 background,
                 rows,
-            })
+            });
+            let is_cut = instances.len() < all as usize;
+            (visits, if is_cut { left } else { 0.0 })
         })
-        .sum();
+        .reduce(|| (0, 0.0), |a, b| (a.0 + b.0, a.1.max(b.1)));
 }
 
 /// What an instance does to a vector of pixels.
@@ -110,10 +115,10 @@ struct Tile<'a> {
 
 impl pulp::WithSimd for Tile<'_> {
     /// Rows of pixels visited, over all instances.
-    type Output = u64;
+    type Output = (u64, f32);
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, s: S) -> u64 {
+    fn with_simd<S: Simd>(self, s: S) -> (u64, f32) {
         let mut count = 0;
         let mut rgb = [[Row::ZERO; ROW]; 3];
         let mut transmittance = self.geometry.transmittance();
@@ -155,6 +160,11 @@ impl pulp::WithSimd for Tile<'_> {
                 }
             }
         }
-        count
+        // Finished pixels, and those outside the image, have negative ones.
+        let left = transmittance
+            .iter()
+            .flat_map(|row| row.0)
+            .fold(0.0, f32::max);
+        (count, left)
     }
 }

@@ -24,7 +24,9 @@ mod training;
 
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
-pub use parity::{gradients_match_the_reference, images_match_the_reference};
+pub use parity::{
+    gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
+};
 pub use training::{
     adam_takes_the_textbook_step, loss_and_gradient_match_the_reference, runs_repeat_themselves,
 };

@@ -1,9 +1,12 @@
 //! Images, every gradient and the pose against the f64 reference.
 
 use super::Make;
+use crate::RenderSettings;
 use crate::compare::{self, TOLERANCE};
 use crate::reference;
 use crate::scenes::{self, Random};
+use dapple_scene::{Camera, Pose, Splats};
+use glam::DVec3;
 
 fn weights(seed: u64, n: usize) -> Vec<f32> {
     let mut random = Random::new(seed);
@@ -67,4 +70,41 @@ pub fn gradients_match_the_reference(make: Make<'_>) {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// Eight half-transparent Gaussians before one tile, of which three are blended: five are cut, and
+/// the transmittance that is lost is what the image shows.
+pub fn the_cap_says_what_it_cut(make: Make<'_>) {
+    let count = 8;
+    let splats = Splats {
+        means: (0..count).map(|i| [0.0, 0.0, i as f32]).collect(),
+        scales: vec![[0.0; 3]; count],
+        quats: vec![[1.0, 0.0, 0.0, 0.0]; count],
+        opacities: vec![-0.5; count],
+        sh0: vec![[0.3; 3]; count],
+        ..Splats::empty(0)
+    };
+    let pose = Pose::look_at(DVec3::new(0.0, 0.0, -4.0), DVec3::ZERO, DVec3::NEG_Y);
+    let camera = Camera::pinhole(16, 16, 30.0, pose);
+    let mut engine = make();
+    engine.upload(&splats, None).unwrap();
+    let mut rendered = |max_gaussians_per_tile| {
+        let settings = RenderSettings {
+            max_gaussians_per_tile,
+            ..RenderSettings::default()
+        };
+        engine.render(&camera, &settings).unwrap()
+    };
+    let cut = rendered(3);
+    let left = cut
+        .alpha
+        .iter()
+        .map(|alpha| 1.0 - alpha)
+        .fold(0.0, f32::max);
+    assert_eq!(cut.counts.cut_instances, 5);
+    assert!((cut.counts.lost_transmittance - left).abs() < 1e-6);
+    assert!(left > 0.1 && left < 0.9, "{left}");
+    let whole = rendered(0);
+    assert_eq!(whole.counts.cut_instances, 0);
+    assert_eq!(whole.counts.lost_transmittance, 0.0);
 }

@@ -12,6 +12,9 @@ const GROUPS_SORT_VISIBLE: u32 = 7u;    // visible / radix block
 const GROUPS_SORT_INSTANCES: u32 = 8u;  // instances / radix block
 const GROUPS_NEXT: u32 = 9u;            // density control, see densify.wgsl
 const GROUPS_UPDATE: u32 = 30u;         // gaussians / UPDATE_THREADS
+// For devices that kill long dispatches: see DISPATCH_PARTS.
+const GROUPS_PIXELS_PART: u32 = 29u;    // tiles / DISPATCH_PARTS
+const GROUPS_BUCKETS_PART: u32 = 28u;   // buckets / DISPATCH_PARTS
 const GROUPS_EMIT: u32 = 31u;           // instances / EMIT_BLOCK
 
 const GROUPS_WIDTH: u32 = 32768u;

@@ -12,6 +12,8 @@ fn clear_groups() {
         groups[entry] = vec4u();
     }
     groups[GROUPS_UPDATE] = vec4u();
+    groups[GROUPS_PIXELS_PART] = vec4u();
+    groups[GROUPS_BUCKETS_PART] = vec4u();
     groups[GROUPS_EMIT] = vec4u();
 }
 

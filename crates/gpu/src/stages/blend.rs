@@ -8,8 +8,8 @@ use dapple_scene::Result;
 /// The stage.
 #[derive(Debug, Clone)]
 pub struct Blend {
-    training: Kernel,
-    image_only: Kernel,
+    training: Vec<Kernel>,
+    image_only: Vec<Kernel>,
 }
 
 impl Blend {
@@ -20,14 +20,8 @@ impl Blend {
     pub fn new(context: &Context) -> Result<Self> {
         let image_only = context.defines.clone().flag("IMAGE_ONLY", true);
         Ok(Self {
-            training: context.kernel("blend", "blend")?,
-            image_only: Kernel::new(
-                &context.gpu,
-                &context.shaders,
-                "blend",
-                "blend",
-                &image_only,
-            )?,
+            training: context.kernel_parts("blend", "blend", &context.defines)?,
+            image_only: context.kernel_parts("blend", "blend", &image_only)?,
         })
     }
 
@@ -61,13 +55,19 @@ impl Blend {
 }
 
 fn append(
-    kernel: &Kernel,
+    kernels: &[Kernel],
     context: &Context,
     buffers: &Buffers,
     recording: &mut Recording,
 ) -> Result<()> {
     recording.span("blend");
-    let bound = buffers.bind(&context.gpu, kernel)?;
-    recording.dispatch(bound, buffers.groups(groups::PIXELS)?);
+    let entry = match kernels {
+        [_] => groups::PIXELS,
+        _ => groups::PIXELS_PART,
+    };
+    for kernel in kernels {
+        let bound = buffers.bind(&context.gpu, kernel)?;
+        recording.dispatch(bound, buffers.groups(entry)?);
+    }
     Ok(())
 }

@@ -8,7 +8,7 @@ use dapple_scene::Result;
 /// The stage.
 #[derive(Debug, Clone)]
 pub struct BlendBackward {
-    kernel: Kernel,
+    kernels: Vec<Kernel>,
 }
 
 impl BlendBackward {
@@ -18,7 +18,7 @@ impl BlendBackward {
     /// See [`Kernel::new`].
     pub fn new(context: &Context) -> Result<Self> {
         Ok(Self {
-            kernel: context.kernel("blend_backward", "blend_backward")?,
+            kernels: context.kernel_parts("blend_backward", "blend_backward", &context.defines)?,
         })
     }
 
@@ -33,8 +33,14 @@ impl BlendBackward {
         recording: &mut Recording,
     ) -> Result<()> {
         recording.span("blend_backward");
-        let bound = buffers.bind(&context.gpu, &self.kernel)?;
-        recording.dispatch(bound, buffers.groups(groups::BUCKETS)?);
+        let entry = match self.kernels.as_slice() {
+            [_] => groups::BUCKETS,
+            _ => groups::BUCKETS_PART,
+        };
+        for kernel in &self.kernels {
+            let bound = buffers.bind(&context.gpu, kernel)?;
+            recording.dispatch(bound, buffers.groups(entry)?);
+        }
         Ok(())
     }
 }

@@ -135,7 +135,7 @@ impl Case {
                 }
             }
         }
-        let fields: [(&str, fn(&TracedSplat) -> Vec<f32>); 6] = [
+        let fields: [(&str, Field); 6] = [
             ("mean2d", |s| s.mean2d.to_vec()),
             ("form", |s| s.form.to_vec()),
             ("log2 opacity", |s| vec![s.log2_opacity]),
@@ -177,6 +177,9 @@ impl Case {
         }
     }
 }
+
+/// Numbers of a splat.
+type Field = fn(&TracedSplat) -> Vec<f32>;
 
 const SLOT_FIELDS: [&str; 9] = [
     "s", "s dx", "s dy", "s dx2", "s dxdy", "s dy2", "red", "green", "blue",

@@ -1,0 +1,225 @@
+//! Room in the engine's buffers: how much at first, and more when it was too little.
+
+use crate::frame::{self, Room};
+use crate::{GpuEngine, layout};
+use dapple_engine::Pinhole;
+use dapple_scene::{Error, Result};
+use std::mem::offset_of;
+
+/// Instances a Gaussian is given room for at first; captures have 3 to 10 of the visible ones.
+const FIRST_INSTANCES_PER_GAUSSIAN: u32 = 4;
+
+/// But not more in all, unless there are more Gaussians: one takes 125 bytes.
+const MOST_FIRST_INSTANCES: u32 = 4 << 20;
+
+/// Planes, and those of visible Gaussians, begin at multiples of this many Gaussians: a subgroup's 128 bytes of a plane are one line of
+/// memory, not parts of two.
+const PLANE_STEP: u32 = 64;
+
+/// Room is never smaller than this.
+const LEAST_ROOM: u32 = 1 << 12;
+
+/// What grows, grows by a quarter more than asked for.
+fn with_headroom(wanted: u32) -> u32 {
+    wanted.saturating_add(wanted / 4).max(LEAST_ROOM)
+}
+
+impl GpuEngine {
+    /// Makes the first room for instances; it grows as needed.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn reserve_instances(&mut self, instances: u32) -> Result<()> {
+        if instances > self.room.instances {
+            self.grow_instances(instances)?;
+        }
+        Ok(())
+    }
+
+    /// Most bytes that a buffer may have.
+    fn most_bytes(&self) -> u64 {
+        let device = self.context.gpu.report();
+        let most = device.max_binding_bytes.min(device.max_buffer_bytes);
+        most.min(self.options.max_binding_bytes)
+    }
+
+    /// Room for instances at first: for density control, more than there is for Gaussians.
+    fn first_instances(&self, gaussians: u32) -> u32 {
+        let least = gaussians.saturating_add(1);
+        if self.options.first_room.instances > 0 {
+            return self.options.first_room.instances.max(least);
+        }
+        let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
+        // A device that does not take that many may still see fewer.
+        let most = frame::most_instances(self.room.tiles, self.most_bytes());
+        let usual = usual.min(MOST_FIRST_INSTANCES).min(most);
+        usual.max(LEAST_ROOM).max(least)
+    }
+
+    /// Room for visible Gaussians at first: a view sees half of a capture or less.
+    fn first_visible(&self, gaussians: u32) -> u32 {
+        match self.options.first_room.visible {
+            0 => (gaussians / 2).max(LEAST_ROOM),
+            visible => visible,
+        }
+    }
+
+    fn grow_visible(&mut self, visible: u32) -> Result<()> {
+        // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
+        let visible = visible
+            .checked_next_multiple_of(PLANE_STEP)
+            .unwrap_or(visible);
+        frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
+        self.room.visible = visible;
+        self.recordings = None;
+        self.write_room()
+    }
+
+    pub(crate) fn reserve_visible(&mut self, visible: u32) -> Result<()> {
+        if visible > self.room.visible {
+            self.grow_visible(visible)?;
+        }
+        Ok(())
+    }
+
+    fn grow_instances(&mut self, instances: u32) -> Result<()> {
+        let most = frame::most_instances(self.room.tiles, self.most_bytes());
+        if instances > most {
+            return Err(self
+                .too_large(
+                    "pairs of a Gaussian and a tile in one image",
+                    instances,
+                    most,
+                )
+                .hint("lower the resolution or --max-gaussians, or use --device cpu"));
+        }
+        let buckets = frame::buckets_for(instances, self.room.tiles);
+        frame::allocate_instances(&self.context, &mut self.buffers, instances, buckets)?;
+        self.room.instances = instances;
+        self.room.buckets = buckets;
+        self.recordings = None;
+        self.write_room()
+    }
+
+    fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {
+        Error::unsupported(format!(
+            "there are {wanted} {what}, and {most} fit: {} takes {:.2} MB in one buffer",
+            self.context.gpu.device_name(),
+            self.most_bytes() as f64 * 1e-6
+        ))
+    }
+
+    /// Most Gaussians that there can be room for: fewer than instances.
+    fn most_gaussians(&self) -> u32 {
+        let bytes = self.most_bytes();
+        let most = frame::most_gaussians(self.options.precision, self.sh_degree, bytes);
+        most.min(frame::most_instances(self.room.tiles, bytes).saturating_sub(1))
+    }
+
+    /// The room to make for so many Gaussians.
+    fn whole_planes(&self, gaussians: u32) -> Result<u32> {
+        let most = self.most_gaussians();
+        if gaussians > most {
+            let bytes = frame::bytes_per_gaussian(self.options.precision, self.sh_degree);
+            return Err(self.too_large("Gaussians", gaussians, most).hint(format!(
+                "one takes {bytes} bytes: {:.2} GB in all; use fewer (--max-gaussians), 16-bit \
+                     storage, a lower --sh-degree, or --device cpu",
+                f64::from(gaussians) * bytes as f64 * 1e-9
+            )));
+        }
+        let whole = gaussians.checked_next_multiple_of(PLANE_STEP);
+        Ok(whole.filter(|&c| c <= most).unwrap_or(gaussians))
+    }
+
+    /// Makes room for new Gaussians; if it succeeds, nothing is kept of the old ones.
+    pub(crate) fn make_room(&mut self, gaussians: u32) -> Result<()> {
+        let capacity = self.whole_planes(gaussians)?;
+        self.reserve_instances(self.first_instances(capacity))?;
+        self.reserve_visible(self.first_visible(capacity))?;
+        self.grow_gaussians(capacity, None)
+    }
+
+    fn grow_gaussians(&mut self, gaussians: u32, keep: Option<u32>) -> Result<()> {
+        let capacity = self.whole_planes(gaussians)?;
+        // Density control's scratch.
+        self.reserve_instances(capacity.saturating_add(1))?;
+        let keep = keep.map(|count| (count, self.room.gaussians));
+        frame::allocate_gaussians(
+            &self.context,
+            &mut self.buffers,
+            self.options.precision,
+            self.sh_degree,
+            capacity,
+            keep,
+        )?;
+        self.room.gaussians = capacity;
+        self.recordings = None;
+        self.write_room()
+    }
+
+    /// Makes room for a camera's image.
+    pub(crate) fn fit_image(&mut self, camera: &Pinhole) -> Result<()> {
+        let (tiles, pixels) = frame::tiles_and_pixels(camera);
+        self.fit_tiles(tiles, pixels)
+    }
+
+    pub(crate) fn fit_tiles(&mut self, tiles: u32, pixels: u32) -> Result<()> {
+        if tiles > self.room.tiles || pixels > self.room.pixels {
+            self.room.tiles = self.room.tiles.max(tiles);
+            self.room.pixels = self.room.pixels.max(pixels);
+            frame::allocate_image(
+                &self.context,
+                &mut self.buffers,
+                self.room.tiles,
+                self.room.pixels,
+            )?;
+            self.recordings = None;
+            // More tiles take more buckets: what was room for instances may not fit beside them.
+            let most = frame::most_instances(self.room.tiles, self.most_bytes());
+            let instances = self.room.instances.max(self.first_instances(0)).min(most);
+            self.grow_instances(instances.max(self.room.gaussians.saturating_add(1)))?;
+        }
+        Ok(())
+    }
+
+    /// Tells the GPU what there is room for.
+    pub(crate) fn write_room(&mut self) -> Result<()> {
+        let state = self.buffers.get("state")?;
+        let gpu = &self.context.gpu;
+        let at = |field: usize| field as u64;
+        let capacity = at(offset_of!(layout::State, capacity));
+        gpu.write(state, capacity, &[self.room.gaussians]);
+        // `halted` and `wanted` follow the three: what was too small is large enough now.
+        let first = at(offset_of!(layout::State, visible_capacity));
+        let Room {
+            visible,
+            instances,
+            buckets,
+            ..
+        } = self.room;
+        gpu.write(state, first, &[visible, instances, buckets, 0, 0]);
+        Ok(())
+    }
+
+    /// Grows what a halted command has found too small.
+    pub(crate) fn grow_for(&mut self, halted: u32, wanted: u32, gaussians: u32) -> Result<()> {
+        if halted & layout::HALT_GAUSSIANS != 0 {
+            let room = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
+            self.grow_gaussians(room, Some(gaussians))?;
+        }
+        if halted & layout::HALT_VISIBLE != 0 {
+            let most = self.room.gaussians;
+            self.grow_visible(with_headroom(wanted).min(most).max(wanted))?;
+        }
+        if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
+            let wanted = if halted & layout::HALT_INSTANCES != 0 {
+                wanted
+            } else {
+                self.room.instances.saturating_add(1)
+            };
+            let most = frame::most_instances(self.room.tiles, self.most_bytes());
+            self.grow_instances(with_headroom(wanted).min(most).max(wanted))?;
+        }
+        self.write_room()
+    }
+}

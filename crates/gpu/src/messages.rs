@@ -1,0 +1,97 @@
+//! What goes to the GPU with a command and what comes back from it, from and to the types of the engine
+//! contract.
+
+use crate::layout;
+use dapple_engine::{
+    DensifyPlan, DensifyReport, RenderSettings, Report, StageTime, StepCounts, StepReport,
+    StepSettings, ViewId,
+};
+
+/// The numbers of a step as the GPU takes them.
+pub fn step_immediates(
+    view: ViewId,
+    settings: &StepSettings,
+    masked: bool,
+    report: u32,
+    sh_degree: u8,
+    default_cap: u32,
+) -> layout::Step {
+    let (adam, rates) = (&settings.adam, &settings.learning_rates);
+    let correction = |beta: f32| 1.0 - f64::from(beta).powf(f64::from(settings.step.max(1)));
+    let first = correction(adam.beta1);
+    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+    layout::Step {
+        view: view.0 as u32 + 1,
+        number: settings.step,
+        flags: flag(settings.accumulate_density, layout::FLAG_DENSITY)
+            | flag(masked, layout::FLAG_MASK),
+        rates: [
+            rates.means,
+            rates.scales,
+            rates.quats,
+            rates.opacities,
+            rates.sh0,
+            rates.sh_rest,
+        ]
+        .map(|rate| (f64::from(rate) / first) as f32),
+        beta1: adam.beta1,
+        beta2: adam.beta2,
+        epsilon: adam.epsilon,
+        inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
+        ssim_weight: settings.ssim_weight,
+        report,
+        ..render_immediates(&settings.render, sh_degree, default_cap)
+    }
+}
+
+/// The numbers of a render as the GPU takes them.
+pub fn render_immediates(
+    settings: &RenderSettings,
+    sh_degree: u8,
+    default_cap: u32,
+) -> layout::Step {
+    layout::Step {
+        sh_degree: settings.sh_degree.min(sh_degree).into(),
+        background: settings.background,
+        near: settings.near,
+        cap: match settings.max_gaussians_per_tile {
+            0 => default_cap,
+            cap => cap,
+        },
+        ..layout::Step::default()
+    }
+}
+
+/// A step's report from the ring's entry.
+pub fn step_report(
+    settings: &StepSettings,
+    report: &layout::Report,
+    stages: Vec<StageTime>,
+) -> Report {
+    Report::Step(StepReport {
+        step: settings.step,
+        loss: report.loss,
+        counts: StepCounts {
+            gaussians: report.gaussians.into(),
+            visible: report.visible.into(),
+            instances: report.instances.into(),
+            tiles: report.tiles.into(),
+            max_instances_per_tile: report.max_per_tile.into(),
+            cut_instances: report.cut_instances.into(),
+            lost_transmittance: report.lost_transmittance,
+        },
+        stages,
+    })
+}
+
+/// A round's report from the ring's entry.
+pub fn densify_report(plan: &DensifyPlan, report: &layout::Report) -> Report {
+    Report::Densify(DensifyReport {
+        step: plan.step,
+        cloned: report.cloned.into(),
+        split: report.split.into(),
+        pruned: report.pruned.into(),
+        refused: report.refused.into(),
+        total: report.gaussians.into(),
+    })
+}
