@@ -1,7 +1,6 @@
 //! Room in the engine's buffers: how much at first, and more when it was too little.
 
-use crate::frame::{self, Room};
-use crate::{GpuEngine, layout};
+use crate::{GpuEngine, frame, layout};
 use dapple_engine::Pinhole;
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
@@ -12,7 +11,7 @@ const FIRST_INSTANCES_PER_GAUSSIAN: u32 = 4;
 /// But not more in all, unless there are more Gaussians: one takes 125 bytes.
 const MOST_FIRST_INSTANCES: u32 = 4 << 20;
 
-/// Planes, and those of visible Gaussians, begin at multiples of this many Gaussians: a subgroup's 128 bytes of a plane are one line of
+/// Planes begin at multiples of this many Gaussians: a subgroup's 128 bytes of a plane are one line of
 /// memory, not parts of two.
 const PLANE_STEP: u32 = 64;
 
@@ -66,9 +65,6 @@ impl GpuEngine {
 
     fn grow_visible(&mut self, visible: u32) -> Result<()> {
         // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
-        let visible = visible
-            .checked_next_multiple_of(PLANE_STEP)
-            .unwrap_or(visible);
         frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
         self.room.visible = visible;
         self.recordings = None;
@@ -116,27 +112,28 @@ impl GpuEngine {
         most.min(frame::most_instances(self.room.tiles, bytes).saturating_sub(1))
     }
 
-    /// The room to make for so many Gaussians.
+    /// Whole lines of memory for so many Gaussians, where they fit.
     fn whole_planes(&self, gaussians: u32) -> Result<u32> {
         let most = self.most_gaussians();
-        if gaussians > most {
+        let whole = gaussians.checked_next_multiple_of(PLANE_STEP);
+        let capacity = whole.filter(|&c| c <= most).unwrap_or(gaussians);
+        if capacity > most {
             let bytes = frame::bytes_per_gaussian(self.options.precision, self.sh_degree);
-            return Err(self.too_large("Gaussians", gaussians, most).hint(format!(
+            return Err(self.too_large("Gaussians", capacity, most).hint(format!(
                 "one takes {bytes} bytes: {:.2} GB in all; use fewer (--max-gaussians), 16-bit \
                      storage, a lower --sh-degree, or --device cpu",
-                f64::from(gaussians) * bytes as f64 * 1e-9
+                f64::from(capacity) * bytes as f64 * 1e-9
             )));
         }
-        let whole = gaussians.checked_next_multiple_of(PLANE_STEP);
-        Ok(whole.filter(|&c| c <= most).unwrap_or(gaussians))
+        Ok(capacity)
     }
 
-    /// Makes room for new Gaussians; if it succeeds, nothing is kept of the old ones.
+    /// Makes room for new Gaussians; of the old ones nothing is kept if it succeeds.
     pub(crate) fn make_room(&mut self, gaussians: u32) -> Result<()> {
-        let capacity = self.whole_planes(gaussians)?;
-        self.reserve_instances(self.first_instances(capacity))?;
-        self.reserve_visible(self.first_visible(capacity))?;
-        self.grow_gaussians(capacity, None)
+        let gaussians = self.whole_planes(gaussians)?;
+        self.reserve_instances(self.first_instances(gaussians))?;
+        self.reserve_visible(self.first_visible(gaussians))?;
+        self.grow_gaussians(gaussians, None)
     }
 
     fn grow_gaussians(&mut self, gaussians: u32, keep: Option<u32>) -> Result<()> {
@@ -174,7 +171,7 @@ impl GpuEngine {
                 self.room.pixels,
             )?;
             self.recordings = None;
-            // More tiles take more buckets: what was room for instances may not fit beside them.
+            // More tiles leave less for instances where a binding is small.
             let most = frame::most_instances(self.room.tiles, self.most_bytes());
             let instances = self.room.instances.max(self.first_instances(0)).min(most);
             self.grow_instances(instances.max(self.room.gaussians.saturating_add(1)))?;
@@ -191,13 +188,14 @@ impl GpuEngine {
         gpu.write(state, capacity, &[self.room.gaussians]);
         // `halted` and `wanted` follow the three: what was too small is large enough now.
         let first = at(offset_of!(layout::State, visible_capacity));
-        let Room {
-            visible,
-            instances,
-            buckets,
-            ..
-        } = self.room;
-        gpu.write(state, first, &[visible, instances, buckets, 0, 0]);
+        let room = [
+            self.room.visible,
+            self.room.instances,
+            self.room.buckets,
+            0,
+            0,
+        ];
+        gpu.write(state, first, &room);
         Ok(())
     }
 
