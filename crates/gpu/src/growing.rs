@@ -65,6 +65,8 @@ impl GpuEngine {
 
     fn grow_visible(&mut self, visible: u32) -> Result<()> {
         // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
+        let whole = visible.checked_next_multiple_of(PLANE_STEP);
+        let visible = whole.unwrap_or(visible);
         frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
         self.room.visible = visible;
         self.recordings = None;
