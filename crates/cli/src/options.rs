@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Where the work is done, and on how much of it.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct DeviceOptions {
     /// Where to compute: auto, cpu, gpu, gpu:N or gpu:NAME, as `dapple doctor` lists them. auto takes
     /// the best hardware GPU, else the processor, and says why
@@ -28,6 +28,10 @@ pub struct DeviceOptions {
     /// them as SH,MOMENTS. Arithmetic is f32. 16 bits take 400 bytes a Gaussian instead of 720
     #[arg(long, default_value = "f32", value_name = "STORAGE", value_parser = parse_precision)]
     pub precision: Precision,
+
+    /// See [`EngineOptions::default_cap`].
+    #[arg(skip)]
+    pub default_cap: Option<u32>,
 }
 
 fn parse_precision(text: &str) -> Result<Precision, String> {
@@ -71,6 +75,7 @@ impl DeviceOptions {
         let options = EngineOptions {
             threads: self.threads,
             precision: self.precision,
+            default_cap: self.default_cap,
             time_stages,
         };
         dapple::open(&self.device, &options).map_err(|e| match (&self.device, e.place()) {

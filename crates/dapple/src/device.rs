@@ -32,6 +32,9 @@ pub struct EngineOptions {
     pub threads: Option<usize>,
     /// How a GPU stores SH and the optimizer's moments. The CPU engine takes `f32` alone.
     pub precision: Precision,
+    /// The cap on Gaussians per tile where settings have 0 (`None`: none, or what a device needs that
+    /// kills long dispatches).
+    pub default_cap: Option<u32>,
     /// Let a GPU time each stage of a step on its own clock, which costs it a little. The CPU
     /// engine always does.
     pub time_stages: bool,
@@ -176,6 +179,7 @@ fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<
             ..GpuOptions::default()
         },
         precision: options.precision,
+        default_cap: options.default_cap,
         time_stages: options.time_stages,
         ..GpuEngineOptions::default()
     })?;

@@ -1,6 +1,6 @@
 //! What happened during a run, and how fast.
 
-use dapple_engine::DensifyReport;
+use dapple_engine::{DensifyReport, StepCounts};
 use serde::{Deserialize, Serialize};
 
 /// A finished step.
@@ -45,6 +45,26 @@ pub struct Seconds {
     pub snapshots: f64,
 }
 
+/// What `max_gaussians_per_tile` left out, over all steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CapLosses {
+    /// Steps in which it left something out.
+    pub steps: u32,
+    /// Most (Gaussian, tile) pairs that it left out of a step.
+    pub most_instances: u64,
+    /// The largest transmittance at which a pixel ended because of it, 0..1: how much of what lay
+    /// behind could have been seen.
+    pub largest_transmittance: f32,
+}
+
+impl CapLosses {
+    pub(crate) fn take(&mut self, counts: &StepCounts) {
+        self.steps += u32::from(counts.cut_instances > 0);
+        self.most_instances = self.most_instances.max(counts.cut_instances);
+        self.largest_transmittance = self.largest_transmittance.max(counts.lost_transmittance);
+    }
+}
+
 /// What happened during a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
@@ -56,6 +76,8 @@ pub struct History {
     pub evals: Vec<EvalRow>,
     /// Where the time went.
     pub seconds: Seconds,
+    /// What the cap on Gaussians per tile left out.
+    pub cap: CapLosses,
 }
 
 /// An exponential mean that starts unbiased (the correction of Adam's moments).

@@ -22,7 +22,7 @@ mod views;
 
 pub use config::{ConfigPatch, Preset, TrainConfig};
 pub use evaluate::{EvalReport, ImageScore, evaluate};
-pub use history::{EvalRow, History, LossRow, Seconds};
+pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
 pub use schedule::{Schedule, ViewOrder};

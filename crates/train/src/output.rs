@@ -12,8 +12,8 @@
 
 use crate::evaluate::target;
 use crate::{
-    Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome, Seconds, StepProgress,
-    TrainConfig, Trainer,
+    CapLosses, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome, Seconds,
+    StepProgress, TrainConfig, Trainer,
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::write_atomically;
@@ -54,6 +54,9 @@ pub struct Metrics {
     pub images: Vec<crate::ImageScore>,
     /// Where the time went.
     pub seconds: Seconds,
+    /// What the cap on Gaussians per tile left out.
+    #[serde(default)]
+    pub cap: CapLosses,
     /// Training steps a second, without scoring.
     pub steps_per_second: f64,
     /// Photos trained on.
@@ -94,6 +97,7 @@ impl Metrics {
                 .map(|eval| eval.images.clone())
                 .unwrap_or_default(),
             seconds,
+            cap: history.cap,
             steps_per_second: if seconds.train > 0.0 {
                 f64::from(outcome.steps) / seconds.train
             } else {

@@ -397,6 +397,7 @@ impl Trainer {
     fn take_step(&mut self, done: &StepReport, observer: &mut dyn Observer) {
         self.reported = done.step;
         self.gaussians = done.counts.gaussians;
+        self.history.cap.take(&done.counts);
         if !done.loss.is_finite() {
             self.bad_end.get_or_insert(Ending::NonFiniteLoss(done.step));
         }

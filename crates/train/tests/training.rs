@@ -126,3 +126,24 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
         "the seed changes nothing"
     );
 }
+
+#[test]
+fn a_run_says_what_the_cap_left_out() {
+    let dataset = capture();
+    let losses = |max_gaussians_per_tile| {
+        let config = TrainConfig {
+            steps: 5,
+            max_gaussians_per_tile,
+            ..Preset::M8Smoke.config()
+        };
+        let mut trainer = Trainer::new(&dataset, config, engine(2)).unwrap();
+        trainer.run(&mut Silent).unwrap();
+        trainer.history().cap
+    };
+    let cut = losses(3);
+    assert_eq!(cut.steps, 5);
+    assert!(cut.most_instances > 10);
+    // Three Gaussians of opacity 0.1 leave most of the light.
+    assert!(cut.largest_transmittance > 0.5 && cut.largest_transmittance <= 1.0);
+    assert_eq!(losses(0), dapple_train::CapLosses::default());
+}

@@ -8,7 +8,8 @@ use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::{Error, ErrorKind, MAX_SH_DEGREE, Result, load};
 use dapple::train::{
-    ConfigPatch, Ending, Outcome, Preset, RunFolder, Seconds, TrainConfig, Trainer, train_into,
+    CapLosses, ConfigPatch, Ending, Outcome, Preset, RunFolder, Seconds, TrainConfig, Trainer,
+    train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,8 @@ pub struct Args {
     #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
-    /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first [default: 0, all]
+    /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all [default:
+    /// 0, but 2048 on GPUs whose drivers kill long work: `dapple doctor` names them]
     #[arg(long, value_name = "N")]
     max_gaussians_per_tile: Option<u32>,
 
@@ -121,7 +123,12 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         Some(out) => out.clone(),
         None => Path::new("out").join(scene_name(scene)?),
     };
-    let engine = args.device.engine(console)?;
+    let device = DeviceOptions {
+        // Whoever writes 0 wants all, on any device.
+        default_cap: args.max_gaussians_per_tile.filter(|&cap| cap == 0),
+        ..args.device.clone()
+    };
+    let engine = device.engine(console)?;
     let done = train(scene, &out, config, args.overwrite, engine, console)?;
     if args.json {
         console.json(&done.summary)?;
@@ -178,6 +185,7 @@ pub struct Summary {
     ssim: Option<f64>,
     steps_per_second: f64,
     seconds: Seconds,
+    cap: CapLosses,
     peak_memory_bytes: Option<u64>,
 }
 
@@ -203,6 +211,7 @@ impl Done {
                 ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
+                cap: trainer.history().cap,
                 peak_memory_bytes: machine::peak_memory_bytes(),
             },
         }
@@ -229,9 +238,20 @@ impl Done {
                 s.steps_per_second,
                 grouped(s.gaussians)
             ),
+        ];
+        if s.cap.steps > 0 {
+            lines.push(format!(
+                "cap       cut in {} steps, up to {} pairs of Gaussian and tile in one; the largest \
+                 transmittance lost is {:.4}",
+                s.cap.steps,
+                grouped(s.cap.most_instances),
+                s.cap.largest_transmittance
+            ));
+        }
+        lines.extend([
             format!("splats    {}", s.splats.display()),
             format!("metrics   {}", s.metrics.display()),
-        ];
+        ]);
         if s.psnr.is_some() {
             lines.push(format!("renders   {}", s.renders.display()));
         }
