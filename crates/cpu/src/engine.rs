@@ -11,9 +11,10 @@ use crate::stages::{
 };
 use dapple_engine::{
     DensifyPlan, Engine, Gradients, OptimizerState, RenderSettings, Rendered, Report, Stage,
-    StageTime, StepReport, StepSettings, Trace, TrainView, ViewId,
+    StageTime, StepReport, StepSettings, Trace, TrainView, ViewId, check_image_gradient,
+    check_photo, check_upload,
 };
-use dapple_scene::{Camera, Error, Result, Splats, sh_coefficient_count};
+use dapple_scene::{Camera, Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -201,14 +202,8 @@ impl CpuEngine {
         dl_drgb: &[f32],
         dl_dalpha: Option<&[f32]>,
     ) -> Result<()> {
+        check_image_gradient(camera, dl_drgb, dl_dalpha)?;
         let [width, height] = camera.size.map(|v| v as usize);
-        let pixels = width * height;
-        if dl_drgb.len() != 3 * pixels || dl_dalpha.is_some_and(|a| a.len() != pixels) {
-            return Err(Error::input(format!(
-                "the image gradient does not fit a camera of {width} x {height} pixels"
-            ))
-            .hint("colours need height * width * 3 values, alpha height * width"));
-        }
         let rows = camera.tile_count() * TILE_ROWS;
         grow(&mut self.frame.image_gradient, rows, Row::ZERO);
         self.frame.image_gradient[..rows].fill(Row::ZERO);
@@ -256,30 +251,6 @@ pub(crate) fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
     (tile * PLANES * ROW + y % ROW, x % ROW)
 }
 
-fn check_splats(splats: &Splats, what: &str) -> Result<()> {
-    let n = splats.len();
-    let shapes = [
-        splats.scales.len(),
-        splats.quats.len(),
-        splats.opacities.len(),
-        splats.sh0.len(),
-    ];
-    let rest = (sh_coefficient_count(splats.sh_degree) - 1) * 3 * n;
-    if splats.sh_degree > dapple_scene::MAX_SH_DEGREE {
-        return Err(
-            Error::input(format!("{what} have SH degree {}", splats.sh_degree))
-                .hint("degrees 0 to 3 are supported"),
-        );
-    }
-    if shapes.iter().any(|&len| len != n) || splats.sh_rest.len() != rest {
-        return Err(
-            Error::input(format!("the arrays of {what} have different lengths"))
-                .hint("every array needs one entry per Gaussian"),
-        );
-    }
-    Ok(())
-}
-
 impl Engine for CpuEngine {
     fn description(&self) -> String {
         let threads = self.pool.current_num_threads();
@@ -288,7 +259,7 @@ impl Engine for CpuEngine {
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
-        check_splats(splats, "the splats")?;
+        check_upload(splats, state)?;
         let n = splats.len();
         let (first, second, stats) = match state {
             None => (
@@ -299,27 +270,14 @@ impl Engine for CpuEngine {
                     visible_counts: vec![0.0; n],
                 },
             ),
-            Some(state) => {
-                check_splats(&state.first_moments, "the first moments")?;
-                check_splats(&state.second_moments, "the second moments")?;
-                let fits = [&state.first_moments, &state.second_moments]
-                    .iter()
-                    .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
-                    && state.gradient_sums.len() == n
-                    && state.visible_counts.len() == n;
-                if !fits {
-                    return Err(Error::input("the optimizer state belongs to other splats")
-                        .hint("upload the state that was downloaded with these splats"));
-                }
-                (
-                    Blocks::from_splats(&state.first_moments),
-                    Blocks::from_splats(&state.second_moments),
-                    DensityStats {
-                        gradient_sums: state.gradient_sums.clone(),
-                        visible_counts: state.visible_counts.clone(),
-                    },
-                )
-            }
+            Some(state) => (
+                Blocks::from_splats(&state.first_moments),
+                Blocks::from_splats(&state.second_moments),
+                DensityStats {
+                    gradient_sums: state.gradient_sums.clone(),
+                    visible_counts: state.visible_counts.clone(),
+                },
+            ),
         };
         self.params = Blocks::from_splats(splats);
         self.first = first;
@@ -344,13 +302,7 @@ impl Engine for CpuEngine {
         let mut ids = Vec::with_capacity(views.len());
         for view in views {
             let camera = CameraF32::new(&view.camera)?;
-            let photo = &view.photo;
-            if [photo.width, photo.height] != camera.size {
-                return Err(Error::input(format!(
-                    "a photo of {} x {} pixels has a camera of {} x {}",
-                    photo.width, photo.height, camera.size[0], camera.size[1]
-                )));
-            }
+            check_photo(&camera, &view.photo)?;
             ids.push(ViewId(self.views.len()));
             self.views.push((camera, view));
         }

@@ -4,9 +4,10 @@
 //! nothing of note.
 
 use crate::simd::{ROW, Row};
-use dapple_engine::StepCounts;
-use dapple_engine::constants::{JACOBIAN_MARGIN, NEAR, TILE_SIZE};
-use dapple_scene::{Camera, Error, Lens, Result};
+use dapple_engine::constants::NEAR;
+use dapple_engine::{Pinhole, StepCounts};
+use dapple_scene::{Camera, Result};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Gaussians handled by one task of `project`; a multiple of the block size. Fixed, so that results
@@ -19,83 +20,20 @@ pub const PLANES: usize = 4;
 /// Rows of one tile in a tiled image.
 pub const TILE_ROWS: usize = PLANES * ROW;
 
-/// A pinhole camera in the precision and form of the kernels.
+/// A pinhole camera with the near plane of a render.
 #[derive(Debug, Clone, Copy)]
 pub struct CameraF32 {
-    /// World to camera, row by row.
-    pub rotation: [[f32; 3]; 3],
-    /// World to camera.
-    pub translation: [f32; 3],
-    /// Centre in world coordinates.
-    pub centre: [f32; 3],
-    /// Focal lengths, pixels.
-    pub focal: [f32; 2],
-    /// Principal point, pixels.
-    pub principal: [f32; 2],
-    /// Range of x/z and y/z in which the Jacobian is evaluated.
-    pub jacobian_min: [f32; 2],
-    /// See `jacobian_min`.
-    pub jacobian_max: [f32; 2],
+    pinhole: Pinhole,
     /// Gaussians nearer than this are culled.
     pub near: f32,
-    /// Image size, pixels.
-    pub size: [u32; 2],
-    /// Tiles across and down.
-    pub tiles: [u32; 2],
 }
 
 impl CameraF32 {
     /// Checks a camera and prepares it.
     pub fn new(camera: &Camera) -> Result<Self> {
-        if camera.lens != Lens::Pinhole {
-            return Err(
-                Error::unsupported("the CPU engine renders pinhole cameras only")
-                    .hint("undistort the photos first; loading a capture does so"),
-            );
-        }
-        let finite = camera.camera_from_world.is_finite()
-            && [camera.fx, camera.fy, camera.cx, camera.cy]
-                .iter()
-                .all(|v| v.is_finite());
-        if !finite || camera.fx <= 0.0 || camera.fy <= 0.0 {
-            return Err(Error::input(
-                "a camera has a non-finite pose or a focal length that is not positive",
-            ));
-        }
-        if camera.width == 0 || camera.height == 0 || camera.width.max(camera.height) > 1 << 16 {
-            return Err(Error::input(format!(
-                "a camera has an image of {} x {} pixels",
-                camera.width, camera.height
-            ))
-            .hint("each side must be between 1 and 65536 pixels"));
-        }
-        let r = camera.camera_from_world.rotation_matrix();
-        let size = [camera.width, camera.height];
-        let focal = [camera.fx, camera.fy];
-        let principal = [camera.cx, camera.cy];
-        let limit = |axis: usize, near_edge: f64| {
-            let half = 0.5 * f64::from(size[axis]) / focal[axis];
-            (near_edge / focal[axis] + f64::from(JACOBIAN_MARGIN) * half) as f32
-        };
         Ok(Self {
-            rotation: [0, 1, 2].map(|i| r.row(i).to_array().map(|v| v as f32)),
-            translation: camera
-                .camera_from_world
-                .translation
-                .to_array()
-                .map(|v| v as f32),
-            centre: camera
-                .camera_from_world
-                .centre()
-                .to_array()
-                .map(|v| v as f32),
-            focal: focal.map(|v| v as f32),
-            principal: principal.map(|v| v as f32),
-            jacobian_min: [0, 1].map(|a| -limit(a, principal[a])),
-            jacobian_max: [0, 1].map(|a| limit(a, f64::from(size[a]) - principal[a])),
+            pinhole: Pinhole::new(camera)?,
             near: NEAR,
-            size,
-            tiles: size.map(|v| v.div_ceil(TILE_SIZE)),
         })
     }
 
@@ -104,10 +42,13 @@ impl CameraF32 {
     pub fn with_near(self, near: f32) -> Self {
         Self { near, ..self }
     }
+}
 
-    /// Number of tiles.
-    pub fn tile_count(&self) -> usize {
-        self.tiles[0] as usize * self.tiles[1] as usize
+impl Deref for CameraF32 {
+    type Target = Pinhole;
+
+    fn deref(&self) -> &Pinhole {
+        &self.pinhole
     }
 }
 
