@@ -28,8 +28,6 @@ fn begin() {
     let tiles = size.x * size.y;
     groups[GROUPS_GAUSSIANS] = groups_for(state.gaussians, 256u);
     groups[GROUPS_UPDATE] = groups_for(state.gaussians, UPDATE_THREADS);
-    groups[GROUPS_TILES] = groups_for(tiles, 256u);
-    groups[GROUPS_BLOCKS] = flat_groups(tiles * BLOCKS_PER_TILE);
     groups[GROUPS_PIXELS] = flat_groups(tiles);
     groups[GROUPS_PIXELS_PART] = groups_for(tiles, DISPATCH_PARTS);
 }

@@ -111,7 +111,6 @@ fn total(
     }
     state.instances = instances;
     emit_starts[state.visible] = instances;
-    groups[GROUPS_INSTANCES] = groups_for(instances, 256u);
     groups[GROUPS_SORT_INSTANCES] = groups_for(instances, RADIX_BLOCK);
     groups[GROUPS_EMIT] = groups_for(instances, EMIT_BLOCK);
 }

@@ -197,14 +197,8 @@ pub mod groups {
     pub const GAUSSIANS: u64 = 0;
     /// visible / 256.
     pub const VISIBLE: u64 = 1;
-    /// instances / 256.
-    pub const INSTANCES: u64 = 2;
     /// buckets.
     pub const BUCKETS: u64 = 3;
-    /// tiles / 256.
-    pub const TILES: u64 = 4;
-    /// tiles * 8.
-    pub const BLOCKS: u64 = 5;
     /// tiles.
     pub const PIXELS: u64 = 6;
     /// visible / radix block.

@@ -154,8 +154,6 @@ impl GpuEngine {
             self.put_projected(inputs, gaussians as usize)?;
             sizes.set(groups::GAUSSIANS, gaussians, WORKGROUP);
             sizes.set(groups::UPDATE, gaussians, layout::UPDATE_THREADS);
-            sizes.set(groups::TILES, tiles, WORKGROUP);
-            sizes.set(groups::BLOCKS, tiles * layout::BLOCKS_PER_TILE, 1);
             sizes.set(groups::PIXELS, tiles, 1);
             sizes.set(groups::PIXELS_PART, tiles, layout::DISPATCH_PARTS);
         }
@@ -169,7 +167,6 @@ impl GpuEngine {
         if stage > Stage::Emit {
             self.put_instances(inputs)?;
             counts.instances = inputs.instances.len() as u32;
-            sizes.set(groups::INSTANCES, counts.instances, WORKGROUP);
             sizes.set(groups::EMIT, counts.instances, EMIT_BLOCK);
             let block = radix_block(&self.context.gpu);
             sizes.set(groups::SORT_INSTANCES, counts.instances, block);

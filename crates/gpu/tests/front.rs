@@ -228,17 +228,11 @@ fn check_buckets(name: &str, out: &Outcome, cap: u32) {
             state.gaussians.div_ceil(layout::UPDATE_THREADS),
         ),
         (layout::groups::VISIBLE, state.visible.div_ceil(256)),
-        (layout::groups::INSTANCES, state.instances.div_ceil(256)),
         (
             layout::groups::EMIT,
             state.instances.div_ceil(layout::EMIT_BLOCK),
         ),
         (layout::groups::BUCKETS, buckets),
-        (layout::groups::TILES, (tiles as u32).div_ceil(256)),
-        (
-            layout::groups::BLOCKS,
-            tiles as u32 * layout::BLOCKS_PER_TILE,
-        ),
         (layout::groups::PIXELS, tiles as u32),
     ] {
         let [x, y, z, _] = out.groups[entry as usize];

@@ -3,10 +3,7 @@
 // Entries of the buffer `groups`: three workgroup counts each, the fourth word is free.
 const GROUPS_GAUSSIANS: u32 = 0u;       // gaussians / 256
 const GROUPS_VISIBLE: u32 = 1u;         // visible / 256
-const GROUPS_INSTANCES: u32 = 2u;       // instances / 256
 const GROUPS_BUCKETS: u32 = 3u;         // buckets
-const GROUPS_TILES: u32 = 4u;           // tiles / 256
-const GROUPS_BLOCKS: u32 = 5u;          // tiles * 8
 const GROUPS_PIXELS: u32 = 6u;          // tiles (one workgroup a tile)
 const GROUPS_SORT_VISIBLE: u32 = 7u;    // visible / radix block
 const GROUPS_SORT_INSTANCES: u32 = 8u;  // instances / radix block
