@@ -363,8 +363,14 @@ impl GpuEngine {
             .ok_or_else(|| Error::internal("the GPU's counts could not be read"))
     }
 
-    /// Runs the stages up to `blend` for a camera until the buffers are large enough.
-    fn forward(&mut self, camera: &Pinhole, settings: &RenderSettings) -> Result<layout::State> {
+    /// Runs the stages up to `blend` for a camera until the buffers are large enough: for the image
+    /// alone, or also for what `blend_backward` needs.
+    fn forward(
+        &mut self,
+        camera: &Pinhole,
+        settings: &RenderSettings,
+        image_only: bool,
+    ) -> Result<layout::State> {
         self.settle()?;
         self.ready()?;
         self.fit_image(camera)?;
@@ -373,9 +379,12 @@ impl GpuEngine {
         loop {
             self.record()?;
             if let Some(recordings) = &self.recordings {
-                recordings
-                    .front
-                    .submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+                let recording = if image_only {
+                    &recordings.image
+                } else {
+                    &recordings.front
+                };
+                recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
             }
             let state = self.state()?;
             if state.halted == 0 {
@@ -483,7 +492,7 @@ impl Engine for GpuEngine {
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         let camera = Pinhole::new(camera)?;
-        let state = self.forward(&camera, settings)?;
+        let state = self.forward(&camera, settings, true)?;
         let pixels: Vec<[f32; 4]> = self
             .context
             .gpu
@@ -536,7 +545,7 @@ impl Engine for GpuEngine {
     ) -> Result<Gradients<f32>> {
         let camera = Pinhole::new(camera)?;
         check_image_gradient(&camera, dl_drgb, dl_dalpha)?;
-        let state = self.forward(&camera, settings)?;
+        let state = self.forward(&camera, settings, false)?;
         // The fourth value is transmittance, one minus alpha.
         let gradient: Vec<[f32; 4]> = dl_drgb
             .as_chunks::<3>()

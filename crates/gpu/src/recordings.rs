@@ -104,21 +104,22 @@ impl Stages {
     }
 }
 
-/// The stages that need no photo.
-const FRONT: [Stage; 6] = [
+/// The stages that make the tiles' lists.
+const LISTS: [Stage; 5] = [
     Stage::Project,
     Stage::Order,
     Stage::Emit,
     Stage::Sort,
     Stage::Ranges,
-    Stage::Blend,
 ];
 
 /// Recordings over the present buffers.
 #[derive(Debug)]
 pub struct Recordings {
-    /// `project` to `blend`.
+    /// `project` to `blend`, with what `blend_backward` needs.
     pub front: Recording,
+    /// `project` to `blend` for the image alone.
+    pub image: Recording,
     back: Recording,
     /// A step, by view; made when the view is first used.
     steps: Vec<Option<Recording>>,
@@ -141,15 +142,19 @@ impl Recordings {
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
         let mut front = Recording::new();
-        for stage in FRONT {
+        for stage in LISTS {
             stages.record_stage(stage, context, buffers, &mut front)?;
         }
+        let mut image = front.clone();
+        stages.blend.record_image(context, buffers, &mut image)?;
+        stages.blend.record(context, buffers, &mut front)?;
         let mut back = Recording::new();
         stages.blend_backward.record(context, buffers, &mut back)?;
         stages.update.record(context, buffers, &mut back)?;
         stages.report.record_step(context, buffers, &mut back)?;
         Ok(Self {
             front,
+            image,
             back,
             steps: vec![None; views],
             densify: [None, None],
