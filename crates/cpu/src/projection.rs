@@ -1,7 +1,7 @@
 //! Projection of Gaussians to the image, forward and backward, 16 (or fewer) at a time.
 //!
 //! Forward, after EWA splatting (Zwicker et al. 2001) and 3DGS (Kerbl et al. 2023):
-//! 1. p = R m + t; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
+//! 1. p = R (m - c), c in two floats; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
 //! 2. M = rotation(q) diag(exp(log scales)), so that the covariance is M M^T.
 //! 3. T = J R with J the Jacobian of the projection, u and v clamped to the Jacobian's range.
 //! 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 +
@@ -45,7 +45,7 @@ fn transposed<S: Simd>(m: [V3<S>; 3]) -> [V3<S>; 3] {
 pub struct CameraV<S: Simd> {
     /// Rows of the world-to-camera rotation.
     pub rotation: [V3<S>; 3],
-    translation: V3<S>,
+    centre_rest: V3<S>,
     /// Centre in world coordinates.
     pub centre: V3<S>,
     focal: [V<S>; 2],
@@ -61,7 +61,7 @@ impl<S: Simd> CameraV<S> {
     pub fn new(s: S, camera: &CameraF32) -> Self {
         Self {
             rotation: each!(3, |i| each!(3, |j| s.k(camera.rotation[i][j]))),
-            translation: each!(3, |i| s.k(camera.translation[i])),
+            centre_rest: each!(3, |i| s.k(camera.centre_rest[i])),
             centre: each!(3, |i| s.k(camera.centre[i])),
             focal: each!(2, |i| s.k(camera.focal[i])),
             principal: each!(2, |i| s.k(camera.principal[i])),
@@ -176,7 +176,8 @@ pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -
     }
     let finite = poison.ge(s.k(0.0));
 
-    let point = each!(3, |i| dot(camera.rotation[i], mean) + camera.translation[i]);
+    let from_camera = each!(3, |i| (mean[i] - camera.centre[i]) - camera.centre_rest[i]);
+    let point = each!(3, |i| dot(camera.rotation[i], from_camera));
     // The square of a denormal quaternion underflows: below this it has no direction.
     let valid = finite
         .and(point[2].ge(camera.near))

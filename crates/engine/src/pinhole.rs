@@ -11,10 +11,12 @@ pub const MAX_IMAGE_SIDE: u32 = 1 << 16;
 pub struct Pinhole {
     /// World to camera, row by row.
     pub rotation: [[f32; 3]; 3],
-    /// World to camera.
-    pub translation: [f32; 3],
     /// Centre in world coordinates.
     pub centre: [f32; 3],
+    /// What `f32` left out of `centre`: `(m - centre) - centre_rest` is exact to the last place of
+    /// the distance, also right before a camera that stands far from the origin, where
+    /// `rotation m + translation` cancels.
+    pub centre_rest: [f32; 3],
     /// Focal lengths, pixels.
     pub focal: [f32; 2],
     /// Principal point, pixels.
@@ -62,6 +64,8 @@ impl Pinhole {
         }
         let pose = &camera.camera_from_world;
         let r = pose.rotation_matrix();
+        let exact = pose.centre().to_array();
+        let centre = exact.map(|v| v as f32);
         let focal = [camera.fx, camera.fy];
         let principal = [camera.cx, camera.cy];
         let limit = |axis: usize, near_edge: f64| {
@@ -70,8 +74,8 @@ impl Pinhole {
         };
         Ok(Self {
             rotation: [0, 1, 2].map(|i| r.row(i).to_array().map(|v| v as f32)),
-            translation: pose.translation.to_array().map(|v| v as f32),
-            centre: pose.centre().to_array().map(|v| v as f32),
+            centre,
+            centre_rest: [0, 1, 2].map(|i| (exact[i] - f64::from(centre[i])) as f32),
             focal: focal.map(|v| v as f32),
             principal: principal.map(|v| v as f32),
             jacobian_min: [0, 1].map(|a| -limit(a, principal[a])),

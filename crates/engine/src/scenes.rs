@@ -278,10 +278,13 @@ fn needles() -> TestScene {
 }
 
 /// A dozen Gaussians that each cover the whole image, between small ones.
+///
+/// Where a pixel's alpha lies within rounding of 1/255, an engine may skip what the reference
+/// blends, here for all the huge ones behind as well: not every seed will do.
 fn huge() -> TestScene {
     let mut scene = one_batch(
         "huge",
-        150,
+        152,
         1,
         Batch {
             count: 100,

@@ -102,7 +102,7 @@ pub const HALT_VISIBLE: u32 = 8;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct View {
-    /// Rows of the world-to-camera rotation, translation last.
+    /// Rows of the world-to-camera rotation; last what `f32` left out of the centre's coordinate.
     pub rows: [[f32; 4]; 3],
     /// Centre in world coordinates, and 0.
     pub centre: [f32; 4],

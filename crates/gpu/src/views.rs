@@ -162,7 +162,7 @@ pub fn photo_words(photo: &Photo) -> Vec<u32> {
 pub fn entry(camera: &Pinhole, photo: Option<&Arc<Photo>>) -> layout::View {
     let row = |i: usize| {
         let [x, y, z] = camera.rotation[i];
-        [x, y, z, camera.translation[i]]
+        [x, y, z, camera.centre_rest[i]]
     };
     let [cx, cy, cz] = camera.centre;
     let (counted_pixels, counted_windows) = counted(camera, photo.map(AsRef::as_ref));

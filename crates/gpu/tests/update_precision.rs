@@ -86,8 +86,9 @@ fn every_precision_is_right_to_its_last_place() {
                     let storage = storage_of(precision, kind, i / fixture.n);
                     let (stored, quantum) = place(storage, kind, value);
                     let (actual, _) = place(storage, kind, after[kind][i].into());
-                    // One place, and what f32 lost before rounding.
-                    let allowed = quantum * 1.0001 + stored.abs() * 3e-6 + 1e-30;
+                    // One place, and what f32 lost before rounding: the gradient comes from another
+                    // kernel, whose multiply-adds a compiler may fuse otherwise.
+                    let allowed = quantum * 1.0001 + stored.abs() * 1e-5 + 1e-30;
                     assert!(
                         (actual - stored).abs() <= allowed,
                         "{sh} {moments}: plane {} kind {kind}: {actual:e} for {stored:e}",

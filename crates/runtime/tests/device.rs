@@ -172,7 +172,10 @@ fn kernels_are_kept_on_disk_where_the_backend_can() {
     ] {
         std::fs::write(file, wrong).unwrap();
         runs(&cached(&inside));
-        assert_eq!(std::fs::read(file).unwrap().len(), whole.len());
+        // Drivers put times and the like into it: two of one kernel may differ by some bytes.
+        let again = std::fs::read(file).unwrap();
+        assert_ne!(again, wrong);
+        assert!(again.len().abs_diff(whole.len()) < whole.len() / 8);
     }
     // A folder that cannot be made: no cache, no error.
     let gpu = cached(&file.join("below a file"));

@@ -1,7 +1,7 @@
 // From a Gaussian in the world to an ellipse on the image: what `project` needs, and again `update`
 // for the way back. Twins: cpu/src/projection.rs; engine::reference::project says it in f64.
 // After EWA splatting (Zwicker et al. 2001) and 3DGS (Kerbl et al. 2023):
-// 1. p = R m + t; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
+// 1. p = R (m - c), c in two floats; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
 // 2. M = rotation(q) diag(exp(log scales)), so that the covariance is M M^T.
 // 3. T = J R with J the Jacobian of the projection, u and v clamped to the Jacobian's range.
 // 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 + |U1|^2)
@@ -95,10 +95,12 @@ fn load_gaussian(i: u32, capacity: u32) -> Gaussian {
 
 // Step 1.
 fn to_camera(mean: vec3f, view: View) -> vec3f {
+    let centre_rest = vec3f(view.row0.w, view.row1.w, view.row2.w);
+    let from_camera = (mean - view.centre.xyz) - centre_rest;
     return vec3f(
-        dot(view.row0.xyz, mean) + view.row0.w,
-        dot(view.row1.xyz, mean) + view.row1.w,
-        dot(view.row2.xyz, mean) + view.row2.w,
+        dot(view.row0.xyz, from_camera),
+        dot(view.row1.xyz, from_camera),
+        dot(view.row2.xyz, from_camera),
     );
 }
 

@@ -71,7 +71,7 @@ const HALT_VISIBLE: u32 = 8u;
 
 // A pinhole camera; see engine::reference::lens for what the numbers mean.
 struct View {
-    // Rows of the world-to-camera rotation, with the translation in w.
+    // Rows of the world-to-camera rotation; in w what f32 left out of the centre's x, y, z.
     row0: vec4f,
     row1: vec4f,
     row2: vec4f,

@@ -80,7 +80,7 @@ pub fn view(camera: &Camera) -> View {
     let camera = Pinhole::new(camera).unwrap();
     let row = |i: usize| {
         let [x, y, z] = camera.rotation[i];
-        [x, y, z, camera.translation[i]]
+        [x, y, z, camera.centre_rest[i]]
     };
     let [x, y, z] = camera.centre;
     View {

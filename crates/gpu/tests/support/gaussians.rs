@@ -172,7 +172,7 @@ pub fn planes_of(splats: &Splats, capacity: usize) -> [Vec<f32>; 2] {
 fn view(camera: &Pinhole) -> layout::View {
     let row = |i: usize| {
         let [a, b, c] = camera.rotation[i];
-        [a, b, c, camera.translation[i]]
+        [a, b, c, camera.centre_rest[i]]
     };
     let [x, y, z] = camera.centre;
     layout::View {
