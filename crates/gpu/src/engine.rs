@@ -12,16 +12,16 @@ use crate::frame::{self, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
+use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
     DensifyPlan, Engine, Gradients, OptimizerState, Pinhole, RenderSettings, Rendered, Report,
-    Stage, StageTime, StepCounts, StepSettings, TrainView, ViewId, check_image_gradient,
-    check_upload,
+    StepCounts, StepSettings, TrainView, ViewId, check_image_gradient, check_upload,
 };
-use dapple_runtime::{Counters, Gpu, GpuClock, GpuOptions};
+use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
 use dapple_scene::{Camera, Error, Result, Splats};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// How to run on a GPU.
 #[derive(Debug, Clone)]
@@ -81,9 +81,7 @@ pub struct GpuEngine {
     ring: Ring,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
-    clock: Option<GpuClock>,
-    /// Times that have arrived, by the command's sequence number.
-    times: BTreeMap<u64, Vec<StageTime>>,
+    times: Times,
 }
 
 /// What was enqueued and has not reported.
@@ -92,9 +90,6 @@ enum Command {
     Step(ViewId, StepSettings),
     Densify(DensifyPlan),
 }
-
-/// Spans of a step, with room for more.
-const SPANS: usize = 16;
 
 impl GpuEngine {
     /// An engine without splats.
@@ -118,11 +113,10 @@ impl GpuEngine {
         let stages = Stages::new(&context)?;
         let mut buffers = Buffers::default();
         frame::allocate_fixed(&context, &mut buffers)?;
-        let clock = if options.time_stages {
-            GpuClock::new(&context.gpu, SPANS, RING as usize)?
-        } else {
-            None
-        };
+        let mut times = Times::default();
+        if options.time_stages {
+            times.set(&context.gpu, Some(Detail::Spans), RING as usize)?;
+        }
         Ok(Self {
             views: Views::new(options.photo_budget_bytes),
             context,
@@ -137,14 +131,40 @@ impl GpuEngine {
             ring: Ring::new(),
             pending: VecDeque::new(),
             finished: Vec::new(),
-            clock,
-            times: BTreeMap::new(),
+            times,
         })
     }
 
     /// The device.
     pub fn gpu(&self) -> &Gpu {
         &self.context.gpu
+    }
+
+    /// Times steps from now on, by stage or by dispatch, or no longer. False if the device has no
+    /// timestamps. What is timed is kept for [`Self::take_timings`].
+    ///
+    /// # Errors
+    /// A lost device, no memory.
+    pub fn set_timing(&mut self, detail: Option<Detail>) -> Result<bool> {
+        self.settle()?;
+        self.times.keep();
+        self.times.set(&self.context.gpu, detail, RING as usize)
+    }
+
+    /// What finished commands took, in order, since the last call; see [`Self::set_timing`].
+    pub fn take_timings(&mut self) -> Vec<StepTiming> {
+        self.times.take_kept()
+    }
+
+    /// The clock that timings are placed by, if anything is or was timed.
+    pub fn clock(&mut self) -> Option<&mut GpuClock> {
+        self.times.clock()
+    }
+
+    /// Each stage's number of dispatches in a step on a view that was stepped on; empty before.
+    pub fn dispatches(&self, view: ViewId) -> Vec<(&'static str, usize)> {
+        let recorded = self.recordings.as_ref().and_then(|r| r.recorded(view.0));
+        recorded.map_or_else(Vec::new, |step| step.span_sizes().collect())
     }
 
     /// What the host did to the device so far.
@@ -251,13 +271,8 @@ impl GpuEngine {
         let recording =
             recordings.step(&self.context, &self.stages, &self.buffers, view.0, &photo)?;
         let bytes = bytemuck::bytes_of(&immediates);
-        match &mut self.clock {
-            Some(clock) => clock.submit(recording, bytes, sequence).map(|_| ()),
-            None => {
-                recording.submit(&self.context.gpu, bytes);
-                Ok(())
-            }
-        }
+        let gpu = &self.context.gpu;
+        self.times.submit(gpu, recording, bytes, sequence)
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
@@ -270,14 +285,16 @@ impl GpuEngine {
             report: Ring::entry(sequence),
             ..layout::Step::default()
         };
-        recordings.densify(
+        let recording = recordings.densify(
             &self.context,
             &self.stages,
             &self.buffers,
             &frame::state_planes(self.options.precision, self.sh_degree),
             plan,
-            bytemuck::bytes_of(&immediates),
-        )
+        )?;
+        let bytes = bytemuck::bytes_of(&immediates);
+        let gpu = &self.context.gpu;
+        self.times.submit(gpu, recording, bytes, sequence)
     }
 
     /// Takes in the reports that have arrived; true if there were some.
@@ -285,7 +302,7 @@ impl GpuEngine {
         let Some(reports) = self.ring.receive(&self.context.gpu, wait)? else {
             return Ok(false);
         };
-        self.receive_times()?;
+        self.times.receive()?;
         for (sequence, report) in reports {
             if report.halted != 0 {
                 self.recover(&report)?;
@@ -299,31 +316,18 @@ impl GpuEngine {
             if expected != sequence {
                 return Err(Error::internal("the GPU's reports came out of order"));
             }
-            let stages = self.times.remove(&sequence).unwrap_or_default();
             self.finished.push(match command {
-                Command::Step(_, settings) => step_report(&settings, &report, stages),
-                Command::Densify(plan) => densify_report(&plan, &report),
+                Command::Step(_, settings) => {
+                    let stages = self.times.finished(sequence, settings.step, false);
+                    step_report(&settings, &report, stages)
+                }
+                Command::Densify(plan) => {
+                    self.times.finished(sequence, plan.step, true);
+                    densify_report(&plan, &report)
+                }
             });
         }
         Ok(true)
-    }
-
-    /// Takes in the times that have arrived.
-    fn receive_times(&mut self) -> Result<()> {
-        let Some(clock) = &mut self.clock else {
-            return Ok(());
-        };
-        for timing in clock.poll()? {
-            let times = timing.spans.iter().filter_map(|span| {
-                let stage = Stage::ALL.into_iter().find(|s| s.name() == span.name)?;
-                Some(StageTime {
-                    stage,
-                    duration_ns: span.duration_ns,
-                })
-            });
-            self.times.insert(timing.tag, times.collect());
-        }
-        Ok(())
     }
 
     /// Grows what was too small and submits every command that did nothing again.

@@ -20,6 +20,7 @@ pub mod primitives;
 mod recordings;
 mod ring;
 pub mod stages;
+mod timing;
 mod trace;
 mod views;
 
@@ -27,3 +28,4 @@ pub use context::{Buffers, Context};
 pub use engine::{GpuEngine, GpuEngineOptions};
 pub use frame::{Room, bytes_per_gaussian, bytes_per_instance, bytes_per_visible};
 pub use precision::{Precision, Storage};
+pub use timing::StepTiming;

@@ -191,7 +191,13 @@ impl Recordings {
         self.steps[view] = None;
     }
 
-    /// Submits a round of density control, and now and then the Morton order after it.
+    /// The recording of a step on a view, if it was made.
+    pub fn recorded(&self, view: usize) -> Option<&Recording> {
+        self.steps.get(view)?.as_ref()
+    }
+
+    /// Sets the plan of a round of density control and gives its recording, with the Morton order
+    /// after it now and then.
     ///
     /// # Errors
     /// A buffer is missing, or no memory for scratch.
@@ -202,8 +208,7 @@ impl Recordings {
         buffers: &Buffers,
         planes: Planes<'_>,
         plan: &DensifyPlan,
-        immediates: &[u8],
-    ) -> Result<()> {
+    ) -> Result<&Recording> {
         let reorder = plan.step.is_multiple_of(MORTON_EVERY);
         let place = &mut self.densify[usize::from(reorder)];
         let recording = match place {
@@ -225,8 +230,7 @@ impl Recordings {
             }
         };
         stages.densify.set_plan(context, plan);
-        recording.submit(&context.gpu, immediates);
-        Ok(())
+        Ok(recording)
     }
 
     /// Runs `blend_backward` and the chain rule over what `front` left and the image gradient that

@@ -11,7 +11,7 @@ use dapple_engine::{
     TrainView, ViewId,
 };
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision, Room, Storage};
-use dapple_runtime::Gpu;
+use dapple_runtime::{Detail, Gpu};
 use dapple_scene::{Camera, Photo, Pose, Splats};
 use glam::DVec3;
 use std::sync::Arc;
@@ -451,4 +451,57 @@ fn an_unknown_view_is_an_error_and_disturbs_no_other() {
     assert!(engine.step(ViewId(7), &settings(1)).is_err());
     train(&mut engine, 1..=2, &[]);
     assert_eq!(steps(&reports(&mut engine)).len(), 2);
+}
+
+/// Timed by stage, by dispatch and not at all, a run comes to the same bits, and each command's times
+/// come under its own step.
+#[test]
+fn timing_changes_no_bit_and_names_every_command() {
+    let splats = &scene("crowd").splats;
+    let mut plain = engine(|_| {});
+    start(&mut plain, splats);
+    train(&mut plain, 1..=6, &[4]);
+    let mut timed = engine(|_| {});
+    start(&mut timed, splats);
+    assert!(timed.clock().is_none());
+    let mut seen = Vec::new();
+    for (detail, steps) in [
+        (Some(Detail::Spans), 1..=2),
+        (None, 3..=3),
+        (Some(Detail::Dispatches), 4..=6),
+    ] {
+        if !timed.set_timing(detail).unwrap() {
+            assert!(!timed.gpu().report().timestamps);
+            return;
+        }
+        train(&mut timed, steps, &[4]);
+        timed.finish().unwrap();
+        seen.extend(timed.take_timings());
+    }
+    let commands: Vec<_> = seen.iter().map(|t| (t.step, t.is_densify)).collect();
+    let step = |number| (number, false);
+    assert_eq!(
+        commands,
+        [step(1), step(2), step(4), (4, true), step(5), step(6)]
+    );
+    let of_step = &seen[0].timing.spans;
+    let names: Vec<_> = of_step.iter().map(|span| span.name).collect();
+    assert_eq!(names.first(), Some(&"project"));
+    assert!(names.contains(&"update") && seen[0].timing.missing == 0);
+    // As many dispatches as the recording says, each under its stage.
+    let dispatches = timed.dispatches(ViewId(0));
+    assert_eq!(
+        dispatches.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        names
+    );
+    let all: usize = dispatches.iter().map(|(_, count)| count).sum();
+    assert_eq!(seen[4].timing.spans.len(), all);
+    assert!(
+        seen[4]
+            .timing
+            .spans
+            .iter()
+            .all(|span| span.kernel.is_some())
+    );
+    assert_same(&mut plain, &mut timed);
 }

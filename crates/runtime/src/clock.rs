@@ -1,6 +1,7 @@
 //! [`GpuClock`]: when the spans of a recording began on the device, and how long they took.
 //!
-//! 1. Each span is a pass between two timestamps (Apple's GPUs have none elsewhere). The timestamps
+//! 1. Each span, or each dispatch, is a pass between two timestamps (Apple's GPUs have none
+//!    elsewhere); where a device can, two more stand around all of it, for a check. The timestamps
 //!    of a step go to one query set of a small ring, are resolved into a buffer by the same
 //!    submission, and travel to the host like any [`Readback`]: nobody waits for them.
 //! 2. A step that finds no free query set is encoded untimed and counted as skipped, so that timing
@@ -14,7 +15,7 @@
 //! The clocks drift apart, by some microseconds a second: [`GpuClock::calibrate`] again now and
 //! then if places on the host's timeline matter. Durations do not depend on the offset.
 
-use crate::{Defines, Gpu, Groups, Kernel, Readback, Recording, ShaderSet};
+use crate::{Defines, Detail, Gpu, Groups, Kernel, Readback, Recording, ShaderSet};
 use dapple_scene::{Error, Result};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -38,11 +39,13 @@ pub struct Calibration {
     offset_ns: f64,
 }
 
-/// A span on the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// A span, or a dispatch, on the device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SpanTime {
     /// The span's name.
     pub name: &'static str,
+    /// The dispatch's kernel, where dispatches were timed.
+    pub kernel: Option<String>,
     /// When it began, ns after [`GpuClock::origin`] on the host's clock.
     pub start_ns: i64,
     /// How long it took, ns.
@@ -54,8 +57,11 @@ pub struct SpanTime {
 pub struct Timing {
     /// What the caller named it.
     pub tag: u64,
-    /// Its spans, in order.
+    /// Its spans, or its dispatches, in order.
     pub spans: Vec<SpanTime>,
+    /// Beginning and duration of all of it between timestamps of its own, ns, where the device has
+    /// such.
+    pub whole: Option<(i64, u64)>,
     /// Spans without usable timestamps, left out: counters that wrapped, passes that a driver
     /// dropped.
     pub missing: usize,
@@ -71,6 +77,8 @@ pub struct GpuClock {
     base: u64,
     calibration: Calibration,
     probe: Recording,
+    /// Whether there are timestamps outside of passes.
+    around: bool,
     most_spans: usize,
     free: Vec<Queries>,
     pending: VecDeque<Pending>,
@@ -86,7 +94,7 @@ struct Queries {
 #[derive(Debug)]
 struct Pending {
     tag: u64,
-    names: Vec<&'static str>,
+    names: Vec<(&'static str, Option<String>)>,
     queries: Queries,
     ticks: Readback<u64>,
 }
@@ -107,7 +115,7 @@ impl GpuClock {
             return Ok(None);
         }
         let most_spans = most_spans.max(1);
-        if 2 * most_spans > wgpu::QUERY_SET_MAX_QUERIES as usize {
+        if 2 * (most_spans + 1) > wgpu::QUERY_SET_MAX_QUERIES as usize {
             return Err(Error::internal(format!(
                 "{most_spans} spans are too many to be timed"
             )));
@@ -117,7 +125,7 @@ impl GpuClock {
         let mut probe = Recording::new();
         probe.span("probe");
         probe.dispatch(kernel.bind(gpu, &[])?, Groups::Direct([1, 1, 1]));
-        let free = (0..in_flight.max(1)).map(|_| Queries::new(gpu, most_spans));
+        let free = (0..in_flight.max(1)).map(|_| Queries::new(gpu, most_spans + 1));
         let free = free.collect::<Result<_>>()?;
         let mut clock = Self {
             gpu: gpu.clone(),
@@ -130,6 +138,10 @@ impl GpuClock {
                 offset_ns: 0.0,
             },
             probe,
+            around: gpu
+                .device()
+                .features()
+                .contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
             most_spans,
             free,
             pending: VecDeque::new(),
@@ -164,7 +176,8 @@ impl GpuClock {
         let mut samples = Vec::with_capacity(SAMPLES);
         for _ in 0..SAMPLES {
             let mut encoder = self.gpu.encoder();
-            self.probe.encode_timed(&mut encoder, &[], &queries.set, 0);
+            self.probe
+                .encode_timed(&mut encoder, &[], &queries.set, Detail::Spans);
             let mut ticks = queries.read(&self.gpu, &mut encoder, 1)?;
             let before = self.host_ns();
             self.gpu.submit(encoder);
@@ -209,16 +222,36 @@ impl GpuClock {
         encoder: &mut wgpu::CommandEncoder,
         immediates: &[u8],
         tag: u64,
+        detail: Detail,
     ) -> Result<bool> {
-        let names: Vec<_> = recording.span_names().collect();
+        let names: Vec<_> = match detail {
+            // An empty span has no pass.
+            Detail::Spans => recording
+                .span_sizes()
+                .filter(|&(_, dispatches)| dispatches > 0)
+                .map(|(span, _)| (span, None))
+                .collect(),
+            Detail::Dispatches => recording
+                .dispatch_names()
+                .map(|(span, kernel)| (span, Some(kernel.to_owned())))
+                .collect(),
+        };
         let fits = !names.is_empty() && names.len() <= self.most_spans;
         let Some(queries) = fits.then(|| self.free.pop()).flatten() else {
             recording.encode(encoder, immediates);
             self.skipped += 1;
             return Ok(false);
         };
-        recording.encode_timed(encoder, immediates, &queries.set, 0);
-        let ticks = queries.read(&self.gpu, encoder, names.len())?;
+        let end = 2 * names.len() as u32;
+        if self.around {
+            encoder.write_timestamp(&queries.set, end);
+        }
+        recording.encode_timed(encoder, immediates, &queries.set, detail);
+        if self.around {
+            encoder.write_timestamp(&queries.set, end + 1);
+        }
+        let pairs = names.len() + usize::from(self.around);
+        let ticks = queries.read(&self.gpu, encoder, pairs)?;
         self.pending.push_back(Pending {
             tag,
             names,
@@ -232,9 +265,15 @@ impl GpuClock {
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub fn submit(&mut self, recording: &Recording, immediates: &[u8], tag: u64) -> Result<bool> {
+    pub fn submit(
+        &mut self,
+        recording: &Recording,
+        immediates: &[u8],
+        tag: u64,
+        detail: Detail,
+    ) -> Result<bool> {
         let mut encoder = self.gpu.encoder();
-        let timed = self.encode(recording, &mut encoder, immediates, tag)?;
+        let timed = self.encode(recording, &mut encoder, immediates, tag, detail)?;
         self.gpu.submit(encoder);
         Ok(timed)
     }
@@ -257,29 +296,46 @@ impl GpuClock {
             }) = self.pending.pop_front()
             {
                 self.free.push(queries);
-                arrived.push(self.timing(tag, &names, &ticks?));
+                arrived.push(self.timing(tag, names, &ticks?));
             }
         }
         Ok(arrived)
     }
 
-    fn timing(&self, tag: u64, names: &[&'static str], ticks: &[u64]) -> Timing {
-        let span = |(name, pair): (&&'static str, &[u64])| {
-            let &[begin, end] = pair else { return None };
-            let taken = end.checked_sub(begin).filter(|_| begin != 0)?;
-            let start = ns_since(self.base, begin, self.period_ns) + self.calibration.offset_ns;
-            Some(SpanTime {
-                name,
-                start_ns: start as i64,
-                duration_ns: (taken as f64 * self.period_ns) as u64,
+    fn timing(
+        &self,
+        tag: u64,
+        names: Vec<(&'static str, Option<String>)>,
+        ticks: &[u64],
+    ) -> Timing {
+        let count = names.len();
+        let mut pairs = ticks.as_chunks::<2>().0.iter().map(|pair| self.place(pair));
+        let spans: Vec<_> = names
+            .into_iter()
+            .zip(pairs.by_ref())
+            .filter_map(|((name, kernel), place)| {
+                let (start_ns, duration_ns) = place?;
+                Some(SpanTime {
+                    name,
+                    kernel,
+                    start_ns,
+                    duration_ns,
+                })
             })
-        };
-        let spans: Vec<_> = names.iter().zip(ticks.chunks(2)).filter_map(span).collect();
+            .collect();
         Timing {
             tag,
-            missing: names.len() - spans.len(),
+            missing: count - spans.len(),
             spans,
+            whole: pairs.next().flatten(),
         }
+    }
+
+    /// Beginning and duration, ns, of what lies between two ticks; `None` if they say nothing.
+    fn place(&self, &[begin, end]: &[u64; 2]) -> Option<(i64, u64)> {
+        let taken = end.checked_sub(begin).filter(|_| begin != 0)?;
+        let start = ns_since(self.base, begin, self.period_ns) + self.calibration.offset_ns;
+        Some((start as i64, (taken as f64 * self.period_ns) as u64))
     }
 
     fn host_ns(&self) -> f64 {

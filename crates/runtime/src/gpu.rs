@@ -80,6 +80,7 @@ impl Gpu {
         let wanted = wgpu::Features::SUBGROUP
             | wgpu::Features::SUBGROUP_BARRIER
             | wgpu::Features::TIMESTAMP_QUERY
+            | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS
             | wgpu::Features::PIPELINE_CACHE;
         let features =
             wgpu::Features::IMMEDIATES | (adapter.features() & wanted & overrides.features);

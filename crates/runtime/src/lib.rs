@@ -34,7 +34,7 @@ pub use kernel::{Bound, Kernel};
 pub use limits::{GpuLimits, measure_limits};
 pub use pool::{Pool, PoolStats, Pooled};
 pub use readback::Readback;
-pub use recording::{Dispatch, Groups, Recording, Work};
+pub use recording::{Detail, Dispatch, Groups, Recording, Work};
 pub use shader::{Defines, ShaderSet};
 pub use translate::{EntryNeeds, Grants, Translated, translate, translate_with};
 pub use wgpu;

@@ -49,6 +49,15 @@ pub struct Work {
     pub host_writes: usize,
 }
 
+/// How finely a recording is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Each span.
+    Spans,
+    /// Each dispatch: more passes, which disturb more.
+    Dispatches,
+}
+
 /// Dispatches in named spans, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
@@ -81,9 +90,16 @@ impl Recording {
         self.spans.extend(other.spans);
     }
 
-    /// The spans' names, in order.
-    pub fn span_names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.spans.iter().map(|(name, _)| *name)
+    /// Each dispatch's span and kernel, in order.
+    pub fn dispatch_names(&self) -> impl Iterator<Item = (&'static str, &str)> + '_ {
+        self.spans
+            .iter()
+            .flat_map(|(name, list)| list.iter().map(|d| (*name, d.bound.label())))
+    }
+
+    /// Each span's name and number of dispatches, in order.
+    pub fn span_sizes(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
+        self.spans.iter().map(|(name, list)| (*name, list.len()))
     }
 
     /// Dispatches in all spans.
@@ -117,17 +133,23 @@ impl Recording {
         }
     }
 
-    /// Encodes each span into a pass of its own, between two timestamps: `2 * i` and `2 * i + 1` of
-    /// `queries`, counted from `first`.
+    /// Encodes each span, or each dispatch, into a pass of its own, between two timestamps: `2 * i`
+    /// and `2 * i + 1` of `queries`.
     pub fn encode_timed(
         &self,
         encoder: &mut wgpu::CommandEncoder,
         immediates: &[u8],
         queries: &wgpu::QuerySet,
-        first: u32,
+        detail: Detail,
     ) {
-        for (i, (name, list)) in self.spans.iter().enumerate() {
-            let index = first + 2 * i as u32;
+        let passes = self.spans.iter().flat_map(|(name, list)| {
+            let longest = match detail {
+                Detail::Spans => list.len(),
+                Detail::Dispatches => 1,
+            };
+            list.chunks(longest.max(1)).map(move |part| (name, part))
+        });
+        for (index, (name, list)) in (0..).step_by(2).zip(passes) {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
                 label: Some(name),
                 timestamp_writes: Some(wgpu::ComputePassTimestampWrites {

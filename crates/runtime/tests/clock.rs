@@ -4,7 +4,7 @@
 
 mod support;
 
-use dapple_runtime::{GpuClock, Recording, wgpu};
+use dapple_runtime::{Detail, GpuClock, Recording, wgpu};
 use std::time::Instant;
 use support::{busy, gpu, gpu_without, kernel, recording};
 
@@ -20,7 +20,7 @@ fn spans_lie_where_the_host_saw_them() {
     twice.append(recording(&gpu, "count", &values, 1));
     gpu.wait().unwrap();
     let before = clock.origin().elapsed().as_nanos() as f64;
-    assert!(clock.submit(&twice, &busy(&gpu), 7).unwrap());
+    assert!(clock.submit(&twice, &busy(&gpu), 7, Detail::Spans).unwrap());
     gpu.wait().unwrap();
     let after = clock.origin().elapsed().as_nanos() as f64;
     let timings = clock.poll().unwrap();
@@ -62,7 +62,11 @@ fn timings_come_in_order_without_waiting() {
     let work = recording(&gpu, "work", &values, 4096);
     let before = gpu.counters();
     let timed: Vec<bool> = (0..3)
-        .map(|tag| clock.submit(&work, &busy(&gpu), tag).unwrap())
+        .map(|tag| {
+            clock
+                .submit(&work, &busy(&gpu), tag, Detail::Spans)
+                .unwrap()
+        })
         .collect();
     // The third found no query set: it ran untimed.
     assert_eq!((timed, clock.skipped()), (vec![true, true, false], 1));
@@ -78,7 +82,11 @@ fn timings_come_in_order_without_waiting() {
     // Query sets are free again, and in steady state nothing is allocated.
     let before = gpu.counters();
     for tag in 3..8 {
-        assert!(clock.submit(&work, &0_u32.to_le_bytes(), tag).unwrap());
+        assert!(
+            clock
+                .submit(&work, &0_u32.to_le_bytes(), tag, Detail::Spans)
+                .unwrap()
+        );
         gpu.wait().unwrap();
         assert_eq!(clock.poll().unwrap()[0].tag, tag);
     }
@@ -96,20 +104,26 @@ fn what_cannot_be_timed_still_runs() {
     let mut two = one.clone();
     two.append(one.clone());
     assert!(
-        !clock.submit(&two, &[], 0).unwrap(),
+        !clock.submit(&two, &[], 0, Detail::Spans).unwrap(),
         "more spans than it was made for"
     );
     assert!(
-        !clock.submit(&Recording::new(), &[], 1).unwrap(),
+        !clock
+            .submit(&Recording::new(), &[], 1, Detail::Spans)
+            .unwrap(),
         "no spans"
     );
     assert_eq!(gpu.read::<u32>(&values, 64).unwrap(), [2; 64]);
     // Timed but never submitted: an error, not a wait for ever.
     let mut encoder = gpu.encoder();
-    assert!(clock.encode(&one, &mut encoder, &[], 2).unwrap());
+    assert!(
+        clock
+            .encode(&one, &mut encoder, &[], 2, Detail::Spans)
+            .unwrap()
+    );
     drop(encoder);
     assert!(clock.poll().is_err());
-    assert!(clock.submit(&one, &[], 3).unwrap());
+    assert!(clock.submit(&one, &[], 3, Detail::Spans).unwrap());
     gpu.wait().unwrap();
     assert_eq!(clock.poll().unwrap().len(), 1);
 }
@@ -123,4 +137,43 @@ fn a_device_without_timestamps_has_no_clock() {
     assert_eq!(kernel(&gpu, "count").label(), "work.count");
     recording(&gpu, "count", &values, 1).submit(&gpu, &[]);
     assert_eq!(gpu.read::<u32>(&values, 64).unwrap(), [1; 64]);
+}
+
+#[test]
+fn dispatches_are_timed_alone_and_their_sum_is_checked_from_around() {
+    let gpu = gpu();
+    let Some(mut clock) = GpuClock::new(&gpu, 4, 2).unwrap() else {
+        return;
+    };
+    let values = gpu.buffer("values", 1 << 20).unwrap();
+    let one = recording(&gpu, "work", &values, 4096);
+    let mut spans = one.clone();
+    spans.append(one);
+    let times = |clock: &mut GpuClock, detail| {
+        assert!(clock.submit(&spans, &busy(&gpu), 0, detail).unwrap());
+        gpu.wait().unwrap();
+        clock.poll().unwrap().remove(0)
+    };
+    let by_span = times(&mut clock, Detail::Spans);
+    assert!(by_span.spans.iter().all(|span| span.kernel.is_none()));
+    let by_dispatch = times(&mut clock, Detail::Dispatches);
+    let kernels: Vec<_> = by_dispatch
+        .spans
+        .iter()
+        .map(|s| s.kernel.as_deref())
+        .collect();
+    assert_eq!(kernels, [Some("work.work"); 2]);
+    for timing in [by_span, by_dispatch] {
+        let sum: u64 = timing.spans.iter().map(|span| span.duration_ns).sum();
+        let can = wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS;
+        assert_eq!(
+            timing.whole.is_some(),
+            gpu.device().features().contains(can)
+        );
+        if let Some((start, whole)) = timing.whole {
+            // Milliseconds of work, microseconds between.
+            assert!(whole >= sum && whole < sum + sum / 5, "{timing:?}");
+            assert!(start <= timing.spans[0].start_ns);
+        }
+    }
 }

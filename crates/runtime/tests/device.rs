@@ -5,7 +5,7 @@
 
 mod support;
 
-use dapple_runtime::{Gpu, GpuClock, Overrides, adapters, wgpu};
+use dapple_runtime::{Detail, Gpu, GpuClock, Overrides, adapters, wgpu};
 use std::path::Path;
 use support::{gpu, kernel, options, recording};
 
@@ -113,7 +113,7 @@ fn a_lost_device_is_an_error_everywhere() {
     step.submit(&gpu, &[]);
     if let Some(clock) = &mut clock {
         says_lost(clock.calibrate().unwrap_err());
-        says_lost(clock.submit(&step, &[], 0).unwrap_err());
+        says_lost(clock.submit(&step, &[], 0, Detail::Spans).unwrap_err());
         assert!(clock.poll().is_ok_and(|t| t.is_empty()));
     }
     says_lost(GpuClock::new(&gpu, 2, 2).map(|_| ()).unwrap_err());

@@ -1,0 +1,118 @@
+//! What steps took on the device.
+//!
+//! 1. A submission is timed under its command's sequence number, by stage or by dispatch.
+//! 2. Its times arrive with its report, or a little before; nobody waits for them.
+//! 3. A step's report gets the time of each stage. A profiler also wants where spans lie on the host's
+//!    clock: it has them kept, and takes them.
+
+use dapple_engine::{Stage, StageTime};
+use dapple_runtime::{Detail, Gpu, GpuClock, Recording, Timing};
+use dapple_scene::Result;
+use std::collections::BTreeMap;
+
+/// Spans of a command, or dispatches, with room for more.
+const SPANS: usize = 96;
+
+/// What a step, or a round of density control, took on the device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepTiming {
+    /// As given in the settings or the plan.
+    pub step: u32,
+    /// Whether it was a round of density control.
+    pub is_densify: bool,
+    /// Its spans; places in time are those of [`GpuEngine::clock`](crate::GpuEngine::clock).
+    pub timing: Timing,
+}
+
+/// The clock and what has arrived from it.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    clock: Option<GpuClock>,
+    /// `None`: nothing is timed.
+    detail: Option<Detail>,
+    /// By sequence number.
+    arrived: BTreeMap<u64, Timing>,
+    /// What is kept for a profiler; `None`: nothing is.
+    kept: Option<Vec<StepTiming>>,
+}
+
+impl Times {
+    /// Times from now on, of up to `in_flight` commands on their way; false if the device cannot.
+    pub fn set(&mut self, gpu: &Gpu, detail: Option<Detail>, in_flight: usize) -> Result<bool> {
+        if detail.is_some() && self.clock.is_none() {
+            self.clock = GpuClock::new(gpu, SPANS, in_flight)?;
+        }
+        self.detail = detail.filter(|_| self.clock.is_some());
+        Ok(self.detail == detail)
+    }
+
+    /// Keeps times for [`Self::take_kept`] from now on.
+    pub fn keep(&mut self) {
+        self.kept.get_or_insert_default();
+    }
+
+    pub fn take_kept(&mut self) -> Vec<StepTiming> {
+        self.kept.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub fn clock(&mut self) -> Option<&mut GpuClock> {
+        self.clock.as_mut()
+    }
+
+    /// Submits a recording, timed if that is on.
+    pub fn submit(
+        &mut self,
+        gpu: &Gpu,
+        recording: &Recording,
+        immediates: &[u8],
+        sequence: u64,
+    ) -> Result<()> {
+        match (&mut self.clock, self.detail) {
+            (Some(clock), Some(detail)) => clock
+                .submit(recording, immediates, sequence, detail)
+                .map(|_| ()),
+            _ => {
+                recording.submit(gpu, immediates);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes in what has arrived.
+    pub fn receive(&mut self) -> Result<()> {
+        if let Some(clock) = &mut self.clock {
+            let arrived = clock.poll()?.into_iter();
+            self.arrived
+                .extend(arrived.map(|timing| (timing.tag, timing)));
+        }
+        Ok(())
+    }
+
+    /// The times of a finished command, by stage.
+    pub fn finished(&mut self, sequence: u64, step: u32, is_densify: bool) -> Vec<StageTime> {
+        let Some(timing) = self.arrived.remove(&sequence) else {
+            return Vec::new();
+        };
+        let by_stage = timing.spans.iter().filter_map(|span| {
+            let stage = Stage::ALL.into_iter().find(|s| s.name() == span.name)?;
+            let duration_ns = span.duration_ns;
+            span.kernel
+                .is_none()
+                .then_some(StageTime { stage, duration_ns })
+        });
+        let by_stage = by_stage.collect();
+        if let Some(kept) = &mut self.kept {
+            kept.push(StepTiming {
+                step,
+                is_densify,
+                timing,
+            });
+        }
+        by_stage
+    }
+
+    /// Forgets what belongs to commands that are to be submitted again.
+    pub fn clear(&mut self) {
+        self.arrived.clear();
+    }
+}
