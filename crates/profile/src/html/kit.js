@@ -32,8 +32,9 @@ const PHASES = {
   forward: 'Forward', loss: 'Loss', backward: 'Backward', update: 'Update',
   transfer: 'Transfer', host: 'Host', gaps: 'Gaps', unexplained: 'Unexplained',
 };
-const PALE = new Set(['gaps']);
 const colour = (phase) => (phase in PHASES ? `var(--${phase})` : 'var(--soft)');
+/** The colour of words on a phase's. */
+const onPhase = (phase) => (phase === 'loss' || phase === 'gaps' ? `on-${phase}` : 'on-phase');
 const swatch = (phase) => el('span', { class: phase === 'unexplained' ? 'swatch unexplained' : 'swatch', style: `--phase: ${colour(phase)}`, 'aria-hidden': 'true' });
 /** A colour as canvases need it. */
 const ink = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
@@ -58,6 +59,8 @@ function brief(x) {
   if (size >= 1e7 || size < 1e-4) return x.toExponential(2).replace('-', '−');
   return fixed(x, Number.isInteger(x) ? 0 : Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(size)))));
 }
+/** The same without zeros at the end, for axes and counts. */
+const plain = (x) => brief(x).replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
 /** Milliseconds without their unit, for columns; `of` is the largest of the column. */
 const msDigits = (of) => (of >= 1e9 ? 1 : of >= 1e8 ? 2 : 3);
 const ms = (ns, of = ns) => (known(ns) ? fixed(ns / 1e6, msDigits(of)) : '–');
@@ -66,7 +69,7 @@ function time(ns) {
   if (!known(ns)) return ['–', ''];
   const size = Math.abs(ns);
   if (size < 1e3) return [brief(ns), 'ns'];
-  if (size < 1e6) return [brief(ns / 1e3), 'µs'];
+  if (size < 1e5) return [brief(ns / 1e3), 'µs'];
   if (size < 1e10) return [brief(ns / 1e6), 'ms'];
   return [brief(ns / 1e9), 's'];
 }

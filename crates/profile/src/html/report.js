@@ -48,7 +48,7 @@ async function drawAll() {
     const reason = await absent.get(name);
     if (typeof reason === 'string') {
       body.append(el('p', { class: 'absent' }, reason));
-      document.querySelector(`nav a[href="#${name}"]`)?.classList.add('thin');
+      section.querySelector('.lead')?.remove();
     }
     section.dataset.filled = reason instanceof Error ? 'error' : typeof reason === 'string' ? 'absent' : FILLED[name](body) ? 'true' : 'empty';
   }

@@ -29,14 +29,15 @@ function roofline(ceilings, stages, width) {
   const x = (v) => left + ((log(v) - xLow) / (xHigh - xLow)) * (width - left - right);
   const y = (v) => height - bottom - ((log(v) - yLow) / (yHigh - yLow)) * (height - top - bottom);
   const shapes = [];
-  for (let p = xLow; p <= xHigh; p++) shapes.push(line(x(10 ** p), top, x(10 ** p), height - bottom, 'grid'), text(x(10 ** p), height - bottom + 17, brief(10 ** p), p === xHigh ? 'end' : 'middle'));
-  for (let p = Math.ceil(yLow); p <= yHigh; p++) shapes.push(line(left, y(10 ** p), width - right, y(10 ** p), 'grid'), text(left - 7, y(10 ** p) + 4, brief(10 ** (p - 9)), 'end'));
+  for (let p = xLow; p <= xHigh; p++) shapes.push(line(x(10 ** p), top, x(10 ** p), height - bottom, 'grid'), text(x(10 ** p), height - bottom + 17, plain(10 ** p), p === xHigh ? 'end' : 'middle'));
+  for (let p = Math.ceil(yLow); p <= yHigh; p++) shapes.push(line(left, y(10 ** p), width - right, y(10 ** p), 'grid'), text(left - 7, y(10 ** p) + 4, plain(10 ** (p - 9)), 'end'));
   shapes.push(text(left - (narrow ? 40 : 48), 12, 'GFLOP/s'), text(width - right, height - 4, 'operations a byte', 'end'));
   const start = Math.max(10 ** xLow, 10 ** yLow / ceilings.bytes_per_second);
   shapes.push(shape('path', { d: `M${x(start)} ${y(start * ceilings.bytes_per_second)}L${x(ridge)} ${y(ceilings.flops_per_second)}H${width - right}V${height - bottom}H${x(start)}Z`, fill: 'var(--panel)', stroke: 'none', opacity: 0.75 }));
   shapes.push(shape('path', { d: `M${x(start)} ${y(start * ceilings.bytes_per_second)}L${x(ridge)} ${y(ceilings.flops_per_second)}H${width - right}`, fill: 'none', stroke: 'var(--ink)', 'stroke-width': 1.6, 'stroke-linejoin': 'round' }));
   const angle = (Math.atan2(y(ceilings.flops_per_second) - y(start * ceilings.bytes_per_second), x(ridge) - x(start)) * 180) / Math.PI;
-  const middle = Math.sqrt(start * ridge);
+  // Stages gather near the ridge: the line is named towards its lower end.
+  const middle = start * (ridge / start) ** 0.3;
   shapes.push(text(0, 0, scaled(ceilings.bytes_per_second, 'B/s').join(' '), 'middle', { class: 'strong', transform: `translate(${x(middle)} ${y(middle * ceilings.bytes_per_second) - 8}) rotate(${angle})` }));
   shapes.push(text(width - right, y(ceilings.flops_per_second) - 8, scaled(ceilings.flops_per_second, 'FLOP/s').join(' '), 'end', { class: 'strong' }));
   shapes.push(line(left, height - bottom, width - right, height - bottom, 'axis'), line(left, top, left, height - bottom, 'axis'));
@@ -53,7 +54,7 @@ function roofline(ceilings, stages, width) {
   for (const { s, cx, cy, r } of dots) {
     // The first place around the point where its name covers nothing; about 6.6 px a letter.
     const wide = s.name.length * 6.6 + 2;
-    const places = [[cx + r + 5, cy + 4, 'start'], [cx - r - 5, cy + 4, 'end'], [cx, cy - r - 6, 'middle'], [cx, cy + r + 14, 'middle'], [cx + r + 3, cy - r - 3, 'start'], [cx + r + 3, cy + r + 11, 'start'], [cx - r - 3, cy + r + 11, 'end'], [cx - r - 3, cy - r - 3, 'end'], [cx, cy + r + 28, 'middle'], [cx, cy - r - 20, 'middle']];
+    const places = [[cx + r + 5, cy + 4, 'start'], [cx + r + 3, cy + r + 11, 'start'], [cx - r - 5, cy + 4, 'end'], [cx, cy + r + 14, 'middle'], [cx, cy - r - 6, 'middle'], [cx + r + 3, cy - r - 3, 'start'], [cx - r - 3, cy + r + 11, 'end'], [cx - r - 3, cy - r - 3, 'end'], [cx, cy + r + 28, 'middle'], [cx, cy - r - 20, 'middle']];
     const boxOf = ([px, py, anchor]) => { const l = anchor === 'start' ? px : anchor === 'end' ? px - wide : px - wide / 2; return [l, py - 11, l + wide, py + 3]; };
     const clear = (b) => b[0] >= left && b[2] <= width - 2 && b[3] < height - bottom && taken.every((t) => b[2] < t[0] || b[0] > t[2] || b[3] < t[1] || b[1] > t[3]);
     const place = places.find((p) => clear(boxOf(p))) || places[0];

@@ -21,7 +21,7 @@ function stepLine(steps, stats, width) {
   const y = (ns) => height - bottom - (Math.min(ns, high) / high) * (height - top - bottom);
   const shapes = [];
   for (const mark of ticks(0, high / 1e6, 4)) {
-    shapes.push(line(left, y(mark * 1e6), width - right, y(mark * 1e6), 'grid'), text(left - 7, y(mark * 1e6) + 4, brief(mark), 'end'));
+    shapes.push(line(left, y(mark * 1e6), width - right, y(mark * 1e6), 'grid'), text(left - 7, y(mark * 1e6) + 4, plain(mark), 'end'));
   }
   shapes.push(text(left, 11, 'ms'));
   const whole = ticks(0, steps.length - 1, width < 420 ? 3 : 6).map(Math.round).filter((i, at, all) => all.indexOf(i) === at && steps[i]);
@@ -58,7 +58,7 @@ function stepLine(steps, stats, width) {
 
 function histogram(values, stats, width) {
   const height = 240, left = 34, right = 8, top = 18, bottom = 34;
-  const low = stats.min, high = Math.max(Math.min(stats.max, Math.max(stats.p99 * 1.1, stats.median * 1.2)), low + 1);
+  const low = stats.min, high = Math.max(Math.min(stats.max, stats.p99 + (stats.p99 - low) * 0.15), low + 1);
   const bins = Math.max(1, Math.min(40, Math.ceil(Math.sqrt(values.length) * 1.5)));
   const counts = new Array(bins).fill(0);
   let beyond = 0;
@@ -74,7 +74,7 @@ function histogram(values, stats, width) {
   const span = (width - left - right) / bins;
   counts.forEach((n, i) => n && shapes.push(shape('rect', { x: left + i * span + 0.5, y: y(n), width: Math.max(1, span - 1), height: height - bottom - y(n), fill: 'var(--accent)' },
     shape('title', {}, `${n} × ${timeText(low + ((high - low) * i) / bins)} to ${timeText(low + ((high - low) * (i + 1)) / bins)}`))));
-  if (values.length > 1) for (const mark of ticks(low / 1e6, high / 1e6, width < 300 ? 2 : 4)) shapes.push(text(x(mark * 1e6), height - bottom + 17, brief(mark), 'middle'));
+  if (values.length > 1) for (const mark of ticks(low / 1e6, high / 1e6, width < 300 ? 2 : 4)) shapes.push(text(x(mark * 1e6), height - bottom + 17, plain(mark), 'middle'));
   else shapes.push(text(left + span / 2, height - bottom + 17, ms(values[0]), 'middle'));
   shapes.push(text(width - right, height - 2, beyond ? `ms; ${beyond} above ${timeText(high)}` : 'ms', 'end'), line(left, height - bottom, width - right, height - bottom, 'axis'));
   return { height, shapes };

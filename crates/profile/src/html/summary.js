@@ -8,13 +8,23 @@ function drawHead({ profile }) {
   const unexplained = profile.budget.rows.find((r) => r.phase === 'unexplained');
   const cost = method.overhead;
   readings([
-    ['Median step', time(step.median), `p95 ${timeText(step.p95)}, std ${timeText(step.std)}`],
+    ['Median step', time(step.median), step.count > 1 ? `p95 ${timeText(step.p95)}, std ${timeText(step.std)}` : 'one step only'],
     ['Steps a second', step.median > 0 ? [brief(1e9 / step.median), 'it/s'] : ['–', ''], 'by the median step'],
     ['Measured', [fixed(method.measured_steps, 0), method.measured_steps === 1 ? 'step' : 'steps'], `after ${fixed(method.warm_up_steps, 0)} to warm up`],
     timeline && ['Device busy', [fixed(timeline.busy * 100, 1), '%'], 'of the measured window'],
     unexplained && ['Unexplained', [fixed(unexplained.share * 100, 1), '%'], 'of wall time'],
     cost && cost.off_ns > 0 && ['Cost of profiling', [fixed((cost.on_ns / cost.off_ns - 1) * 100, 1), '%'], `${timeText(cost.on_ns)} against ${timeText(cost.off_ns)}`],
   ], document.getElementById('readings'));
+}
+
+/** A part of the bar says as much as it has room for. */
+function nameIfItFits(span) {
+  const { share, name } = span.dataset;
+  const words = [`${name} ${share}`, name, share, ''];
+  for (const word of words) {
+    span.textContent = word;
+    if (span.offsetWidth <= span.parentElement.clientWidth) break;
+  }
 }
 
 function drawSummary({ profile }, body) {
@@ -26,15 +36,17 @@ function drawSummary({ profile }, body) {
   const fired = profile.findings.filter((f) => f.fired);
   const top = [...profile.stages].sort((a, b) => b.share_of_step - a.share_of_step)[0];
   body.append(el('p', { class: 'verdict' },
-    `${PHASES[largest[0].phase]} takes ${percent(largest[0].share, 0)} of the wall time`, largest[1]?.share > 0.005 ? `, ${PHASES[largest[1].phase].toLowerCase()} ${percent(largest[1].share, 0)}. ` : '. ',
+    largest[0].phase === 'unexplained' ? `Nothing was recorded that explains ${percent(largest[0].share, 0)} of the wall time. `
+      : [`${PHASES[largest[0].phase]} takes ${percent(largest[0].share, 0)} of the wall time`, largest[1]?.share > 0.005 ? `, ${PHASES[largest[1].phase].toLowerCase()} ${percent(largest[1].share, 0)}. ` : '. '],
     top && top.share_of_step > 0 ? ['The longest stage is ', code(top.name), ` with ${timeText(top.time.median)}. `] : null,
     timeline ? `The device is busy ${percent(timeline.busy, 0)} of the time. ` : null,
-    fired.length ? `Most to gain: ${fired[0].rule.replaceAll('_', ' ')} (${fired[0].subject}), at most ${percent(fired[0].possible_gain, 0)}.` : 'No rule fired.'));
+    fired.length ? `Most to gain: ${fired[0].rule.replaceAll('_', ' ')} (${fired[0].subject}), at most ${percent(fired[0].possible_gain, 0)}.` : profile.findings.length ? 'No rule fired.' : null));
   body.append(el('div', { class: 'stack', role: 'img', 'aria-label': rows.map((r) => `${PHASES[r.phase]} ${percent(r.share)}`).join(', ') },
     rows.filter((r) => r.total_ns > 0).map((r) => el('div', {
-      class: `${PALE.has(r.phase) ? 'pale' : ''} ${r.phase === 'unexplained' ? 'unexplained' : ''}`,
-      style: `--phase: ${colour(r.phase)}; flex: ${r.share} 1 0`, title: `${PHASES[r.phase]}: ${timeText(r.per_step_ns)} a step, ${percent(r.share)}`,
-    }, r.share > 0.13 ? el('span', {}, `${PHASES[r.phase]} ${percent(r.share, 0)}`) : r.share > 0.07 ? el('span', { class: 'screen' }, percent(r.share, 0)) : null))));
+      class: r.phase === 'unexplained' ? 'unexplained' : null,
+      style: `--phase: ${colour(r.phase)}; --on: var(--${onPhase(r.phase)}); flex: ${r.share} 1 0`, title: `${PHASES[r.phase]}: ${timeText(r.per_step_ns)} a step, ${percent(r.share)}`,
+    }, el('span', { 'data-share': percent(r.share, 0), 'data-name': PHASES[r.phase] })))));
+  redraws.push(() => body.querySelectorAll('.stack span').forEach(nameIfItFits));
   const most = Math.max(...rows.map((r) => r.per_step_ns));
   const foot = el('tr', {}, el('th', { class: 'name', scope: 'row' }, 'Wall time'), el('td', {}, ms(perStep, most)), el('td', {}, percent(budget.rows.reduce((s, r) => s + r.share, 0))), el('td', {}, fixed(budget.wall_ns / 1e9, 3)));
   body.append(el('div', { class: 'budget' }, table([
@@ -42,7 +54,7 @@ function drawSummary({ profile }, body) {
     { head: 'A step', unit: 'ms', sort: (r) => r.per_step_ns, show: (r) => ms(r.per_step_ns, most) },
     { head: 'Of wall time', sort: (r) => r.share, show: (r) => [percent(r.share), bar(r.share / largest[0].share, r.phase)] },
     { head: 'Whole window', unit: 's', sort: (r) => r.total_ns, show: (r) => fixed(r.total_ns / 1e9, 3) },
-  ], rows, { foot })));
+  ], rows, { foot, label: 'Budget' })));
 }
 
 function drawFindings({ profile }, body) {
@@ -63,14 +75,14 @@ function drawFindings({ profile }, body) {
       { head: 'Rule', name: true, show: (f) => title(f) },
       { head: 'Measured', words: true, show: (f) => f.evidence },
       { head: 'Would fire if', words: true, show: (f) => f.condition },
-    ], quiet, { sortable: false, keep: false })));
+    ], quiet, { label: 'Rules that did not fire', sortable: false, keep: false })));
   }
 }
 
 function drawDevice({ profile }, body) {
   const { timeline: t } = profile;
   if (!t) return 'This device has no timestamps: host times only. How busy it was kept cannot be told.';
-  const number = (x) => [brief(x), ''];
+  const number = (x) => [plain(x), ''];
   body.append(readings([
     ['Busy', [fixed(t.busy * 100, 1), '%']],
     ['Launch efficiency', [fixed(t.launch_efficiency * 100, 1), '%'], 'kernels over wall time'],

@@ -4,16 +4,16 @@
  * A table in a box that scrolls by itself.
  * columns: { head, unit, name: left-aligned row heading, sort(row) -> number or string, show(row) -> node }
  */
-function table(columns, rows, { caption, foot, sortable = true, keep = true } = {}) {
+function table(columns, rows, { hint, label, foot, sortable = true, keep = true } = {}) {
   const body = el('tbody');
   const heads = columns.map((column) => {
-    const label = column.unit ? `${column.head}, ${column.unit}` : column.head;
-    const inside = sortable && column.sort ? el('button', { type: 'button' }, label) : label;
-    return el('th', { scope: 'col', class: column.name || column.words ? 'name' : null }, inside);
+    const words = column.unit ? `${column.head}, ${column.unit}` : column.head;
+    const inside = sortable && column.sort ? el('button', { type: 'button' }, words) : words;
+    return el('th', { scope: 'col', class: column.name || column.words || column.left ? 'name' : null }, inside);
   });
   const show = (order) => body.replaceChildren(...order.map((row) => el('tr', {}, columns.map((column) => column.name
     ? el('th', { scope: 'row', class: 'name' }, column.show(row))
-    : el('td', { class: column.words ? 'words' : column.picture ? 'picture name' : null }, column.show(row))))));
+    : el('td', { class: column.words ? 'words' : column.picture ? 'picture left' : column.left ? 'left' : null }, column.show(row))))));
   heads.forEach((head, i) => head.querySelector('button')?.addEventListener('click', () => {
     // Largest first, then smallest first, then as it was.
     const turn = { none: 'descending', descending: 'ascending', ascending: 'none' }[head.getAttribute('aria-sort') || 'none'];
@@ -25,8 +25,8 @@ function table(columns, rows, { caption, foot, sortable = true, keep = true } = 
     show([...rows].sort((a, b) => (key(a) < key(b) ? -sign : key(a) > key(b) ? sign : 0)));
   }));
   show(rows);
-  return el('div', { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': caption },
-    el('table', { class: keep ? 'keep' : null }, caption ? el('caption', { class: 'screen' }, caption) : null,
+  return el('div', { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': label },
+    el('table', { class: keep ? 'keep' : null }, hint ? el('caption', { class: 'screen' }, hint) : null,
       el('thead', {}, el('tr', {}, heads)), body, foot ? el('tfoot', {}, foot) : null));
 }
 const bar = (share, phase) => el('span', { class: 'bar', style: phase ? `--phase: ${colour(phase)}` : null, 'aria-hidden': 'true' },
@@ -50,13 +50,13 @@ function drawStages({ profile }, body) {
     { head: 'Of phase', sort: (s) => s.share_of_phase, show: (s) => percent(s.share_of_phase) },
     stages.some((s) => known(s.dispatches)) && { head: 'Dispatches', sort: (s) => s.dispatches, show: (s) => brief(s.dispatches) },
     rates && { head: 'GB/s', sort: (s) => s.roofline?.bytes_per_second, show: (s) => (s.roofline ? fixed(s.roofline.bytes_per_second / 1e9, 0) : '–') },
-    rates && { head: '% of bandwidth', sort: (s) => s.roofline?.share_of_bandwidth, show: (s) => percent(s.roofline?.share_of_bandwidth) },
+    rates && { head: 'Of bandwidth', sort: (s) => s.roofline?.share_of_bandwidth, show: (s) => percent(s.roofline?.share_of_bandwidth) },
     rates && { head: 'GFLOP/s', sort: (s) => s.roofline?.flops_per_second, show: (s) => (s.roofline ? fixed(s.roofline.flops_per_second / 1e9, 0) : '–') },
-    rates && { head: '% of arithmetic', sort: (s) => s.roofline?.share_of_compute, show: (s) => percent(s.roofline?.share_of_compute) },
+    rates && { head: 'Of arithmetic', sort: (s) => s.roofline?.share_of_compute, show: (s) => percent(s.roofline?.share_of_compute) },
     rates && { head: 'Floor', unit: 'ms', sort: (s) => s.roofline?.floor_ns, show: (s) => ms(s.roofline?.floor_ns, most) },
     rates && { head: 'Bound by', sort: (s) => s.roofline?.bound, show: (s) => (s.roofline ? el('span', { class: 'tag' }, BOUNDS[s.roofline.bound] || s.roofline.bound) : '–') },
   ].filter(Boolean);
-  body.append(table(columns, stages, { caption: 'Press a heading to sort' }));
+  body.append(table(columns, stages, { label: 'Stages', hint: 'Press a heading to sort by it.' }));
   if (rates) body.append(el('p', { class: 'note' }, 'Bytes and operations are counted by formula. Floor: the least time that the ceilings allow for them.'));
   if (!profile.method.device_timestamps) body.append(el('p', { class: 'note' }, 'This device has no timestamps: these are host times.'));
 }
@@ -72,13 +72,13 @@ function drawKernels({ profile }, body) {
   const us = (ns) => (known(ns) ? fixed(ns / 1e3, 1) : '–');
   body.append(table([
     { head: 'Kernel', name: true, sort: (k) => k.name, show: (k) => [swatch(phase.get(k.stage)), code(k.name)] },
-    { head: 'Stage', sort: (k) => k.stage, show: (k) => code(k.stage) },
+    { head: 'Stage', left: true, sort: (k) => k.stage, show: (k) => code(k.stage) },
     { head: 'Median', unit: 'µs', sort: (k) => k.time.median, show: (k) => us(k.time.median) },
     { head: 'p95', unit: 'µs', sort: (k) => k.time.p95, show: (k) => us(k.time.p95) },
     { head: 'Largest', unit: 'µs', sort: (k) => k.time.max, show: (k) => us(k.time.max) },
     { head: 'A step', sort: (k) => k.per_step, show: (k) => `${brief(k.per_step)} ×` },
     { head: 'In a step', unit: 'µs', sort: inStep, show: (k) => [us(inStep(k)), bar(inStep(k) / widest, phase.get(k.stage))] },
-  ], kernels, { caption: 'Press a heading to sort' }));
+  ], kernels, { label: 'Kernels' }));
 }
 
 /** A line of values, small enough for a row. */
@@ -112,10 +112,10 @@ function drawCounters({ profile }, body) {
   const of = (key) => ({ head: { median: 'Median', min: 'Smallest', p95: 'p95', max: 'Largest' }[key], show: (c) => brief(c.stats[key]) });
   body.append(table([
     { head: 'Counter', name: true, show: (c) => c.name },
-    { head: 'Over the steps', picture: true, show: (c) => spark(c.values) },
+    { head: 'Over the steps', picture: true, left: true, show: (c) => spark(c.values) },
     of('median'), of('min'), of('p95'), of('max'),
-    { head: 'Unit', words: false, show: (c) => el('span', { class: 'dim' }, c.unit || '–') },
-  ], rows, { sortable: false }));
+    { head: 'Unit', left: true, show: (c) => el('span', { class: 'dim' }, c.unit || '–') },
+  ], rows, { label: 'Counters', sortable: false }));
 }
 
 function drawComparison({ comparison }, body) {
@@ -142,7 +142,7 @@ function drawComparison({ comparison }, body) {
     { head: 'New', unit: 'ms', sort: (r) => r.new_ms, show: (r) => ms(r.new_ms * 1e6, most) },
     { head: 'Ratio', sort: (r) => r.ratio, show: (r) => el('span', { class: kind(r) }, `${fixed(r.ratio, 3)} ×`) },
     { head: 'Interval', show: (r) => `${fixed(r.low, 3)} … ${fixed(r.high, 3)}` },
-    { head: 'Faster ◂ 1 ▸ slower', picture: true, show: whisker },
-    { head: 'Verdict', sort: (r) => (r.significant ? r.ratio : 1), words: true, show: (r) => el('span', { class: kind(r) }, { dim: 'within noise', better: 'faster', worse: 'slower' }[kind(r)]) },
-  ], rows, { caption: 'Press a heading to sort' }));
+    { head: 'Faster ◂ 1 ▸ slower', picture: true, left: true, show: whisker },
+    { head: 'Verdict', left: true, sort: (r) => (r.significant ? r.ratio : 1), show: (r) => el('span', { class: kind(r) }, { dim: 'within noise', better: 'faster', worse: 'slower' }[kind(r)]) },
+  ], rows, { label: 'Comparison' }));
 }

@@ -53,7 +53,7 @@ function drawTimeline({ profile, timeline }, body) {
     if (canvas.width !== Math.round(width * dense) || canvas.height !== Math.round(height * dense)) { canvas.width = Math.round(width * dense); canvas.height = Math.round(height * dense); }
     const pen = canvas.getContext('2d');
     pen.setTransform(dense, 0, 0, dense, 0, 0);
-    const colours = Object.fromEntries([...Object.keys(PHASES), 'paper', 'panel', 'ink', 'soft', 'line', 'grid', 'on-phase', 'on-pale', 'accent'].map((n) => [n, ink(n)]));
+    const colours = Object.fromEntries([...Object.keys(PHASES), 'paper', 'panel', 'ink', 'soft', 'line', 'grid', 'on-phase', 'on-loss', 'on-gaps'].map((n) => [n, ink(n)]));
     pen.fillStyle = colours.paper; pen.fillRect(0, 0, width, height);
     axis(pen, colours);
     pen.textBaseline = 'middle';
@@ -78,15 +78,16 @@ function drawTimeline({ profile, timeline }, body) {
     }
     if (span === chosen) { pen.strokeStyle = colours.ink; pen.lineWidth = 2; pen.strokeRect(from + 1, span.top + 1, Math.max(1, wide - 2), LANE - 5); }
     if (wide < 26) return;
-    const words = pen.measureText(span.name).width <= wide - 9 ? span.name : null;
-    if (!words) return;
-    pen.fillStyle = !span.phase ? colours.ink : PALE.has(span.phase) ? colours['on-pale'] : colours['on-phase'];
-    pen.fillText(words, Math.max(from, 0) + 5, span.top + (LANE - 3) / 2 + 0.5);
+    const room = wide - 9, full = pen.measureText(span.name).width;
+    const letters = Math.floor((span.name.length * room) / full) - 1;
+    if (full > room && letters < 4) return;
+    pen.fillStyle = colours[span.phase ? onPhase(span.phase) : 'ink'];
+    pen.fillText(full > room ? `${span.name.slice(0, letters)}…` : span.name, Math.max(from, 0) + 5, span.top + (LANE - 3) / 2 + 0.5);
   }
   function axis(pen, colours) {
     const [unit, size] = view.to - view.from > 2e10 ? ['s', 1e9] : view.to - view.from > 2e4 ? ['ms', 1e6] : ['µs', 1e3];
     pen.font = '12px system-ui, sans-serif'; pen.textBaseline = 'middle';
-    for (const mark of ticks(view.from / size, view.to / size, width / 110)) {
+    for (const mark of ticks(view.from / size, view.to / size, width / 80)) {
       const at = Math.round(x(mark * size)) + 0.5;
       pen.strokeStyle = colours.grid; pen.lineWidth = 1;
       pen.beginPath(); pen.moveTo(at, HEAD - 5); pen.lineTo(at, height); pen.stroke();

@@ -107,7 +107,7 @@ pub fn check(browser: &Path, page: &Path, scratch: &Path) -> Result<Vec<String>,
 fn frame(report: &str, width: u32) -> String {
     let quoted = report.replace('&', "&amp;").replace('"', "&quot;");
     format!(
-        "<!doctype html><html><body style=\"margin:0\">\
+        "<!doctype html><html><head><meta charset=\"utf-8\"></head><body style=\"margin:0\">\
          <iframe style=\"border:0;width:{width}px;height:800px\" srcdoc=\"{quoted}\"></iframe><script>\n\
          const frame = document.querySelector('iframe');\n\
          const look = setInterval(() => {{\n\
