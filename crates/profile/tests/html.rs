@@ -42,7 +42,10 @@ fn the_data_comes_back_whole_whatever_names_hold() {
     // Both through text: a number may lose its last bit when it is read.
     let text = serde_json::to_string(&support::full()).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert!(data["profile"] == expected, "the profile is not the one that went in");
+    assert!(
+        data["profile"] == expected,
+        "the profile is not the one that went in"
+    );
     serde_json::from_value::<Profile>(data["profile"].clone()).unwrap();
     assert_eq!(data["flamegraph"], support::FLAMEGRAPH);
     assert_eq!(
@@ -174,6 +177,81 @@ fn chromium_sees_a_page_that_is_broken() {
         let seen = seen.err().unwrap_or_default();
         assert!(seen.contains(complaint), "{complaint}: {seen}");
     }
+}
+
+/// Uses every control; what does not react is told as a script error.
+const EXERCISE: &str = r#"
+function exercise() {
+  const one = (selector) => document.querySelector(selector);
+  const must = (what, holds) => { if (!holds) fail(`no reaction: ${what}`); };
+  const canvas = one('#timeline canvas'), seen = () => canvas.toDataURL();
+  const press = (name) => one(`#timeline button[aria-label="${name}"]`).click();
+  const whole = seen();
+  for (const name of ['Zoom in', 'Later', 'Earlier', 'Zoom out', 'Show the last step']) {
+    const before = seen();
+    press(name);
+    must(name, seen() !== before);
+  }
+  press('Show all');
+  must('Show all', seen() === whole);
+  for (const key of ['+', '-', '+', 'ArrowRight', 'ArrowLeft', '0']) {
+    const before = seen();
+    canvas.dispatchEvent(new KeyboardEvent('keydown', { key, cancelable: true }));
+    must(`key ${key}`, seen() !== before);
+  }
+  const box = canvas.getBoundingClientRect();
+  const wheel = (ctrlKey) => canvas.dispatchEvent(new WheelEvent('wheel', { deltaY: -200, clientX: box.left + 90, ctrlKey, cancelable: true }));
+  let before = seen();
+  wheel(false);
+  must('wheel that only scrolls past', seen() === before);
+  wheel(true);
+  must('wheel with Ctrl', seen() !== before);
+  press('Show all');
+  const point = (type, id, x, y, pointerType = 'touch') => {
+    canvas.setPointerCapture = () => {};
+    canvas.dispatchEvent(new PointerEvent(type, { pointerId: id, clientX: box.left + x, clientY: box.top + y, pointerType }));
+  };
+  before = seen();
+  point('pointerdown', 1, 100, 60); point('pointerdown', 2, 140, 60);
+  point('pointermove', 2, 260, 60); point('pointerup', 1, 100, 60); point('pointerup', 2, 260, 60);
+  must('pinch', seen() !== before);
+  before = seen();
+  point('pointerdown', 1, 200, 60); point('pointermove', 1, 120, 60); point('pointerup', 1, 120, 60);
+  must('drag', seen() !== before);
+  press('Show all');
+  const name = () => one('#timeline .reading code')?.textContent;
+  for (let x = 2; x < box.width && !name(); x += 3) { point('pointerdown', 1, x, 120); point('pointerup', 1, x, 120); }
+  must('tap on a span', name());
+
+  const stages = () => [...document.querySelectorAll('#stages tbody th')].map((th) => th.textContent).join();
+  const order = stages(), median = document.querySelectorAll('#stages thead button')[1];
+  const by = [];
+  for (let i = 0; i < 3; i++) { median.click(); by.push(stages()); }
+  must('sort, largest first', by[0].startsWith('blend_backward,update'));
+  must('sort, smallest first', by[1].startsWith('ranges,emit'));
+  must('sort, as it was', by[2] === order);
+
+  const slider = one('#opacity');
+  slider.value = 10;
+  slider.dispatchEvent(new Event('input'));
+  must('opacity', one('#heat .stage canvas').style.opacity === '0.1');
+  dispatchEvent(new Event('beforeprint'));
+  must('print opens details', one('#findings details').open);
+  dispatchEvent(new Event('afterprint'));
+  must('and closes them', !one('#findings details').open);
+}
+"#;
+
+#[test]
+fn controls_do_what_they_say() {
+    let Some(browser) = browser() else { return };
+    let page = full_page().replacen(
+        "root.dataset.ready = 'true';",
+        &format!("exercise();\n  root.dataset.ready = 'true';\n{EXERCISE}"),
+        1,
+    );
+    assert!(page.contains("must('pinch'"));
+    open(&browser, &page).unwrap();
 }
 
 /// For people: `DAPPLE_KEEP_PAGES=FOLDER cargo test --test html keep` leaves both pages there.

@@ -7,7 +7,7 @@ function drawFlamegraph({ flamegraph }, body) {
   const frame = el('iframe', { title: 'Flamegraph of the host’s threads', sandbox: 'allow-scripts allow-modals', height: '420' });
   // Its height is read as it is written: a frame that is not seen yet has no extent.
   // The drawing notes its zoom in the address, which a frame without one forbids.
-  const before = '<!doctype html><meta charset="utf-8"><style>html{background:#fff}body{margin:0}svg{display:block;max-width:100%}</style><script>history.replaceState=()=>{};addEventListener("error",(e)=>parent.postMessage({flameError:e.message},"*"))</scr' + 'ipt>';
+  const before = '<!doctype html><meta charset="utf-8"><style>html{background:#fff}body{margin:0}svg{display:block;width:100%}</style><script>history.replaceState=()=>{};addEventListener("error",(e)=>parent.postMessage({flameError:e.message},"*"))</scr' + 'ipt>';
   const after = '<script>addEventListener("load",()=>{const s=document.querySelector("svg");parent.postMessage({flame:document.querySelectorAll("svg rect, svg path").length,height:s?parseFloat(s.getAttribute("height"))||s.viewBox.baseVal?.height:0},"*")})</scr' + 'ipt>';
   const told = new Promise((resolve) => {
     const late = setTimeout(() => resolve(0), 4000);
