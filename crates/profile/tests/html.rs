@@ -1,5 +1,7 @@
 //! The page as text, and as Chromium shows it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use dapple_profile::html::{Page, report_html};

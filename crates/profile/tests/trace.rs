@@ -1,5 +1,7 @@
 //! `trace.json`, read back as a viewer would.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use dapple_profile::profile::{CounterSummary, Phase, Profile, StepRecord, Trace, TraceSpan};
 use dapple_profile::trace::{chrome_trace, is_device_track};
 use serde_json::Value;

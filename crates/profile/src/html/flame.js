@@ -10,7 +10,7 @@ function drawFlamegraph({ flamegraph }, body) {
   const before = '<!doctype html><meta charset="utf-8"><style>html{background:#fff}body{margin:0}svg{display:block;width:100%}</style><script>history.replaceState=()=>{};addEventListener("error",(e)=>parent.postMessage({flameError:e.message},"*"))</scr' + 'ipt>';
   const after = '<script>addEventListener("load",()=>{const s=document.querySelector("svg");parent.postMessage({flame:document.querySelectorAll("svg rect, svg path").length,height:s?parseFloat(s.getAttribute("height"))||s.viewBox.baseVal?.height:0},"*")})</scr' + 'ipt>';
   const told = new Promise((resolve) => {
-    const late = setTimeout(() => resolve(0), 4000);
+    const late = setTimeout(() => resolve(0), 10000);
     addEventListener('message', (event) => {
       if (event.source !== frame.contentWindow) return;
       if (event.data.flameError) fail(`flamegraph: ${event.data.flameError}`);

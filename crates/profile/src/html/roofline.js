@@ -20,7 +20,7 @@ function drawRoofline({ profile }, body) {
 
 function roofline(ceilings, stages, width) {
   const narrow = width < 520;
-  const height = narrow ? 340 : 440, left = narrow ? 46 : 62, right = 14, top = 22, bottom = 42;
+  const height = narrow ? 340 : 440, left = narrow ? 54 : 62, right = 14, top = 22, bottom = 42;
   const ridge = ceilings.flops_per_second / ceilings.bytes_per_second;
   const all = stages.map((s) => s.roofline);
   const log = Math.log10;
@@ -31,7 +31,7 @@ function roofline(ceilings, stages, width) {
   const shapes = [];
   for (let p = xLow; p <= xHigh; p++) shapes.push(line(x(10 ** p), top, x(10 ** p), height - bottom, 'grid'), text(x(10 ** p), height - bottom + 17, plain(10 ** p), p === xHigh ? 'end' : 'middle'));
   for (let p = Math.ceil(yLow); p <= yHigh; p++) shapes.push(line(left, y(10 ** p), width - right, y(10 ** p), 'grid'), text(left - 7, y(10 ** p) + 4, plain(10 ** (p - 9)), 'end'));
-  shapes.push(text(left - (narrow ? 40 : 48), 12, 'GFLOP/s'), text(width - right, height - 4, 'operations a byte', 'end'));
+  shapes.push(text(left - 48, 12, 'GFLOP/s'), text(width - right, height - 4, 'operations a byte', 'end'));
   const start = Math.max(10 ** xLow, 10 ** yLow / ceilings.bytes_per_second);
   shapes.push(shape('path', { d: `M${x(start)} ${y(start * ceilings.bytes_per_second)}L${x(ridge)} ${y(ceilings.flops_per_second)}H${width - right}V${height - bottom}H${x(start)}Z`, fill: 'var(--panel)', stroke: 'none', opacity: 0.75 }));
   shapes.push(shape('path', { d: `M${x(start)} ${y(start * ceilings.bytes_per_second)}L${x(ridge)} ${y(ceilings.flops_per_second)}H${width - right}`, fill: 'none', stroke: 'var(--ink)', 'stroke-width': 1.6, 'stroke-linejoin': 'round' }));

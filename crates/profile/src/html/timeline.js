@@ -21,6 +21,45 @@ function packRows(window) {
   return { tracks: tracks.filter((t) => t.rows.length), spans: spans.map((s) => ({ ...s, top: tracks[s.track].top + LABEL + s.row * LANE })), height: top + 4 };
 }
 
+/** Pointers, wheel and keys of the timeline. */
+function control(canvas, { zoom, move, all, choose, find }) {
+  // Pointers that are down: one drags, two pinch.
+  const down = new Map();
+  let travelled = 0, awake = false;
+  const local = (event) => { const box = canvas.getBoundingClientRect(); return { x: event.clientX - box.left, y: event.clientY - box.top }; };
+  canvas.addEventListener('pointerdown', (event) => { down.set(event.pointerId, local(event)); travelled = 0; awake = true; canvas.setPointerCapture(event.pointerId); canvas.classList.add('held'); });
+  canvas.addEventListener('pointermove', (event) => {
+    const now = local(event), before = down.get(event.pointerId);
+    if (!before) { if (event.pointerType === 'mouse') choose(find(now.x, now.y)); return; }
+    const other = [...down].find(([id]) => id !== event.pointerId)?.[1];
+    down.set(event.pointerId, now);
+    travelled += Math.abs(now.x - before.x);
+    if (other) {
+      const spread = Math.max(12, Math.abs(before.x - other.x)) / Math.max(12, Math.abs(now.x - other.x));
+      zoom(spread, (now.x + other.x) / 2 / canvas.clientWidth);
+    } else move((before.x - now.x) / canvas.clientWidth);
+  });
+  const up = (event) => {
+    if (down.delete(event.pointerId) && travelled < 5 && event.type === 'pointerup') { const at = local(event); choose(find(at.x, at.y)); }
+    if (!down.size) canvas.classList.remove('held');
+  };
+  canvas.addEventListener('pointerup', up);
+  canvas.addEventListener('pointercancel', up);
+  canvas.addEventListener('pointerleave', (event) => { if (event.pointerType === 'mouse') awake = document.activeElement === canvas && awake; });
+  canvas.addEventListener('blur', () => { awake = false; });
+  canvas.addEventListener('wheel', (event) => {
+    // A page that is only scrolled past must not get stuck here: zooming wants a click first, or Ctrl.
+    if (!awake && !event.ctrlKey) return;
+    event.preventDefault();
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) move(event.deltaX / canvas.clientWidth);
+    else zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY)) / 400), local(event).x / canvas.clientWidth);
+  }, { passive: false });
+  canvas.addEventListener('keydown', (event) => {
+    const act = { ArrowLeft: () => move(-0.15), ArrowRight: () => move(0.15), '+': () => zoom(0.7), '=': () => zoom(0.7), '-': () => zoom(1 / 0.7), 0: all, Home: all, Escape: () => { awake = false; choose(null); } }[event.key];
+    if (act && !event.ctrlKey && !event.metaKey) { event.preventDefault(); act(); }
+  });
+}
+
 function drawTimeline({ profile, timeline }, body) {
   if (!timeline.spans.length) return 'No spans were kept: run again with a trace to see when each ran.';
   const { tracks, spans, height } = packRows(timeline);
@@ -107,41 +146,7 @@ function drawTimeline({ profile, timeline }, body) {
     paint();
   }
 
-  // Pointers that are down: one drags, two pinch.
-  const down = new Map();
-  let travelled = 0, awake = false;
-  const local = (event) => { const box = canvas.getBoundingClientRect(); return { x: event.clientX - box.left, y: event.clientY - box.top }; };
-  canvas.addEventListener('pointerdown', (event) => { down.set(event.pointerId, local(event)); travelled = 0; awake = true; canvas.setPointerCapture(event.pointerId); canvas.classList.add('held'); });
-  canvas.addEventListener('pointermove', (event) => {
-    const now = local(event), before = down.get(event.pointerId);
-    if (!before) { if (event.pointerType === 'mouse') choose(find(now.x, now.y)); return; }
-    const other = [...down].find(([id]) => id !== event.pointerId)?.[1];
-    down.set(event.pointerId, now);
-    travelled += Math.abs(now.x - before.x);
-    if (other) {
-      const spread = Math.max(12, Math.abs(before.x - other.x)) / Math.max(12, Math.abs(now.x - other.x));
-      zoom(spread, (now.x + other.x) / 2 / width);
-    } else move((before.x - now.x) / width);
-  });
-  const up = (event) => {
-    if (down.delete(event.pointerId) && travelled < 5 && event.type === 'pointerup') { const at = local(event); choose(find(at.x, at.y)); }
-    if (!down.size) canvas.classList.remove('held');
-  };
-  canvas.addEventListener('pointerup', up);
-  canvas.addEventListener('pointercancel', up);
-  canvas.addEventListener('pointerleave', (event) => { if (event.pointerType === 'mouse') awake = document.activeElement === canvas && awake; });
-  canvas.addEventListener('blur', () => { awake = false; });
-  canvas.addEventListener('wheel', (event) => {
-    // A page that is only scrolled past must not get stuck here: zooming wants a click first, or Ctrl.
-    if (!awake && !event.ctrlKey) return;
-    event.preventDefault();
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) move(event.deltaX / width);
-    else zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY)) / 400), local(event).x / width);
-  }, { passive: false });
-  canvas.addEventListener('keydown', (event) => {
-    const act = { ArrowLeft: () => move(-0.15), ArrowRight: () => move(0.15), '+': () => zoom(0.7), '=': () => zoom(0.7), '-': () => zoom(1 / 0.7), 0: all, Home: all, Escape: () => { awake = false; choose(null); } }[event.key];
-    if (act && !event.ctrlKey && !event.metaKey) { event.preventDefault(); act(); }
-  });
+  control(canvas, { zoom, move, all, choose, find });
 
   const button = (label, name, act) => { const b = el('button', { type: 'button', 'aria-label': name, title: name }, label); b.addEventListener('click', act); return b; };
   const lastStep = () => { const at = boundaries.slice(-2); if (at.length === 2) { view.from = at[0].at - (at[1].at - at[0].at) * 0.03; view.to = at[1].at + (at[1].at - at[0].at) * 0.03; clamp(); paint(); } };
