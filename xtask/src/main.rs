@@ -1,9 +1,11 @@
-//! What people and CI run: `cargo xtask test`, `cargo xtask bench`, `cargo xtask docs`.
+//! What people and CI run: `cargo xtask test`, `cargo xtask bench`, `cargo xtask page`,
+//! `cargo xtask docs`.
 //!
 //! `test` is the one answer to "is it all right?". It runs the steps of [`test::Step`] in order,
 //! prints a heading and a time for each, and ends with a table and the totals.
 
 mod captures;
+mod page;
 mod shell;
 mod splat_transform;
 mod test;
@@ -29,6 +31,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Opens pages that `dapple profile` wrote in headless Chromium and checks that all was drawn
+    Page(page::PageArgs),
     /// Builds the API documentation with warnings as errors, and says where it is
     Docs {
         /// Opens it in the browser
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Test(args) => test::run(&args),
         Command::Bench { args } => bench(&args),
+        Command::Page(args) => page::run(&args),
         Command::Docs { open } => docs(open),
     };
     match result {

@@ -4,6 +4,7 @@
 //! 2. Run the chosen steps; stop at the first that fails unless told to keep going.
 //! 3. Print a table of steps with their times, and the totals, as the last lines.
 
+use crate::page::chromium;
 use crate::totals::Totals;
 use crate::{captures, shell, splat_transform};
 use clap::{Args, ValueEnum};
@@ -106,6 +107,10 @@ fn print_surroundings() {
     println!(
         "  splat-transform  {}  (do our PLY files open elsewhere?)",
         yes_no(splat_transform::find().is_some())
+    );
+    println!(
+        "  Chromium         {}  (is report.html drawn? DAPPLE_CHROMIUM names it)",
+        yes_no(matches!(chromium::find(), Ok(Some(_))))
     );
     println!(
         "  GPU for tests    {}",
