@@ -1,6 +1,24 @@
 //! Says what limits a program that works in steps, on the processor or on a GPU, and how far it is
 //! from what the hardware can do. Knows nothing of any particular program.
 
+mod analyse;
+mod compare;
+mod error;
+mod json;
+mod markdown;
 pub mod profile;
+mod record;
+mod recording;
+mod setup;
+mod terminal;
 
+pub use analyse::{analyse, kernels_of};
+pub use compare::{Comparison, Ratio, Row, RowKind, compare};
+pub use error::{Error, ErrorKind, Result};
+pub use json::{from_json, read_profile, to_json, write_profile};
+pub use markdown::{comparison_markdown, profile_markdown};
 pub use profile::Profile;
+pub use record::{Recorder, SpanGuard};
+pub use recording::{Name, Recording, Span, Synchronised, Track};
+pub use setup::{Counts, Imbalance, Setup, Stage};
+pub use terminal::{comparison_text, profile_text};
