@@ -3,14 +3,21 @@
 
 mod analyse;
 mod compare;
+mod diagnosis;
 mod error;
+mod format;
 mod json;
 mod markdown;
 pub mod profile;
 mod record;
 mod recording;
+pub mod roofline;
 mod setup;
+mod stages;
+mod stats;
+mod sweep;
 mod terminal;
+mod tracks;
 
 pub use analyse::{analyse, kernels_of};
 pub use compare::{Comparison, Ratio, Row, RowKind, compare};
