@@ -27,18 +27,6 @@ const DRIFT: f64 = 1e-4;
 /// Steps below which statistics say little.
 const FEW_STEPS: usize = 10;
 
-/// All rows of the budget, in the order to show.
-const ROWS: [Phase; 8] = [
-    Phase::Forward,
-    Phase::Loss,
-    Phase::Backward,
-    Phase::Update,
-    Phase::Transfer,
-    Phase::Host,
-    Phase::Gaps,
-    Phase::Unexplained,
-];
-
 /// Turns a recording into a profile, and a picture of it.
 ///
 /// # Errors
@@ -240,7 +228,7 @@ impl<'a> Window<'a> {
             *total.entry(phase).or_default() += slice.ns();
         }
         let wall_ns = self.recording.wall_ns() as f64;
-        let rows = ROWS.into_iter().map(|phase| {
+        let rows = Phase::ALL.into_iter().map(|phase| {
             let total_ns = total.get(&phase).copied().unwrap_or(0.0);
             BudgetRow {
                 phase,

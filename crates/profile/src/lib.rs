@@ -7,6 +7,8 @@ mod diagnosis;
 mod error;
 mod format;
 mod json;
+#[cfg(feature = "tracing")]
+pub mod layer;
 mod markdown;
 pub mod profile;
 mod record;
@@ -16,8 +18,10 @@ mod setup;
 mod stages;
 mod stats;
 mod sweep;
+mod table;
 mod terminal;
 mod tracks;
+mod words;
 
 pub use analyse::{analyse, kernels_of};
 pub use compare::{Comparison, Ratio, Row, RowKind, compare};

@@ -164,6 +164,39 @@ pub enum Phase {
     Unexplained,
 }
 
+impl Phase {
+    /// As tables call it, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Loss => "loss",
+            Self::Backward => "backward",
+            Self::Update => "update",
+            Self::Transfer => "transfer",
+            Self::Host => "host",
+            Self::Gaps => "gaps",
+            Self::Unexplained => "unexplained",
+        }
+    }
+
+    /// The phase of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+
+    /// All of them, as the budget shows them.
+    pub const ALL: [Self; 8] = [
+        Self::Forward,
+        Self::Loss,
+        Self::Backward,
+        Self::Update,
+        Self::Transfer,
+        Self::Host,
+        Self::Gaps,
+        Self::Unexplained,
+    ];
+}
+
 /// Where wall time went. Every nanosecond of the window is in exactly one row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
