@@ -33,6 +33,10 @@ pub struct Profile {
     pub budget: Budget,
     /// By stage, in the order they run.
     pub stages: Vec<StageSummary>,
+    /// What the driving thread's spans took, inner spans apart, where [`Self::stages`] are those of a
+    /// device: mostly beside its work, so these shares do not add up with the stages'.
+    #[serde(default)]
+    pub host: Vec<StageSummary>,
     /// By kernel (one dispatch of a stage), in the order they run, where they were timed alone.
     pub kernels: Vec<KernelSummary>,
     /// How the device was kept busy, where there is one with a clock.
@@ -158,6 +162,39 @@ pub enum Phase {
     Gaps,
     /// What no span covers.
     Unexplained,
+}
+
+impl Phase {
+    /// As tables call it, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Loss => "loss",
+            Self::Backward => "backward",
+            Self::Update => "update",
+            Self::Transfer => "transfer",
+            Self::Host => "host",
+            Self::Gaps => "gaps",
+            Self::Unexplained => "unexplained",
+        }
+    }
+
+    /// The phase of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+
+    /// All of them, as the budget shows them.
+    pub const ALL: [Self; 8] = [
+        Self::Forward,
+        Self::Loss,
+        Self::Backward,
+        Self::Update,
+        Self::Transfer,
+        Self::Host,
+        Self::Gaps,
+        Self::Unexplained,
+    ];
 }
 
 /// Where wall time went. Every nanosecond of the window is in exactly one row.
@@ -352,7 +389,8 @@ pub struct StepRecord {
     pub loss: Option<f64>,
     /// Time of each stage, ns, in the order of [`Profile::stages`]; empty where unknown.
     pub stages_ns: Vec<f64>,
-    /// Its counters, in the order of [`Profile::counters`].
+    /// Its counters, in the order of [`Profile::counters`]; NaN (`null` in JSON) where it has none.
+    #[serde(with = "or_null")]
     pub counters: Vec<f64>,
 }
 
@@ -395,4 +433,19 @@ pub struct HeatMap {
     pub values: Vec<f64>,
     /// A PNG file of the picture below, may be empty.
     pub picture_png: Vec<u8>,
+}
+
+/// Numbers that may be absent: NaN here, `null` in JSON.
+mod or_null {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+        // serde_json writes numbers that are not finite as null already.
+        serializer.collect_seq(values)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+        let values = Vec::<Option<f64>>::deserialize(deserializer)?;
+        Ok(values.into_iter().map(|v| v.unwrap_or(f64::NAN)).collect())
+    }
 }

@@ -294,6 +294,7 @@ pub fn full() -> Profile {
         },
         step: stats(&durations),
         budget: budget(&stages, wall_ns),
+        host: Vec::new(),
         kernels: kernels(&stages),
         timeline: Some(device_use()),
         counters: vec![
@@ -418,6 +419,7 @@ pub fn minimal() -> Profile {
             }],
         },
         stages: Vec::new(),
+        host: Vec::new(),
         kernels: Vec::new(),
         timeline: None,
         counters: Vec::new(),

@@ -1,0 +1,308 @@
+//! [`compare`]: what became faster or slower between two profiles, and whether that is noise.
+//!
+//! 1. The step, the phases and the stages of both are laid side by side; what only one of them has
+//!    stays, without a ratio.
+//! 2. A ratio is that of medians over steps. Its interval is a percentile bootstrap (Efron, 1979):
+//!    the steps of both are drawn anew with replacement, by a generator with a fixed seed, and the
+//!    middle 95 % of the ratios that come out is kept. Steps are taken as independent, so drift
+//!    within a run is not in it.
+//! 3. Where single steps are not known, the interval comes from the standard error of a median
+//!    (1.2533 times that of the mean, for a normal distribution). Phases without stages have one
+//!    total for the whole run and so no interval.
+//! 4. A change is significant if the interval excludes 1 and the change is above [`LEAST_CHANGE`].
+
+use crate::profile::{Fact, Phase, Profile, StageSummary, Stats};
+use crate::stats::median_of_sorted;
+use serde::{Deserialize, Serialize};
+
+/// A smaller change is not worth a mark: layouts of code and memory alone move that much.
+pub const LEAST_CHANGE: f64 = 0.02;
+
+/// Below this, drawing anew tells nothing.
+const FEW: usize = 5;
+
+/// Draws of a bootstrap; fewer if steps are many.
+const DRAWS: usize = 1000;
+
+/// Steps that a bootstrap draws at most over all its draws.
+const DRAWN: usize = 2_000_000;
+
+/// Normal quantile of 97.5 %.
+const Z: f64 = 1.96;
+
+/// Standard error of a median over that of the mean, of normal values: the root of pi over 2.
+const MEDIAN_ERROR: f64 = 1.2533;
+
+/// Two profiles, side by side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What the old one is of: program, version, commit, time.
+    pub old: String,
+    /// What the new one is of.
+    pub new: String,
+    /// Why they may not compare: other devices, other settings.
+    pub warnings: Vec<String>,
+    /// The step, then phases, then stages.
+    pub rows: Vec<Row>,
+}
+
+/// What a row of a [`Comparison`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowKind {
+    /// A whole step.
+    Step,
+    /// A row of the budget.
+    Phase,
+    /// A stage.
+    Stage,
+}
+
+/// Something that took time in either profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What it is.
+    pub kind: RowKind,
+    /// Its name.
+    pub name: String,
+    /// Median of the old one, ns; `None` if it has no such row. Of phases without stages, the mean.
+    pub old_ns: Option<f64>,
+    /// The same of the new one.
+    pub new_ns: Option<f64>,
+    /// New over old.
+    pub ratio: Option<Ratio>,
+    /// Whether the change is more than noise and more than [`LEAST_CHANGE`].
+    pub significant: bool,
+}
+
+/// New over old: under 1 is faster.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Of the medians.
+    pub value: f64,
+    /// 95 % of what chance would give lies between these; `None` if that is not known.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Times of one thing in one profile.
+struct Times {
+    typical_ns: f64,
+    steps: Vec<f64>,
+    /// Relative standard error of `typical_ns`, where steps are not known.
+    error: Option<f64>,
+}
+
+impl Times {
+    fn of_steps(mut steps: Vec<f64>) -> Option<Self> {
+        steps.retain(|ns| *ns > 0.0);
+        steps.sort_unstable_by(f64::total_cmp);
+        (!steps.is_empty()).then(|| Self {
+            typical_ns: median_of_sorted(&steps),
+            steps,
+            error: None,
+        })
+    }
+
+    fn of_stats(stats: &Stats) -> Self {
+        let known = stats.count as usize >= FEW;
+        Self {
+            typical_ns: stats.median,
+            steps: Vec::new(),
+            error: known.then(|| MEDIAN_ERROR * stats.relative_error()),
+        }
+    }
+
+    fn of_total(per_step_ns: f64) -> Self {
+        Self {
+            typical_ns: per_step_ns,
+            steps: Vec::new(),
+            error: None,
+        }
+    }
+
+    fn error(&self) -> Option<f64> {
+        let known = self.steps.len() >= FEW;
+        let of_steps = || known.then(|| MEDIAN_ERROR * Stats::of(&self.steps).relative_error());
+        self.error.or_else(of_steps)
+    }
+}
+
+/// Compares two profiles.
+pub fn compare(old: &Profile, new: &Profile) -> Comparison {
+    let durations = |p: &Profile| p.steps.iter().map(|step| step.duration_ns).collect();
+    let step_of = |p: &Profile| Times::of_steps(durations(p));
+    let mut rows = vec![row(RowKind::Step, "step", step_of(old), step_of(new))];
+    for budget in &new.budget.rows {
+        let phase = budget.phase;
+        let (old, new) = (of_phase(old, phase), of_phase(new, phase));
+        let some = |times: &Option<Times>| times.as_ref().is_some_and(|t| t.typical_ns > 0.0);
+        if some(&old) || some(&new) {
+            rows.push(row(RowKind::Phase, phase.name(), old, new));
+        }
+    }
+    let gone = |stage: &&StageSummary| !new.stages.iter().any(|s| s.name == stage.name);
+    let stages = new
+        .stages
+        .iter()
+        .chain(old.stages.iter().filter(gone))
+        .map(|stage| stage.name.as_str());
+    for name in stages {
+        let (old, new) = (of_stage(old, name), of_stage(new, name));
+        rows.push(row(RowKind::Stage, name, old, new));
+    }
+    Comparison {
+        old: label(old),
+        new: label(new),
+        warnings: warnings(old, new),
+        rows,
+    }
+}
+
+fn label(profile: &Profile) -> String {
+    let program = &profile.program;
+    let commit = program.commit.as_deref().map(|c| format!(" ({c})"));
+    let mut label = format!(
+        "{} {}{}",
+        program.name,
+        program.version,
+        commit.unwrap_or_default()
+    );
+    if !program.started.is_empty() {
+        label = format!("{label}, {}", program.started);
+    }
+    label
+}
+
+fn warnings(old: &Profile, new: &Profile) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let clocks = [old, new].map(|profile| profile.method.device_timestamps);
+    if clocks[0] != clocks[1] {
+        let which = if clocks[0] { "old" } else { "new" };
+        warnings.push(format!(
+            "only the {which} one was timed by the device: their stages do not compare"
+        ));
+    }
+    differences("device", &old.device, &new.device, &mut warnings);
+    differences("settings", &old.settings, &new.settings, &mut warnings);
+    warnings
+}
+
+fn differences(what: &str, old: &[Fact], new: &[Fact], warnings: &mut Vec<String>) {
+    let value = |facts: &[Fact], name: &str| {
+        let fact = facts.iter().find(|fact| fact.name == name);
+        fact.map_or("nothing".to_owned(), |fact| fact.value.clone())
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for fact in old.iter().chain(new) {
+        if !names.contains(&fact.name.as_str()) {
+            names.push(&fact.name);
+        }
+    }
+    for name in names {
+        let (was, is) = (value(old, name), value(new, name));
+        if was != is {
+            warnings.push(format!("{what} differ: {name} was {was}, is {is}"));
+        }
+    }
+}
+
+fn of_stage(profile: &Profile, name: &str) -> Option<Times> {
+    let at = profile.stages.iter().position(|s| s.name == name)?;
+    let steps = profile.steps.iter();
+    let steps = steps.filter_map(|step| step.stages_ns.get(at).copied());
+    Times::of_steps(steps.collect()).or_else(|| Some(Times::of_stats(&profile.stages[at].time)))
+}
+
+/// By step if it has stages, else over the whole run.
+fn of_phase(profile: &Profile, phase: Phase) -> Option<Times> {
+    let stages = profile.stages.iter().enumerate();
+    let stages: Vec<usize> = stages
+        .filter(|(_, stage)| stage.phase == phase)
+        .map(|(i, _)| i)
+        .collect();
+    let sum = |step: &Vec<f64>| stages.iter().filter_map(|&i| step.get(i)).sum::<f64>();
+    let steps = profile.steps.iter().map(|step| sum(&step.stages_ns));
+    let by_step = Times::of_steps(steps.collect());
+    by_step.or_else(|| {
+        let row = profile.budget.rows.iter().find(|row| row.phase == phase)?;
+        Some(Times::of_total(row.per_step_ns))
+    })
+}
+
+fn row(kind: RowKind, name: &str, old: Option<Times>, new: Option<Times>) -> Row {
+    let ratio = old
+        .as_ref()
+        .zip(new.as_ref())
+        .and_then(|(old, new)| ratio(old, new));
+    let significant = ratio.is_some_and(|ratio| {
+        let sure = ratio
+            .interval
+            .is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+        sure && (ratio.value - 1.0).abs() > LEAST_CHANGE
+    });
+    Row {
+        kind,
+        name: name.into(),
+        old_ns: old.map(|times| times.typical_ns),
+        new_ns: new.map(|times| times.typical_ns),
+        ratio,
+        significant,
+    }
+}
+
+fn ratio(old: &Times, new: &Times) -> Option<Ratio> {
+    let value = new.typical_ns / old.typical_ns;
+    if !value.is_finite() {
+        return None;
+    }
+    let interval = if old.steps.len() >= FEW && new.steps.len() >= FEW {
+        bootstrap(&old.steps, &new.steps)
+    } else {
+        old.error().zip(new.error()).map(|(a, b)| {
+            let off = Z * a.hypot(b);
+            [value * (1.0 - off).max(0.0), value * (1.0 + off)]
+        })
+    };
+    Some(Ratio { value, interval })
+}
+
+/// The middle 95 % of ratios of medians of steps drawn anew.
+fn bootstrap(old: &[f64], new: &[f64]) -> Option<[f64; 2]> {
+    let draws = (DRAWN / (old.len() + new.len())).clamp(DRAWS / 5, DRAWS);
+    let mut random = Random(0x0DA9_91E5);
+    let mut drawn = Vec::new();
+    let mut median = |values: &[f64]| {
+        drawn.clear();
+        drawn.extend((0..values.len()).map(|_| values[random.below(values.len())]));
+        let half = drawn.len() / 2;
+        let (below, &mut upper, _) = drawn.select_nth_unstable_by(half, f64::total_cmp);
+        if values.len() % 2 == 1 {
+            upper
+        } else {
+            let lower = below.iter().copied().fold(f64::MIN, f64::max);
+            lower.midpoint(upper)
+        }
+    };
+    let mut ratios: Vec<f64> = (0..draws)
+        .map(|_| median(new) / median(old))
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let at = |part: f64| ratios.get((part * (ratios.len().max(1) - 1) as f64).round() as usize);
+    Some([*at(0.025)?, *at(0.975)?])
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): the same draws each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        // The high word scales; its bias is below a part in 2^32 over `end`.
+        (((z >> 32) * end as u64) >> 32) as usize
+    }
+}

@@ -1,0 +1,508 @@
+//! [`diagnose`]: rules with thresholds, what they saw, what to do, and what it can give at most.
+//!
+//! A gain is a part of the wall time, by Amdahl's law: it goes if what the rule found goes
+//! entirely and nothing else changes. It is a limit, not a forecast, and the limits of two rules
+//! overlap: they do not add up.
+//!
+//! | rule | what would go |
+//! |---|---|
+//! | `launch_bound` | gaps inside submissions, and an empty dispatch's time for each dispatch |
+//! | `host_bound` | the host's row: the device idle (or, without one, the program outside its stages) |
+//! | `sync_bound` | the same row: after a wait the device starts anew with an empty queue |
+//! | `transfer_bound` | the transfers' row |
+//! | `allocation_in_steady_state` | at most the host's row, where allocating would be |
+//! | `bandwidth_bound` | a stage's time above what its operations need, were bytes free |
+//! | `compute_bound` | a stage's time above what its bytes need, were operations free |
+//! | `latency_bound` | a stage's time above the ceilings' floor |
+//! | `load_imbalance` | the part of the stages in which only the fullest unit still works |
+//! | `too_small` | the stages with short kernels |
+//! | `slow_tail` | time of steps above the median |
+//! | `unexplained_time` | its row |
+//! | `noisy_measurement` | nothing: it is about the measurement |
+
+use crate::format::{digits, percent, scaled, time, whole_percent};
+use crate::profile::{Bound, Finding, Phase, Profile, StageSummary};
+use crate::roofline::{GOOD_PART, MOSTLY_LAUNCH, bytes_ns, flops_ns};
+use crate::setup::{Imbalance, Setup};
+
+/// Gaps and launches, of wall time.
+const LAUNCH: f64 = 0.2;
+/// The host's row, of wall time.
+const HOST: f64 = 0.1;
+/// Waits a step: fewer are those of a program that looks now and then.
+const WAITS: f64 = 0.1;
+/// The host's row, of wall time, where there are waits.
+const WAITED: f64 = 0.05;
+/// The transfers' row, of wall time.
+const TRANSFER: f64 = 0.1;
+/// Buffers made a step; 1 in 100 steps is growth, not steady state.
+const ALLOCATIONS: f64 = 0.01;
+/// A stage below this part of the step is not worth a finding.
+const STAGE: f64 = 0.05;
+/// The fullest unit over the mean one.
+const IMBALANCE: f64 = 4.0;
+/// Kernels shorter than this are launched and drained for as long as they run, ns.
+const SHORT_KERNEL_NS: f64 = 10_000.0;
+/// 95th percentile over median.
+const TAIL: f64 = 1.5;
+/// The unexplained row, of wall time.
+const UNEXPLAINED: f64 = 0.05;
+/// Standard error of the mean step.
+const NOISE: f64 = 0.02;
+/// Steps that a measurement needs.
+const STEPS: u64 = 10;
+
+/// Looks at every rule; best possible gain first, those that did not fire included.
+pub(crate) fn diagnose(profile: &Profile, setup: &Setup) -> Vec<Finding> {
+    let rules = [
+        launch_bound,
+        host_bound,
+        sync_bound,
+        transfer_bound,
+        allocation_in_steady_state,
+        bandwidth_bound,
+        compute_bound,
+        latency_bound,
+        load_imbalance,
+        too_small,
+        slow_tail,
+        unexplained_time,
+        noisy_measurement,
+    ];
+    let mut findings: Vec<Finding> = rules
+        .into_iter()
+        .flat_map(|rule| rule(profile, setup))
+        .collect();
+    let gain = |finding: &Finding| finding.possible_gain;
+    findings.sort_by(|a, b| {
+        let by_gain = gain(b).total_cmp(&gain(a));
+        by_gain.then(b.fired.cmp(&a.fired))
+    });
+    findings
+}
+
+/// A rule's words; verdicts are made of it.
+struct Rule {
+    name: &'static str,
+    condition: String,
+    remedy: &'static str,
+}
+
+impl Rule {
+    fn new(name: &'static str, condition: String, remedy: &'static str) -> Self {
+        Self {
+            name,
+            condition,
+            remedy,
+        }
+    }
+
+    fn about(&self, subject: &str, fired: bool, gain: f64, evidence: String) -> Finding {
+        Finding {
+            rule: self.name.into(),
+            subject: subject.into(),
+            fired,
+            condition: self.condition.clone(),
+            evidence,
+            remedy: self.remedy.into(),
+            possible_gain: if gain.is_finite() {
+                gain.clamp(0.0, 1.0)
+            } else {
+                0.0
+            },
+        }
+    }
+
+    fn step(&self, fired: bool, gain: f64, evidence: String) -> Vec<Finding> {
+        vec![self.about("step", fired, gain, evidence)]
+    }
+
+    fn cannot_tell(&self, why: &str) -> Vec<Finding> {
+        self.step(false, 0.0, format!("cannot be told: {why}"))
+    }
+}
+
+fn share_of(profile: &Profile, phase: Phase) -> f64 {
+    let row = profile.budget.rows.iter().find(|row| row.phase == phase);
+    row.map_or(0.0, |row| row.share)
+}
+
+fn launch_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "launch_bound",
+        format!(
+            "gaps between kernels and launching them take more than {} of wall time",
+            whole_percent(LAUNCH)
+        ),
+        "fuse kernels, record once and replay, drop barriers, give each dispatch more work",
+    );
+    let Some(timeline) = &profile.timeline else {
+        return rule.cannot_tell("no device was timed");
+    };
+    let gaps = share_of(profile, Phase::Gaps);
+    let dispatch_ns = profile.ceilings.as_ref().and_then(|c| c.dispatch_ns);
+    let launches = dispatch_ns.map_or(0.0, |each| {
+        let a_step = profile.budget.wall_ns / profile.steps.len().max(1) as f64;
+        // Launching is inside spans: it cannot take longer than they do.
+        (each * timeline.kernels_per_step / a_step.max(1.0)).min(timeline.busy)
+    });
+    let each = dispatch_ns.map_or("not measured".to_owned(), time);
+    rule.step(
+        gaps + launches > LAUNCH,
+        gaps + launches,
+        format!(
+            "gaps {}, launches {} ({} dispatches a step, an empty one {each}), mean kernel {}",
+            percent(gaps),
+            percent(launches),
+            digits(timeline.kernels_per_step),
+            time(timeline.mean_kernel_ns),
+        ),
+    )
+}
+
+fn host_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let on_device = profile.timeline.is_some();
+    let rule = Rule::new(
+        "host_bound",
+        format!(
+            "the host's own work {} more than {} of wall time",
+            if on_device {
+                "keeps the device idle for"
+            } else {
+                "outside the stages takes"
+            },
+            whole_percent(HOST)
+        ),
+        "prepare the next step while this one runs, keep more steps in flight, \
+         move work off the thread that drives",
+    );
+    let share = share_of(profile, Phase::Host);
+    let mut spans: Vec<&StageSummary> = profile
+        .host
+        .iter()
+        .chain(&profile.stages)
+        .filter(|span| span.phase == Phase::Host)
+        .collect();
+    spans.sort_by(|a, b| b.time.sum.total_cmp(&a.time.sum));
+    let longest = spans.first().map_or(String::new(), |span| {
+        format!(
+            "; its longest span is \"{}\", {} a step",
+            span.name,
+            time(span.time.mean)
+        )
+    });
+    rule.step(
+        share > HOST,
+        share,
+        format!("host {}{longest}", percent(share)),
+    )
+}
+
+fn sync_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "sync_bound",
+        format!(
+            "the host waits for the device more than {WAITS} times a step, and the device idles \
+             for the host more than {} of wall time",
+            whole_percent(WAITED)
+        ),
+        "read results back some steps later, without waiting for them",
+    );
+    let Some(counts) = setup.counts else {
+        return rule.cannot_tell("waits were not counted");
+    };
+    if profile.timeline.is_none() {
+        return rule.cannot_tell(&format!(
+            "no device was timed; the host waits {} times a step",
+            digits(counts.syncs)
+        ));
+    }
+    let idle = share_of(profile, Phase::Host);
+    rule.step(
+        counts.syncs > WAITS && idle > WAITED,
+        if counts.syncs > 0.0 { idle } else { 0.0 },
+        format!(
+            "{} waits a step, device idle for the host {}",
+            digits(counts.syncs),
+            percent(idle)
+        ),
+    )
+}
+
+fn transfer_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "transfer_bound",
+        format!(
+            "moving bytes takes more than {} of wall time",
+            whole_percent(TRANSFER)
+        ),
+        "keep data on the device, copy less and in smaller types, copy while computing",
+    );
+    let share = share_of(profile, Phase::Transfer);
+    let bytes = setup.counts.map_or(String::new(), |counts| {
+        format!(
+            ", {} to the device and {} back a step",
+            scaled(counts.bytes_written, "B"),
+            scaled(counts.bytes_read, "B")
+        )
+    });
+    rule.step(
+        share > TRANSFER,
+        share,
+        format!("transfers {}{bytes}", percent(share)),
+    )
+}
+
+fn allocation_in_steady_state(profile: &Profile, setup: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "allocation_in_steady_state",
+        format!("the driver makes more than {ALLOCATIONS} buffers a step"),
+        "size buffers ahead, take them from a pool, give them back before the next is needed",
+    );
+    let Some(counts) = setup.counts else {
+        return rule.cannot_tell("allocations were not counted");
+    };
+    let gain = if counts.allocations > 0.0 {
+        share_of(profile, Phase::Host)
+    } else {
+        0.0
+    };
+    let evidence = format!("{} buffers made a step", digits(counts.allocations));
+    rule.step(counts.allocations > ALLOCATIONS, gain, evidence)
+}
+
+/// One finding for each stage under `bound`, or one that says there is none.
+fn by_stage(
+    rule: &Rule,
+    profile: &Profile,
+    bound: Bound,
+    least_ns: impl Fn(&StageSummary) -> f64,
+) -> Vec<Finding> {
+    if profile.ceilings.is_none() {
+        return rule.cannot_tell("this device's ceilings were not measured");
+    }
+    let placed = profile.stages.iter().filter_map(|s| Some((s, s.roofline?)));
+    let mut any = false;
+    let mut findings = Vec::new();
+    for (stage, place) in placed {
+        any = true;
+        if place.bound != bound {
+            continue;
+        }
+        let least = least_ns(stage);
+        let gain = stage.share_of_step * (1.0 - least / stage.time.median);
+        findings.push(rule.about(
+            &stage.name,
+            stage.share_of_step > STAGE,
+            gain,
+            format!(
+                "{} of the step; {} ({} of the ceiling), {} ({}); {} where {} would do",
+                percent(stage.share_of_step),
+                scaled(place.bytes_per_second, "B/s"),
+                whole_percent(place.share_of_bandwidth),
+                scaled(place.flops_per_second, "FLOP/s"),
+                whole_percent(place.share_of_compute),
+                time(stage.time.median),
+                time(least),
+            ),
+        ));
+    }
+    if !any {
+        return rule.cannot_tell("no stage's bytes and operations are known");
+    }
+    if findings.is_empty() {
+        findings.push(rule.about("stages", false, 0.0, "no stage".into()));
+    }
+    findings
+}
+
+fn bandwidth_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "bandwidth_bound",
+        format!(
+            "a stage above {} of the step reaches {} of the bandwidth ceiling",
+            whole_percent(STAGE),
+            whole_percent(GOOD_PART)
+        ),
+        "move fewer bytes: smaller types, fused passes, reuse in registers and shared memory",
+    );
+    by_stage(&rule, profile, Bound::Bandwidth, |stage| {
+        let known = stage.cost.zip(profile.ceilings.as_ref());
+        known.map_or(0.0, |(cost, ceilings)| flops_ns(cost, ceilings))
+    })
+}
+
+fn compute_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "compute_bound",
+        format!(
+            "a stage above {} of the step reaches {} of the arithmetic ceiling",
+            whole_percent(STAGE),
+            whole_percent(GOOD_PART)
+        ),
+        "do fewer operations: skip what does not count, share results, use cheaper formulas",
+    );
+    by_stage(&rule, profile, Bound::Compute, |stage| {
+        let known = stage.cost.zip(profile.ceilings.as_ref());
+        known.map_or(0.0, |(cost, ceilings)| bytes_ns(cost, ceilings))
+    })
+}
+
+fn latency_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "latency_bound",
+        format!(
+            "a stage above {} of the step reaches neither {} of a ceiling, nor are empty \
+             dispatches {} of it",
+            whole_percent(STAGE),
+            whole_percent(GOOD_PART),
+            whole_percent(MOSTLY_LAUNCH)
+        ),
+        "more threads in flight, fewer registers, loads further ahead of their use, \
+         less divergence, fewer barriers",
+    );
+    by_stage(&rule, profile, Bound::Latency, |stage| {
+        stage.roofline.map_or(0.0, |place| place.floor_ns)
+    })
+}
+
+fn load_imbalance(profile: &Profile, setup: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "load_imbalance",
+        format!(
+            "the fullest unit has more than {IMBALANCE} times the mean, and works on after the \
+             others are done"
+        ),
+        "split full units, begin with the fullest, let idle threads take from busy ones",
+    );
+    if setup.imbalances.is_empty() {
+        return rule.cannot_tell("no loads were counted");
+    }
+    let finding = |load: &Imbalance| {
+        let ratio = load.max / load.mean;
+        // An even spread keeps all units that run at once equally busy; the fullest alone takes
+        // its own load. Without knowing how many run at once, all may.
+        let even = match load.at_once {
+            Some(at_once) => load.mean * (load.units / at_once).max(1.0),
+            None => load.mean,
+        };
+        let alone = (1.0 - even / load.max).max(0.0);
+        let stages = profile
+            .stages
+            .iter()
+            .filter(|s| load.stages.contains(&s.name));
+        let share: f64 = stages.map(|stage| stage.share_of_step).sum();
+        let gain = share * alone;
+        rule.about(
+            &load.name,
+            ratio > IMBALANCE && gain > 0.0,
+            gain,
+            format!(
+                "mean {}, p99 {}, max {} over {} units: {} times the mean; {} take {}",
+                digits(load.mean),
+                digits(load.p99),
+                digits(load.max),
+                digits(load.units),
+                digits(ratio),
+                load.stages.join(", "),
+                percent(share),
+            ),
+        )
+    };
+    setup.imbalances.iter().map(finding).collect()
+}
+
+fn too_small(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "too_small",
+        format!(
+            "the device's mean kernel is shorter than {}",
+            time(SHORT_KERNEL_NS)
+        ),
+        "more work a step: a larger picture, several views; or take a smaller device, or the CPU",
+    );
+    let Some(timeline) = &profile.timeline else {
+        return rule.cannot_tell("no device was timed");
+    };
+    let short = |stage: &&StageSummary| {
+        stage.time.mean / stage.dispatches.unwrap_or(1.0).max(1.0) < SHORT_KERNEL_NS
+    };
+    let stages: Vec<&StageSummary> = profile.stages.iter().filter(short).collect();
+    rule.step(
+        timeline.kernels_per_step > 0.0 && timeline.mean_kernel_ns < SHORT_KERNEL_NS,
+        stages.iter().map(|stage| stage.share_of_step).sum(),
+        format!(
+            "mean kernel {}; {} of {} stages have shorter ones than the threshold",
+            time(timeline.mean_kernel_ns),
+            stages.len(),
+            profile.stages.len()
+        ),
+    )
+}
+
+fn slow_tail(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "slow_tail",
+        format!("the 95th percentile of steps is above {TAIL} medians"),
+        "look at the slowest steps in the timeline: rare stages, growing buffers, other programs",
+    );
+    let step = &profile.step;
+    let above = |ns: f64| (ns - step.median).max(0.0);
+    let excess: f64 = profile.steps.iter().map(|s| above(s.duration_ns)).sum();
+    let slowest = profile
+        .steps
+        .iter()
+        .max_by(|a, b| a.duration_ns.total_cmp(&b.duration_ns));
+    let slowest = slowest.map_or(String::new(), |s| {
+        format!("; the slowest, step {}, {}", s.step, time(s.duration_ns))
+    });
+    rule.step(
+        step.p95 > TAIL * step.median,
+        excess / step.sum,
+        format!(
+            "median {}, p95 {}{slowest}",
+            time(step.median),
+            time(step.p95)
+        ),
+    )
+}
+
+fn unexplained_time(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "unexplained_time",
+        format!(
+            "no span covers more than {} of wall time",
+            whole_percent(UNEXPLAINED)
+        ),
+        "put spans around what the driving thread does between steps",
+    );
+    let share = share_of(profile, Phase::Unexplained);
+    rule.step(
+        share > UNEXPLAINED,
+        share,
+        format!("unexplained {}", percent(share)),
+    )
+}
+
+fn noisy_measurement(profile: &Profile, _: &Setup) -> Vec<Finding> {
+    let rule = Rule::new(
+        "noisy_measurement",
+        format!(
+            "fewer than {STEPS} steps, or the mean step's standard error is above {}",
+            whole_percent(NOISE)
+        ),
+        "measure more steps, on a machine that does nothing else",
+    );
+    let step = &profile.step;
+    let error = step.relative_error();
+    rule.step(
+        step.count < STEPS || error > NOISE,
+        0.0,
+        format!(
+            "{} steps, mean {} +- {}",
+            step.count,
+            time(step.mean),
+            percent(error)
+        ),
+    )
+}
