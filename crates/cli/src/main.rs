@@ -11,6 +11,7 @@ mod cameras;
 mod commands;
 mod console;
 mod exit;
+mod flamegraph;
 mod interrupt;
 mod machine;
 mod options;
