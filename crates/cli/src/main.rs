@@ -8,6 +8,7 @@
 
 mod args;
 mod cameras;
+mod ceilings;
 mod commands;
 mod console;
 mod exit;
