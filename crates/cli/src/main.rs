@@ -8,9 +8,11 @@
 
 mod args;
 mod cameras;
+mod ceilings;
 mod commands;
 mod console;
 mod exit;
+mod flamegraph;
 mod interrupt;
 mod machine;
 mod options;

@@ -1,6 +1,7 @@
 //! [`CpuEngine`]: the stages in order behind the engine contract.
 
 use crate::blocks::Blocks;
+use crate::ceilings;
 use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::limits::{self, Limits};
@@ -14,7 +15,8 @@ use dapple_engine::{
     StageTime, StepReport, StepSettings, Trace, TrainView, ViewId, check_image_gradient,
     check_photo, check_upload,
 };
-use dapple_scene::{Camera, Error, Result, Splats};
+use dapple_profile::ceilings::Measured;
+use dapple_scene::{Camera, Error, Progress, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -104,6 +106,15 @@ impl CpuEngine {
     /// Measures the most that these threads reach on this machine; takes about a second.
     pub fn measure_limits(&self) -> Limits {
         limits::measure(&self.pool)
+    }
+
+    /// Measures everything that these threads, and one alone, reach; takes some seconds. `processor`
+    /// is the name that it is kept under.
+    ///
+    /// # Errors
+    /// A thread that cannot be started; `progress` asks to stop.
+    pub fn measure_ceilings(&self, processor: &str, progress: &dyn Progress) -> Result<Measured> {
+        ceilings::measure(&self.pool, processor, progress)
     }
 
     /// Takes a training step and tells what each stage made of it; the step is not reported.

@@ -11,6 +11,7 @@
 )]
 
 mod blocks;
+pub mod ceilings;
 pub mod cost;
 mod engine;
 mod frame;

@@ -1,5 +1,5 @@
 //! What this machine can do at most: arithmetic and memory bandwidth, measured with the engine's
-//! own threads and vectors.
+//! own threads and vectors. [`ceilings`](crate::ceilings) measures everything.
 //!
 //! 1. Arithmetic: chains of fused multiply-adds on registers, enough of them at once to hide their
 //!    latency. 12 chains fit processors with 16 vector registers, 24 those with 32: both are tried
@@ -32,20 +32,14 @@ const GOES: usize = 9;
 /// FMAs of a go, per thread, in vectors: some 10 ms.
 const VECTOR_FMAS: usize = 48_000_000;
 /// Values of one of the three arrays: 96 MiB.
-const VALUES: usize = 24 << 20;
+pub(crate) const VALUES: usize = 24 << 20;
 /// Values that one task takes.
-const TASK: usize = 1 << 18;
+pub(crate) const TASK: usize = 1 << 18;
 
 /// Measures on the threads of `pool`; takes about a second.
 pub(crate) fn measure(pool: &rayon::ThreadPool) -> Limits {
-    let (few, few_spread) = arithmetic::<2>(pool);
-    let (many, many_spread) = arithmetic::<4>(pool);
-    let (flops_per_second, arithmetic_spread) = if few > many {
-        (few, few_spread)
-    } else {
-        (many, many_spread)
-    };
-    let (bytes_per_second, bandwidth_spread) = bandwidth(pool);
+    let (flops_per_second, arithmetic_spread) = arithmetic(pool);
+    let (bytes_per_second, bandwidth_spread) = triad(pool);
     Limits {
         flops_per_second,
         bytes_per_second,
@@ -54,7 +48,7 @@ pub(crate) fn measure(pool: &rayon::ThreadPool) -> Limits {
 }
 
 /// Rate of `amount` a go, and slowest over median time. The first go warms up and is dropped.
-fn rate(amount: f64, mut go: impl FnMut()) -> (f64, f64) {
+pub(crate) fn rate(amount: f64, mut go: impl FnMut()) -> (f64, f64) {
     go();
     let mut seconds: Vec<f64> = (0..GOES)
         .map(|_| {
@@ -68,7 +62,13 @@ fn rate(amount: f64, mut go: impl FnMut()) -> (f64, f64) {
     (amount / median, seconds[GOES - 1] / median)
 }
 
-fn arithmetic<const GROUPS: usize>(pool: &rayon::ThreadPool) -> (f64, f64) {
+/// Operations a second, and slowest over median time, of the better number of chains.
+pub(crate) fn arithmetic(pool: &rayon::ThreadPool) -> (f64, f64) {
+    let (few, many) = (chains::<2>(pool), chains::<4>(pool));
+    if few.0 > many.0 { few } else { many }
+}
+
+fn chains<const GROUPS: usize>(pool: &rayon::ThreadPool) -> (f64, f64) {
     let lanes = pulp::Arch::new().dispatch(Chains::<GROUPS>(0)).1;
     let chains = (6 * GROUPS * lanes * pool.current_num_threads()) as f64;
     let length = VECTOR_FMAS / (6 * GROUPS);
@@ -78,7 +78,7 @@ fn arithmetic<const GROUPS: usize>(pool: &rayon::ThreadPool) -> (f64, f64) {
 }
 
 /// `6 * GROUPS` independent chains of this many FMAs.
-struct Chains<const GROUPS: usize>(usize);
+pub(crate) struct Chains<const GROUPS: usize>(pub(crate) usize);
 
 impl<const GROUPS: usize> pulp::WithSimd for Chains<GROUPS> {
     /// Something that depends on every result, and the lanes of a vector.
@@ -107,7 +107,8 @@ impl<const GROUPS: usize> pulp::WithSimd for Chains<GROUPS> {
     }
 }
 
-fn bandwidth(pool: &rayon::ThreadPool) -> (f64, f64) {
+/// Bytes a second, and slowest over median time, of `a = b + k c`.
+pub(crate) fn triad(pool: &rayon::ThreadPool) -> (f64, f64) {
     pool.install(|| {
         // Written by the threads that will use them, so that they lie near.
         let fill =

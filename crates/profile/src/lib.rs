@@ -2,9 +2,11 @@
 //! from what the hardware can do. Knows nothing of any particular program.
 
 mod analyse;
+pub mod ceilings;
 mod compare;
 mod diagnosis;
 mod error;
+pub mod flamegraph;
 mod format;
 pub mod html;
 mod json;
@@ -15,6 +17,8 @@ pub mod profile;
 mod record;
 mod recording;
 pub mod roofline;
+#[cfg(feature = "samples")]
+pub mod samples;
 mod setup;
 mod stages;
 mod stats;

@@ -113,8 +113,9 @@ fn checksum(data: &[u8]) -> u64 {
     })
 }
 
-/// Where caches go on this system; `None` = nowhere.
-pub(crate) fn folder() -> Option<PathBuf> {
+/// Where caches go on this system: `DAPPLE_CACHE_DIR`, else the user's folder for caches; `None` =
+/// nowhere.
+pub fn folder() -> Option<PathBuf> {
     folder_from(|name| std::env::var_os(name))
 }
 

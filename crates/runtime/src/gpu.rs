@@ -79,6 +79,7 @@ impl Gpu {
         let (adapter, report) = adapter::pick(adapter::listed(options.validate), &options.choice)?;
         let wanted = wgpu::Features::SUBGROUP
             | wgpu::Features::SUBGROUP_BARRIER
+            | wgpu::Features::SHADER_F16
             | wgpu::Features::TIMESTAMP_QUERY
             | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS
             | wgpu::Features::PIPELINE_CACHE;

@@ -8,12 +8,14 @@
 //! - [`Recording`]: a list of dispatches, replayed each step with fresh immediates.
 //! - [`Pool`]: buffers used again; [`Readback`]: values on their way to the host.
 //! - [`GpuClock`]: how long the spans of a recording took; [`Counters`]: what the host asked for.
+//! - [`ceilings`]: what a device does at most, measured.
 //! - [`translate`]: what Vulkan, Metal and DX12 get from a shader.
 //!
 //! Nothing a driver does is a panic: out of memory, a lost device and refused shaders are errors.
 
 mod adapter;
 mod cache;
+pub mod ceilings;
 mod clock;
 mod counters;
 mod gpu;
@@ -27,6 +29,7 @@ mod shader;
 mod translate;
 
 pub use adapter::{AdapterReport, Choice, adapters};
+pub use cache::folder as cache_folder;
 pub use clock::{Calibration, GpuClock, SpanTime, Timing};
 pub use counters::Counters;
 pub use gpu::{Gpu, GpuOptions, Overrides};

@@ -1,9 +1,11 @@
 //! `dapple doctor`: what this machine has, what is missing, and what that costs.
 
+use crate::ceilings;
 use crate::console::Console;
 use crate::machine;
 use dapple::runtime::{AdapterReport, adapters};
 use dapple::scene::Result;
+use dapple_profile::ceilings::{DeviceKey, Measured, Unit};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::Path;
@@ -46,6 +48,9 @@ struct Finding {
     /// All that is known of a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<AdapterReport>,
+    /// What a device was measured to reach.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ceilings: Option<Measured>,
 }
 
 impl Finding {
@@ -56,6 +61,7 @@ impl Finding {
             value: value.into(),
             advice: None,
             adapter: None,
+            ceilings: None,
         }
     }
 
@@ -71,6 +77,7 @@ impl Finding {
             value: value.into(),
             advice: Some(advice.to_owned()),
             adapter: None,
+            ceilings: None,
         }
     }
 }
@@ -98,8 +105,20 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         threads(),
         memory(),
     ];
+    if let Ok(threads) = std::thread::available_parallelism() {
+        let key = ceilings::processor_key(threads.get());
+        findings.push(limits("cpu", &key));
+    }
     findings.push(auto(&adapters));
-    findings.extend(adapters.into_iter().map(gpu));
+    for adapter in adapters {
+        let (name, key) = (
+            format!("gpu:{}", adapter.index),
+            dapple::runtime::ceilings::key(&adapter),
+        );
+        let usable = adapter.unusable.is_none();
+        findings.push(gpu(adapter));
+        findings.extend(usable.then(|| limits(&name, &key)));
+    }
     findings.push(writable("temporary folder", &std::env::temp_dir()));
     findings.push(writable("current folder", Path::new(".")));
     let report = Report {
@@ -183,6 +202,42 @@ fn gpu(adapter: AdapterReport) -> Finding {
         value: value.join(", "),
         advice: (!advice.is_empty()).then(|| advice.join("\n")),
         adapter: Some(adapter),
+        ceilings: None,
+    }
+}
+
+/// What a device was measured to reach, if it was.
+fn limits(device: &str, key: &DeviceKey) -> Finding {
+    let found = ceilings::cached(key);
+    let value = found.as_ref().map(|measured| {
+        let rate = |what: &str, unit: Unit, value: Option<f64>| {
+            value.map(|value| format!("{what} {}", unit.shown(value)))
+        };
+        let rates = [
+            rate("memory", Unit::BytesPerSecond, measured.bytes_per_second()),
+            rate(
+                "f32",
+                Unit::OperationsPerSecond,
+                measured.flops_per_second(),
+            ),
+            rate("dispatch", Unit::Seconds, measured.get("dispatch")),
+        ];
+        let rates: Vec<String> = rates.into_iter().flatten().collect();
+        format!("{}, measured {}", rates.join(", "), measured.date())
+    });
+    Finding {
+        name: format!("limits {device}").into(),
+        verdict: if found.is_some() {
+            Verdict::Ok
+        } else {
+            Verdict::Missing
+        },
+        advice: found.is_none().then(|| {
+            format!("`dapple bench device --device {device}` measures them, in some seconds")
+        }),
+        value: value.unwrap_or_else(|| "not measured yet".to_owned()),
+        adapter: None,
+        ceilings: found,
     }
 }
 

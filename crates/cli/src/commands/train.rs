@@ -1,6 +1,7 @@
 //! `dapple train`: a capture into splats.
 
 use crate::console::Console;
+use crate::flamegraph::Flamegraph;
 use crate::interrupt;
 use crate::machine;
 use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, parse_colour};
@@ -26,12 +27,17 @@ at once.
 The same capture, configuration and seed give the same splats, bit for bit, on any number of
 threads.
 
+--flamegraph shows functions that were inlined only where the program was built with debug
+information: cargo build --profile profiling is release speed with it. Of a GPU it shows what the
+host does for it.
+
 Examples:
   dapple train captures/bird                            30 000 steps, into out/bird
   dapple train captures/bird --preset quick             7 000 steps: a good first look
   dapple train captures/bird --preset m10 --downscale 2 --max-gaussians 200000
   dapple train --preset m10 --print-config > mine.toml
-  dapple train captures/bird --config mine.toml -o out/mine";
+  dapple train captures/bird --config mine.toml -o out/mine
+  dapple train captures/bird --preset m8 --flamegraph bird.svg";
 
 /// Trains splats from a capture
 #[derive(Debug, clap::Args)]
@@ -93,6 +99,11 @@ pub struct Args {
     #[arg(long)]
     print_config: bool,
 
+    /// Sample where the CPU time of the run goes, on all threads, and write a flamegraph that any
+    /// browser opens; also after Ctrl-C. Needs no root. Not on Windows
+    #[arg(long, value_name = "FILE.svg")]
+    flamegraph: Option<PathBuf>,
+
     /// Print one JSON object when done
     #[arg(long)]
     json: bool,
@@ -128,14 +139,21 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         default_cap: args.max_gaussians_per_tile.filter(|&cap| cap == 0),
         ..args.device.clone()
     };
-    let engine = device.engine(console)?;
-    let done = train(scene, &out, config, args.overwrite, engine, console)?;
-    if args.json {
-        console.json(&done.summary)?;
-    } else {
-        console.data(&done.lines())?;
-    }
-    done.interruption().map_or(Ok(()), Err)
+    let flamegraph = args.flamegraph.as_deref();
+    let flamegraph = flamegraph
+        .map(|path| Flamegraph::start(path, args.overwrite))
+        .transpose()?;
+    let title = format!("dapple train {}", scene.display());
+    Flamegraph::around(flamegraph, &title, console, || {
+        let engine = device.engine(console)?;
+        let done = train(scene, &out, config, args.overwrite, engine, console)?;
+        if args.json {
+            console.json(&done.summary)?;
+        } else {
+            console.data(&done.lines())?;
+        }
+        done.interruption().map_or(Ok(()), Err)
+    })
 }
 
 impl Args {

@@ -1,9 +1,10 @@
 //! `dapple bench`: how fast this machine is at it, and how far from what it could be.
 //!
-//! One file a measurement: [`stages`] on synthetic splats, [`step`] on the points of a real scene,
+//! One file a measurement: [`device`], what it reaches at most; [`stages`] on synthetic splats, [`step`] on the points of a real scene,
 //! [`train`] on a capture. They share [`measure`], which times steps of any engine, the [`rows`] of a
 //! table of stages with their costs ([`gpu_cost`]), and [`statistics`] of times.
 
+mod device;
 mod garden;
 mod gpu_cost;
 mod measure;
@@ -35,6 +36,7 @@ Times are medians over steps. Measure on a machine that does nothing else: a rem
 the times scatter.
 
 Examples:
+  dapple bench device                      what the GPU and the processor reach at most
   dapple bench stages                      every stage on 10 k, 165 k and 1 M Gaussians
   dapple bench step garden-points          the field's step: fixed Gaussians of a real scene
   dapple bench train captures/bird         seconds a training step on your own capture";
@@ -49,6 +51,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
+    Device(device::Args),
     Stages(stages::Args),
     Step(step::Args),
     Train(train::Args),
@@ -56,6 +59,7 @@ enum Bench {
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     match &args.bench {
+        Bench::Device(args) => device::run(args, console),
         Bench::Stages(args) => stages::run(args, console),
         Bench::Step(args) => step::run(args, console),
         Bench::Train(args) => train::run(args, console),

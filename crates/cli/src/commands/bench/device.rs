@@ -1,0 +1,201 @@
+//! `dapple bench device`: what a device does at most. Other measurements are held against it.
+//!
+//! 1. Open the device that was named; without a name the best GPU, and the processor too.
+//! 2. Measure everything on it (`dapple::runtime::ceilings`, `dapple::cpu::ceilings`), and keep it.
+//! 3. Show it: a table of rates, and bandwidth over sizes as bars.
+
+use super::SCHEMA;
+use crate::ceilings;
+use crate::console::Console;
+use crate::machine::human_bytes;
+use crate::options::DeviceOptions;
+use dapple::gpu::Precision;
+use dapple::scene::Result;
+use dapple::{AnyEngine, Device};
+use dapple_profile::ceilings::{Curve, Measured, Rate, Unit};
+use serde::Serialize;
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+Without --device: the best GPU, and the processor. Every number is the median of several goes, each
+waited for; `spread` is the slowest over the median. Results are kept for each device, with their
+date, in the folder for caches (DAPPLE_CACHE_DIR); measuring again replaces them. `dapple doctor`
+shows them.
+
+--json prints schema and devices: for each its name and driver, measured_at (UTC), seconds, rates
+(name, unit, value, spread), curves (name, points of bytes and bytes_per_second), kept_in. Units are
+bytes_per_second, operations_per_second (a multiply-add is two), per_second and seconds.
+
+Examples:
+  dapple bench device                          the best GPU and the processor, some 20 seconds
+  dapple bench device --device cpu --threads 4
+  dapple bench device --json | jq '.devices[].rates[] | select(.name == \"copy\")'";
+
+/// The slowest go over the median from which a machine is called busy.
+const BUSY: f64 = 1.3;
+/// Characters of the longest bar.
+const BAR: f64 = 40.0;
+const ONE_THREAD: &str = ".one_thread";
+
+/// Measures what a device reaches at most: memory, caches, arithmetic, latencies, transfers
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Results {
+    schema: u32,
+    devices: Vec<Row>,
+}
+
+/// One device.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    measured: Measured,
+    kept_in: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let mut results = Results {
+        schema: SCHEMA,
+        devices: Vec::new(),
+    };
+    let first = args.device.open(false, console)?;
+    let both = args.device.device == Device::Auto && matches!(first, AnyEngine::Gpu(_));
+    results.devices.push(one(args, &first, console)?);
+    drop(first);
+    if both {
+        let processor = DeviceOptions {
+            device: Device::Cpu,
+            precision: Precision::default(),
+            ..args.device.clone()
+        };
+        let engine = processor.open_quietly(false)?.engine;
+        results.devices.push(one(args, &engine, console)?);
+    }
+    if args.json {
+        console.json(&results)?;
+    }
+    Ok(())
+}
+
+/// Measures a device, and shows it unless all are shown at the end.
+fn one(args: &Args, engine: &AnyEngine, console: &Console) -> Result<Row> {
+    let (measured, kept_in) = ceilings::measure(engine, console)?;
+    if measured.spread() > BUSY {
+        console.always(&format!(
+            "remark: {}: slow goes took {:.2} times the median: the machine is busy\n  \
+             hint: end other programs and measure again",
+            measured.device.name,
+            measured.spread()
+        ));
+    }
+    if !args.json {
+        let mut lines = shown(&measured);
+        if let Some(file) = &kept_in {
+            lines.push(format!("kept      {}\n", file.display()));
+        }
+        console.data(&lines.join("\n"))?;
+    }
+    Ok(Row { measured, kept_in })
+}
+
+/// For people.
+fn shown(measured: &Measured) -> Vec<String> {
+    let device = &measured.device;
+    let mut lines = vec![
+        format!("device    {}, {}", device.name, device.driver),
+        format!(
+            "measured  {}, in {:.1} s",
+            measured.date(),
+            measured.seconds
+        ),
+        String::new(),
+    ];
+    let of_one = |rate: &Rate| {
+        let name = format!("{}{ONE_THREAD}", rate.name);
+        measured.rates.iter().find(move |other| other.name == name)
+    };
+    let has_one = measured.rates.iter().any(|rate| of_one(rate).is_some());
+    let column = |text: &str| match has_one {
+        true => format!("{text:>16}"),
+        false => String::new(),
+    };
+    let all = if has_one { "all threads" } else { "" };
+    lines.push(format!(
+        "{:<19}{all:>16}{}{:>8}",
+        "",
+        column("one thread"),
+        "spread"
+    ));
+    for rate in &measured.rates {
+        if rate.name.ends_with(ONE_THREAD) {
+            continue;
+        }
+        let value = rate.unit.shown(rate.value);
+        let one = of_one(rate).map_or(String::new(), |one| one.unit.shown(one.value));
+        lines.push(format!(
+            "{:<19}{value:>16}{}{:>8.2}  {}",
+            rate.name,
+            column(&one),
+            rate.spread,
+            meaning(&rate.name)
+        ));
+    }
+    for curve in &measured.curves {
+        lines.push(String::new());
+        lines.extend(bars(curve));
+    }
+    lines.push(String::new());
+    lines
+}
+
+/// What a rate counts, in words.
+fn meaning(name: &str) -> &'static str {
+    match name {
+        "copy" => "memory to memory, read + written",
+        "read" => "memory, read",
+        "write" => "memory, written",
+        "triad" => "a = b + k c, read + written",
+        "fma_f32" | "fma_f16" => "multiply-adds in registers, two operations each",
+        "exp2" => "exponentials in registers",
+        "dispatch" => "a dispatch that needs the one before, in a pass",
+        "submission" => "from submitting until the host knows it is done",
+        "atomics_spread" => "additions, each to its own place",
+        "atomics_contended" => "additions, all to one place",
+        "subgroup_add" => "values summed over subgroups",
+        _ => "",
+    }
+}
+
+/// A curve as bars.
+fn bars(curve: &Curve) -> Vec<String> {
+    let title = match curve.name.as_str() {
+        "working_set" => "reading a working set again and again: caches show",
+        "working_set.one_thread" => "the same with one thread",
+        "upload" => "host to device, waited for",
+        "download" => "device to host, waited for",
+        name => name,
+    };
+    let rates = curve.points.iter().map(|point| point.bytes_per_second);
+    let most = rates.fold(f64::MIN_POSITIVE, f64::max);
+    let bar = |rate: f64| "#".repeat((BAR * rate / most).round().max(1.0) as usize);
+    let lines = curve.points.iter().map(|point| {
+        format!(
+            "{:>11}{:>14}  {}",
+            human_bytes(point.bytes),
+            Unit::BytesPerSecond.shown(point.bytes_per_second),
+            bar(point.bytes_per_second)
+        )
+    });
+    std::iter::once(title.to_owned()).chain(lines).collect()
+}

@@ -1,0 +1,90 @@
+//! `--flamegraph`: a picture of where this process spent its CPU time.
+//!
+//! 1. Before any work: the picture's place is tried, and sampling begins.
+//! 2. After it, also when it failed or was interrupted: the picture is written.
+
+use crate::console::Console;
+use crate::options::refuse_existing;
+use dapple::scene::{Error, ErrorKind, Result};
+use dapple_profile::samples::{DEFAULT_HZ, SampleError, Sampler};
+use std::path::{Path, PathBuf};
+
+/// Sampling, and where its picture goes.
+#[derive(Debug)]
+pub struct Flamegraph {
+    path: PathBuf,
+    sampler: Sampler,
+}
+
+impl Flamegraph {
+    /// Begins to sample. What is at `path` stays unless it may be replaced.
+    pub fn start(path: &Path, overwrite: bool) -> Result<Self> {
+        refuse_existing(path, overwrite)?;
+        if path.is_dir() {
+            return Err(
+                Error::input("a folder stands where the flamegraph is to be written")
+                    .at_path(path)
+                    .hint("name a file, for example one inside that folder"),
+            );
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        tempfile::Builder::new()
+            .prefix(".dapple-")
+            .tempfile_in(folder)
+            .map_err(|e| Error::io("cannot write a flamegraph into the folder", folder, e))?;
+        Ok(Self {
+            path: path.to_owned(),
+            sampler: Sampler::start(DEFAULT_HZ).map_err(|e| told(e, path))?,
+        })
+    }
+
+    /// Writes the picture of all since the start; `title` stands above it.
+    pub fn finish(self, title: &str, console: &Console) -> Result<()> {
+        let samples = self.sampler.finish().map_err(|e| told(e, &self.path))?;
+        samples
+            .write_flamegraph(&self.path, title)
+            .map_err(|e| told(e, &self.path))?;
+        console.note(&format!(
+            "flamegraph: {} samples of CPU time in {}",
+            samples.len(),
+            self.path.display()
+        ));
+        Ok(())
+    }
+
+    /// Runs `work` and writes the picture of it whatever comes of it. An error of the work counts
+    /// more than one of the picture, which is a remark then.
+    pub fn around<T>(
+        flamegraph: Option<Self>,
+        title: &str,
+        console: &Console,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let result = work();
+        let written = flamegraph.map_or(Ok(()), |flamegraph| flamegraph.finish(title, console));
+        match (result, written) {
+            (Ok(value), written) => written.map(|()| value),
+            (Err(error), Ok(())) => Err(error),
+            (Err(error), Err(missing)) => {
+                console.note(&format!("remark: no flamegraph: {}", missing.what()));
+                Err(error)
+            }
+        }
+    }
+}
+
+/// An error of the sampler as one of this program.
+fn told(error: SampleError, path: &Path) -> Error {
+    let hint = error.hint();
+    match error {
+        SampleError::Write { path, source } => {
+            Error::io("cannot write the flamegraph", path, source)
+        }
+        other => Error::new(ErrorKind::Unsupported, other.to_string())
+            .at(format!("--flamegraph {}", path.display()))
+            .hint(hint),
+    }
+}

@@ -1,0 +1,248 @@
+//! What this processor does at most, thing by thing, by the engine's own threads and vectors: all of
+//! them, and one alone (names that end in `.one_thread`).
+//!
+//! 1. `read` sums an array far larger than any cache, `write` fills one, `copy` is the system's copy,
+//!    `triad` is `a = b + k c`. Words read and written count; what a cache fetches before it is
+//!    overwritten does not.
+//! 2. `fma_f32` and `exp2` run chains in registers ([`limits`](crate::limits)); `exp2` is the
+//!    engine's own.
+//! 3. The cache plot: each thread sums an array of its own, of 16 KiB to 256 MiB, again and again.
+//! 4. Each is the median of several goes.
+
+use crate::limits::{Chains, TASK, VALUES, arithmetic, rate, triad};
+use crate::simd::{Splat, V, each, level_name};
+use dapple_profile::ceilings::{DeviceKey, Measured, Point, Unit};
+use dapple_scene::{Error, ErrorKind, Progress, Result};
+use pulp::Simd;
+use rayon::prelude::*;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Exponentials of a go, per thread, in vectors: some 10 ms.
+const VECTOR_EXP2: usize = 3_000_000;
+/// Working sets of a thread: a factor of two from one to the next.
+const SMALLEST_SET: usize = 16 << 10;
+const LARGEST_SET: usize = 256 << 20;
+/// All threads' sets together.
+const ALL_SETS: usize = 1 << 30;
+/// What a thread reads in a go at least.
+const READ_BYTES: usize = 96 << 20;
+
+/// How the cache of ceilings knows a processor with so many threads at work.
+pub fn key(processor: &str, threads: usize) -> DeviceKey {
+    DeviceKey {
+        name: processor.to_owned(),
+        driver: format!("{threads} threads, {}", level_name()),
+    }
+}
+
+/// Measures on the threads of `pool`, and on one.
+pub(crate) fn measure(
+    pool: &rayon::ThreadPool,
+    processor: &str,
+    progress: &dyn Progress,
+) -> Result<Measured> {
+    let started = Instant::now();
+    let mut measured = Measured::new(key(processor, pool.current_num_threads()));
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let one = one.map_err(|e| Error::unsupported(format!("a thread could not be started: {e}")))?;
+    progress.start(
+        "measuring what the processor reaches",
+        2 * GROUPS.len() as u64,
+    );
+    let pools = [(pool, ""), (&one, ".one_thread")];
+    let mut groups = pools
+        .into_iter()
+        .flat_map(|p| GROUPS.map(|group| (p, group)));
+    let done = groups.try_for_each(|((pool, suffix), group)| {
+        if progress.should_stop() {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                "stopped while measuring; nothing was kept",
+            ));
+        }
+        group(pool, suffix, &mut measured);
+        progress.advance(1);
+        Ok(())
+    });
+    progress.finish();
+    done?;
+    measured.seconds = started.elapsed().as_secs_f64();
+    Ok(measured)
+}
+
+type Group = fn(&rayon::ThreadPool, &str, &mut Measured);
+const GROUPS: [Group; 4] = [memory, multiply_adds, exponentials, working_sets];
+
+fn memory(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
+    let mut add = |name: &str, (value, spread): (f64, f64)| {
+        measured.rate(
+            &format!("{name}{suffix}"),
+            Unit::BytesPerSecond,
+            value,
+            spread,
+        );
+    };
+    add("triad", triad(pool));
+    pool.install(|| {
+        // Written by the threads that will use them, so that they lie near.
+        let fill =
+            |value: f32| -> Vec<f32> { (0..VALUES).into_par_iter().map(|_| value).collect() };
+        let (mut a, b) = (fill(0.0), fill(1.0));
+        let bytes = (size_of::<f32>() * VALUES) as f64;
+        let read = rate(bytes, || {
+            let sums = b
+                .par_chunks(TASK)
+                .map(|b| pulp::Arch::new().dispatch(Sum(b)));
+            black_box(sums.sum::<f32>());
+        });
+        add("read", read);
+        let value = black_box(0.5);
+        let written = rate(bytes, || {
+            a.par_chunks_mut(TASK).for_each(|a| a.fill(value));
+            black_box(&mut a);
+        });
+        add("write", written);
+        let copied = rate(2.0 * bytes, || {
+            let parts = a.par_chunks_mut(TASK).zip(b.par_chunks(TASK));
+            parts.for_each(|(a, b)| a.copy_from_slice(b));
+            black_box(&mut a);
+        });
+        add("copy", copied);
+    });
+}
+
+fn multiply_adds(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
+    let (value, spread) = arithmetic(pool);
+    let name = format!("fma_f32{suffix}");
+    measured.rate(&name, Unit::OperationsPerSecond, value, spread);
+}
+
+fn exponentials(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
+    let lanes = pulp::Arch::new().dispatch(Chains::<2>(0)).1;
+    let length = VECTOR_EXP2 / 12;
+    let amount = (12 * length * lanes * pool.current_num_threads()) as f64;
+    let (value, spread) = rate(amount, || {
+        pool.broadcast(|_| black_box(pulp::Arch::new().dispatch(Powers(length))));
+    });
+    measured.rate(&format!("exp2{suffix}"), Unit::PerSecond, value, spread);
+}
+
+fn working_sets(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
+    let threads = pool.current_num_threads();
+    let largest = LARGEST_SET.min(ALL_SETS / threads).max(SMALLEST_SET);
+    let mut points = Vec::new();
+    let mut bytes = SMALLEST_SET;
+    while bytes <= largest {
+        let values = bytes / size_of::<f32>();
+        let sets: Vec<Vec<f32>> = pool.broadcast(|_| vec![1.0_f32; values]);
+        let repeats = (READ_BYTES / bytes).max(1);
+        let amount = (bytes * repeats * threads) as f64;
+        let (rate, _) = rate(amount, || {
+            pool.broadcast(|thread| {
+                for _ in 0..repeats {
+                    black_box(pulp::Arch::new().dispatch(Sum(black_box(&sets[thread.index()]))));
+                }
+            });
+        });
+        points.push(Point {
+            bytes: bytes as u64,
+            bytes_per_second: rate,
+        });
+        bytes *= 2;
+    }
+    measured.curve(&format!("working_set{suffix}"), points);
+}
+
+/// The sum of a slice whose length is a multiple of eight vectors.
+struct Sum<'a>(&'a [f32]);
+
+impl pulp::WithSimd for Sum<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) -> f32 {
+        // Enough sums to hide the latency of an addition.
+        let mut low = each!(4, |_i| s.k(0.0));
+        let mut high = low;
+        for part in self.0.chunks_exact(8 * S::F32_LANES) {
+            for k in 0..4 {
+                low[k] += V::from_slice(s, &part[k * S::F32_LANES..]);
+                high[k] += V::from_slice(s, &part[(k + 4) * S::F32_LANES..]);
+            }
+        }
+        let mut sum = s.k(0.0);
+        for k in 0..4 {
+            sum += low[k] + high[k];
+        }
+        sum.sum()
+    }
+}
+
+/// Twelve independent chains of this many exponentials.
+struct Powers(usize);
+
+impl pulp::WithSimd for Powers {
+    /// Something that depends on every result.
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) -> f32 {
+        let mut x = [each!(6, |i| s.k(black_box(i as f32))); 2];
+        for _ in 0..self.0 {
+            for group in &mut x {
+                for value in group {
+                    *value = (-*value).exp2();
+                }
+            }
+        }
+        let mut sum = s.k(0.0);
+        for group in x {
+            for value in group {
+                sum += value;
+            }
+        }
+        sum.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::{CpuEngine, CpuOptions};
+    use dapple_scene::NoProgress;
+
+    #[test]
+    fn sums_sum_everything_and_powers_come_to_their_limit() {
+        let values: Vec<f32> = (0..1024).map(|i| i as f32).collect();
+        for arch in [pulp::Arch::new(), pulp::Arch::Scalar] {
+            assert_eq!(arch.dispatch(Sum(&values)), 1023.0 * 512.0);
+        }
+        // 2^-x = x.
+        let lanes = pulp::Arch::new().dispatch(Chains::<2>(0)).1;
+        let each = pulp::Arch::new().dispatch(Powers(1000)) / (12 * lanes) as f32;
+        assert!((each - 0.641_186).abs() < 1e-3, "{each}");
+    }
+
+    #[test]
+    fn all_is_measured_and_can_be() {
+        let engine = CpuEngine::new(CpuOptions { threads: Some(2) }).unwrap();
+        let measured = engine.measure_ceilings("A processor", &NoProgress).unwrap();
+        assert_eq!(measured.device, key("A processor", 2));
+        for name in ["read", "write", "copy", "triad", "fma_f32", "exp2"] {
+            for suffix in ["", ".one_thread"] {
+                let value = measured.get(&format!("{name}{suffix}")).unwrap();
+                assert!(value.is_finite() && value > 0.0, "{name}{suffix}");
+            }
+        }
+        assert_eq!(measured.rates.len(), 12);
+        for curve in &measured.curves {
+            let bytes: Vec<u64> = curve.points.iter().map(|p| p.bytes).collect();
+            assert_eq!(bytes[0], SMALLEST_SET as u64);
+            assert!(bytes.is_sorted() && bytes.len() == 15, "{bytes:?}");
+            assert!(curve.points.iter().all(|p| p.bytes_per_second > 0.0));
+        }
+        assert_eq!(measured.curves.len(), 2);
+    }
+}

@@ -1,0 +1,224 @@
+//! Counting stacks while they come, and looking them up at the end.
+
+use super::signal::{self, MOST_FRAMES, Ring};
+use super::{SampleError, Samples};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The draining thread comes this often.
+const PERIOD: Duration = Duration::from_millis(20);
+/// How long a handler that is at work when sampling ends is waited for.
+const LAST: Duration = Duration::from_millis(5);
+/// Outermost functions that belong to the start of a thread or program.
+const STARTS: [&str; 9] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "main",
+    "start_thread",
+    "clone",
+    "clone3",
+    "_pthread_start",
+    "thread_start",
+];
+/// The last of them in Rust.
+const RUST_START: &str = "__rust_begin_short_backtrace";
+
+/// A thread's name and the addresses of a stack, innermost first.
+type Stack = (Vec<u8>, Box<[usize]>);
+type Counts = HashMap<Stack, u64>;
+
+/// Takes samples from its start to [`Self::finish`]. There is one at a time in a process.
+#[derive(Debug)]
+pub struct Sampler {
+    /// `None` once it was joined.
+    counting: Option<JoinHandle<Counts>>,
+    done: Arc<AtomicBool>,
+    hz: u32,
+    started: Instant,
+}
+
+impl Sampler {
+    /// Samples every thread from now on, `hz` times in a second of CPU time, 1 to 1000.
+    ///
+    /// # Errors
+    /// Another sampler is at work; a frequency out of range; a system that refuses.
+    pub fn start(hz: u32) -> Result<Self, SampleError> {
+        if !(1..=1000).contains(&hz) {
+            return Err(SampleError::Frequency(hz));
+        }
+        if !Ring::shared().claim() {
+            return Err(SampleError::Busy);
+        }
+        let done = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&done);
+        let counting = std::thread::Builder::new()
+            .name("samples".to_owned())
+            .spawn(move || count(&until))
+            .map_err(SampleError::Refused);
+        let counting = counting.and_then(|thread| signal::start(hz).map(|()| thread));
+        match counting {
+            Ok(thread) => Ok(Self {
+                counting: Some(thread),
+                done,
+                hz,
+                started: Instant::now(),
+            }),
+            Err(error) => {
+                done.store(true, Ordering::Release);
+                Ring::shared().release();
+                Err(error)
+            }
+        }
+    }
+
+    /// Stops, and finds the functions' names: some seconds where there is much debug information.
+    ///
+    /// # Errors
+    /// None that is expected: the thread that counts has panicked.
+    pub fn finish(mut self) -> Result<Samples, SampleError> {
+        let wall = self.started.elapsed();
+        let counts = self.stop().unwrap_or_default();
+        let mut names = Names::default();
+        let mut stacks = BTreeMap::new();
+        for ((thread, addresses), count) in counts {
+            *stacks.entry(names.folded(&thread, &addresses)).or_insert(0) += count;
+        }
+        Ok(Samples {
+            stacks,
+            hz: self.hz,
+            wall,
+            lost: Ring::shared().lost(),
+        })
+    }
+
+    fn stop(&mut self) -> Option<Counts> {
+        let thread = self.counting.take()?;
+        signal::stop();
+        std::thread::sleep(LAST);
+        self.done.store(true, Ordering::Release);
+        thread.thread().unpark();
+        let counts = thread.join().ok();
+        Ring::shared().release();
+        counts
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Counts stacks until it is done.
+fn count(done: &AtomicBool) -> Counts {
+    signal::spare_this_thread();
+    let mut counts = Counts::new();
+    loop {
+        let last = done.load(Ordering::Acquire);
+        Ring::shared().drain(|thread, addresses| {
+            *counts
+                .entry((thread.to_vec(), addresses.into()))
+                .or_insert(0) += 1;
+        });
+        if last {
+            return counts;
+        }
+        std::thread::park_timeout(PERIOD);
+    }
+}
+
+/// The functions at addresses, each looked up once.
+#[derive(Default)]
+struct Names {
+    /// Innermost of the inlined ones first.
+    known: HashMap<usize, Vec<String>>,
+}
+
+impl Names {
+    fn at(&mut self, address: usize) -> &[String] {
+        self.known.entry(address).or_insert_with(|| {
+            let mut names = Vec::new();
+            backtrace::resolve(address as *mut std::ffi::c_void, |symbol| {
+                // Without the hash at its end; `;` separates frames.
+                names.extend(
+                    symbol
+                        .name()
+                        .map(|name| format!("{name:#}").replace(';', ",")),
+                );
+            });
+            if names.is_empty() {
+                names.push("(unknown)".to_owned());
+            }
+            names
+        })
+    }
+
+    /// Thread and functions, outermost first.
+    fn folded(&mut self, thread: &[u8], addresses: &[usize]) -> String {
+        let mut frames = Vec::new();
+        for (i, &address) in addresses.iter().enumerate().rev() {
+            // The look-up takes what comes before an address, for a call returns behind itself. The
+            // innermost is no call.
+            let asked = if i == 0 { address + 1 } else { address };
+            frames.extend(self.at(asked).iter().rev().cloned());
+        }
+        let mut frames = without_start(&frames).to_vec();
+        if addresses.len() == MOST_FRAMES {
+            frames.insert(0, "(outer frames cut)".to_owned());
+        }
+        frames.insert(0, group(&String::from_utf8_lossy(thread)));
+        frames.join(";")
+    }
+}
+
+/// Frames, outermost first, without those that start a thread.
+fn without_start(frames: &[String]) -> &[String] {
+    let rust = frames.iter().rposition(|name| name.contains(RUST_START));
+    let start = rust.map_or(0, |last| last + 1);
+    let frames = &frames[start..];
+    let starts = |name: &String| {
+        let bare = name.split('@').next().unwrap_or_default();
+        STARTS.contains(&bare.trim_start_matches("__")) || STARTS.contains(&bare)
+    };
+    let first = frames.iter().position(|name| !starts(name));
+    // A thread that was caught in nothing else keeps what it was caught in.
+    &frames[first.unwrap_or(frames.len().saturating_sub(1))..]
+}
+
+/// `dapple-12` and `dapple-3` are `dapple-N`.
+fn group(thread: &str) -> String {
+    let stem = thread.trim_end_matches(|c: char| c.is_ascii_digit());
+    match (stem.is_empty(), stem.len() < thread.len()) {
+        (true, _) => "(unnamed thread)".to_owned(),
+        (false, true) => format!("{stem}N"),
+        (false, false) => stem.replace(';', ","),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_grouped_and_their_starts_cut() {
+        assert_eq!(group("dapple-12"), "dapple-N");
+        assert_eq!(group("main"), "main");
+        assert_eq!(group(""), "(unnamed thread)");
+        let frames = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
+        let rust = frames(&[
+            "clone3",
+            "std::sys::__rust_begin_short_backtrace",
+            "work",
+            "inner",
+        ]);
+        assert_eq!(without_start(&rust), &rust[2..]);
+        let c = frames(&["__clone3", "start_thread", "llvmpipe"]);
+        assert_eq!(without_start(&c), &c[2..]);
+        let bare = frames(&["_start"]);
+        assert_eq!(without_start(&bare), &bare[..]);
+    }
+}

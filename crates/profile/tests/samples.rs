@@ -1,0 +1,141 @@
+//! Samples of this very process: what burns is found, by name, and what sleeps is not.
+//!
+//! There is one sampler in a process at a time, so the tests take turns.
+
+#![cfg(all(
+    feature = "samples",
+    any(target_os = "linux", target_os = "macos"),
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple_profile::samples::{SampleError, Sampler, Samples};
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Work that nothing else here has, in a loop of its own.
+#[inline(always)]
+fn inlined_by_hand(rounds: u64) -> u64 {
+    let mut x = 1_u64;
+    for i in 0..rounds {
+        x = black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i));
+    }
+    x
+}
+
+#[inline(never)]
+fn burns_in_here(rounds: u64) -> u64 {
+    black_box(inlined_by_hand(rounds))
+}
+
+#[inline(never)]
+fn burns_less(rounds: u64) -> u64 {
+    let mut x = 7_u64;
+    for i in 0..rounds {
+        x = black_box(x.rotate_left(7) ^ i);
+    }
+    x
+}
+
+/// Samples with any of these words in their stacks.
+fn with(samples: &Samples, word: &str) -> u64 {
+    let stacks = samples.stacks().filter(|(stack, _)| stack.contains(word));
+    stacks.map(|(_, count)| count).sum()
+}
+
+/// Burns until there are enough samples, however slow and busy the machine is.
+fn burnt() -> Samples {
+    for doublings in 0..6 {
+        let sampler = Sampler::start(199).unwrap();
+        let rounds = 300_000_000_u64 << doublings;
+        let threads = [1, 2].map(|i| {
+            let named = std::thread::Builder::new().name(format!("burner-{i}"));
+            named.spawn(move || burns_in_here(rounds)).unwrap()
+        });
+        burns_less(rounds / 8);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let samples = sampler.finish().unwrap();
+        if samples.len() >= 60 {
+            return samples;
+        }
+    }
+    panic!("no samples although the processor was busy");
+}
+
+#[test]
+fn what_burns_is_named_in_its_thread() {
+    let _turn = turn();
+    let samples = burnt();
+    let folded = samples.folded();
+    let all = samples.len() as f64;
+    assert!(
+        with(&samples, "burns_in_here") as f64 > 0.6 * all,
+        "{folded}"
+    );
+    // Tests are built with line tables, which tell what was inlined.
+    assert!(
+        with(&samples, "inlined_by_hand") as f64 > 0.6 * all,
+        "{folded}"
+    );
+    let line = folded
+        .lines()
+        .find(|l| l.contains("burns_in_here"))
+        .unwrap();
+    assert!(line.starts_with("burner-N;"), "{line}");
+    assert!(!line.contains("__rust_begin_short_backtrace"), "{line}");
+    assert!(!folded.contains("on_signal"), "the handler shows: {folded}");
+    assert!(!folded.contains("_ZN"), "names are not readable: {folded}");
+    let counted: u64 = folded
+        .lines()
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(counted, samples.len());
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("burnt.svg");
+    samples.write_flamegraph(&file, "a test").unwrap();
+    let svg = std::fs::read_to_string(&file).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    assert!(svg.contains("burns_in_here"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+
+    let nowhere = folder.path().join("no such folder/x.svg");
+    let error = samples.write_flamegraph(&nowhere, "a test").unwrap_err();
+    assert!(error.to_string().contains("no such folder"), "{error}");
+}
+
+#[test]
+fn sleeping_gives_a_reason_and_no_picture() {
+    let _turn = turn();
+    let sampler = Sampler::start(10).unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    let samples = sampler.finish().unwrap();
+    assert!(samples.is_empty(), "{}", samples.folded());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("none.svg");
+    let error = samples.write_flamegraph(&file, "a test").unwrap_err();
+    assert!(matches!(error, SampleError::Nothing { .. }));
+    assert!(error.to_string().contains("hardly any CPU time"), "{error}");
+    assert!(!file.exists());
+}
+
+#[test]
+fn there_is_one_at_a_time_and_one_after_another() {
+    let _turn = turn();
+    for hz in [0, 1001] {
+        assert!(matches!(Sampler::start(hz), Err(SampleError::Frequency(_))));
+    }
+    let first = Sampler::start(99).unwrap();
+    assert!(matches!(Sampler::start(99), Err(SampleError::Busy)));
+    drop(first);
+    Sampler::start(99).unwrap().finish().unwrap();
+}

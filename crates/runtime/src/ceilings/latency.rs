@@ -1,0 +1,39 @@
+//! What it costs to start something.
+//!
+//! 1. `dispatch`: dispatches of one workgroup in one pass, each of which needs what the one before
+//!    wrote, as stages of a step do.
+//! 2. `submission`: a submission of one such dispatch, from the call until the host knows that it is
+//!    done. Each is waited for.
+
+use super::timing::{median, rate, run};
+use super::{Measured, Unit};
+use crate::{Gpu, Kernel};
+use dapple_scene::Result;
+
+/// Submissions of which the median counts.
+const SUBMISSIONS: usize = 100;
+
+pub(crate) const LITTLE: &str = "
+@group(0) @binding(0) var<storage, read_write> sink: array<u32>;
+
+@compute @workgroup_size(64)
+fn little(@builtin(local_invocation_index) t: u32) {
+    sink[t] += 1u;
+}
+";
+
+pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
+    let sink = gpu.buffer("sink", 64 * 4)?;
+    let kernel = Kernel::from_wgsl(gpu, "ceilings.little", LITTLE, "little")?;
+    let bound = kernel.bind(gpu, &[("sink", &sink)])?;
+    let dispatches = rate(gpu, &bound, 1, 1.0)?;
+    let seconds = 1.0 / dispatches.per_second;
+    measured.rate("dispatch", Unit::Seconds, seconds, dispatches.spread);
+    let mut goes = Vec::with_capacity(SUBMISSIONS);
+    for _ in 0..SUBMISSIONS {
+        goes.push(run(gpu, &bound, 1, 1)?.as_secs_f64());
+    }
+    let (seconds, spread) = median(goes);
+    measured.rate("submission", Unit::Seconds, seconds, spread);
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! What a GPU does at most, thing by thing, measured as engines use it: through wgpu.
+//!
+//! One file a group: [`memory`] (bandwidth, and caches by working set), [`arithmetic`],
+//! [`latency`], [`transfer`] (host to device and back), [`atomics`] (and sums over subgroups);
+//! [`timing`] is how all of them are timed:
+//!
+//! 1. Commands are recorded first. Then the clock runs from submitting them until the device has
+//!    finished them: what was not waited for is not counted.
+//! 2. Dispatches are repeated within a submission until it takes long enough that submitting it is
+//!    lost in the noise.
+//! 3. A rate is the median of several goes, and the slowest over the median is kept beside it.
+//!
+//! Software renderers get smaller sizes: they share the processor's caches, and are slow.
+
+pub(crate) mod arithmetic;
+mod atomics;
+mod latency;
+pub(crate) mod memory;
+mod timing;
+mod transfer;
+
+use crate::{AdapterReport, Gpu};
+use dapple_profile::ceilings::{DeviceKey, Measured, Unit};
+use dapple_scene::{Error, ErrorKind, Progress, Result};
+use std::time::Instant;
+use timing::Rated;
+
+/// How the cache of ceilings knows a device.
+pub fn key(adapter: &AdapterReport) -> DeviceKey {
+    DeviceKey {
+        name: format!("{} ({})", adapter.name, adapter.backend),
+        driver: adapter.driver.clone(),
+    }
+}
+
+type Group = fn(&Gpu, &mut Measured) -> Result<()>;
+
+/// Measures everything that the device can do; takes some ten seconds, and waits for it.
+///
+/// # Errors
+/// No memory for what is measured, a lost device; `progress` asks to stop.
+pub fn measure(gpu: &Gpu, progress: &dyn Progress) -> Result<Measured> {
+    let started = Instant::now();
+    let groups: [Group; 7] = [
+        memory::measure,
+        arithmetic::measure,
+        latency::measure,
+        atomics::measure,
+        transfer::upload,
+        transfer::download,
+        memory::working_sets,
+    ];
+    let mut measured = Measured::new(key(gpu.report()));
+    progress.start("measuring what the GPU reaches", groups.len() as u64);
+    let done = groups.into_iter().try_for_each(|group| {
+        if progress.should_stop() {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                "stopped while measuring; nothing was kept",
+            ));
+        }
+        group(gpu, &mut measured)?;
+        progress.advance(1);
+        Ok(())
+    });
+    progress.finish();
+    done?;
+    measured.seconds = started.elapsed().as_secs_f64();
+    Ok(measured)
+}
+
+/// Adds a rate.
+fn add(measured: &mut Measured, name: &str, unit: Unit, rated: Rated) {
+    measured.rate(name, unit, rated.per_second, rated.spread);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::{Choice, GpuOptions};
+    use naga::valid::{Capabilities, ValidationFlags, Validator};
+
+    /// A device that checks everything: a test's `DAPPLE_TEST_GPU`, else the first that works.
+    pub(super) fn gpu() -> Gpu {
+        let choice = match std::env::var("DAPPLE_TEST_GPU") {
+            Ok(name) => name.parse().unwrap(),
+            Err(_) => Choice::Index(0),
+        };
+        Gpu::open(&GpuOptions {
+            choice,
+            validate: true,
+            ..GpuOptions::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn every_shader_has_a_translation_for_every_backend() {
+        let chains = [
+            arithmetic::fma_f32(),
+            arithmetic::exponentials(),
+            arithmetic::subgroup_sums(),
+        ];
+        let fixed = [
+            memory::COPY,
+            memory::READ,
+            memory::WRITE,
+            latency::LITTLE,
+            atomics::ATOMICS,
+        ];
+        for wgsl in chains.iter().map(String::as_str).chain(fixed) {
+            crate::translate(wgsl).unwrap();
+        }
+        // Half precision is granted by what `translate` knows nothing of.
+        let module = naga::front::wgsl::parse_str(&arithmetic::fma_f16()).unwrap();
+        Validator::new(ValidationFlags::all(), Capabilities::SHADER_FLOAT16)
+            .validate(&module)
+            .unwrap();
+    }
+
+    #[test]
+    fn all_is_measured_and_can_be() {
+        let gpu = gpu();
+        let measured = measure(&gpu, &dapple_scene::NoProgress).unwrap();
+        let mut expected = vec![
+            "copy",
+            "read",
+            "write",
+            "fma_f32",
+            "exp2",
+            "dispatch",
+            "submission",
+            "atomics_spread",
+            "atomics_contended",
+        ];
+        let features = gpu.device().features();
+        if features.contains(wgpu::Features::SUBGROUP) {
+            expected.push("subgroup_add");
+        }
+        if features.contains(wgpu::Features::SHADER_F16) {
+            expected.push("fma_f16");
+        }
+        for name in &expected {
+            let value = measured.get(name).unwrap_or_default();
+            assert!(value.is_finite() && value > 0.0, "{name}: {measured:?}");
+        }
+        assert_eq!(measured.rates.len(), expected.len());
+        for name in ["working_set", "upload", "download"] {
+            let curve = measured.curves.iter().find(|c| c.name == name).unwrap();
+            assert!(curve.points.len() >= 5, "{name}");
+            assert!(curve.points.is_sorted_by_key(|p| p.bytes), "{name}");
+            assert!(curve.points.iter().all(|p| p.bytes_per_second > 0.0));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        dapple_profile::ceilings::store(folder.path(), &measured).unwrap();
+        let again = dapple_profile::ceilings::cached(folder.path(), &key(gpu.report())).unwrap();
+        assert_eq!(again.rates.len(), measured.rates.len());
+    }
+}

@@ -1,0 +1,73 @@
+//! How ceilings are timed; the module above says it in steps.
+
+use crate::kernel::Bound;
+use crate::{Gpu, Groups, Recording};
+use dapple_scene::Result;
+use std::time::{Duration, Instant};
+
+/// A submission is at least this long: starting and waiting take some 0.1 ms.
+const LONG_ENOUGH: Duration = Duration::from_millis(30);
+/// Dispatches of a submission at most.
+const MOST_DISPATCHES: u32 = 16_384;
+/// Goes of which the median counts.
+pub(crate) const GOES: usize = 5;
+
+/// How often a second, and how much that scattered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rated {
+    pub(crate) per_second: f64,
+    /// The slowest go over the median one.
+    pub(crate) spread: f64,
+}
+
+/// Median of some seconds, and the slowest over it.
+pub(crate) fn median(mut seconds: Vec<f64>) -> (f64, f64) {
+    seconds.sort_by(f64::total_cmp);
+    let middle = seconds.get(seconds.len() / 2).copied().unwrap_or(1e-9);
+    let median = middle.max(1e-9);
+    (median, seconds.last().copied().unwrap_or(median) / median)
+}
+
+/// What a second of such dispatches does, if one does `amount`.
+pub(crate) fn rate(gpu: &Gpu, bound: &Bound, groups: u32, amount: f64) -> Result<Rated> {
+    // The first also warms up.
+    let mut dispatches = 1;
+    let mut once = run(gpu, bound, groups, dispatches)?;
+    loop {
+        once = once.min(run(gpu, bound, groups, dispatches)?);
+        if once >= LONG_ENOUGH || dispatches >= MOST_DISPATCHES {
+            break;
+        }
+        // Straight to what will do, but not by one short time alone: clocks wake up.
+        let wanted = LONG_ENOUGH.as_secs_f64() / once.as_secs_f64().max(1e-6);
+        let factor = (wanted * 1.2).ceil().clamp(2.0, 64.0) as u32;
+        dispatches = (dispatches * factor).min(MOST_DISPATCHES);
+        once = Duration::MAX;
+    }
+    let mut goes = Vec::with_capacity(GOES);
+    for _ in 0..GOES {
+        goes.push(run(gpu, bound, groups, dispatches)?.as_secs_f64());
+    }
+    let (median, spread) = median(goes);
+    Ok(Rated {
+        per_second: amount * f64::from(dispatches) / median,
+        spread,
+    })
+}
+
+/// How long so many dispatches take, from submitting them until the device is done.
+pub(crate) fn run(gpu: &Gpu, bound: &Bound, groups: u32, dispatches: u32) -> Result<Duration> {
+    let mut recording = Recording::new();
+    recording.span("ceilings");
+    for _ in 0..dispatches {
+        recording.dispatch(bound.clone(), Groups::flat(groups));
+    }
+    let mut encoder = gpu.encoder();
+    recording.encode(&mut encoder, &[]);
+    let commands = encoder.finish();
+    gpu.wait()?;
+    let started = Instant::now();
+    gpu.queue().submit([commands]);
+    gpu.wait()?;
+    Ok(started.elapsed())
+}

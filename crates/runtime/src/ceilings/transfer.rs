@@ -1,0 +1,78 @@
+//! Bytes from host to device (`upload`) and back (`download`), in sizes of 4 KiB to 256 MiB, the way
+//! engines move them: through wgpu's staging memory, which a processor copies into or out of.
+//!
+//! The clock stops when the device has what was sent, or the host holds what was asked for: nothing
+//! is left on its way.
+
+use super::Measured;
+use super::timing::{GOES, median};
+use crate::Gpu;
+use dapple_profile::ceilings::Point;
+use dapple_scene::Result;
+use std::time::Instant;
+
+const SMALLEST: u64 = 4 << 10;
+const LARGEST: u64 = 256 << 20;
+const SOFTWARE_LARGEST: u64 = 16 << 20;
+/// From one size to the next.
+const FACTOR: u64 = 4;
+/// Goes of small sizes, which scatter more.
+const SMALL_GOES: usize = 25;
+const SMALL: u64 = 1 << 20;
+
+pub(super) fn upload(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
+    let points = sizes(gpu, |buffer, data| {
+        gpu.write(buffer, 0, data);
+        gpu.queue().submit([]);
+        gpu.wait()
+    })?;
+    measured.curve("upload", points);
+    Ok(())
+}
+
+pub(super) fn download(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
+    let points = sizes(gpu, |buffer, data| {
+        let values: Vec<u32> = gpu.read(buffer, data.len())?;
+        std::hint::black_box(values);
+        Ok(())
+    })?;
+    measured.curve("download", points);
+    Ok(())
+}
+
+/// Times `go` with buffers, and as much data, of all sizes.
+fn sizes(gpu: &Gpu, go: impl Fn(&wgpu::Buffer, &[u32]) -> Result<()>) -> Result<Vec<Point>> {
+    let report = gpu.report();
+    let wanted = if report.is_software {
+        SOFTWARE_LARGEST
+    } else {
+        LARGEST
+    };
+    let room = report.memory_bytes.map_or(wanted, |memory| memory / 8);
+    let largest = wanted
+        .min(report.max_buffer_bytes)
+        .min(report.max_binding_bytes)
+        .min(room);
+    let data = vec![1_u32; (largest / 4) as usize];
+    let buffer = gpu.buffer("transfer", largest)?;
+    let mut points = Vec::new();
+    let mut bytes = SMALLEST;
+    while bytes <= largest {
+        let part = &data[..(bytes / 4) as usize];
+        go(&buffer, part)?;
+        let goes = if bytes < SMALL { SMALL_GOES } else { GOES };
+        let mut seconds = Vec::with_capacity(goes);
+        for _ in 0..goes {
+            gpu.wait()?;
+            let started = Instant::now();
+            go(&buffer, part)?;
+            seconds.push(started.elapsed().as_secs_f64());
+        }
+        points.push(Point {
+            bytes,
+            bytes_per_second: bytes as f64 / median(seconds).0,
+        });
+        bytes *= FACTOR;
+    }
+    Ok(points)
+}
