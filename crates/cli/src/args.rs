@@ -1,6 +1,6 @@
 //! The command line: its verbs and the options that all of them share.
 
-use crate::commands::{bench, convert, demo, doctor, eval, info, render, synth, train};
+use crate::commands::{bench, convert, demo, doctor, eval, info, profile, render, synth, train};
 use crate::console::Console;
 use clap::{Parser, Subcommand};
 use dapple::scene::Result;
@@ -55,6 +55,7 @@ pub enum Command {
     Render(render::Args),
     Info(info::Args),
     Convert(convert::Args),
+    Profile(Box<profile::Args>),
     Bench(bench::Args),
     Doctor(doctor::Args),
 }
@@ -70,6 +71,7 @@ impl Command {
             Self::Render(args) => render::run(&args, console),
             Self::Info(args) => info::run(&args, console),
             Self::Convert(args) => convert::run(&args, console),
+            Self::Profile(args) => profile::run(&args, console),
             Self::Bench(args) => bench::run(&args, console),
             Self::Doctor(args) => doctor::run(&args, console),
         }

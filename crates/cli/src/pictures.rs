@@ -55,8 +55,14 @@ impl Picture {
 
     /// Writes a PNG, whole or not at all.
     pub fn save(self, path: &Path) -> Result<()> {
+        let png = self.to_png().map_err(|e| e.at_path(path))?;
+        write_atomically(path, |file| file.write_all(&png))
+    }
+
+    /// The bytes of a PNG file.
+    pub fn to_png(self) -> Result<Vec<u8>> {
         let failed = |e: &dyn std::fmt::Display| {
-            Error::internal(format!("a picture cannot be encoded: {e}")).at_path(path)
+            Error::internal(format!("a picture cannot be encoded: {e}"))
         };
         let image = RgbImage::from_raw(self.width, self.height, self.rgb)
             .ok_or_else(|| failed(&"its size does not fit its pixels"))?;
@@ -64,7 +70,7 @@ impl Picture {
         image
             .write_to(&mut png, ImageFormat::Png)
             .map_err(|e| failed(&e))?;
-        write_atomically(path, |file| file.write_all(png.get_ref()))
+        Ok(png.into_inner())
     }
 }
 

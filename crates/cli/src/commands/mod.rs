@@ -6,6 +6,7 @@ pub mod demo;
 pub mod doctor;
 pub mod eval;
 pub mod info;
+pub mod profile;
 pub mod render;
 pub mod synth;
 pub mod train;

@@ -174,7 +174,7 @@ impl Args {
 }
 
 /// What the results are called after.
-fn scene_name(scene: &Path) -> Result<String> {
+pub fn scene_name(scene: &Path) -> Result<String> {
     let whole = scene
         .canonicalize()
         .map_err(|e| Error::io("cannot open the capture", scene, e))?;

@@ -6,7 +6,7 @@
 
 mod device;
 mod garden;
-mod gpu_cost;
+pub mod gpu_cost;
 mod measure;
 mod random;
 mod rows;
@@ -114,7 +114,7 @@ impl Machine {
 }
 
 /// The most that the engine's device reaches.
-fn limits(engine: &AnyEngine, console: &Console) -> Result<LimitRow> {
+pub fn limits(engine: &AnyEngine, console: &Console) -> Result<LimitRow> {
     let (flops, bytes, spread) = match engine {
         AnyEngine::Cpu(engine) => {
             let limits = engine.measure_limits();
@@ -161,7 +161,7 @@ fn stage_rows(
 }
 
 /// `WxH`.
-fn parse_size(text: &str) -> Result<[u32; 2], String> {
+pub fn parse_size(text: &str) -> Result<[u32; 2], String> {
     let side = |text: &str| {
         let pixels = text.trim().parse::<u32>().ok();
         pixels.filter(|side| (1..=16_384).contains(side))

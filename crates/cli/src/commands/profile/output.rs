@@ -1,0 +1,100 @@
+//! What a profile leaves in its folder. Every file appears whole or not at all.
+
+use super::windows::told;
+use crate::options::refuse_existing;
+use dapple::scene::atomic::write_atomically;
+use dapple::scene::{Error, Result};
+use dapple_profile::html::{ComparisonRow, ComparisonView, Page, report_html};
+use dapple_profile::profile::{HeatMap, Trace};
+use dapple_profile::trace::chrome_trace;
+use dapple_profile::{
+    Comparison, Profile, comparison_markdown, profile_markdown, write_profile,
+};
+use std::path::{Path, PathBuf};
+
+/// The profile itself; its presence says that the folder holds one.
+pub const PROFILE: &str = "profile.json";
+
+/// All that is written.
+pub struct Results<'a> {
+    pub profile: &'a Profile,
+    pub trace: &'a Trace,
+    pub heat: Option<&'a HeatMap>,
+    pub flamegraph: Option<&'a str>,
+    pub comparison: Option<&'a Comparison>,
+}
+
+/// Makes the folder and sees that it can be written to, before anything is measured.
+pub fn prepare(folder: &Path, overwrite: bool) -> Result<()> {
+    refuse_existing(&folder.join(PROFILE), overwrite)?;
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::io("cannot make the folder for the profile", folder, e))?;
+    tempfile::Builder::new()
+        .prefix(".dapple-")
+        .tempfile_in(folder)
+        .map(drop)
+        .map_err(|e| Error::io("cannot write into the folder for the profile", folder, e))
+}
+
+/// Writes all files; returns their paths with what each is.
+pub fn write(folder: &Path, results: &Results<'_>) -> Result<Vec<(&'static str, PathBuf)>> {
+    let mut written = Vec::new();
+    let mut text = |what: &'static str, name: &str, text: &str| {
+        let path = folder.join(name);
+        write_atomically(&path, |file| file.write_all(text.as_bytes()))?;
+        written.push((what, path));
+        Ok::<_, Error>(())
+    };
+    let view = results.comparison.map(view);
+    let page = report_html(&Page {
+        profile: results.profile,
+        trace: results.trace,
+        heat: results.heat,
+        flamegraph_svg: results.flamegraph,
+        comparison: view.as_ref(),
+    });
+    text("report", "report.html", &page)?;
+    let mut markdown = profile_markdown(results.profile);
+    if let Some(comparison) = results.comparison {
+        markdown.push('\n');
+        markdown.push_str(&comparison_markdown(comparison));
+    }
+    text("text", "PROFILE.md", &markdown)?;
+    text(
+        "timeline",
+        "trace.json",
+        &chrome_trace(results.profile, results.trace),
+    )?;
+    if let Some(svg) = results.flamegraph {
+        text("flamegraph", "flamegraph.svg", svg)?;
+    }
+    let path = folder.join(PROFILE);
+    write_profile(&path, results.profile).map_err(told)?;
+    written.push(("data", path));
+    Ok(written)
+}
+
+/// A comparison for the page: rows that both have.
+fn view(comparison: &Comparison) -> ComparisonView {
+    let rows = comparison.rows.iter().filter_map(|row| {
+        let (old, new, ratio) = (row.old_ns?, row.new_ns?, row.ratio.as_ref()?);
+        let [low, high] = ratio.interval.unwrap_or([ratio.value; 2]);
+        Some(ComparisonRow {
+            name: row.name.clone(),
+            old_ms: old * 1e-6,
+            new_ms: new * 1e-6,
+            ratio: ratio.value,
+            low,
+            high,
+            significant: row.significant,
+        })
+    });
+    ComparisonView {
+        title: format!(
+            "{} against {}; intervals of 95 %",
+            comparison.new, comparison.old
+        ),
+        warnings: comparison.warnings.clone(),
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,372 @@
+//! [`Probe`]: an engine that tells a recorder what it is asked and what it reports. The trainer drives
+//! it as it would drive the engine itself.
+//!
+//! 1. Every call is a span of the host.
+//! 2. Stages of the CPU engine follow each other without a gap from the beginning of its step; those of
+//!    a GPU come with places on its own clock, which is calibrated to the host's.
+//! 3. Counts and losses are taken from reports on their way to the trainer. What a moment of rest
+//!    brings early is kept until the trainer asks.
+
+use dapple::contract::{
+    DensifyPlan, OptimizerState, Report, StepSettings, TrainView, ViewId,
+};
+use dapple::contract::{Stage, StepReport};
+use dapple::cpu::cost::Work;
+use dapple::runtime::{Counters, Detail};
+use dapple::scene::{Camera, Result, Splats};
+use dapple::{AnyEngine, Engine, Gradients, RenderSettings, Rendered};
+use dapple_profile::profile::Phase;
+use dapple_profile::{Recorder, Span, Synchronised, Track};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a stage is for.
+pub fn phase_of(stage: &str) -> Phase {
+    match stage {
+        "loss" => Phase::Loss,
+        "blend_backward" => Phase::Backward,
+        "update" | "densify" | "morton" => Phase::Update,
+        // Numbers for the host.
+        "report" => Phase::Transfer,
+        _ => Phase::Forward,
+    }
+}
+
+/// An engine under observation. Clones are the same engine.
+#[derive(Clone)]
+pub struct Probe {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    engine: AnyEngine,
+    recorder: Recorder,
+    /// Reports that came before the trainer asked.
+    early: VecDeque<Report>,
+    /// Beginnings and ends of steps on the host, by step.
+    begun: HashMap<u32, [i64; 2]>,
+    /// Pixels by view.
+    pixels: Vec<u64>,
+    view_of_step: HashMap<u32, usize>,
+    sums: Sums,
+    submissions: u64,
+    /// Of timed steps: first to last span, and timestamps around, ns.
+    clock_check: Vec<[f64; 2]>,
+    /// Whether each step is waited for: there is no other way to time it.
+    waits_for_steps: bool,
+}
+
+/// Sums over the steps since the recorder was set.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Sums {
+    pub steps: u64,
+    pub work: Work,
+    pub cut_instances: u64,
+    pub lost_transmittance: f32,
+    pub rounds: u64,
+}
+
+impl Sums {
+    /// Counts of a step, mean.
+    pub fn mean(&self) -> Work {
+        let n = self.steps.max(1);
+        Work {
+            gaussians: self.work.gaussians / n,
+            visible: self.work.visible / n,
+            instances: self.work.instances / n,
+            row_visits: self.work.row_visits / n,
+            pixels: self.work.pixels / n,
+            tiles: self.work.tiles / n,
+            ..self.work
+        }
+    }
+}
+
+impl Probe {
+    pub fn new(engine: AnyEngine) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State {
+                engine,
+                recorder: Recorder::off(),
+                early: VecDeque::new(),
+                begun: HashMap::new(),
+                pixels: Vec::new(),
+                view_of_step: HashMap::new(),
+                sums: Sums::default(),
+                submissions: 0,
+                clock_check: Vec::new(),
+                waits_for_steps: false,
+            })),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves nothing half done in here that matters any more.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells `recorder` from now on; forgets sums.
+    pub fn set_recorder(&self, recorder: &Recorder) {
+        let mut state = self.lock();
+        state.recorder = recorder.clone();
+        state.sums = Sums::default();
+        state.clock_check.clear();
+        state.begun.clear();
+        state.view_of_step.clear();
+    }
+
+    /// Times on the device from now on; false if it has no clock.
+    pub fn set_timing(&self, detail: Option<Detail>) -> Result<bool> {
+        match &mut self.lock().engine {
+            AnyEngine::Gpu(engine) => {
+                let can = engine.set_timing(detail)?;
+                if let (Some(_), Some(clock)) = (detail, engine.clock()) {
+                    clock.calibrate()?;
+                }
+                engine.take_timings();
+                Ok(can)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Waits for every step from now on, for a device whose steps cannot be timed otherwise.
+    pub fn wait_for_steps(&self, wait: bool) {
+        self.lock().waits_for_steps = wait;
+    }
+
+    /// Waits until nothing is left to do and everything has been reported.
+    pub fn rest(&self) -> Result<Synchronised> {
+        let mut state = self.lock();
+        state.engine.as_engine().finish()?;
+        let reports = state.receive()?;
+        state.early.extend(reports);
+        Synchronised::after(|| state.wait())
+    }
+
+    /// Looks at the engine.
+    pub fn with<T>(&self, look: impl FnOnce(&mut AnyEngine) -> T) -> T {
+        look(&mut self.lock().engine)
+    }
+
+    /// Sums since the recorder was set.
+    pub fn sums(&self) -> Sums {
+        self.lock().sums
+    }
+
+    /// See [`State::clock_check`].
+    pub fn take_clock_check(&self) -> Vec<[f64; 2]> {
+        std::mem::take(&mut self.lock().clock_check)
+    }
+
+    pub fn counters(&self) -> Counters {
+        match &self.lock().engine {
+            AnyEngine::Gpu(engine) => engine.counters(),
+            _ => Counters::default(),
+        }
+    }
+}
+
+impl State {
+    fn wait(&mut self) -> Result<()> {
+        match &self.engine {
+            AnyEngine::Gpu(engine) => engine.gpu().wait(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what has finished and records it.
+    fn receive(&mut self) -> Result<Vec<Report>> {
+        let reports = self.engine.as_engine().poll()?;
+        self.record_timings();
+        for report in &reports {
+            match report {
+                Report::Step(done) => self.record_step(done),
+                Report::Densify(_) => self.sums.rounds += 1,
+                _ => {}
+            }
+        }
+        Ok(reports)
+    }
+
+    fn record_step(&mut self, done: &StepReport) {
+        let recorder = &self.recorder;
+        if !recorder.is_on() {
+            return;
+        }
+        let (step, counts) = (u64::from(done.step), &done.counts);
+        let view = self.view_of_step.remove(&done.step);
+        let pixels = view.and_then(|view| self.pixels.get(view)).copied();
+        let sums = &mut self.sums;
+        sums.steps += 1;
+        sums.work.gaussians += counts.gaussians;
+        sums.work.visible += counts.visible;
+        sums.work.instances += counts.instances;
+        sums.work.tiles += counts.tiles;
+        sums.work.pixels += pixels.unwrap_or(0);
+        sums.cut_instances += counts.cut_instances;
+        sums.lost_transmittance = sums.lost_transmittance.max(counts.lost_transmittance);
+        if let AnyEngine::Cpu(engine) = &self.engine {
+            sums.work.row_visits += engine.work().row_visits;
+        }
+        recorder.loss(step, done.loss.into());
+        let mean = counts.instances as f64 / counts.tiles.max(1) as f64;
+        for (name, unit, value) in [
+            ("Gaussians", "", counts.gaussians as f64),
+            ("visible Gaussians", "", counts.visible as f64),
+            ("instances", "", counts.instances as f64),
+            ("instances a tile, mean", "", mean),
+            ("instances a tile, most", "", counts.max_instances_per_tile as f64),
+            ("instances cut", "", counts.cut_instances as f64),
+        ] {
+            recorder.counter(name, unit, step, value);
+        }
+        if let (AnyEngine::Cpu(_), Some(&[begin, end])) =
+            (&self.engine, self.begun.get(&done.step))
+        {
+            let mut at = begin;
+            for time in &done.stages {
+                let span = Span::new(time.stage.name(), at, time.duration_ns)
+                    .phase(phase_of(time.stage.name()))
+                    .step(step);
+                at += time.duration_ns as i64;
+                recorder.add_span(Track::Host, span);
+            }
+            recorder.end_step_at(step, end);
+        }
+        self.begun.remove(&done.step);
+    }
+
+    /// Hands over spans of the device.
+    fn record_timings(&mut self) {
+        let AnyEngine::Gpu(engine) = &mut self.engine else {
+            return;
+        };
+        let Some(origin) = engine.clock().map(|clock| clock.origin()) else {
+            return;
+        };
+        let offset = self.recorder.offset_of(origin);
+        for done in engine.take_timings() {
+            self.submissions += 1;
+            let step = u64::from(done.step);
+            let spans = &done.timing.spans;
+            let last = spans.last().map(|s| s.start_ns + s.duration_ns as i64);
+            let (Some(first), Some(last)) = (spans.first().map(|s| s.start_ns), last) else {
+                continue;
+            };
+            if !done.is_densify {
+                self.recorder.end_step_at(step, last + offset);
+                if let Some((_, whole)) = done.timing.whole {
+                    self.clock_check.push([(last - first) as f64, whole as f64]);
+                }
+            }
+            for span in done.timing.spans {
+                let begin = span.start_ns + offset;
+                let (track, of) = match span.kernel {
+                    Some(kernel) => (
+                        Track::Kernels,
+                        Span::new(kernel, begin, span.duration_ns).stage(span.name),
+                    ),
+                    None => (
+                        Track::Device,
+                        Span::new(span.name, begin, span.duration_ns),
+                    ),
+                };
+                let of = of.phase(phase_of(span.name)).step(step).submission(self.submissions);
+                self.recorder.add_span(track, of);
+            }
+        }
+    }
+}
+
+impl Engine for Probe {
+    fn description(&self) -> String {
+        self.lock().engine.as_engine().description()
+    }
+
+    fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
+        self.lock().engine.as_engine().upload(splats, state)
+    }
+
+    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+        self.lock().engine.as_engine().download()
+    }
+
+    fn splats(&mut self) -> Result<Splats> {
+        self.lock().engine.as_engine().splats()
+    }
+
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
+        let mut state = self.lock();
+        let sizes = views.iter().map(|view| &view.camera);
+        let pixels = sizes.map(|c| u64::from(c.width) * u64::from(c.height));
+        state.pixels.extend(pixels.collect::<Vec<_>>());
+        state.engine.as_engine().add_views(views)
+    }
+
+    fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
+        self.lock().engine.as_engine().render(camera, settings)
+    }
+
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        let mut state = self.lock();
+        let recorder = state.recorder.clone();
+        let step = u64::from(settings.step);
+        let on_host = matches!(state.engine, AnyEngine::Cpu(_));
+        let begin = recorder.now_ns();
+        let span = recorder.span(if on_host { "step" } else { "enqueue" }, Phase::Host);
+        let span = span.step(step);
+        state.engine.as_engine().step(view, settings)?;
+        if state.waits_for_steps {
+            state.wait()?;
+            recorder.end_step(step);
+        }
+        drop(span);
+        if recorder.is_on() {
+            state.sums.work.sh_degree = settings.render.sh_degree;
+            state.sums.work.ssim = settings.ssim_weight > 0.0;
+            state.view_of_step.insert(settings.step, view.0);
+            let end = recorder.now_ns();
+            state.begun.insert(settings.step, [begin, end]);
+        }
+        Ok(())
+    }
+
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        let mut state = self.lock();
+        let recorder = state.recorder.clone();
+        let (name, phase) = match state.engine {
+            AnyEngine::Cpu(_) => (Stage::Densify.name(), Phase::Update),
+            _ => ("enqueue density control", Phase::Host),
+        };
+        let _span = recorder.span(name, phase).step(u64::from(plan.step));
+        state.engine.as_engine().densify(plan)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.lock().engine.as_engine().finish()
+    }
+
+    fn poll(&mut self) -> Result<Vec<Report>> {
+        let mut state = self.lock();
+        let recorder = state.recorder.clone();
+        let _span = recorder.span("poll", Phase::Host);
+        let mut reports: Vec<Report> = state.early.drain(..).collect();
+        reports.extend(state.receive()?);
+        Ok(reports)
+    }
+
+    fn gradients(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        dl_drgb: &[f32],
+        dl_dalpha: Option<&[f32]>,
+    ) -> Result<Gradients<f32>> {
+        let mut state = self.lock();
+        state
+            .engine
+            .as_engine()
+            .gradients(camera, settings, dl_drgb, dl_dalpha)
+    }
+}

@@ -1,0 +1,98 @@
+//! What is trained while it is profiled: a capture, from its points or from splats that are there
+//! already; or synthetic splats and renders of them.
+
+use crate::console::Console;
+use crate::options::DeviceOptions;
+use dapple::contract::RenderSettings;
+use dapple::scene::{Camera, Dataset, Photo, Point, Result, Splats, View, load, ply, synth};
+use dapple::TrainConfig;
+use glam::{DQuat, DVec3};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Photos that synthetic splats are trained on.
+const SYNTHETIC_VIEWS: usize = 4;
+const SEED: u64 = 0;
+
+/// What is trained.
+pub struct Subject {
+    /// For titles and file names.
+    pub name: String,
+    pub dataset: Dataset,
+    /// Where training starts, if not at the points.
+    pub splats: Option<Splats>,
+}
+
+/// A capture; `splats` may name a file to start from.
+pub fn capture(
+    scene: &Path,
+    splats: Option<&Path>,
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<Subject> {
+    let splats = splats.map(ply::read).transpose()?;
+    let dataset = load(scene, &config.load_options(), &console.progress())?;
+    for note in &dataset.notes {
+        console.note(&format!("note: {note}"));
+    }
+    let whole = scene.canonicalize().unwrap_or_else(|_| scene.to_owned());
+    let name = whole
+        .file_name()
+        .map_or("scene".into(), |name| name.to_string_lossy());
+    Ok(Subject {
+        name: name.into_owned(),
+        dataset,
+        splats,
+    })
+}
+
+/// `count` splats with the statistics of a trained scene, seen by photos of one size from places close
+/// to each other; the photos are renders, slightly changed, so that there is something to learn.
+pub fn synthetic(count: u32, size: [u32; 2], device: &DeviceOptions) -> Result<Subject> {
+    let splats = synth::splats(count as usize, SEED);
+    let mut engine = device.open_quietly(false)?.engine;
+    engine.as_engine().upload(&splats, None)?;
+    let mut views = Vec::with_capacity(SYNTHETIC_VIEWS);
+    for i in 0..SYNTHETIC_VIEWS {
+        let camera = turned(synth::bench_camera(size[0], size[1]), 2.0 * i as f64);
+        let rendered = engine
+            .as_engine()
+            .render(&camera, &RenderSettings::default())?;
+        views.push(View {
+            name: format!("{i:02}.png"),
+            camera,
+            source_model: "PINHOLE".to_owned(),
+            photo: Arc::new(changed(&rendered.rgb, size)),
+        });
+    }
+    let points = splats.means.iter().step_by(splats.len().div_ceil(1000).max(1));
+    let points = points.map(|&position| Point {
+        position,
+        rgb: [128; 3],
+    });
+    Ok(Subject {
+        name: format!("synthetic-{count}"),
+        dataset: Dataset {
+            views,
+            points: points.collect(),
+            ..Dataset::default()
+        },
+        splats: Some(splats),
+    })
+}
+
+/// The camera after a walk of some degrees around the scene's axis.
+fn turned(mut camera: Camera, degrees: f64) -> Camera {
+    let turn = DQuat::from_axis_angle(DVec3::Y, degrees.to_radians());
+    let pose = &mut camera.camera_from_world;
+    pose.rotation *= turn;
+    camera
+}
+
+fn changed(rgb: &[f32], size: [u32; 2]) -> Photo {
+    let bytes = rgb.iter().enumerate().map(|(i, value)| {
+        let ripple = 0.02 * ((i / 3 % 7) as f32 - 3.0) / 3.0;
+        ((0.95 * value.clamp(0.0, 1.0) + 0.02 + ripple).clamp(0.0, 1.0) * 255.0).round() as u8
+    });
+    Photo::from_rgb(size[0], size[1], bytes.collect())
+}
