@@ -105,11 +105,8 @@ impl Rule {
             condition: self.condition.clone(),
             evidence,
             remedy: self.remedy.into(),
-            possible_gain: if gain.is_finite() {
-                gain.clamp(0.0, 1.0)
-            } else {
-                0.0
-            },
+            // Not a number where nothing was measured; a sum of nothing is -0.
+            possible_gain: if gain > 0.0 { gain.min(1.0) } else { 0.0 },
         }
     }
 
@@ -299,9 +296,9 @@ fn by_stage(
                 "{} of the step; {} ({} of the ceiling), {} ({}); {} where {} would do",
                 percent(stage.share_of_step),
                 scaled(place.bytes_per_second, "B/s"),
-                whole_percent(place.share_of_bandwidth),
+                percent(place.share_of_bandwidth),
                 scaled(place.flops_per_second, "FLOP/s"),
-                whole_percent(place.share_of_compute),
+                percent(place.share_of_compute),
                 time(stage.time.median),
                 time(least),
             ),
