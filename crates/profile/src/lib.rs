@@ -91,6 +91,7 @@ mod record;
 mod recording;
 pub mod roofline;
 mod setup;
+mod stage_rules;
 mod stages;
 mod stats;
 mod sweep;
@@ -102,7 +103,7 @@ mod wording;
 mod words;
 
 pub use analyse::{analyse, kernels_of};
-pub use compare::{Comparison, Ratio, Row, RowKind, compare};
+pub use compare::{Comparison, LEAST_CHANGE, Ratio, Row, RowKind, compare};
 pub use error::{Error, ErrorKind, Result};
 pub use json::{from_json, read_profile, to_json, write_profile};
 pub use markdown::{comparison_markdown, profile_markdown};

@@ -238,6 +238,33 @@ fn rules_fire_by_their_thresholds_and_gains_are_amdahls() {
 }
 
 #[test]
+fn a_stage_of_empty_dispatches_is_bound_by_launching() {
+    // 75 dispatches of 2 us in 200 us, and hardly any work.
+    let mut tiny = setup();
+    tiny.stages[0] = Stage::new("blend", Phase::Forward)
+        .dispatches(75.0)
+        .cost(1e6, 1e6);
+    let (profile, _) = profile(plain_step, &tiny);
+    let mut found = profile.findings.iter().filter(|f| f.rule == "launch_bound");
+    let blend = found.find(|f| f.subject == "blend").unwrap();
+    assert!(
+        blend.fired && about(blend.possible_gain, 0.2 * 0.75),
+        "{blend:?}"
+    );
+    // Gaps of 5 %, 76 dispatches of 2 us in 1 ms.
+    let step = profile
+        .findings
+        .iter()
+        .find(|f| f.subject == "step" && f.rule == "launch_bound");
+    assert!(about(step.unwrap().possible_gain, 0.05 + 0.152));
+    assert!(
+        finding(&profile, "too_small")
+            .evidence
+            .contains("1 of 2 stages")
+    );
+}
+
+#[test]
 fn imbalance_counts_only_what_the_fullest_works_alone() {
     let mut uneven = setup();
     let load = |at_once| crate::Imbalance {
