@@ -306,3 +306,116 @@ impl Random {
         (((z >> 32) * end as u64) >> 32) as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::planted::{profile, setup};
+    use crate::{Recorder, Span, Track};
+
+    /// Blend takes `blend_us` with a scatter of 10 %, update 100 us without.
+    fn run(blend_us: f64) -> Profile {
+        let step = |recorder: &Recorder, i: u64, begin: i64| {
+            let scatter = 0.95 + 0.1 * ((i * 7) % 20) as f64 / 20.0;
+            let blend = Span::new("blend", begin, (blend_us * scatter * 1e3) as u64);
+            recorder.add_span(Track::Device, blend.step(i));
+            let update = Span::new("update", begin + 500_000, 100_000);
+            recorder.add_span(Track::Device, update.step(i));
+        };
+        profile(step, &setup()).0
+    }
+
+    fn find<'a>(comparison: &'a Comparison, kind: RowKind, name: &str) -> &'a Row {
+        let mut rows = comparison.rows.iter();
+        rows.find(|row| row.kind == kind && row.name == name)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_profile_is_no_different_from_itself() {
+        let same = compare(&run(200.0), &run(200.0));
+        assert!(same.warnings.is_empty());
+        for row in &same.rows {
+            assert_eq!(row.ratio.unwrap().value, 1.0, "{}", row.name);
+            assert!(!row.significant, "{}", row.name);
+        }
+        let [low, high] = find(&same, RowKind::Stage, "blend")
+            .ratio
+            .unwrap()
+            .interval
+            .unwrap();
+        assert!(low < 1.0 && high > 1.0 && low > 0.9 && high < 1.1);
+    }
+
+    #[test]
+    fn a_change_is_marked_where_it_is_and_only_there() {
+        let faster = compare(&run(200.0), &run(150.0));
+        for kind in [RowKind::Stage, RowKind::Phase] {
+            let name = if kind == RowKind::Stage {
+                "blend"
+            } else {
+                "forward"
+            };
+            let blend = find(&faster, kind, name);
+            assert!((blend.ratio.unwrap().value - 0.75).abs() < 1e-4);
+            let [low, high] = blend.ratio.unwrap().interval.unwrap();
+            assert!(low > 0.7 && low < 0.75 && high > 0.75 && high < 0.8);
+            assert!(blend.significant);
+        }
+        assert!(!find(&faster, RowKind::Stage, "update").significant);
+        assert!(!find(&faster, RowKind::Step, "step").significant);
+        // Gaps have one total: a ratio, and nobody knows how sure.
+        let gaps = find(&faster, RowKind::Phase, "gaps");
+        assert!(gaps.ratio.unwrap().interval.is_none() && !gaps.significant);
+    }
+
+    #[test]
+    fn a_change_within_noise_or_below_two_percent_is_not_marked() {
+        assert!(!find(&compare(&run(200.0), &run(202.0)), RowKind::Stage, "blend").significant);
+        let mut new = run(200.0);
+        for step in &mut new.steps {
+            step.stages_ns[1] *= 1.01;
+        }
+        let update = compare(&run(200.0), &new);
+        let update = find(&update, RowKind::Stage, "update");
+        assert!(update.ratio.unwrap().interval.unwrap()[0] > 1.0 && !update.significant);
+    }
+
+    #[test]
+    fn without_steps_the_standard_error_serves() {
+        let bare = |mean: f64| {
+            let mut profile = run(200.0);
+            for step in &mut profile.steps {
+                step.stages_ns.clear();
+            }
+            let time = &mut profile.stages[0].time;
+            (time.count, time.mean, time.median, time.std) = (25, mean, mean, 0.1 * mean);
+            profile
+        };
+        let rows = compare(&bare(100.0), &bare(200.0));
+        let ratio = find(&rows, RowKind::Stage, "blend").ratio.unwrap();
+        // Each median is off by 1.2533 * 0.1 / 5, both by the root of 2 times that.
+        let off = 1.96 * 1.2533 * 0.02 * 2.0_f64.sqrt();
+        let [low, high] = ratio.interval.unwrap();
+        assert!((low - 2.0 * (1.0 - off)).abs() < 1e-9);
+        assert!((high - 2.0 * (1.0 + off)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn other_devices_and_other_stages_are_said() {
+        let mut old = run(200.0);
+        old.device = vec![Fact {
+            name: "adapter".into(),
+            value: "one".into(),
+        }];
+        old.method.device_timestamps = false;
+        old.stages[1].name = "adam".into();
+        let comparison = compare(&old, &run(200.0));
+        assert_eq!(comparison.warnings.len(), 2);
+        assert!(comparison.warnings[1].contains("adapter was one, is nothing"));
+        let new = find(&comparison, RowKind::Stage, "update");
+        assert!(new.old_ns.is_none() && new.ratio.is_none());
+        assert!(find(&comparison, RowKind::Stage, "adam").new_ns.is_none());
+    }
+}

@@ -6,7 +6,7 @@
 //!
 //! | rule | what would go |
 //! |---|---|
-//! | `launch_bound` | gaps inside submissions, and an empty dispatch's time for each dispatch |
+//! | `launch_bound` | gaps inside submissions, and an empty dispatch's time for each dispatch; of a stage, the latter |
 //! | `host_bound` | the host's row: the device idle (or, without one, the program outside its stages) |
 //! | `sync_bound` | the same row: after a wait the device starts anew with an empty queue |
 //! | `transfer_bound` | the transfers' row |
@@ -21,9 +21,10 @@
 //! | `noisy_measurement` | nothing: it is about the measurement |
 
 use crate::format::{digits, percent, scaled, time, whole_percent};
-use crate::profile::{Bound, Finding, Phase, Profile, StageSummary};
-use crate::roofline::{GOOD_PART, MOSTLY_LAUNCH, bytes_ns, flops_ns};
-use crate::setup::{Imbalance, Setup};
+use crate::profile::{Finding, Phase, Profile, StageSummary};
+use crate::roofline::MOSTLY_LAUNCH;
+use crate::setup::Setup;
+use crate::stage_rules;
 
 /// Gaps and launches, of wall time.
 const LAUNCH: f64 = 0.2;
@@ -38,9 +39,7 @@ const TRANSFER: f64 = 0.1;
 /// Buffers made a step; 1 in 100 steps is growth, not steady state.
 const ALLOCATIONS: f64 = 0.01;
 /// A stage below this part of the step is not worth a finding.
-const STAGE: f64 = 0.05;
-/// The fullest unit over the mean one.
-const IMBALANCE: f64 = 4.0;
+pub(crate) const STAGE: f64 = 0.05;
 /// Kernels shorter than this are launched and drained for as long as they run, ns.
 const SHORT_KERNEL_NS: f64 = 10_000.0;
 /// 95th percentile over median.
@@ -60,10 +59,10 @@ pub(crate) fn diagnose(profile: &Profile, setup: &Setup) -> Vec<Finding> {
         sync_bound,
         transfer_bound,
         allocation_in_steady_state,
-        bandwidth_bound,
-        compute_bound,
-        latency_bound,
-        load_imbalance,
+        stage_rules::bandwidth_bound,
+        stage_rules::compute_bound,
+        stage_rules::latency_bound,
+        stage_rules::load_imbalance,
         too_small,
         slow_tail,
         unexplained_time,
@@ -82,14 +81,14 @@ pub(crate) fn diagnose(profile: &Profile, setup: &Setup) -> Vec<Finding> {
 }
 
 /// A rule's words; verdicts are made of it.
-struct Rule {
+pub(crate) struct Rule {
     name: &'static str,
     condition: String,
     remedy: &'static str,
 }
 
 impl Rule {
-    fn new(name: &'static str, condition: String, remedy: &'static str) -> Self {
+    pub fn new(name: &'static str, condition: String, remedy: &'static str) -> Self {
         Self {
             name,
             condition,
@@ -97,7 +96,7 @@ impl Rule {
         }
     }
 
-    fn about(&self, subject: &str, fired: bool, gain: f64, evidence: String) -> Finding {
+    pub fn about(&self, subject: &str, fired: bool, gain: f64, evidence: String) -> Finding {
         Finding {
             rule: self.name.into(),
             subject: subject.into(),
@@ -105,11 +104,8 @@ impl Rule {
             condition: self.condition.clone(),
             evidence,
             remedy: self.remedy.into(),
-            possible_gain: if gain.is_finite() {
-                gain.clamp(0.0, 1.0)
-            } else {
-                0.0
-            },
+            // Not a number where nothing was measured; a sum of nothing is -0.
+            possible_gain: if gain > 0.0 { gain.min(1.0) } else { 0.0 },
         }
     }
 
@@ -117,7 +113,7 @@ impl Rule {
         vec![self.about("step", fired, gain, evidence)]
     }
 
-    fn cannot_tell(&self, why: &str) -> Vec<Finding> {
+    pub fn cannot_tell(&self, why: &str) -> Vec<Finding> {
         self.step(false, 0.0, format!("cannot be told: {why}"))
     }
 }
@@ -131,8 +127,11 @@ fn launch_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
     let rule = Rule::new(
         "launch_bound",
         format!(
-            "gaps between kernels and launching them take more than {} of wall time",
-            whole_percent(LAUNCH)
+            "gaps between kernels and launching them take more than {} of wall time, or empty \
+             dispatches alone {} of a stage above {} of the step",
+            whole_percent(LAUNCH),
+            whole_percent(MOSTLY_LAUNCH),
+            whole_percent(STAGE)
         ),
         "fuse kernels, record once and replay, drop barriers, give each dispatch more work",
     );
@@ -147,7 +146,7 @@ fn launch_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
         (each * timeline.kernels_per_step / a_step.max(1.0)).min(timeline.busy)
     });
     let each = dispatch_ns.map_or("not measured".to_owned(), time);
-    rule.step(
+    let mut findings = rule.step(
         gaps + launches > LAUNCH,
         gaps + launches,
         format!(
@@ -157,7 +156,9 @@ fn launch_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
             digits(timeline.kernels_per_step),
             time(timeline.mean_kernel_ns),
         ),
-    )
+    );
+    findings.extend(stage_rules::launched(&rule, profile));
+    findings
 }
 
 fn host_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
@@ -269,147 +270,6 @@ fn allocation_in_steady_state(profile: &Profile, setup: &Setup) -> Vec<Finding> 
     };
     let evidence = format!("{} buffers made a step", digits(counts.allocations));
     rule.step(counts.allocations > ALLOCATIONS, gain, evidence)
-}
-
-/// One finding for each stage under `bound`, or one that says there is none.
-fn by_stage(
-    rule: &Rule,
-    profile: &Profile,
-    bound: Bound,
-    least_ns: impl Fn(&StageSummary) -> f64,
-) -> Vec<Finding> {
-    if profile.ceilings.is_none() {
-        return rule.cannot_tell("this device's ceilings were not measured");
-    }
-    let placed = profile.stages.iter().filter_map(|s| Some((s, s.roofline?)));
-    let mut any = false;
-    let mut findings = Vec::new();
-    for (stage, place) in placed {
-        any = true;
-        if place.bound != bound {
-            continue;
-        }
-        let least = least_ns(stage);
-        let gain = stage.share_of_step * (1.0 - least / stage.time.median);
-        findings.push(rule.about(
-            &stage.name,
-            stage.share_of_step > STAGE,
-            gain,
-            format!(
-                "{} of the step; {} ({} of the ceiling), {} ({}); {} where {} would do",
-                percent(stage.share_of_step),
-                scaled(place.bytes_per_second, "B/s"),
-                whole_percent(place.share_of_bandwidth),
-                scaled(place.flops_per_second, "FLOP/s"),
-                whole_percent(place.share_of_compute),
-                time(stage.time.median),
-                time(least),
-            ),
-        ));
-    }
-    if !any {
-        return rule.cannot_tell("no stage's bytes and operations are known");
-    }
-    if findings.is_empty() {
-        findings.push(rule.about("stages", false, 0.0, "no stage".into()));
-    }
-    findings
-}
-
-fn bandwidth_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
-    let rule = Rule::new(
-        "bandwidth_bound",
-        format!(
-            "a stage above {} of the step reaches {} of the bandwidth ceiling",
-            whole_percent(STAGE),
-            whole_percent(GOOD_PART)
-        ),
-        "move fewer bytes: smaller types, fused passes, reuse in registers and shared memory",
-    );
-    by_stage(&rule, profile, Bound::Bandwidth, |stage| {
-        let known = stage.cost.zip(profile.ceilings.as_ref());
-        known.map_or(0.0, |(cost, ceilings)| flops_ns(cost, ceilings))
-    })
-}
-
-fn compute_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
-    let rule = Rule::new(
-        "compute_bound",
-        format!(
-            "a stage above {} of the step reaches {} of the arithmetic ceiling",
-            whole_percent(STAGE),
-            whole_percent(GOOD_PART)
-        ),
-        "do fewer operations: skip what does not count, share results, use cheaper formulas",
-    );
-    by_stage(&rule, profile, Bound::Compute, |stage| {
-        let known = stage.cost.zip(profile.ceilings.as_ref());
-        known.map_or(0.0, |(cost, ceilings)| bytes_ns(cost, ceilings))
-    })
-}
-
-fn latency_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
-    let rule = Rule::new(
-        "latency_bound",
-        format!(
-            "a stage above {} of the step reaches neither {} of a ceiling, nor are empty \
-             dispatches {} of it",
-            whole_percent(STAGE),
-            whole_percent(GOOD_PART),
-            whole_percent(MOSTLY_LAUNCH)
-        ),
-        "more threads in flight, fewer registers, loads further ahead of their use, \
-         less divergence, fewer barriers",
-    );
-    by_stage(&rule, profile, Bound::Latency, |stage| {
-        stage.roofline.map_or(0.0, |place| place.floor_ns)
-    })
-}
-
-fn load_imbalance(profile: &Profile, setup: &Setup) -> Vec<Finding> {
-    let rule = Rule::new(
-        "load_imbalance",
-        format!(
-            "the fullest unit has more than {IMBALANCE} times the mean, and works on after the \
-             others are done"
-        ),
-        "split full units, begin with the fullest, let idle threads take from busy ones",
-    );
-    if setup.imbalances.is_empty() {
-        return rule.cannot_tell("no loads were counted");
-    }
-    let finding = |load: &Imbalance| {
-        let ratio = load.max / load.mean;
-        // An even spread keeps all units that run at once equally busy; the fullest alone takes
-        // its own load. Without knowing how many run at once, all may.
-        let even = match load.at_once {
-            Some(at_once) => load.mean * (load.units / at_once).max(1.0),
-            None => load.mean,
-        };
-        let alone = (1.0 - even / load.max).max(0.0);
-        let stages = profile
-            .stages
-            .iter()
-            .filter(|s| load.stages.contains(&s.name));
-        let share: f64 = stages.map(|stage| stage.share_of_step).sum();
-        let gain = share * alone;
-        rule.about(
-            &load.name,
-            ratio > IMBALANCE && gain > 0.0,
-            gain,
-            format!(
-                "mean {}, p99 {}, max {} over {} units: {} times the mean; {} take {}",
-                digits(load.mean),
-                digits(load.p99),
-                digits(load.max),
-                digits(load.units),
-                digits(ratio),
-                load.stages.join(", "),
-                percent(share),
-            ),
-        )
-    };
-    setup.imbalances.iter().map(finding).collect()
 }
 
 fn too_small(profile: &Profile, _: &Setup) -> Vec<Finding> {

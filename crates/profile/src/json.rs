@@ -6,16 +6,9 @@
 
 use crate::error::{Error, Result};
 use crate::profile::{Profile, SCHEMA, VERSION};
-use serde::Deserialize;
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
-
-/// What every `profile.json` has.
-#[derive(Deserialize)]
-struct Head {
-    schema: Option<serde_json::Value>,
-    version: Option<serde_json::Value>,
-}
 
 /// A profile as JSON.
 ///
@@ -32,23 +25,18 @@ pub fn to_json(profile: &Profile) -> Result<String> {
 /// # Errors
 /// Not JSON, cut short, of another tool, of another version, with a field missing or wrong.
 pub fn from_json(text: &str, place: &str) -> Result<Profile> {
-    let head: Head = serde_json::from_str(text).map_err(|error| invalid(text, place, &error))?;
-    let schema = head.schema.as_ref().and_then(|value| value.as_str());
-    if schema != Some(SCHEMA) {
-        let found = head
-            .schema
-            .map_or("no \"schema\"".into(), |found| format!("schema {found}"));
+    let value: Value = serde_json::from_str(text).map_err(|error| invalid(text, place, &error))?;
+    let (schema, version) = (value.get("schema"), value.get("version"));
+    if schema.and_then(Value::as_str) != Some(SCHEMA) {
+        let found = schema.map_or("no \"schema\"".into(), |found| format!("schema {found}"));
         return Err(
             Error::input(format!("not a profile: it has {found}, not \"{SCHEMA}\""))
                 .at(place)
                 .hint("give the profile.json that a profiled run wrote"),
         );
     }
-    let version = head.version.as_ref().and_then(serde_json::Value::as_u64);
-    if version != Some(u64::from(VERSION)) {
-        let found = head
-            .version
-            .map_or("none".into(), |found| found.to_string());
+    if version.and_then(Value::as_u64) != Some(u64::from(VERSION)) {
+        let found = version.map_or("none".into(), Value::to_string);
         return Err(Error::input(format!(
             "a profile of version {found}; this build reads version {VERSION}"
         ))
@@ -110,7 +98,10 @@ fn invalid(text: &str, place: &str, error: &serde_json::Error) -> Error {
         .take(error.line().saturating_sub(1))
         .map(str::len)
         .sum();
-    let at = format!("{place}, byte {}", before + error.column());
+    let at = format!(
+        "{place}, byte {}",
+        before + error.column().saturating_sub(1)
+    );
     let (what, hint) = if error.is_eof() {
         (
             "the profile ends in the middle".to_owned(),
@@ -128,4 +119,69 @@ fn invalid(text: &str, place: &str, error: &serde_json::Error) -> Error {
         )
     };
     Error::input(what).at(at).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::planted::{plain_step, profile, setup};
+
+    fn refused(text: &str, says: &[&str]) {
+        let error = from_json(text, "old.json").unwrap_err();
+        let error = error.to_string();
+        for what in says.iter().chain(&["old.json", "hint:"]) {
+            assert!(error.contains(what), "{error}\nlacks {what}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (mut written, _) = profile(plain_step, &setup());
+        written.steps[3].counters[0] = f64::NAN;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json");
+        for _ in 0..2 {
+            write_profile(&path, &written).unwrap();
+        }
+        let mut read = read_profile(&path).unwrap();
+        assert!(read.steps[3].counters[0].is_nan());
+        read.steps[3].counters[0] = 103.0;
+        written.steps[3].counters[0] = 103.0;
+        assert_eq!(read, written);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_profile_of_this_version_is_refused() {
+        let text = to_json(&profile(plain_step, &setup()).0).unwrap();
+        refused("", &["ends in the middle"]);
+        refused(&text[..text.len() / 2], &["ends in the middle", "byte"]);
+        refused("[1, 2]", &["no \"schema\""]);
+        refused("{\n \"a\": x}", &["not JSON", "byte 8"]);
+        refused("{}", &["no \"schema\""]);
+        refused(r#"{"schema": "chrome", "version": 1}"#, &["\"chrome\""]);
+        let newer = text.replacen("\"version\": 1", "\"version\": 7", 1);
+        refused(&newer, &["version 7", "reads version 1"]);
+        let unversioned = text.replacen("\"version\": 1,", "", 1);
+        refused(&unversioned, &["version none"]);
+        let strange = text.replacen("\"device_timestamps\": true", "\"device_timestamps\": 3", 1);
+        refused(&strange, &["field that is wrong", "byte"]);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let (profile, _) = profile(plain_step, &setup());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("absent").join("profile.json");
+        let error = write_profile(&path, &profile).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Io);
+        assert!(error.to_string().contains("absent"), "{error}");
+        let error = read_profile(&path).unwrap_err();
+        assert!(error.hint_text().unwrap().contains("nothing is there"));
+        let binary = folder.path().join("binary");
+        std::fs::write(&binary, [b'{', 0xff]).unwrap();
+        let error = read_profile(&binary).unwrap_err();
+        assert!(error.place().unwrap().ends_with("byte 1"), "{error}");
+    }
 }

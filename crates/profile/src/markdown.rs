@@ -346,12 +346,14 @@ fn diagnosis(profile: &Profile) -> String {
 }
 
 fn scene(profile: &Profile, other: &[&Table]) -> String {
-    let titles = ["counter", "unit", "mean", "min", "median", "p95", "max"];
+    let titles = [
+        "counter", "unit", "mean", "min", "median", "p95", "p99", "max",
+    ];
     let mut grid = Grid::new(&titles).text(&[1]);
     for counter in &profile.counters {
         let s = counter.stats;
         let mut cells = vec![counter.name.clone(), counter.unit.clone()];
-        cells.extend([s.mean, s.min, s.median, s.p95, s.max].map(digits));
+        cells.extend([s.mean, s.min, s.median, s.p95, s.p99, s.max].map(digits));
         grid.row(cells);
     }
     if grid.is_empty() {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Characters that a cell has at most in aligned columns: names can be anything.
-const WIDEST: usize = 36;
+const WIDEST: usize = 30;
 
 /// Rows under titles; the first column is left-aligned, others are right-aligned unless they are
 /// said to hold text.
