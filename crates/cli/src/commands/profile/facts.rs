@@ -91,8 +91,9 @@ pub fn ceilings(engine: &AnyEngine, console: &Console) -> Result<Ceilings> {
         bytes_per_second: limits.gb_per_s * 1e9,
         flops_per_second: limits.gflops * 1e9,
         dispatch_ns: None,
-        source: "measured by this run (copies and multiply-adds; `dapple bench device` measures more)"
-            .to_owned(),
+        source:
+            "measured by this run (copies and multiply-adds; `dapple bench device` measures more)"
+                .to_owned(),
     })
 }
 
@@ -205,7 +206,8 @@ impl About<'_> {
                  the step with the profiler off does not"
                     .to_owned(),
             );
-            notes.push("kernels were timed one dispatch a pass in a window of their own".to_owned());
+            notes
+                .push("kernels were timed one dispatch a pass in a window of their own".to_owned());
         }
         if let Err(why) = &w.flamegraph {
             notes.push(format!("there is no flamegraph: {why}"));
@@ -332,7 +334,10 @@ impl About<'_> {
                 let pool = engine.gpu().pool().stats();
                 let precision = self.options.precision;
                 facts.extend([
-                    fact("engine's buffers, photos included", human_bytes(engine.memory_bytes())),
+                    fact(
+                        "engine's buffers, photos included",
+                        human_bytes(engine.memory_bytes()),
+                    ),
                     fact(
                         "a Gaussian",
                         format!(
@@ -341,7 +346,10 @@ impl About<'_> {
                         ),
                     ),
                     fact("pool: buffers made", pool.allocations.to_string()),
-                    fact("pool: requests served by a used buffer", pool.reuses.to_string()),
+                    fact(
+                        "pool: requests served by a used buffer",
+                        pool.reuses.to_string(),
+                    ),
                     fact("pool: handed out", human_bytes(pool.live_bytes)),
                     fact("pool: kept free", human_bytes(pool.pooled_bytes)),
                     fact("pool: most at one time", human_bytes(pool.peak_bytes)),

@@ -20,8 +20,8 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config};
 use crate::training_display::grouped;
-use dapple::scene::{Error, Result};
 use dapple::AnyEngine;
+use dapple::scene::{Error, Result};
 use dapple::train::{ConfigPatch, Preset, TrainConfig, Trainer};
 use dapple_profile::{
     Comparison, Profile, analyse, compare, comparison_markdown, comparison_text, profile_text,
@@ -197,9 +197,7 @@ impl Args {
     fn subject(&self, config: &TrainConfig, console: &Console) -> Result<Subject> {
         match (&self.scene, self.synthetic) {
             (_, Some(count)) => subject::synthetic(count, self.size, &self.device),
-            (Some(scene), None) => {
-                subject::capture(scene, self.splats.as_deref(), config, console)
-            }
+            (Some(scene), None) => subject::capture(scene, self.splats.as_deref(), config, console),
             (None, None) => Err(Error::internal("the parser let a missing SCENE pass")),
         }
     }
@@ -267,7 +265,14 @@ fn profile(
         comparison: comparison.as_ref(),
     };
     let written = output::write(out, &results)?;
-    say(args, &profile, comparison.as_ref(), &windows, &written, console)
+    say(
+        args,
+        &profile,
+        comparison.as_ref(),
+        &windows,
+        &written,
+        console,
+    )
 }
 
 fn say(
@@ -297,19 +302,31 @@ fn say(
 
 /// The first photo that is trained on, with the splats as they are after the run.
 fn look_at_tiles(subject: &Subject, trainer: &mut Trainer) -> Result<Option<Tiles>> {
-    let held_out: Vec<&str> = trainer.eval_views().iter().map(|v| v.name.as_str()).collect();
+    let held_out: Vec<&str> = trainer
+        .eval_views()
+        .iter()
+        .map(|v| v.name.as_str())
+        .collect();
     let view = subject.dataset.views.iter();
-    let view = view.filter(|view| !held_out.contains(&view.name.as_str())).min_by_key(|v| &v.name);
+    let view = view
+        .filter(|view| !held_out.contains(&view.name.as_str()))
+        .min_by_key(|v| &v.name);
     let Some(view) = view else { return Ok(None) };
     let splats = trainer.engine_mut().splats()?;
     if splats.is_empty() {
         return Ok(None);
     }
-    let step = trainer.schedule().step_settings(trainer.steps_done().max(1));
+    let step = trainer
+        .schedule()
+        .step_settings(trainer.steps_done().max(1));
     Tiles::of(view, &splats, &step).map(Some)
 }
 
-fn settings(args: &Args, subject: &Subject, trainer: &Trainer) -> Vec<dapple_profile::profile::Fact> {
+fn settings(
+    args: &Args,
+    subject: &Subject,
+    trainer: &Trainer,
+) -> Vec<dapple_profile::profile::Fact> {
     let config = trainer.config();
     let view = subject.dataset.views.first();
     let size = view.map_or(String::new(), |v| {

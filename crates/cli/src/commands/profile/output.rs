@@ -7,9 +7,7 @@ use dapple::scene::{Error, Result};
 use dapple_profile::html::{ComparisonRow, ComparisonView, Page, report_html};
 use dapple_profile::profile::{HeatMap, Trace};
 use dapple_profile::trace::chrome_trace;
-use dapple_profile::{
-    Comparison, Profile, comparison_markdown, profile_markdown, write_profile,
-};
+use dapple_profile::{Comparison, Profile, comparison_markdown, profile_markdown, write_profile};
 use std::path::{Path, PathBuf};
 
 /// The profile itself; its presence says that the folder holds one.

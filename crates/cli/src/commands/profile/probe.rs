@@ -7,9 +7,7 @@
 //! 3. Counts and losses are taken from reports on their way to the trainer. What a moment of rest
 //!    brings early is kept until the trainer asks.
 
-use dapple::contract::{
-    DensifyPlan, OptimizerState, Report, StepSettings, TrainView, ViewId,
-};
+use dapple::contract::{DensifyPlan, OptimizerState, Report, StepSettings, TrainView, ViewId};
 use dapple::contract::{Stage, StepReport};
 use dapple::cpu::cost::Work;
 use dapple::runtime::{Counters, Detail};
@@ -216,13 +214,16 @@ impl State {
             ("visible Gaussians", "", counts.visible as f64),
             ("instances", "", counts.instances as f64),
             ("instances a tile, mean", "", mean),
-            ("instances a tile, most", "", counts.max_instances_per_tile as f64),
+            (
+                "instances a tile, most",
+                "",
+                counts.max_instances_per_tile as f64,
+            ),
             ("instances cut", "", counts.cut_instances as f64),
         ] {
             recorder.counter(name, unit, step, value);
         }
-        if let (AnyEngine::Cpu(_), Some(&[begin, end])) =
-            (&self.engine, self.begun.get(&done.step))
+        if let (AnyEngine::Cpu(_), Some(&[begin, end])) = (&self.engine, self.begun.get(&done.step))
         {
             let mut at = begin;
             for time in &done.stages {
@@ -267,12 +268,12 @@ impl State {
                         Track::Kernels,
                         Span::new(kernel, begin, span.duration_ns).stage(span.name),
                     ),
-                    None => (
-                        Track::Device,
-                        Span::new(span.name, begin, span.duration_ns),
-                    ),
+                    None => (Track::Device, Span::new(span.name, begin, span.duration_ns)),
                 };
-                let of = of.phase(phase_of(span.name)).step(step).submission(self.submissions);
+                let of = of
+                    .phase(phase_of(span.name))
+                    .step(step)
+                    .submission(self.submissions);
                 self.recorder.add_span(track, of);
             }
         }

@@ -3,9 +3,9 @@
 
 use crate::console::Console;
 use crate::options::DeviceOptions;
+use dapple::TrainConfig;
 use dapple::contract::RenderSettings;
 use dapple::scene::{Camera, Dataset, Photo, Point, Result, Splats, View, load, ply, synth};
-use dapple::TrainConfig;
 use glam::{DQuat, DVec3};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +65,10 @@ pub fn synthetic(count: u32, size: [u32; 2], device: &DeviceOptions) -> Result<S
             photo: Arc::new(changed(&rendered.rgb, size)),
         });
     }
-    let points = splats.means.iter().step_by(splats.len().div_ceil(1000).max(1));
+    let points = splats
+        .means
+        .iter()
+        .step_by(splats.len().div_ceil(1000).max(1));
     let points = points.map(|&position| Point {
         position,
         rgb: [128; 3],

@@ -5,11 +5,11 @@
 //! 2. One pixel of each 4x4 walks its tile's list as `blend` does, to see where it ends early.
 
 use crate::pictures::Picture;
+use dapple::Engine;
 use dapple::contract::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_MIN};
 use dapple::contract::{StepSettings, Trace, TracedSplat, TrainView};
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::scene::{Result, Splats, View};
-use dapple::Engine;
 use dapple_profile::profile::HeatMap;
 
 /// Of each tile, pixels that are looked at: every fourth, across and down.
@@ -90,7 +90,11 @@ struct Walk {
 }
 
 fn walks(trace: &Trace, [width, height]: [usize; 2], columns: usize, cap: usize) -> Walk {
-    let most = trace.projected.iter().map(|s| s.gaussian as usize + 1).max();
+    let most = trace
+        .projected
+        .iter()
+        .map(|s| s.gaussian as usize + 1)
+        .max();
     let mut place = vec![usize::MAX; most.unwrap_or(0)];
     for (i, splat) in trace.projected.iter().enumerate() {
         place[splat.gaussian as usize] = i;

@@ -87,7 +87,9 @@ impl Run<'_> {
         recorder.end_window(ended);
         let (sums, check) = (self.probe.sums(), self.probe.take_clock_check());
         let calibration_error_ns = self.probe.with(|engine| match engine {
-            dapple::AnyEngine::Gpu(engine) => engine.clock().map(|c| c.calibration().uncertainty_ns),
+            dapple::AnyEngine::Gpu(engine) => {
+                engine.clock().map(|c| c.calibration().uncertainty_ns)
+            }
             _ => None,
         });
         let recording = recorder.finish().map_err(told)?;
@@ -127,10 +129,8 @@ impl Run<'_> {
             0
         };
         let total = u64::from(self.warm_up) + u64::from(2 * self.steps + kernels + sampled);
-        self.console.bar(
-            total,
-            "profiling {wide_bar} {pos}/{len} steps  {msg}",
-        )
+        self.console
+            .bar(total, "profiling {wide_bar} {pos}/{len} steps  {msg}")
     }
 
     /// So many steps.
