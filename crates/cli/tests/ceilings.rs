@@ -137,8 +137,6 @@ fn a_gpu_is_measured_kept_and_shown() {
     ] {
         assert!(value(device, rate) > 0.0, "{rate}");
     }
-    // Nothing is waited for in less time than it takes.
-    assert!(value(device, "submission") > value(device, "dispatch") / 100.0);
     let said = limits(folder.path(), &name);
     assert_eq!(
         said["ceilings"]["device"]["driver"],

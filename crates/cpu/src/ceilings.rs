@@ -1,15 +1,15 @@
 //! What this processor does at most, thing by thing, by the engine's own threads and vectors: all of
 //! them, and one alone (names that end in `.one_thread`).
 //!
-//! 1. `read` sums an array far larger than any cache, `write` fills one, `copy` is the system's copy,
-//!    `triad` is `a = b + k c`. Words read and written count; what a cache fetches before it is
-//!    overwritten does not.
+//! 1. `read` sums an array far larger than caches, `write` fills it, `copy` copies half of it to the
+//!    other by the system's copy, `triad` is `a = b + k c`. Words read and written count; what a
+//!    cache fetches before it is overwritten does not.
 //! 2. `fma_f32` and `exp2` run chains in registers ([`limits`](crate::limits)); `exp2` is the
 //!    engine's own.
 //! 3. The cache plot: each thread sums an array of its own, of 16 KiB to 256 MiB, again and again.
 //! 4. Each is the median of several goes.
 
-use crate::limits::{Chains, TASK, VALUES, arithmetic, rate, triad};
+use crate::limits::{Chains, TASK, arithmetic, rate, triad};
 use crate::simd::{Splat, V, each, level_name};
 use dapple_profile::ceilings::{DeviceKey, Measured, Point, Unit};
 use dapple_scene::{Error, ErrorKind, Progress, Result};
@@ -18,6 +18,9 @@ use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
 
+/// Values of the array that is read, written and copied within: 384 MiB, more than the largest caches
+/// of today's servers hold.
+const LARGE_VALUES: usize = 96 << 20;
 /// Exponentials of a go, per thread, in vectors: some 10 ms.
 const VECTOR_EXP2: usize = 3_000_000;
 /// Working sets of a thread: a factor of two from one to the next.
@@ -86,27 +89,28 @@ fn memory(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
     add("triad", triad(pool));
     pool.install(|| {
         // Written by the threads that will use them, so that they lie near.
-        let fill =
-            |value: f32| -> Vec<f32> { (0..VALUES).into_par_iter().map(|_| value).collect() };
-        let (mut a, b) = (fill(0.0), fill(1.0));
-        let bytes = (size_of::<f32>() * VALUES) as f64;
+        let ones = (0..LARGE_VALUES).into_par_iter().map(|_| 1.0);
+        let mut values: Vec<f32> = ones.collect();
+        let bytes = size_of_val(values.as_slice()) as f64;
         let read = rate(bytes, || {
-            let sums = b
-                .par_chunks(TASK)
-                .map(|b| pulp::Arch::new().dispatch(Sum(b)));
+            let parts = values.par_chunks(TASK);
+            let sums = parts.map(|part| pulp::Arch::new().dispatch(Sum(part)));
             black_box(sums.sum::<f32>());
         });
         add("read", read);
         let value = black_box(0.5);
         let written = rate(bytes, || {
-            a.par_chunks_mut(TASK).for_each(|a| a.fill(value));
-            black_box(&mut a);
+            let parts = values.par_chunks_mut(TASK);
+            parts.for_each(|part| part.fill(value));
+            black_box(&mut values);
         });
         add("write", written);
-        let copied = rate(2.0 * bytes, || {
+        // One half into the other: both are read or written.
+        let (a, b) = values.split_at_mut(LARGE_VALUES / 2);
+        let copied = rate(bytes, || {
             let parts = a.par_chunks_mut(TASK).zip(b.par_chunks(TASK));
             parts.for_each(|(a, b)| a.copy_from_slice(b));
-            black_box(&mut a);
+            black_box(&mut *a);
         });
         add("copy", copied);
     });

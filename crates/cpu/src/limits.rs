@@ -32,7 +32,7 @@ const GOES: usize = 9;
 /// FMAs of a go, per thread, in vectors: some 10 ms.
 const VECTOR_FMAS: usize = 48_000_000;
 /// Values of one of the three arrays: 96 MiB.
-pub(crate) const VALUES: usize = 24 << 20;
+const VALUES: usize = 24 << 20;
 /// Values that one task takes.
 pub(crate) const TASK: usize = 1 << 18;
 

@@ -233,6 +233,8 @@ mod tests {
         }
         assert_eq!(picture.matches("class=\"f\"").count(), 4);
         assert!(picture.contains("data-l=\"2\" data-name=\"b\""));
+        // Brothers stand side by side.
+        assert!(picture.contains("data-x=\"0.400000000\" data-w=\"0.600000000\" data-l=\"1\""));
         assert!(picture.contains("<title>b: 30 samples, 30.00 %</title>"));
     }
 

@@ -3,6 +3,7 @@
 use super::signal::{self, MOST_FRAMES, Ring};
 use super::{SampleError, Samples};
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -143,12 +144,9 @@ impl Names {
         self.known.entry(address).or_insert_with(|| {
             let mut names = Vec::new();
             backtrace::resolve(address as *mut std::ffi::c_void, |symbol| {
-                // Without the hash at its end; `;` separates frames.
-                names.extend(
-                    symbol
-                        .name()
-                        .map(|name| format!("{name:#}").replace(';', ",")),
-                );
+                // Without the hash at its end.
+                let name = symbol.name().map(|name| format!("{name:#}"));
+                names.extend(name.map(|name| placed(name, symbol.filename())));
             });
             if names.is_empty() {
                 names.push("(unknown)".to_owned());
@@ -173,6 +171,22 @@ impl Names {
         frames.insert(0, group(&String::from_utf8_lossy(thread)));
         frames.join(";")
     }
+}
+
+/// A name that tells where its function is. Line tables know inlined functions without their module:
+/// those get the file instead. `;` separates frames, so none may hold one.
+fn placed(name: String, file: Option<&Path>) -> String {
+    let bare = name.split('<').next().unwrap_or_default();
+    let mut placed = match file {
+        Some(file) if !name.starts_with('<') && !bare.contains("::") => {
+            let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
+            let last = parts[parts.len().saturating_sub(2)..].join("/");
+            format!("{name} ({last})")
+        }
+        _ => name,
+    };
+    placed.retain(|c| c != '\n');
+    placed.replace(';', ",")
 }
 
 /// Frames, outermost first, without those that start a thread.
@@ -218,6 +232,10 @@ mod tests {
         assert_eq!(without_start(&rust), &rust[2..]);
         let c = frames(&["__clone3", "start_thread", "llvmpipe"]);
         assert_eq!(without_start(&c), &c[2..]);
+        let inlined = placed("run".to_owned(), Some(Path::new("/a/stages/blend.rs")));
+        assert_eq!(inlined, "run (stages/blend.rs)");
+        let whole = placed("a::b<[u8; 2]>".to_owned(), Some(Path::new("b.rs")));
+        assert_eq!(whole, "a::b<[u8, 2]>");
         let bare = frames(&["_start"]);
         assert_eq!(without_start(&bare), &bare[..]);
     }
