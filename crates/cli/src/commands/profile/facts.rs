@@ -241,11 +241,17 @@ impl About<'_> {
     }
 
     fn imbalances(&self) -> Vec<Imbalance> {
+        // How many tiles a GPU has in flight, its driver does not tell; its `blend_backward` takes a
+        // tile's instances in pieces.
+        let (at_once, stages) = match &*self.engine {
+            AnyEngine::Cpu(engine) => (Some(engine.threads() as f64), &["blend", "blend_backward"][..]),
+            _ => (None, &["blend"][..]),
+        };
         let one = |tiles: &Tiles| Imbalance {
             name: "instances a tile".to_owned(),
-            stages: vec!["blend".to_owned(), "blend_backward".to_owned()],
+            stages: stages.iter().map(|&stage| stage.to_owned()).collect(),
             units: tiles.sorted.len() as f64,
-            at_once: None,
+            at_once,
             mean: tiles.mean(),
             p99: tiles.percentile(0.99),
             max: tiles.percentile(1.0),

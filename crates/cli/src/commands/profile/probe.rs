@@ -314,9 +314,10 @@ impl Engine for Probe {
         let recorder = state.recorder.clone();
         let step = u64::from(settings.step);
         let on_host = matches!(state.engine, AnyEngine::Cpu(_));
-        let begin = recorder.now_ns();
         let span = recorder.span(if on_host { "step" } else { "enqueue" }, Phase::Host);
         let span = span.step(step);
+        // Inside the span, so that stages lie in it.
+        let begin = recorder.now_ns();
         state.engine.as_engine().step(view, settings)?;
         if state.waits_for_steps {
             state.wait()?;
