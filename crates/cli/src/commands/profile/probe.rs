@@ -136,6 +136,8 @@ impl Probe {
     /// Waits until nothing is left to do and everything has been reported.
     pub fn rest(&self) -> Result<Synchronised> {
         let mut state = self.lock();
+        let recorder = state.recorder.clone();
+        let _span = recorder.span("wait for the end", Phase::Host);
         state.engine.as_engine().finish()?;
         let reports = state.receive()?;
         state.early.extend(reports);

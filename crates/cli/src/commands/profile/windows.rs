@@ -14,13 +14,15 @@ use crate::console::Console;
 use crate::interrupt::Grace;
 use dapple::Trainer;
 use dapple::runtime::{Counters, Detail};
-use dapple::scene::{Error, ErrorKind, Result};
+use dapple::scene::{Error, ErrorKind, Result, Splats};
 use dapple_profile::profile::{KernelSummary, Phase};
 use dapple_profile::samples::{DEFAULT_HZ, Sampler};
 use dapple_profile::{Recorder, Recording, kernels_of};
 use indicatif::ProgressBar;
 use std::time::Instant;
 
+/// Steps that are timed before the window at most: more than are ever on their way.
+const TIMED_FIRST: u32 = 160;
 /// Steps with each dispatch timed alone, at most.
 const KERNEL_STEPS: u32 = 40;
 /// Seconds of samples to aim for, and steps that are sampled at most, in numbers of measured steps.
@@ -46,6 +48,9 @@ pub struct Windows {
     /// Median step: first to last stage, and between timestamps of its own around it, ns.
     pub clock_check: Option<[f64; 2]>,
     pub kernels: Vec<KernelSummary>,
+    /// At the end of these steps, and how many steps had led there.
+    pub splats: Splats,
+    pub steps_done: u32,
     /// An SVG, or why there is none.
     pub flamegraph: Result<String, String>,
 }
@@ -74,6 +79,9 @@ impl Run<'_> {
         let device_clock = self.on_gpu && self.probe.set_timing(Some(Detail::Spans))?;
         let waited_for_steps = self.on_gpu && !device_clock;
         self.probe.wait_for_steps(waited_for_steps);
+        // What timing itself allocates, it allocates before the window.
+        self.advance(n.min(TIMED_FIRST), &bar)?;
+        self.probe.rest()?;
         let recorder = Recorder::new();
         self.probe.set_recorder(&recorder);
         let begin = self.probe.counters();
@@ -96,6 +104,8 @@ impl Run<'_> {
         self.probe.set_recorder(&Recorder::off());
         self.probe.set_timing(None)?;
         self.probe.wait_for_steps(false);
+        let splats = self.trainer.engine_mut().splats()?;
+        let steps_done = self.trainer.steps_done();
         let after = self.off(n - first, &bar)?;
         let kernels = if device_clock {
             self.kernels(n.min(KERNEL_STEPS), &bar)?
@@ -117,6 +127,8 @@ impl Run<'_> {
             calibration_error_ns,
             clock_check: medians(check),
             kernels,
+            splats,
+            steps_done,
             flamegraph,
         })
     }
@@ -128,7 +140,8 @@ impl Run<'_> {
         } else {
             0
         };
-        let total = u64::from(self.warm_up) + u64::from(2 * self.steps + kernels + sampled);
+        let first = self.steps.min(TIMED_FIRST);
+        let total = u64::from(self.warm_up) + u64::from(2 * self.steps + first + kernels + sampled);
         self.console
             .bar(total, "profiling {wide_bar} {pos}/{len} steps  {msg}")
     }
