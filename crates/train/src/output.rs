@@ -14,8 +14,8 @@
 
 use crate::evaluate::target;
 use crate::{
-    CapLosses, Checkpoint, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome, Seconds,
-    StepProgress, TrainConfig, Trainer,
+    CapLosses, Checkpoint, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome,
+    Seconds, StepProgress, TrainConfig, Trainer,
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
@@ -145,12 +145,17 @@ impl RunFolder {
             .prefix(".dapple-")
             .tempfile_in(path)
             .map_err(|e| Error::io("cannot write into the output folder", path, e))?;
-        let folder = Self {
-            path: path.to_owned(),
-        };
+        let folder = Self::open(path);
         remove_leftovers(path);
         remove_leftovers(&folder.renders_path());
         Ok(folder)
+    }
+
+    /// A folder that may hold a run, to read what is there.
+    pub fn open(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
     }
 
     /// The folder.

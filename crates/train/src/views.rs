@@ -48,10 +48,7 @@ impl Chosen {
 }
 
 /// The views to train on and those to score, within the configured numbers.
-fn choose_views(
-    dataset: &Dataset,
-    config: &TrainConfig,
-) -> Result<(Vec<usize>, Vec<usize>)> {
+fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, Vec<usize>)> {
     match dataset.views.as_slice() {
         [] => {
             return Err(Error::input("the capture has no photos")
