@@ -6,7 +6,7 @@ use dapple::contract::Engine;
 use dapple::gpu::Precision;
 use dapple::scene::{Error, PosedImage, Result, Split};
 use dapple::train::config::{DataConfig, DataPatch};
-use dapple::train::{ConfigPatch, Preset, TrainConfig};
+use dapple::train::{ConfigPatch, Launch, Preset, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Args)]
 pub struct DeviceOptions {
     /// Where to compute: auto, cpu, gpu, gpu:N or gpu:NAME, as `dapple doctor` lists them. auto takes
-    /// the best hardware GPU, else the processor, and says why
-    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = parse_device,
+    /// the best hardware GPU, else the processor, and says why [default: auto]
+    #[arg(long, value_name = "DEVICE", value_parser = parse_device,
         env = "DAPPLE_DEVICE", hide_env_values = true)]
-    pub device: Device,
+    pub device: Option<Device>,
 
     /// Threads of the processor to use [default: one per core]. Results do not depend on it
     #[arg(long, value_name = "N")]
@@ -26,8 +26,9 @@ pub struct DeviceOptions {
 
     /// How a GPU stores SH beyond degree 0 and the optimizer's moments: f32, f16, bf16, or two of
     /// them as SH,MOMENTS. Arithmetic is f32. 16 bits take 400 bytes a Gaussian instead of 720
-    #[arg(long, default_value = "f32", value_name = "STORAGE", value_parser = parse_precision)]
-    pub precision: Precision,
+    /// [default: f32]
+    #[arg(long, value_name = "STORAGE", value_parser = parse_precision)]
+    pub precision: Option<Precision>,
 
     /// See [`EngineOptions::default_cap`].
     #[arg(skip)]
@@ -51,6 +52,18 @@ impl DeviceOptions {
         Ok(self.open(false, console)?.into_engine())
     }
 
+    /// How a run is started with these, for its checkpoints.
+    pub fn launch(&self, scene: &Path) -> Launch {
+        // A name that is no text cannot be kept: then the capture is to be named again.
+        let capture = scene.canonicalize().ok().filter(|p| p.to_str().is_some());
+        Launch {
+            capture,
+            device: Some(self.device.clone().unwrap_or_default().to_string()),
+            precision: Some(self.precision.unwrap_or_default().to_string()),
+            default_cap: self.default_cap,
+        }
+    }
+
     /// As [`Self::engine`], for measurements that know the engine they measure.
     pub fn open(&self, time_stages: bool, console: &Console) -> Result<AnyEngine> {
         let mut opened = self.open_quietly(time_stages)?;
@@ -65,22 +78,23 @@ impl DeviceOptions {
 
     /// As [`Self::open`] without a word.
     pub fn open_quietly(&self, time_stages: bool) -> Result<Opened> {
-        if let (Device::Gpu(_), Some(threads)) = (&self.device, self.threads) {
+        let device = self.device.clone().unwrap_or_default();
+        if let (Device::Gpu(_), Some(threads)) = (&device, self.threads) {
             return Err(
                 Error::input("the number of threads is for the CPU engine, not for a GPU")
-                    .at(format!("--device {} --threads {threads}", self.device))
+                    .at(format!("--device {device} --threads {threads}"))
                     .hint("leave --threads out, or use --device cpu"),
             );
         }
         let options = EngineOptions {
             threads: self.threads,
-            precision: self.precision,
+            precision: self.precision.unwrap_or_default(),
             default_cap: self.default_cap,
             time_stages,
         };
-        dapple::open(&self.device, &options).map_err(|e| match (&self.device, e.place()) {
+        dapple::open(&device, &options).map_err(|e| match (&device, e.place()) {
             (_, Some(_)) => e,
-            (Device::Gpu(_), None) => e.at(format!("--device {}", self.device)),
+            (Device::Gpu(_), None) => e.at(format!("--device {device}")),
             _ => e.at("--threads"),
         })
     }

@@ -3,6 +3,7 @@
 use crate::console::Console;
 use crate::interrupt::Grace;
 use dapple::contract::DensifyReport;
+use dapple::scene::Result;
 use dapple::train::{EvalReport, Observer, StepProgress};
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
@@ -90,6 +91,15 @@ impl Observer for TrainingDisplay<'_> {
             report.ssim,
             report.images.len()
         ));
+    }
+
+    fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
+        match saved {
+            Ok(()) => self.console.detail(&format!("step {step}: checkpoint")),
+            Err(error) => self.console.note(&format!(
+                "remark: no checkpoint after step {step}, and the run goes on without: {error}"
+            )),
+        }
     }
 
     fn should_stop(&self) -> bool {

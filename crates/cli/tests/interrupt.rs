@@ -70,11 +70,13 @@ fn the_first_one_saves_everything() {
     let (code, said) = run.end();
     assert_eq!(code, Some(130));
     assert!(said.contains("interrupted: stopped after"), "{said}");
+    assert!(said.contains("dapple train --resume out"), "{said}");
     let left: Vec<String> = files(&path.join("out"))
         .iter()
         .map(|file| file.display().to_string())
         .collect();
-    for name in ["config.toml", "metrics.csv", "metrics.json", "splats.ply"] {
+    let text = ["config.toml", "metrics.csv", "metrics.json"];
+    for name in text.iter().chain(&["splats.ply", "checkpoint.safetensors"]) {
         assert!(left.iter().any(|file| file == name), "{name}: {left:?}");
     }
     assert!(

@@ -11,6 +11,10 @@ use crate::{Error, Result};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// Names of temporary files begin and end so.
+const PREFIX: &str = ".dapple-";
+const SUFFIX: &str = ".part";
+
 /// Bytes collected before the operating system is called.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -33,7 +37,7 @@ pub fn write_atomically(
     }
     let folder = folder_of(path);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".dapple-").suffix(".part");
+    builder.prefix(PREFIX).suffix(SUFFIX);
     // A temporary file is private by default; a result is an ordinary file, as the umask has it.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -46,6 +50,19 @@ pub fn write_atomically(
     temporary.as_file().sync_all().map_err(failed)?;
     temporary.persist(path).map_err(|e| failed(e.error))?;
     Ok(())
+}
+
+/// Removes the temporary files in a folder that a process has left which was killed while it wrote. For
+/// folders that one process writes to; files that cannot be removed stay.
+pub fn remove_leftovers(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The folder that holds `path`; "." for a bare name.
@@ -97,6 +114,19 @@ mod tests {
         assert!(error.hint_text().is_some());
         let error = write_atomically(folder.path(), |_| Ok(())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Input);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [".dapple-Ab3.part", "splats.ply", "a.part", ".dapple-b"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        remove_leftovers(folder.path());
+        let mut left = names(folder.path());
+        left.sort();
+        assert_eq!(left, [".dapple-b", "a.part", "splats.ply"]);
+        remove_leftovers(&folder.path().join("missing"));
     }
 
     #[cfg(unix)]

@@ -20,12 +20,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// At zero, stopped.
-    pub(crate) fn new() -> Self {
+    /// Stopped after so many seconds. The rate is not carried over: this machine may be another.
+    pub(crate) fn at(seconds: f64) -> Self {
         Self {
-            counted: 0.0,
+            counted: seconds,
             running_since: None,
-            last_arrival: 0.0,
+            last_arrival: seconds,
             seconds_per_step: Smoothed::over(SPAN),
         }
     }

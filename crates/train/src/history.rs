@@ -40,9 +40,9 @@ pub struct Seconds {
     pub train: f64,
     /// Scoring.
     pub eval: f64,
-    /// Copies of the splats to the host.
+    /// Checkpoints: copies of the run to the host, and writing them.
     #[serde(default)]
-    pub snapshots: f64,
+    pub checkpoints: f64,
 }
 
 /// What `max_gaussians_per_tile` left out, over all steps.

@@ -4,11 +4,13 @@
 //! - [`init`]: the first Gaussians, from sparse points or from nothing.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
+//! - [`Checkpoint`]: a run, stopped in the middle, as a file.
 //! - [`mod@evaluate`]: PSNR and SSIM of held-out photos.
 //! - [`RunFolder`]: what a run leaves on disk.
 //!
 //! This crate knows no backend: engines are handed in.
 
+mod checkpoint;
 mod clock;
 pub mod config;
 pub mod evaluate;
@@ -16,10 +18,12 @@ mod history;
 pub mod init;
 mod observer;
 mod output;
+mod saving;
 mod schedule;
 mod trainer;
 mod views;
 
+pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
 pub use config::{ConfigPatch, Preset, TrainConfig};
 pub use evaluate::{EvalReport, ImageScore, evaluate};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};

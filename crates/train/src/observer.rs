@@ -1,6 +1,6 @@
 //! How a run tells its caller where it is, and how it ended.
 
-use crate::EvalReport;
+use crate::{Checkpoint, EvalReport};
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::{Error, ErrorKind, Result, View};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,22 @@ pub trait Observer {
     fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
         let _ = (view, rendered);
         Ok(())
+    }
+
+    /// Whether [`Self::save_checkpoint`] is to be called: now and then, and when the run is stopped.
+    fn saves_checkpoints(&self) -> bool {
+        false
+    }
+
+    /// Puts a checkpoint where it is safe. An error does not end the run: the next one may be saved.
+    fn save_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        let _ = checkpoint;
+        Ok(())
+    }
+
+    /// A checkpoint after `step` steps has been saved, or not.
+    fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
+        let _ = (step, saved);
     }
 
     /// Asked before each step; `true` ends the run with [`Ending::Stopped`].

@@ -7,16 +7,18 @@
 //! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
 //! | `renders/NAME.png` | each held-out photo beside its rendered view |
+//! | `checkpoint.safetensors` | while the run is not finished: what it needs to go on ([`Checkpoint`]) |
 //!
-//! Every file is written whole or not at all.
+//! Every file is written whole or not at all. A run that is killed leaves parts with names of their own,
+//! which the next one takes away.
 
 use crate::evaluate::target;
 use crate::{
-    CapLosses, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome, Seconds,
-    StepProgress, TrainConfig, Trainer,
+    CapLosses, Checkpoint, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome,
+    Seconds, StepProgress, TrainConfig, Trainer,
 };
 use dapple_engine::{DensifyReport, Rendered};
-use dapple_scene::atomic::write_atomically;
+use dapple_scene::atomic::{remove_leftovers, write_atomically};
 use dapple_scene::{Error, Photo, Result, Splats, View, ply};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -132,7 +134,7 @@ pub struct RunFolder {
 
 impl RunFolder {
     /// Makes the folder, if need be, and writes a file there to see that it can be done: better
-    /// now than after an hour of training.
+    /// now than after an hour of training. Takes away what a killed run left half-written.
     ///
     /// # Errors
     /// A path that cannot be made or written to.
@@ -143,9 +145,17 @@ impl RunFolder {
             .prefix(".dapple-")
             .tempfile_in(path)
             .map_err(|e| Error::io("cannot write into the output folder", path, e))?;
-        Ok(Self {
+        let folder = Self::open(path);
+        remove_leftovers(path);
+        remove_leftovers(&folder.renders_path());
+        Ok(folder)
+    }
+
+    /// A folder that may hold a run, to read what is there.
+    pub fn open(path: &Path) -> Self {
+        Self {
             path: path.to_owned(),
-        })
+        }
     }
 
     /// The folder.
@@ -176,6 +186,55 @@ impl RunFolder {
     /// Where the rendered views lie.
     pub fn renders_path(&self) -> PathBuf {
         self.path.join("renders")
+    }
+
+    /// Where the last checkpoint lies.
+    pub fn checkpoint_path(&self) -> PathBuf {
+        self.path.join("checkpoint.safetensors")
+    }
+
+    /// The checkpoint of the run in this folder, to go on from.
+    ///
+    /// # Errors
+    /// The run is finished, or there is no checkpoint yet; and as [`Checkpoint::read`].
+    pub fn read_checkpoint(&self) -> Result<Checkpoint> {
+        let path = self.checkpoint_path();
+        if path.exists() {
+            return Checkpoint::read(&path);
+        }
+        if !self.path.is_dir() {
+            return Err(
+                Error::input("there is no such folder, so no run to go on with")
+                    .at_path(&self.path)
+                    .hint("name the folder that the run wrote to, without --resume to begin one"),
+            );
+        }
+        let metrics = std::fs::read(self.metrics_path()).ok();
+        let metrics = metrics.and_then(|json| serde_json::from_slice::<Metrics>(&json).ok());
+        match metrics {
+            Some(metrics) if metrics.ending == Ending::Finished => Err(Error::input(format!(
+                "this run is finished: all of its {} steps are done",
+                metrics.steps
+            ))
+            .at_path(&self.path)
+            .hint(
+                "its splats are in splats.ply; a longer run has another schedule from the first step                  on: begin it with --steps and another --out",
+            )),
+            _ => Err(Error::input("this folder holds no checkpoint to go on from")
+                .at_path(&path)
+                .hint("the run ended before its first one: begin it again without --resume")),
+        }
+    }
+
+    /// Takes the checkpoint away, if there is one.
+    fn remove_checkpoint(&self) -> Result<()> {
+        let path = self.checkpoint_path();
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("cannot remove the old checkpoint", &path, e))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes `config.toml`.
@@ -214,7 +273,8 @@ impl RunFolder {
 }
 
 /// Trains to the end of the run (or until the observer stops it) and leaves everything in the
-/// folder. `config.toml` is written first, so that a run that was killed can be repeated.
+/// folder. `config.toml` is written first, so that a run that was killed can be repeated; checkpoints
+/// follow as configured, so that it need not be ([`Trainer::resume`]). A run that has finished has none.
 ///
 /// # Errors
 /// What cannot be written, what the engine cannot do. A run that ended badly (NaN loss, no
@@ -225,9 +285,13 @@ pub fn train_into(
     trainer: &mut Trainer,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
+    if trainer.steps_done() == 0 {
+        // Of another run.
+        folder.remove_checkpoint()?;
+    }
     folder.write_config(trainer.config())?;
     let background = trainer.schedule().render_settings().background;
-    let mut saver = RenderSaver {
+    let mut saver = Saver {
         folder,
         background,
         names: RenderNames::default(),
@@ -255,9 +319,15 @@ pub fn train_into(
         return Err(saved_from(error, step, trainer.steps_done(), folder));
     }
     match outcome.ending.error() {
-        Some(error) if !outcome.ending.is_good() => Err(error.at_path(folder.path())),
-        _ => unwritten_render.map_or(Ok(outcome), Err),
+        Some(error) if !outcome.ending.is_good() => return Err(error.at_path(folder.path())),
+        Some(_) => {
+            if let Some(error) = trainer.take_unsaved() {
+                return Err(error);
+            }
+        }
+        None => folder.remove_checkpoint()?,
     }
+    unwritten_render.map_or(Ok(outcome), Err)
 }
 
 /// The engine's error, with what was saved from it.
@@ -284,8 +354,8 @@ fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Er
     }
 }
 
-/// Passes everything on and writes the renders of the last scoring.
-struct RenderSaver<'a> {
+/// Passes everything on, and writes checkpoints and the renders of the last scoring.
+struct Saver<'a> {
     folder: &'a RunFolder,
     background: [f32; 3],
     names: RenderNames,
@@ -294,7 +364,7 @@ struct RenderSaver<'a> {
     inner: &'a mut dyn Observer,
 }
 
-impl Observer for RenderSaver<'_> {
+impl Observer for Saver<'_> {
     fn on_step(&mut self, progress: &StepProgress) {
         self.inner.on_step(progress);
     }
@@ -316,6 +386,18 @@ impl Observer for RenderSaver<'_> {
                 .err();
         }
         self.inner.on_final_render(view, rendered)
+    }
+
+    fn saves_checkpoints(&self) -> bool {
+        true
+    }
+
+    fn save_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        checkpoint.write(&self.folder.checkpoint_path())
+    }
+
+    fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
+        self.inner.on_checkpoint(step, saved);
     }
 
     fn should_stop(&self) -> bool {

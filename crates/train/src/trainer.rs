@@ -5,17 +5,17 @@
 //!    follows it, collect the reports of what has finished.
 //! 3. Score held-out photos when the schedule says so, and at the end.
 //! 4. Stop early when the observer asks, when a loss is not finite, or when no Gaussian is left.
-//! 5. On an engine with a queue, copy the splats to the host now and then: a device may be lost.
-//!    When the engine fails, the run ends with the splats that it still has, or else with that copy.
+//! 5. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
 //!
-//! The trainer waits for the engine only to score, to copy and at the end.
+//! The trainer waits for the engine only to score, for checkpoints and at the end.
 
 use crate::clock::Clock;
 use crate::history::Smoothed;
-use crate::views::{check_view, choose_views, notes_on};
+use crate::saving::Saving;
+use crate::views::{Chosen, notes_on};
 use crate::{
-    Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome, Schedule, Silent,
-    StepProgress, TrainConfig, ViewOrder, evaluate, init,
+    CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
+    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, evaluate, init,
 };
 use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
@@ -28,34 +28,26 @@ const NEAR_FRACTION: f64 = 0.05;
 
 /// A run: an engine, its views, and how far it is.
 pub struct Trainer {
-    engine: Box<dyn Engine>,
-    config: TrainConfig,
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) config: TrainConfig,
     schedule: Schedule,
     order: ViewOrder,
     view_ids: Vec<ViewId>,
     eval_views: Vec<View>,
     /// Steps enqueued, and those whose reports are in.
-    step: u32,
-    reported: u32,
-    gaussians: u64,
-    history: History,
-    smoothed_loss: Smoothed,
-    clock: Clock,
-    notes: Vec<String>,
+    pub(crate) step: u32,
+    pub(crate) reported: u32,
+    pub(crate) gaussians: u64,
+    pub(crate) history: History,
+    pub(crate) smoothed_loss: Smoothed,
+    pub(crate) clock: Clock,
+    pub(crate) notes: Vec<String>,
     /// Why the run cannot go on, though the engine could.
-    bad_end: Option<Ending>,
+    pub(crate) bad_end: Option<Ending>,
     /// Whether a step was ever enqueued and not done: then there is a device that may be lost.
-    has_queue: bool,
-    snapshot: Option<Snapshot>,
-    last_snapshot: Instant,
-    failure: Option<Error>,
-}
-
-/// A copy of the splats.
-struct Snapshot {
-    /// Steps that went into them.
-    step: u32,
-    splats: Splats,
+    pub(crate) has_queue: bool,
+    pub(crate) saving: Saving,
+    stop_at: Option<u32>,
 }
 
 impl Trainer {
@@ -69,60 +61,66 @@ impl Trainer {
     pub fn new(
         dataset: &Dataset,
         mut config: TrainConfig,
-        mut engine: Box<dyn Engine>,
+        engine: Box<dyn Engine>,
     ) -> Result<Self> {
         let started = Instant::now();
         config.validate()?;
-        let (train, eval) = choose_views(dataset, &config)?;
-        for &index in train.iter().chain(&eval) {
-            check_view(&dataset.views[index])?;
-        }
-        let extent = dataset.extent(&train);
-        if !extent.is_finite() {
-            return Err(Error::input("the cameras are not all at finite positions")
-                .hint("the poses of this capture are broken: make them again"));
-        }
+        let chosen = Chosen::of(dataset, &config)?;
         if config.near == 0.0 {
-            config.near = NEAR_FRACTION * extent;
+            config.near = NEAR_FRACTION * chosen.extent;
         }
-        let splats = init::initial_splats(dataset, &train, extent, &config)?;
-        let view_ids = engine.add_views(
-            train
-                .iter()
-                .map(|&i| TrainView {
-                    camera: dataset.views[i].camera,
-                    photo: dataset.views[i].photo.clone(),
-                })
-                .collect(),
-        )?;
-        engine.upload(&splats, None)?;
-        let history = History {
-            seconds: crate::Seconds {
-                setup: started.elapsed().as_secs_f64(),
-                ..crate::Seconds::default()
-            },
-            ..History::default()
+        let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, &config)?;
+        let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
+        trainer.engine.upload(&splats, None)?;
+        trainer.gaussians = splats.len() as u64;
+        trainer.notes = notes_on(dataset, chosen.eval.len(), splats.len());
+        trainer.history.seconds.setup = started.elapsed().as_secs_f64();
+        Ok(trainer)
+    }
+
+    /// Before its first step, its engine without splats.
+    pub(crate) fn with_views(
+        dataset: &Dataset,
+        config: TrainConfig,
+        mut engine: Box<dyn Engine>,
+        chosen: &Chosen,
+    ) -> Result<Self> {
+        let view = |&i: &usize| TrainView {
+            camera: dataset.views[i].camera,
+            photo: dataset.views[i].photo.clone(),
         };
+        let view_ids = engine.add_views(chosen.train.iter().map(view).collect())?;
+        let eval = chosen.eval.iter();
         Ok(Self {
-            schedule: Schedule::new(config.clone(), extent),
+            schedule: Schedule::new(config.clone(), chosen.extent),
             order: ViewOrder::new(config.seed, view_ids.len()),
             view_ids,
-            eval_views: eval.iter().map(|&i| dataset.views[i].clone()).collect(),
+            eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
             step: 0,
             reported: 0,
-            gaussians: splats.len() as u64,
-            history,
+            gaussians: 0,
+            history: History::default(),
             smoothed_loss: Smoothed::over(50.0),
-            clock: Clock::new(),
-            notes: notes_on(dataset, eval.len(), splats.len()),
+            clock: Clock::at(0.0),
+            notes: Vec::new(),
             bad_end: None,
             has_queue: false,
-            snapshot: None,
-            last_snapshot: Instant::now(),
-            failure: None,
+            saving: Saving::new(CaptureIdentity::of(dataset)),
+            stop_at: None,
             engine,
             config,
         })
+    }
+
+    /// Ends the run after this step with [`Ending::Stopped`], as if the observer had asked for it: the
+    /// schedule stays that of the whole run. `None` lets it go to the end.
+    pub fn stop_at(&mut self, step: Option<u32>) {
+        self.stop_at = step;
+    }
+
+    /// Notes in checkpoints how the run was started.
+    pub fn set_launch(&mut self, launch: Launch) {
+        self.saving.launch = launch;
     }
 
     /// One training step, with the density control that follows it.
@@ -141,8 +139,8 @@ impl Trainer {
     /// What the engine cannot do, if nothing of the run can be saved. A run that ends badly is not
     /// an error here, so that what there is can be saved: see [`Outcome::ending`].
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        if let (Some(_), Some(kept)) = (&self.failure, &self.snapshot) {
-            return Ok(kept.outcome());
+        if let Some(outcome) = self.saving.failed_outcome() {
+            return Ok(outcome);
         }
         let result = self.run_to_the_end(observer);
         self.clock.pause();
@@ -152,27 +150,31 @@ impl Trainer {
     fn run_to_the_end(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let mut ending = Ending::Finished;
         while self.step < self.config.last_step() && self.bad_end.is_none() {
-            if observer.should_stop() {
+            let is_there = self.stop_at.is_some_and(|stop| self.step >= stop);
+            if is_there || observer.should_stop() {
                 ending = Ending::Stopped(self.step);
                 break;
             }
             self.advance(observer)?;
             let last = self.step >= self.config.last_step();
-            let score =
-                !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty();
-            if self.has_queue && !last && (score || self.snapshot_is_due()) {
+            if !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty() {
                 self.drain(observer)?;
-                self.copy()?;
+                if self.bad_end.is_none() {
+                    let report = self.evaluate()?;
+                    observer.on_eval(self.step, &report);
+                }
             }
-            if score && self.bad_end.is_none() {
-                let report = self.evaluate()?;
-                observer.on_eval(self.step, &report);
+            if !last && self.checkpoint_is_due(observer) {
+                self.save(observer)?;
             }
         }
         self.drain(observer)?;
-        self.gaussians = self.copy()? as u64;
-        // The last round of density control may have reported since.
-        self.collect(observer)?;
+        if ending == Ending::Finished {
+            self.gaussians = self.copy()? as u64;
+        } else {
+            // Without the scoring that follows: the whole run does not have it.
+            self.save(observer)?;
+        }
         ending = self.bad_end.unwrap_or(ending);
         let mut eval = None;
         if ending.is_good() && !self.eval_views.is_empty() {
@@ -187,27 +189,6 @@ impl Trainer {
             gaussians: self.gaussians,
             eval,
         })
-    }
-
-    /// Ends a run whose engine has failed with the best splats there are.
-    fn rescue(&mut self, error: Error, observer: &mut dyn Observer) -> Result<Outcome> {
-        // The device may still answer: then nothing is lost.
-        if let Ok(splats) = self.engine.splats()
-            && !splats.is_empty()
-        {
-            // Of these reports only the steps matter now.
-            let _ = self.collect(observer);
-            self.snapshot = Some(Snapshot {
-                step: self.reported,
-                splats,
-            });
-        }
-        let Some(kept) = &self.snapshot else {
-            return Err(error);
-        };
-        self.gaussians = kept.splats.len() as u64;
-        self.failure = Some(error);
-        Ok(kept.outcome())
     }
 
     /// Scores the held-out photos with the present splats.
@@ -227,6 +208,8 @@ impl Trainer {
         let views: Vec<&View> = self.eval_views.iter().collect();
         let report = evaluate(self.engine.as_mut(), &views, &settings, on_render)?;
         self.history.seconds.eval += started.elapsed().as_secs_f64();
+        // A run that is stopped where it was scored anyway.
+        self.history.evals.retain(|row| row.step != self.step);
         self.history.evals.push(EvalRow {
             step: self.step,
             psnr: report.psnr,
@@ -239,8 +222,8 @@ impl Trainer {
 
     /// The present splats; after the engine has failed, those that were saved from it.
     pub fn splats(&mut self) -> Result<Splats> {
-        if let (Some(_), Some(kept)) = (&self.failure, &self.snapshot) {
-            return Ok(kept.splats.clone());
+        if let Some(splats) = self.saving.failed_splats() {
+            return Ok(splats.clone());
         }
         self.drain(&mut Silent)?;
         self.engine.splats()
@@ -248,7 +231,12 @@ impl Trainer {
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`].
     pub fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
+        self.saving.failure.as_ref()
+    }
+
+    /// Why the last checkpoint could not be saved, if it could not.
+    pub(crate) fn take_unsaved(&mut self) -> Option<Error> {
+        self.saving.unsaved.take()
     }
 
     /// Waits until every step that was enqueued is done.
@@ -329,8 +317,8 @@ impl Trainer {
     }
 
     /// Waits until every step has reported. That is training time too.
-    fn drain(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        if self.failure.is_some() {
+    pub(crate) fn drain(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        if self.saving.failure.is_some() {
             return Ok(());
         }
         self.clock.resume();
@@ -351,29 +339,8 @@ impl Trainer {
         self.history.seconds.train = self.clock.seconds();
     }
 
-    fn snapshot_is_due(&self) -> bool {
-        let every = 60.0 * self.config.snapshot_minutes;
-        every > 0.0 && self.last_snapshot.elapsed().as_secs_f64() >= every
-    }
-
-    /// Copies the splats to the host, to be kept if the device may be lost; gives their number.
-    fn copy(&mut self) -> Result<usize> {
-        let started = Instant::now();
-        let splats = self.engine.splats()?;
-        let count = splats.len();
-        if self.has_queue {
-            self.snapshot = Some(Snapshot {
-                step: self.step,
-                splats,
-            });
-        }
-        self.last_snapshot = Instant::now();
-        self.history.seconds.snapshots += started.elapsed().as_secs_f64();
-        Ok(count)
-    }
-
     /// Takes in what has finished.
-    fn collect(&mut self, observer: &mut dyn Observer) -> Result<()> {
+    pub(crate) fn collect(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let reports = self.engine.poll()?;
         let is_step = |report: &&Report| matches!(report, Report::Step(_));
         self.clock.arrived(reports.iter().filter(is_step).count());
@@ -423,18 +390,6 @@ impl Trainer {
             gaussians: self.gaussians,
             steps_per_second: if seconds > 0.0 { 1.0 / seconds } else { 0.0 },
             eta_seconds: seconds * f64::from(steps.saturating_sub(step)),
-        }
-    }
-}
-
-impl Snapshot {
-    /// Of the run that has come to this copy.
-    fn outcome(&self) -> Outcome {
-        Outcome {
-            ending: Ending::Failed(self.step),
-            steps: self.step,
-            gaussians: self.splats.len() as u64,
-            eval: None,
         }
     }
 }

@@ -17,11 +17,38 @@ pub(crate) fn notes_on(dataset: &Dataset, eval_views: usize, gaussians: usize) -
     notes
 }
 
+/// What a run takes of a capture.
+pub(crate) struct Chosen {
+    /// Indices of the views to train on.
+    pub(crate) train: Vec<usize>,
+    /// And of those to score.
+    pub(crate) eval: Vec<usize>,
+    /// The scene's extent, world units.
+    pub(crate) extent: f64,
+}
+
+impl Chosen {
+    /// Chooses, and checks every view that is taken.
+    pub(crate) fn of(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
+        let (train, eval) = choose_views(dataset, config)?;
+        for &index in train.iter().chain(&eval) {
+            check_view(&dataset.views[index])?;
+        }
+        let extent = dataset.extent(&train);
+        if !extent.is_finite() {
+            return Err(Error::input("the cameras are not all at finite positions")
+                .hint("the poses of this capture are broken: make them again"));
+        }
+        Ok(Self {
+            train,
+            eval,
+            extent,
+        })
+    }
+}
+
 /// The views to train on and those to score, within the configured numbers.
-pub(crate) fn choose_views(
-    dataset: &Dataset,
-    config: &TrainConfig,
-) -> Result<(Vec<usize>, Vec<usize>)> {
+fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, Vec<usize>)> {
     match dataset.views.as_slice() {
         [] => {
             return Err(Error::input("the capture has no photos")
@@ -50,7 +77,7 @@ pub(crate) fn choose_views(
 }
 
 /// Engines take pinhole cameras of the photo's size.
-pub(crate) fn check_view(view: &View) -> Result<()> {
+fn check_view(view: &View) -> Result<()> {
     let (camera, photo) = (&view.camera, &view.photo);
     if camera.lens != Lens::Pinhole {
         return Err(

@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 const STEP: Duration = Duration::from_millis(2);
 
 /// 50 steps without density control; scored at the end and after `scored`.
-fn config(snapshot_minutes: f64, scored: Option<u32>) -> TrainConfig {
+fn config(checkpoint_every: u32, scored: Option<u32>) -> TrainConfig {
     let flags = ConfigPatch {
         preset: Some(Preset::M8Smoke),
-        snapshot_minutes: Some(snapshot_minutes),
+        checkpoint_every: Some(checkpoint_every),
+        checkpoint_minutes: Some(0.0),
         eval: EvalPatch {
             steps: scored.map(|step| vec![step]),
             ..EvalPatch::default()
@@ -43,7 +44,7 @@ fn queued(log: &Arc<Mutex<Log>>) -> FakeEngine {
 
 #[test]
 fn training_time_and_rate_are_those_of_the_device() {
-    let mut trainer = trainer(config(0.0, Some(25)), queued(&Arc::default()));
+    let mut trainer = trainer(config(0, Some(25)), queued(&Arc::default()));
     let mut listener = Listener::default();
     let started = Instant::now();
     let outcome = trainer.run(&mut listener).unwrap();
@@ -72,7 +73,7 @@ fn training_time_and_rate_are_those_of_the_device() {
 
 #[test]
 fn steps_taken_one_by_one_are_waited_for() {
-    let mut trainer = trainer(config(0.0, None), queued(&Arc::default()));
+    let mut trainer = trainer(config(0, None), queued(&Arc::default()));
     for _ in 0..20 {
         trainer.step().unwrap();
     }
@@ -90,7 +91,7 @@ fn a_lost_device_leaves_the_last_copy() {
         fail_at: 40,
         ..queued(&Arc::default())
     };
-    let mut trainer = trainer(config(0.0, Some(25)), engine);
+    let mut trainer = trainer(config(25, None), engine);
     let error = train_into(&folder, &mut trainer, &mut Silent).unwrap_err();
     let told = error.to_string();
     for words in [
@@ -119,12 +120,11 @@ fn a_lost_device_leaves_the_last_copy() {
 #[test]
 fn copies_are_made_as_often_as_asked_for() {
     let log = Arc::default();
-    let every_step = 1e-9;
     let engine = FakeEngine {
         fail_at: 40,
         ..queued(&log)
     };
-    let mut run = trainer(config(every_step, None), engine);
+    let mut run = trainer(config(1, None), engine);
     let outcome = run.run(&mut Silent).unwrap();
     assert_eq!((outcome.ending, outcome.steps), (Ending::Failed(39), 39));
     assert_eq!(log.lock().unwrap().downloads, 39);
@@ -136,7 +136,7 @@ fn copies_are_made_as_often_as_asked_for() {
         step_time: Duration::ZERO,
         ..queued(&log)
     };
-    let mut run = trainer(config(every_step, Some(25)), engine);
+    let mut run = trainer(config(1, Some(25)), engine);
     assert_eq!(run.run(&mut Silent).unwrap().ending, Ending::Finished);
     assert_eq!(log.lock().unwrap().downloads, 1);
 }
@@ -150,7 +150,7 @@ fn an_engine_that_still_answers_loses_nothing() {
             step_time,
             ..queued(&Arc::default())
         };
-        let mut run = trainer(config(0.0, Some(25)), engine);
+        let mut run = trainer(config(0, Some(25)), engine);
         let outcome = run.run(&mut Silent).unwrap();
         assert_eq!((outcome.ending, outcome.steps), (Ending::Failed(39), 39));
         assert_eq!(run.splats().unwrap().opacities[0], 39.0);
@@ -166,7 +166,7 @@ fn without_a_copy_the_error_is_all_there_is() {
         fail_at: 5,
         ..queued(&Arc::default())
     };
-    let mut trainer = trainer(config(0.0, None), engine);
+    let mut trainer = trainer(config(0, None), engine);
     let error = train_into(&folder, &mut trainer, &mut Silent).unwrap_err();
     assert_eq!(error.what(), "the device is lost");
     assert!(!folder.splats_path().exists());

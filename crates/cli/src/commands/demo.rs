@@ -1,7 +1,7 @@
 //! `dapple demo`: everything once, on a capture made up for it.
 
 use crate::commands::synth::make;
-use crate::commands::train::train;
+use crate::commands::train::{Job, train};
 use crate::console::Console;
 use crate::options::{DeviceOptions, merged_config};
 use dapple::scene::synth::SynthOptions;
@@ -52,7 +52,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     console.note("1/2  making a capture: a table with objects, photographed from all around");
     make(&SynthOptions::default(), &capture, console)?;
     console.note("2/2  training splats on it");
-    let done = train(&capture, &args.out, config, true, engine, console)?;
+    let job = Job {
+        scene: &capture,
+        out: &args.out,
+        overwrite: true,
+        stop_at: None,
+        launch: args.device.launch(&capture),
+    };
+    let done = train(job, config, engine, console)?;
     console.data(&done.lines())?;
     console.data(&format!("capture   {}", capture.display()))?;
     if let Some(interruption) = done.interruption() {

@@ -1,5 +1,7 @@
 //! `dapple train`: a capture into splats.
 
+mod resume;
+
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
 use crate::interrupt;
@@ -7,10 +9,10 @@ use crate::machine;
 use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, parse_colour};
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
-use dapple::scene::{Error, ErrorKind, MAX_SH_DEGREE, Result, load};
+use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result, load};
 use dapple::train::{
-    CapLosses, ConfigPatch, Ending, Outcome, Preset, RunFolder, Seconds, TrainConfig, Trainer,
-    train_into,
+    CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds, TrainConfig,
+    Trainer, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,11 @@ result, commented, to stdout; given back with --config it makes the same run.
 OUT holds splats.ply, config.toml, metrics.json, metrics.csv and renders/ (each held-out photo
 beside its render). The first Ctrl-C ends the run and saves all of it; the second ends the program
 at once.
+
+Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
+three times the size of the splats. `dapple train --resume OUT` goes on from it, also after a crash:
+on the same device to the same splats, bit for bit, as a run that was never stopped. Capture, device
+and settings are those of the run, and need not be repeated; others are refused.
 
 The same capture, configuration and seed give the same splats, bit for bit, on any number of
 threads.
@@ -37,6 +44,7 @@ Examples:
   dapple train captures/bird --preset m10 --downscale 2 --max-gaussians 200000
   dapple train --preset m10 --print-config > mine.toml
   dapple train captures/bird --config mine.toml -o out/mine
+  dapple train --resume out/bird                        after Ctrl-C, a crash, or --stop-at
   dapple train captures/bird --preset m8 --flamegraph bird.svg";
 
 /// Trains splats from a capture
@@ -44,7 +52,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// The capture: a folder (COLMAP, Nerfstudio, Blender) or its transforms.json
-    #[arg(required_unless_present = "print_config")]
+    #[arg(required_unless_present_any = ["print_config", "resume"])]
     scene: Option<PathBuf>,
 
     /// The folder for the results [default: out/<name of the capture>]
@@ -91,6 +99,20 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     max_gaussians_per_tile: Option<u32>,
 
+    /// Write a checkpoint every N steps, 0 for none but on Ctrl-C [default: every 2 minutes, and more
+    /// rarely where one takes longer than 1.2 s: they never cost more than 1 % of a long run]
+    #[arg(long, value_name = "N")]
+    checkpoint_every: Option<u32>,
+
+    /// Stop after step N as on Ctrl-C: everything is saved and --resume goes on. The schedule stays
+    /// that of the whole run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    stop_at: Option<u32>,
+
+    /// Go on with the run in the folder OUT from its last checkpoint
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["out", "overwrite", "print_config"])]
+    resume: Option<PathBuf>,
+
     /// Replace the results that OUT holds
     #[arg(long)]
     overwrite: bool,
@@ -122,11 +144,37 @@ pub fn preset_parser() -> clap::builder::PossibleValuesParser {
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let done = match &args.resume {
+        Some(out) => resume::resume(args, out, console)?,
+        None => match begin(args, console)? {
+            Some(done) => done,
+            None => return Ok(()),
+        },
+    };
+    if args.json {
+        console.json(&done.summary)?;
+    } else {
+        console.data(&done.lines())?;
+    }
+    if done.as_asked {
+        let Summary { steps, out, .. } = &done.summary;
+        console.note(&format!(
+            "stopped after step {steps} as asked; `dapple train --resume {}` goes on",
+            out.display()
+        ));
+    }
+    done.interruption().map_or(Ok(()), Err)
+}
+
+/// Begins a run; `None` if only the configuration was to be printed.
+fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
     let preset = args.preset.as_deref().map(str::parse).transpose()?;
     let config = merged_config(preset, args.config.as_deref(), args.patch())?;
     if args.print_config {
-        return console.data(config.to_toml()?.trim_end());
+        console.data(config.to_toml()?.trim_end())?;
+        return Ok(None);
     }
+    check_stop_at(args.stop_at, &config)?;
     let Some(scene) = &args.scene else {
         return Err(Error::internal("the parser let a missing SCENE pass"));
     };
@@ -139,6 +187,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         default_cap: args.max_gaussians_per_tile.filter(|&cap| cap == 0),
         ..args.device.clone()
     };
+    let job = Job {
+        scene,
+        out: &out,
+        overwrite: args.overwrite,
+        stop_at: args.stop_at,
+        launch: device.launch(scene),
+    };
     let flamegraph = args.flamegraph.as_deref();
     let flamegraph = flamegraph
         .map(|path| Flamegraph::start(path, args.overwrite))
@@ -146,14 +201,20 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let title = format!("dapple train {}", scene.display());
     Flamegraph::around(flamegraph, &title, console, || {
         let engine = device.engine(console)?;
-        let done = train(scene, &out, config, args.overwrite, engine, console)?;
-        if args.json {
-            console.json(&done.summary)?;
-        } else {
-            console.data(&done.lines())?;
-        }
-        done.interruption().map_or(Ok(()), Err)
+        train(job, config, engine, console).map(Some)
     })
+}
+
+fn check_stop_at(stop_at: Option<u32>, config: &TrainConfig) -> Result<()> {
+    match stop_at {
+        Some(step) if step > config.last_step() => Err(Error::input(format!(
+            "--stop-at {step} lies beyond the last step, {}",
+            config.last_step()
+        ))
+        .at("the options given")
+        .hint("leave --stop-at out to run to the end, or raise --steps")),
+        _ => Ok(()),
+    }
 }
 
 impl Args {
@@ -167,6 +228,9 @@ impl Args {
             sh_degree: self.sh_degree,
             background: self.background,
             max_gaussians_per_tile: self.max_gaussians_per_tile,
+            checkpoint_every: self.checkpoint_every,
+            // Who names steps wants no clock.
+            checkpoint_minutes: self.checkpoint_every.map(|_| 0.0),
             data: self.capture.patch(),
             ..ConfigPatch::default()
         }
@@ -211,12 +275,15 @@ pub struct Summary {
 pub struct Done {
     /// What it came to.
     pub summary: Summary,
+    /// Stopped where `--stop-at` said.
+    as_asked: bool,
 }
 
 impl Done {
-    fn new(folder: &RunFolder, trainer: &Trainer, outcome: &Outcome) -> Self {
+    fn new(folder: &RunFolder, trainer: &Trainer, outcome: &Outcome, stop_at: Option<u32>) -> Self {
         let seconds = trainer.history().seconds;
         Self {
+            as_asked: stop_at.map(Ending::Stopped) == Some(outcome.ending),
             summary: Summary {
                 out: folder.path().to_owned(),
                 splats: folder.splats_path(),
@@ -279,73 +346,124 @@ impl Done {
     /// The error that an interrupted run ends the program with.
     pub fn interruption(&self) -> Option<Error> {
         match self.summary.ending {
-            Ending::Stopped(step) => Some(
+            Ending::Stopped(step) if !self.as_asked => Some(
                 Error::new(
                     ErrorKind::Interrupted,
                     format!("stopped after {step} steps; everything up to there is saved"),
                 )
-                .at_path(&self.summary.out),
+                .at_path(&self.summary.out)
+                .hint(format!(
+                    "`dapple train --resume {}` goes on from there",
+                    self.summary.out.display()
+                )),
             ),
             _ => None,
         }
     }
 }
 
-/// Trains `scene` into the folder `out`.
+/// A run to begin.
+pub struct Job<'a> {
+    /// The capture.
+    pub scene: &'a Path,
+    /// The folder for the results.
+    pub out: &'a Path,
+    /// Replace results that are there.
+    pub overwrite: bool,
+    /// Stop after this step.
+    pub stop_at: Option<u32>,
+    /// For its checkpoints.
+    pub launch: Launch,
+}
+
+/// Trains a capture into a folder.
 pub fn train(
-    scene: &Path,
-    out: &Path,
+    job: Job<'_>,
     config: TrainConfig,
-    overwrite: bool,
     engine: Box<dyn Engine>,
     console: &Console,
 ) -> Result<Done> {
-    let has_results = ["splats.ply", "metrics.json"]
-        .iter()
-        .any(|name| out.join(name).exists());
-    if has_results && !overwrite {
-        return Err(Error::input("the output folder holds the results of a run")
-            .at_path(out)
-            .hint("name another with --out, or give --overwrite to replace them"));
-    }
+    let out = job.out;
+    refuse_results(out, job.overwrite)?;
     if out.exists() && !out.is_dir() {
         let source = std::io::Error::from(std::io::ErrorKind::NotADirectory);
         return Err(Error::io("cannot make the output folder", out, source));
     }
     let folders = NewFolders::before(out);
     interrupt::remove_if_empty(&folders);
-    folders.unless_ok(train_new(scene, out, config, engine, console))
+    folders.unless_ok(train_new(job, config, engine, console))
+}
+
+fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
+    let holds = |name: &str| !overwrite && out.join(name).exists();
+    if holds("checkpoint.safetensors") {
+        return Err(
+            Error::input("the output folder holds a run that is not finished")
+                .at_path(out)
+                .hint(format!(
+                    "`dapple train --resume {}` goes on with it; to begin another, name another \
+                     folder with --out, or give --overwrite to replace it",
+                    out.display()
+                )),
+        );
+    }
+    if holds("splats.ply") || holds("metrics.json") {
+        return Err(Error::input("the output folder holds the results of a run")
+            .at_path(out)
+            .hint("name another with --out, or give --overwrite to replace them"));
+    }
+    Ok(())
 }
 
 fn train_new(
-    scene: &Path,
-    out: &Path,
+    job: Job<'_>,
     config: TrainConfig,
     engine: Box<dyn Engine>,
     console: &Console,
 ) -> Result<Done> {
     // Before the photos are read: better to fail now than after an hour.
-    let folder = RunFolder::create(out)?;
+    let folder = RunFolder::create(job.out)?;
+    let dataset = load_capture(job.scene, &config, console)?;
+    let mut trainer = Trainer::new(&dataset, config, engine)?;
+    drop(dataset);
+    trainer.set_launch(job.launch);
+    run_into(&folder, &mut trainer, job.stop_at, console)
+}
+
+fn load_capture(scene: &Path, config: &TrainConfig, console: &Console) -> Result<Dataset> {
     let dataset = load(scene, &config.load_options(), &console.progress())?;
     for note in &dataset.notes {
         console.note(&format!("note: {note}"));
     }
-    let steps = config.last_step();
-    let mut trainer = Trainer::new(&dataset, config, engine)?;
-    drop(dataset);
+    Ok(dataset)
+}
+
+/// Runs to the end, or to where it is to stop.
+fn run_into(
+    folder: &RunFolder,
+    trainer: &mut Trainer,
+    stop_at: Option<u32>,
+    console: &Console,
+) -> Result<Done> {
     for note in trainer.notes() {
         console.note(&format!("note: {note}"));
     }
+    let steps = trainer.config().last_step();
+    let from = match trainer.steps_done() {
+        0 => String::new(),
+        done => format!(" after step {done}"),
+    };
     console.note(&format!(
-        "training on {} photos, {} held out, from {} Gaussians: {steps} steps into {}",
+        "training on {} photos, {} held out, from {} Gaussians{from}: {steps} steps into {}",
         trainer.train_view_count(),
         trainer.eval_views().len(),
         grouped(trainer.gaussians()),
-        out.display()
+        folder.path().display()
     ));
+    trainer.stop_at(stop_at);
     let grace = interrupt::grace();
     let mut display = TrainingDisplay::new(console, &grace, steps);
-    let outcome = train_into(&folder, &mut trainer, &mut display);
+    let outcome = train_into(folder, trainer, &mut display);
     display.finish();
-    Ok(Done::new(&folder, &trainer, &outcome?))
+    Ok(Done::new(folder, trainer, &outcome?, stop_at))
 }

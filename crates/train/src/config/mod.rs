@@ -59,8 +59,10 @@ table! {
         background: [f64; 3] = [0.0; 3],
         /// Steps between two rows of the logs (the last step is always logged).
         log_every: u32 = 10,
-        /// Minutes between two copies of the splats to the host, in case a GPU is lost; 0 = only when photos are scored.
-        snapshot_minutes: f64 = 2.0,
+        /// Steps between two checkpoints; 0 = none by steps.
+        checkpoint_every: u32 = 0,
+        /// Minutes between two checkpoints, more where writing one takes over 1 % of that; 0 = none by the clock.
+        checkpoint_minutes: f64 = 2.0,
     } {
         /// Which photos, and how large.
         data: DataConfig, DataPatch,

@@ -33,6 +33,65 @@ impl TrainConfig {
         config.validate()?;
         Ok(config)
     }
+
+    /// Reads what [`Self::to_toml`] printed; `place` names its origin in errors.
+    ///
+    /// # Errors
+    /// TOML that is not a configuration, values that contradict each other.
+    pub fn parse(text: &str, place: &str) -> Result<Self> {
+        let mut named = ConfigPatch::parse(text, place)?;
+        named.random_start = named.asks_for_random_start();
+        let config = named.resolve_named();
+        config.validate().map_err(|e| e.at(place))?;
+        Ok(config)
+    }
+
+    /// What `patch` would change of this configuration: `(key, value here, value there)`, by key.
+    /// Checkpoints are no part of it, since the splats do not depend on them, nor is a near plane
+    /// that is left open.
+    ///
+    /// # Errors
+    /// A configuration that cannot be written as TOML: a defect.
+    pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
+        patch.near = patch.near.filter(|&near| near != 0.0);
+        patch.checkpoint_every = None;
+        patch.checkpoint_minutes = None;
+        let changed = patch.fill(self.clone()).normalised();
+        let (here, there) = (flat(self)?, flat(&changed)?);
+        let pairs = here.into_iter().zip(there);
+        Ok(pairs
+            .filter(|((_, a), (_, b))| a != b)
+            .map(|((key, a), (_, b))| (key, a, b))
+            .collect())
+    }
+
+    fn normalised(mut self) -> Self {
+        if self.max_gaussians > 0 {
+            self.initial_gaussians = self.initial_gaussians.min(self.max_gaussians);
+        }
+        self.eval.steps.sort_unstable();
+        self.eval.steps.dedup();
+        self
+    }
+}
+
+/// Every key of a configuration, `densify.every`, with its value as TOML has it, by key.
+fn flat(config: &TrainConfig) -> Result<Vec<(String, String)>> {
+    let defect = |e: toml::ser::Error| {
+        Error::internal(format!("a configuration cannot be written: {e}")).caused_by(e)
+    };
+    let mut rows = Vec::new();
+    for (key, value) in toml::Table::try_from(config).map_err(defect)? {
+        match value {
+            toml::Value::Table(inner) => rows.extend(
+                inner
+                    .into_iter()
+                    .map(|(name, value)| (format!("{key}.{name}"), value.to_string())),
+            ),
+            value => rows.push((key, value.to_string())),
+        }
+    }
+    Ok(rows)
 }
 
 impl Preset {
@@ -90,13 +149,8 @@ impl ConfigPatch {
             ..TrainConfig::default()
         });
         let steps = self.steps.unwrap_or(base.steps);
-        let mut config = self.fill(scaled(base, steps, preset.written_for()));
-        if config.max_gaussians > 0 {
-            config.initial_gaussians = config.initial_gaussians.min(config.max_gaussians);
-        }
-        config.eval.steps.sort_unstable();
-        config.eval.steps.dedup();
-        config
+        self.fill(scaled(base, steps, preset.written_for()))
+            .normalised()
     }
 }
 

@@ -72,7 +72,7 @@ impl TrainConfig {
             ("densify.grow_gradient", self.densify.grow_gradient),
             ("densify.split_scale", self.densify.split_scale),
             ("densify.prune_scale", self.densify.prune_scale),
-            ("snapshot_minutes", self.snapshot_minutes),
+            ("checkpoint_minutes", self.checkpoint_minutes),
         ] {
             // Engines compute in f32: a number beyond it is infinite there.
             if !(value >= 0.0 && (value as f32).is_finite()) {

@@ -9,7 +9,6 @@ use crate::ceilings;
 use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::DeviceOptions;
-use dapple::gpu::Precision;
 use dapple::scene::Result;
 use dapple::{AnyEngine, Device};
 use dapple_profile::ceilings::{Curve, Measured, Rate, Unit};
@@ -70,13 +69,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         devices: Vec::new(),
     };
     let first = args.device.open(false, console)?;
-    let both = args.device.device == Device::Auto && matches!(first, AnyEngine::Gpu(_));
+    let both = args.device.device.clone().unwrap_or(Device::Auto) == Device::Auto
+        && matches!(first, AnyEngine::Gpu(_));
     results.devices.push(one(args, &first, console)?);
     drop(first);
     if both {
         let processor = DeviceOptions {
-            device: Device::Cpu,
-            precision: Precision::default(),
+            device: Some(Device::Cpu),
+            precision: None,
             ..args.device.clone()
         };
         let engine = processor.open_quietly(false)?.engine;

@@ -148,7 +148,7 @@ impl About<'_> {
                     let of_view = (0..self.views).map(|view| engine.dispatches(ViewId(view)));
                     let known = of_view.into_iter().find(|list| !list.is_empty());
                     (known.unwrap_or_default(), |stage, work, options| {
-                        gpu_cost::cost(stage, work, options.precision)
+                        gpu_cost::cost(stage, work, options.precision.unwrap_or_default())
                     })
                 }
                 _ => (Vec::new(), |stage, work, _| cost::cost(stage, work)),
@@ -244,7 +244,10 @@ impl About<'_> {
         // How many tiles a GPU has in flight, its driver does not tell; its `blend_backward` takes a
         // tile's instances in pieces.
         let (at_once, stages) = match &*self.engine {
-            AnyEngine::Cpu(engine) => (Some(engine.threads() as f64), &["blend", "blend_backward"][..]),
+            AnyEngine::Cpu(engine) => (
+                Some(engine.threads() as f64),
+                &["blend", "blend_backward"][..],
+            ),
             _ => (None, &["blend"][..]),
         };
         let one = |tiles: &Tiles| Imbalance {
@@ -338,7 +341,7 @@ impl About<'_> {
         match &*self.engine {
             AnyEngine::Gpu(engine) => {
                 let pool = engine.gpu().pool().stats();
-                let precision = self.options.precision;
+                let precision = self.options.precision.unwrap_or_default();
                 facts.extend([
                     fact(
                         "engine's buffers, photos included",

@@ -22,6 +22,7 @@ use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config};
 use crate::training_display::grouped;
 use dapple::AnyEngine;
 use dapple::scene::{Error, Result};
+use dapple::train::config::DensifyPatch;
 use dapple::train::{ConfigPatch, Preset, TrainConfig, Trainer};
 use dapple_profile::{
     Comparison, Profile, analyse, compare, comparison_markdown, comparison_text, profile_text,
@@ -177,6 +178,11 @@ impl Args {
             seed: Some(self.seed),
             // Finished splats have all their harmonics from the first step on.
             sh_every: mature.then_some(1),
+            // Made-up splats stay as many as were asked for.
+            densify: DensifyPatch {
+                enabled: self.synthetic.map(|_| false),
+                ..DensifyPatch::default()
+            },
             data: self.capture.patch(),
             ..ConfigPatch::default()
         }
@@ -237,7 +243,7 @@ fn profile(
     }
     .measure()?;
     console.detail("looking at the tiles of one view");
-    let tiles = look_at_tiles(&subject, &mut trainer)?;
+    let tiles = look_at_tiles(&subject, &trainer, &windows)?;
     let settings = settings(args, &subject, &trainer);
     let setup = probe.with(|engine| {
         About {
@@ -300,8 +306,8 @@ fn say(
     console.data(text.trim_end())
 }
 
-/// The first photo that is trained on, with the splats as they are after the run.
-fn look_at_tiles(subject: &Subject, trainer: &mut Trainer) -> Result<Option<Tiles>> {
+/// The first photo that is trained on, with the splats as they were at the end of the window.
+fn look_at_tiles(subject: &Subject, trainer: &Trainer, windows: &Windows) -> Result<Option<Tiles>> {
     let held_out: Vec<&str> = trainer
         .eval_views()
         .iter()
@@ -312,14 +318,11 @@ fn look_at_tiles(subject: &Subject, trainer: &mut Trainer) -> Result<Option<Tile
         .filter(|view| !held_out.contains(&view.name.as_str()))
         .min_by_key(|v| &v.name);
     let Some(view) = view else { return Ok(None) };
-    let splats = trainer.engine_mut().splats()?;
-    if splats.is_empty() {
+    if windows.splats.is_empty() {
         return Ok(None);
     }
-    let step = trainer
-        .schedule()
-        .step_settings(trainer.steps_done().max(1));
-    Tiles::of(view, &splats, &step).map(Some)
+    let step = trainer.schedule().step_settings(windows.steps_done.max(1));
+    Tiles::of(view, &windows.splats, &step).map(Some)
 }
 
 fn settings(
@@ -348,7 +351,10 @@ fn settings(
         fact("steps of the schedule", config.steps.to_string()),
         fact("SH degree at most", config.sh_degree.to_string()),
         fact("weight of SSIM", config.ssim_weight.to_string()),
-        fact("storage of SH, moments", args.device.precision.to_string()),
+        fact(
+            "storage of SH, moments",
+            args.device.precision.unwrap_or_default().to_string(),
+        ),
         fact("seed", config.seed.to_string()),
     ]
 }

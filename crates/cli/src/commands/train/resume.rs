@@ -1,0 +1,120 @@
+//! `dapple train --resume OUT`: a run goes on from its checkpoint.
+//!
+//! 1. What the options say must be what the run began with: another seed would be another run. When
+//!    checkpoints are made and where to stop may change.
+//! 2. Capture, device and storage are those of the run unless named: the capture may have moved, and a
+//!    device may be gone. The trainer checks the capture and tells of another device.
+
+use super::{Args, Done, check_stop_at, load_capture, run_into};
+use crate::console::Console;
+use crate::options::DeviceOptions;
+use dapple::scene::{Error, Result};
+use dapple::train::{Checkpoint, ConfigPatch, RunFolder, Trainer};
+use std::path::Path;
+
+/// Goes on with the run in `out`.
+pub fn resume(args: &Args, out: &Path, console: &Console) -> Result<Done> {
+    let mut checkpoint = RunFolder::open(out).read_checkpoint()?;
+    refuse_contradictions(args, &checkpoint, out)?;
+    let config = &mut checkpoint.config;
+    if let Some(every) = args.checkpoint_every {
+        config.checkpoint_every = every;
+        config.checkpoint_minutes = 0.0;
+    }
+    check_stop_at(args.stop_at, config)?;
+    if let Some(step) = args.stop_at.filter(|&step| step <= checkpoint.step) {
+        return Err(Error::input(format!(
+            "--stop-at {step} is past: the run has done {} steps",
+            checkpoint.step
+        ))
+        .at_path(out)
+        .hint("name a later step, or leave --stop-at out to run to the end"));
+    }
+    let device = device(args, &checkpoint, console);
+    let Some(scene) = args.scene.clone().or(checkpoint.launch.capture.clone()) else {
+        return Err(
+            Error::input("the checkpoint does not say where the capture lies")
+                .at_path(out)
+                .hint(again(out)),
+        );
+    };
+    if args.scene.is_none() && !scene.exists() {
+        return Err(Error::input("the capture of this run is no longer there")
+            .at_path(&scene)
+            .hint(again(out)));
+    }
+    // Before the photos are read: better to fail now than after an hour.
+    let folder = RunFolder::create(out)?;
+    let engine = device.engine(console).map_err(|e| match e.place() {
+        Some("--precision") if args.device.precision.is_none() => e
+            .at_path(out)
+            .hint("the run began so; with --precision f32 it goes on there, not bit for bit"),
+        _ => e,
+    })?;
+    let dataset = load_capture(&scene, &checkpoint.config, console)?;
+    let launch = device.launch(&scene);
+    let mut trainer =
+        Trainer::resume(&dataset, checkpoint, engine).map_err(|e| match e.place() {
+            Some(_) => e,
+            None => e.at_path(&scene),
+        })?;
+    drop(dataset);
+    trainer.set_launch(launch);
+    run_into(&folder, &mut trainer, args.stop_at, console)
+}
+
+fn again(out: &Path) -> String {
+    format!(
+        "name it: `dapple train SCENE --resume {}`; photos, poses and sizes must be the same",
+        out.display()
+    )
+}
+
+/// The options' devices, or else those of the run.
+fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOptions {
+    let launch = &checkpoint.launch;
+    let given = &args.device;
+    let precision = launch.precision.as_deref().and_then(|p| p.parse().ok());
+    if given.precision.is_some() && given.precision != precision {
+        console.note(&format!(
+            "note: the run began with --precision {}: it goes on, but not bit for bit as it would have",
+            launch.precision.as_deref().unwrap_or("f32")
+        ));
+    }
+    DeviceOptions {
+        device: given
+            .device
+            .clone()
+            .or_else(|| launch.device.as_deref().and_then(|d| d.parse().ok())),
+        precision: given.precision.or(precision),
+        threads: given.threads,
+        default_cap: launch.default_cap,
+    }
+}
+
+fn refuse_contradictions(args: &Args, checkpoint: &Checkpoint, out: &Path) -> Result<()> {
+    let mut given = match &args.config {
+        Some(file) => ConfigPatch::read(file)?,
+        None => ConfigPatch::default(),
+    };
+    given = given.merged(args.patch());
+    if let Some(preset) = &args.preset {
+        given.preset = Some(preset.parse()?);
+    }
+    let differences = checkpoint.config.differences(given)?;
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let told: Vec<String> = differences
+        .iter()
+        .map(|(key, run, given)| format!("{key} = {given}, and the run has {run}"))
+        .collect();
+    Err(Error::input(format!(
+        "the options contradict the run that is to go on: {}",
+        told.join("; ")
+    ))
+    .at_path(out)
+    .hint(
+        "leave them out: a run goes on as it began; for another, leave --resume out and name --out",
+    ))
+}

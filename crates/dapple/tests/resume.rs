@@ -1,0 +1,245 @@
+//! A run that is stopped and goes on ends with the bytes of one that was not, on both engines.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple::contract::{DensifyReport, Engine};
+use dapple::gpu::Precision;
+use dapple::prelude::*;
+use dapple::train::config::{DensifyConfig, EvalConfig};
+use dapple::train::{Checkpoint, EvalRow, LossRow, Metrics, train_into};
+use dapple::{EngineOptions, Point, open};
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+/// What a run leaves that does not depend on how long it took.
+#[derive(Debug, PartialEq)]
+struct Left {
+    ply: Vec<u8>,
+    losses: Vec<(u32, f32, u64)>,
+    evals: Vec<(u32, f64, f64, u64)>,
+    rounds: Vec<DensifyReport>,
+    csv_rows: usize,
+}
+
+fn metrics(folder: &RunFolder) -> Metrics {
+    serde_json::from_slice(&std::fs::read(folder.metrics_path()).unwrap()).unwrap()
+}
+
+fn left(folder: &RunFolder) -> Left {
+    let metrics = metrics(folder);
+    let loss = |row: &LossRow| (row.step, row.loss, row.gaussians);
+    let eval = |row: &EvalRow| (row.step, row.psnr, row.ssim, row.gaussians);
+    let csv = std::fs::read_to_string(folder.csv_path()).unwrap();
+    Left {
+        ply: std::fs::read(folder.splats_path()).unwrap(),
+        losses: metrics.losses.iter().map(loss).collect(),
+        evals: metrics.evals.iter().map(eval).collect(),
+        rounds: metrics.densify,
+        csv_rows: csv.lines().count(),
+    }
+}
+
+/// A ball of coloured Gaussians seen from 13 places, two of them held out; sparse points on it.
+static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
+    let mut truth = Splats::empty(0);
+    for i in 0..150 {
+        let t = (i as f32 + 0.5) / 150.0;
+        let (z, angle) = (1.0 - 2.0 * t, 2.399_963_2 * i as f32);
+        let r = (1.0 - z * z).sqrt();
+        truth.means.push([r * angle.cos(), r * angle.sin(), z]);
+        truth.scales.push([-1.9, -2.2, -2.6]);
+        truth.quats.push([angle.cos(), angle.sin(), t, 0.3]);
+        truth.opacities.push(3.0);
+        let band = if i % 5 < 2 { 0.9 } else { 0.2 };
+        let colour = [band, t, 1.0 - t];
+        truth.sh0.push(colour.map(|v| (v - 0.5) / SH_C0));
+    }
+    let mut engine = cpu();
+    engine.upload(&truth, None).unwrap();
+    let view = |i: usize| {
+        let angle = i as f64 * 0.7;
+        let eye = DVec3::new(3.5 * angle.cos(), 0.4 * (i % 3) as f64, 3.5 * angle.sin());
+        let camera = Camera::pinhole(40, 32, 38.0, Pose::look_at(eye, DVec3::ZERO, DVec3::Y));
+        let rendered = engine.render(&camera, &RenderSettings::default()).unwrap();
+        let bytes = rendered.rgb.iter().map(|v| (v * 255.0 + 0.5) as u8);
+        View {
+            name: format!("{i:02}.png"),
+            camera,
+            source_model: "PINHOLE".to_owned(),
+            photo: Arc::new(Photo::from_rgb(40, 32, bytes.collect())),
+        }
+    };
+    let views = (0..13).map(view).collect();
+    let point = |i: usize| Point {
+        position: truth.means[i].map(|v| v + 0.03 * (7.0 * v + i as f32).sin()),
+        rgb: truth.sh0[i].map(|v| ((0.5 + v * SH_C0) * 255.0) as u8),
+    };
+    Dataset {
+        points: (0..150).step_by(2).map(point).collect(),
+        views,
+        ..Dataset::default()
+    }
+});
+
+/// 300 steps with everything that changes on the way: density control on both sides of step 150,
+/// opacity resets at 100 and 200, SH degrees from 60, 120 and 180 on, a scoring at 140 and at 200.
+fn config() -> TrainConfig {
+    let base = Preset::M9.config_for(300);
+    TrainConfig {
+        seed: 5,
+        sh_every: 60,
+        max_gaussians: 500,
+        checkpoint_minutes: 0.0,
+        densify: DensifyConfig {
+            start: 20,
+            stop: 260,
+            every: 20,
+            reset_every: 100,
+            ..base.densify.clone()
+        },
+        eval: EvalConfig {
+            every: 0,
+            steps: vec![140, 200],
+        },
+        ..base
+    }
+}
+
+/// Runs until `stop_at`, from the checkpoint in the folder if there is one.
+fn run(folder: &Path, engine: Box<dyn Engine>, stop_at: Option<u32>) -> RunFolder {
+    let folder = RunFolder::create(folder).unwrap();
+    let mut trainer = if folder.checkpoint_path().exists() {
+        Trainer::resume(&CAPTURE, folder.read_checkpoint().unwrap(), engine).unwrap()
+    } else {
+        Trainer::new(&CAPTURE, config(), engine).unwrap()
+    };
+    trainer.stop_at(stop_at);
+    train_into(&folder, &mut trainer, &mut Silent).unwrap();
+    assert!(trainer.notes().is_empty(), "{:?}", trainer.notes());
+    folder
+}
+
+#[track_caller]
+fn goes_on_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
+    let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let whole = left(&run(whole.path(), engine(), None));
+    let steps: Vec<u32> = whole.evals.iter().map(|row| row.0).collect();
+    assert_eq!(steps, [140, 200, 300]);
+    assert!(whole.rounds.len() > 10);
+    assert!(whole.rounds.iter().any(|round| round.split > 0));
+
+    let half = run(parts.path(), engine(), Some(150));
+    // Stopped in an epoch, between two rounds, with statistics gathered.
+    let checkpoint = half.read_checkpoint().unwrap();
+    assert_eq!(checkpoint.step, 150);
+    let counts = &checkpoint.state.visible_counts;
+    assert!(counts.iter().any(|&count| count > 0.0));
+    // Once more, at a scoring, a round and a reset.
+    let later = run(parts.path(), engine(), Some(200));
+    let scored_at_200 = metrics(&later).evals.into_iter();
+    assert_eq!(scored_at_200.filter(|row| row.step == 200).count(), 1);
+    let folder = run(parts.path(), engine(), None);
+    let parts = left(&folder);
+    assert!(parts.ply == whole.ply, "other splats");
+    assert_eq!(
+        Left {
+            ply: Vec::new(),
+            ..parts
+        },
+        Left {
+            ply: Vec::new(),
+            ..whole
+        }
+    );
+    let metrics = metrics(&folder);
+    let before = checkpoint.history.seconds;
+    assert!(before.train > 0.0 && metrics.seconds.train > before.train);
+    assert_eq!(metrics.steps, 300);
+    assert!(!folder.checkpoint_path().exists());
+}
+
+fn cpu() -> Box<dyn Engine> {
+    dapple::engine(Device::Cpu).unwrap()
+}
+
+/// The device that `DAPPLE_TEST_GPU` names, or the first; `None` where there is no driver.
+fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
+    let name = match std::env::var("DAPPLE_TEST_GPU") {
+        Ok(name) => name,
+        Err(_) if dapple::runtime::adapters().is_empty() => {
+            eprintln!("SKIPPED: no GPU driver on this machine");
+            return None;
+        }
+        Err(_) => "gpu:0".to_owned(),
+    };
+    let options = EngineOptions {
+        precision: precision.parse::<Precision>().unwrap(),
+        ..EngineOptions::default()
+    };
+    let opened = open(&name.parse().unwrap(), &options).unwrap();
+    Some(opened.engine.into_engine())
+}
+
+#[test]
+fn on_the_processor() {
+    goes_on_bit_for_bit(&cpu);
+}
+
+#[test]
+fn on_a_gpu_however_it_stores() {
+    for precision in ["f32", "f16,bf16"] {
+        if gpu(precision).is_none() {
+            return;
+        }
+        goes_on_bit_for_bit(&|| gpu(precision).unwrap());
+    }
+}
+
+/// The GPU engine sorts Gaussians along a curve at step 5000. Ten steps make a checkpoint that says it
+/// is of step 4990, to get there sooner.
+#[test]
+fn across_the_order_of_gaussians_on_a_gpu() {
+    let precision = "bf16,f16";
+    let Some(engine) = gpu(precision) else {
+        return;
+    };
+    let late = TrainConfig {
+        steps: 6000,
+        densify: DensifyConfig {
+            stop: 6000,
+            ..config().densify
+        },
+        ..config()
+    };
+    let mut trainer = Trainer::new(&CAPTURE, late, engine).unwrap();
+    for _ in 0..10 {
+        trainer.step().unwrap();
+    }
+    let mut start = trainer.checkpoint().unwrap();
+    start.step = 4990;
+    let advance = |from: Checkpoint, steps: u32| {
+        let mut trainer = Trainer::resume(&CAPTURE, from, gpu(precision).unwrap()).unwrap();
+        for _ in 0..steps {
+            trainer.step().unwrap();
+        }
+        trainer.checkpoint().unwrap()
+    };
+    let whole = advance(start.clone(), 20);
+    for first in [9, 10, 13] {
+        let parts = advance(advance(start.clone(), first), 20 - first);
+        assert_eq!((parts.step, whole.step), (5010, 5010));
+        let same = parts.splats == whole.splats && parts.state == whole.state;
+        assert!(same, "stopped after {first}");
+    }
+}
+
+#[test]
+fn on_another_device_it_says_so() {
+    let Some(engine) = gpu("f32") else {
+        return;
+    };
+    let mut trainer = Trainer::new(&CAPTURE, config(), cpu()).unwrap();
+    trainer.step().unwrap();
+    let checkpoint = trainer.checkpoint().unwrap();
+    let trainer = Trainer::resume(&CAPTURE, checkpoint, engine).unwrap();
+    assert!(trainer.notes()[0].contains("the run began on cpu"));
+}

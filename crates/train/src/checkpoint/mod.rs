@@ -1,0 +1,316 @@
+//! A run, stopped in the middle, as a file: `checkpoint.safetensors`.
+//!
+//! | part | what |
+//! |---|---|
+//! | metadata `format`, `version` | "dapple-checkpoint" and [`CHECKPOINT_VERSION`] |
+//! | metadata `config` | the configuration as TOML, the seed within it |
+//! | metadata `run` | JSON: step, device, capture, scores, rounds of density control, seconds |
+//! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
+//! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
+//! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
+//!
+//! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
+//! seed, step and index ([`crate::ViewOrder`]). The order of the Gaussians is state, and is that of the
+//! tensors.
+
+mod capture;
+mod tensors;
+
+pub use capture::CaptureIdentity;
+
+use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig};
+use dapple_engine::{DensifyReport, OptimizerState};
+use dapple_scene::atomic::write_atomically;
+use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
+use serde::{Deserialize, Serialize};
+use std::io::{Cursor, Read, Seek};
+use std::path::{Path, PathBuf};
+use tensors::{Kind, Metadata, Reader, Tensor};
+
+/// Version of the file: rises when a reader of the old one would go on differently.
+pub const CHECKPOINT_VERSION: u32 = 1;
+
+const FORMAT: &str = "dapple-checkpoint";
+
+/// Everything a run needs to go on as if it had never stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    /// Steps done, each with the density control that follows it.
+    pub step: u32,
+    /// The configuration, its near plane settled.
+    pub config: TrainConfig,
+    /// The capture trained on.
+    pub capture: CaptureIdentity,
+    /// How the run was started.
+    pub launch: Launch,
+    /// The engine and its device.
+    pub device: String,
+    /// What happened so far.
+    pub history: History,
+    /// The Gaussians, in the engine's order.
+    pub splats: Splats,
+    /// Moments and density statistics.
+    pub state: OptimizerState,
+}
+
+/// How a run was started, for whoever lets it go on. Training takes no notice of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Where the capture lies.
+    pub capture: Option<PathBuf>,
+    /// The device that was asked for.
+    pub device: Option<String>,
+    /// How the engine stores SH and moments.
+    pub precision: Option<String>,
+    /// The engine's cap on Gaussians per tile where the configuration has 0, if it was told one.
+    pub default_cap: Option<u32>,
+}
+
+/// The metadata `run`.
+#[derive(Serialize, Deserialize)]
+struct Run {
+    /// Version of Dapple that wrote it.
+    dapple: String,
+    step: u32,
+    device: String,
+    launch: Launch,
+    capture: CaptureIdentity,
+    seconds: Seconds,
+    cap: CapLosses,
+    evals: Vec<EvalRow>,
+    densify: Vec<DensifyReport>,
+}
+
+impl Checkpoint {
+    /// Writes the file, whole or not at all.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let metadata = self.metadata()?;
+        let rows = &self.history.losses;
+        let steps: Vec<u32> = rows.iter().map(|row| row.step).collect();
+        let losses: Vec<f32> = rows.iter().map(|row| row.loss).collect();
+        let gaussians: Vec<u64> = rows.iter().map(|row| row.gaussians).collect();
+        let rates: Vec<f64> = rows.iter().map(|row| row.steps_per_second).collect();
+        let of = |name: &str| format!("history.{name}");
+        let count = [rows.len()];
+        let mut all = vec![
+            Tensor::new(of("gaussians"), Kind::U64, &count, &gaussians),
+            Tensor::new(of("steps_per_second"), Kind::F64, &count, &rates),
+            Tensor::new(of("steps"), Kind::U32, &count, &steps),
+            Tensor::new(of("losses"), Kind::F32, &count, &losses),
+        ];
+        let state = &self.state;
+        all.extend(splat_tensors("splats", &self.splats));
+        all.extend(splat_tensors("first_moments", &state.first_moments));
+        all.extend(splat_tensors("second_moments", &state.second_moments));
+        for (name, values) in [
+            ("density.gradient_sums", &state.gradient_sums),
+            ("density.visible_counts", &state.visible_counts),
+        ] {
+            all.push(Tensor::new(
+                name.to_owned(),
+                Kind::F32,
+                &[values.len()],
+                values,
+            ));
+        }
+        write_atomically(path, |out| tensors::write(out, metadata, &all))
+    }
+
+    fn metadata(&self) -> Result<Metadata> {
+        let run = Run {
+            dapple: env!("CARGO_PKG_VERSION").to_owned(),
+            step: self.step,
+            device: self.device.clone(),
+            launch: self.launch.clone(),
+            capture: self.capture,
+            seconds: self.history.seconds,
+            cap: self.history.cap,
+            evals: self.history.evals.clone(),
+            densify: self.history.densify.clone(),
+        };
+        let run = serde_json::to_string(&run).map_err(|e| {
+            Error::internal(format!("the checkpoint cannot be written: {e}")).caused_by(e)
+        })?;
+        let entries = [
+            ("format", FORMAT.to_owned()),
+            ("version", CHECKPOINT_VERSION.to_string()),
+            ("config", self.config.to_toml()?),
+            ("run", run),
+        ];
+        Ok(entries
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect())
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// One that cannot be opened, and as [`Self::parse`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = std::fs::File::open(path)
+            .map_err(|e| Error::io("cannot open the checkpoint", path, e))?;
+        Self::load(file).map_err(|e| {
+            let place = path.display();
+            let place = match e.place() {
+                Some(inner) if !inner.is_empty() => format!("{place}, {inner}"),
+                _ => place.to_string(),
+            };
+            e.at(place)
+        })
+    }
+
+    /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    /// Not a checkpoint, one of another version, a damaged one, one that contradicts itself.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::load(Cursor::new(bytes))
+    }
+
+    fn load(input: impl Read + Seek) -> Result<Self> {
+        let mut reader = Reader::open(input)?;
+        check_version(reader.metadata("format"), reader.metadata("version"))?;
+        // Before anything is believed or allocated.
+        reader.verify()?;
+        let Some(config) = reader.metadata("config") else {
+            return Err(contradiction("it has no configuration"));
+        };
+        let config = TrainConfig::parse(config, "the configuration in it")?;
+        let run = reader.metadata("run").unwrap_or_default();
+        let run: Run = serde_json::from_str(run).map_err(|e| {
+            Error::input(format!("the checkpoint's description is not valid: {e}"))
+                .hint("another program has written it: use the checkpoint as the run left it")
+                .caused_by(e)
+        })?;
+        let &[n, 3] = reader.shape("splats.means")? else {
+            return Err(contradiction("its centres have no three coordinates"));
+        };
+        if n == 0 {
+            return Err(contradiction("it holds no Gaussian"));
+        }
+        let degree = config.sh_degree;
+        let mut splats = |name| read_splats(&mut reader, name, n, degree);
+        let (splats, first_moments, second_moments) = (
+            splats("splats")?,
+            splats("first_moments")?,
+            splats("second_moments")?,
+        );
+        let state = OptimizerState {
+            first_moments,
+            second_moments,
+            gradient_sums: reader.read("density.gradient_sums", Kind::F32, &[n])?,
+            visible_counts: reader.read("density.visible_counts", Kind::F32, &[n])?,
+        };
+        let losses = read_losses(&mut reader)?;
+        let ascend = losses.windows(2).all(|rows| rows[0].step < rows[1].step);
+        if !ascend || losses.last().is_some_and(|row| row.step > run.step) {
+            return Err(contradiction("its steps are out of order"));
+        }
+        if run.step > config.steps {
+            return Err(contradiction("its step lies beyond the run's last"));
+        }
+        Ok(Self {
+            step: run.step,
+            config,
+            capture: run.capture,
+            launch: run.launch,
+            device: run.device,
+            history: History {
+                losses,
+                densify: run.densify,
+                evals: run.evals,
+                seconds: run.seconds,
+                cap: run.cap,
+            },
+            splats,
+            state,
+        })
+    }
+}
+
+fn check_version(format: Option<&str>, version: Option<&str>) -> Result<()> {
+    if format != Some(FORMAT) {
+        return Err(
+            Error::input("this safetensors file is not a checkpoint of Dapple")
+                .hint("name the folder of a run, which holds a checkpoint.safetensors"),
+        );
+    }
+    let Some(found) = version.and_then(|version| version.parse::<u32>().ok()) else {
+        return Err(contradiction("it has no version"));
+    };
+    let (age, hint) = match found.cmp(&CHECKPOINT_VERSION) {
+        std::cmp::Ordering::Equal => return Ok(()),
+        std::cmp::Ordering::Less => (
+            "an older",
+            "go on with the Dapple that began the run, or start it again without --resume",
+        ),
+        std::cmp::Ordering::Greater => ("a newer", "update Dapple"),
+    };
+    Err(Error::unsupported(format!(
+        "{age} Dapple has written this checkpoint: version {found} of the format, this one reads \
+         {CHECKPOINT_VERSION}"
+    ))
+    .hint(hint))
+}
+
+fn contradiction(what: &str) -> Error {
+    Error::input(format!("the checkpoint contradicts itself: {what}"))
+        .hint("another program has written it: use the checkpoint as the run left it")
+}
+
+/// The tensors of splats, or of what is shaped like them.
+fn splat_tensors<'a>(group: &str, splats: &'a Splats) -> [Tensor<'a>; 6] {
+    let n = splats.len();
+    let of = |name: &str| format!("{group}.{name}");
+    let rest = [n, sh_coefficient_count(splats.sh_degree) - 1, 3];
+    [
+        Tensor::new(of("means"), Kind::F32, &[n, 3], &splats.means),
+        Tensor::new(of("scales"), Kind::F32, &[n, 3], &splats.scales),
+        Tensor::new(of("quats"), Kind::F32, &[n, 4], &splats.quats),
+        Tensor::new(of("opacities"), Kind::F32, &[n], &splats.opacities),
+        Tensor::new(of("sh0"), Kind::F32, &[n, 3], &splats.sh0),
+        Tensor::new(of("sh_rest"), Kind::F32, &rest, &splats.sh_rest),
+    ]
+}
+
+fn read_splats<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    group: &str,
+    n: usize,
+    sh_degree: u8,
+) -> Result<Splats> {
+    let of = |name: &str| format!("{group}.{name}");
+    let rest = [n, sh_coefficient_count(sh_degree) - 1, 3];
+    Ok(Splats {
+        means: reader.read(&of("means"), Kind::F32, &[n, 3])?,
+        scales: reader.read(&of("scales"), Kind::F32, &[n, 3])?,
+        quats: reader.read(&of("quats"), Kind::F32, &[n, 4])?,
+        opacities: reader.read(&of("opacities"), Kind::F32, &[n])?,
+        sh0: reader.read(&of("sh0"), Kind::F32, &[n, 3])?,
+        sh_rest: reader.read(&of("sh_rest"), Kind::F32, &rest)?,
+        sh_degree,
+    })
+}
+
+fn read_losses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<LossRow>> {
+    let &[count] = reader.shape("history.steps")? else {
+        return Err(contradiction("its history is no list"));
+    };
+    let steps: Vec<u32> = reader.read("history.steps", Kind::U32, &[count])?;
+    let losses: Vec<f32> = reader.read("history.losses", Kind::F32, &[count])?;
+    let gaussians: Vec<u64> = reader.read("history.gaussians", Kind::U64, &[count])?;
+    let rates: Vec<f64> = reader.read("history.steps_per_second", Kind::F64, &[count])?;
+    let rows = steps.into_iter().zip(losses).zip(gaussians).zip(rates);
+    Ok(rows
+        .map(|(((step, loss), gaussians), steps_per_second)| LossRow {
+            step,
+            loss,
+            gaussians,
+            steps_per_second,
+        })
+        .collect())
+}

@@ -1,0 +1,307 @@
+//! The container of a checkpoint: a safetensors file, written and read as a stream.
+//!
+//! 1. Eight bytes: the length of the header, little-endian.
+//! 2. The header: JSON with `__metadata__` (strings by name) and, by name, each tensor's type, shape
+//!    and place in the data; spaces make it a multiple of eight bytes.
+//! 3. The data: the tensors without gaps, little-endian.
+//!
+//! The format has no checksum. Ours is a CRC-32 of metadata and data, kept as the metadata `crc32`,
+//! so that a file with a flipped bit is refused too. Any reader of safetensors opens these files.
+//!
+//! Written and read here rather than by the `safetensors` crate, which wants the whole file in memory
+//! beside the tensors: a run of ten million Gaussians has 7 GB of them. A test holds both together.
+
+use bytemuck::{Pod, Zeroable};
+use crc32fast::Hasher;
+use dapple_scene::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+// Numbers are written as they lie in memory.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// Longer headers are no checkpoint's: a thousand rounds of density control take 0.1 MB.
+const MOST_HEADER_BYTES: u64 = 64 << 20;
+
+/// Bytes read at a time for the checksum.
+const BLOCK_BYTES: usize = 1 << 18;
+
+/// The name of the checksum among the metadata.
+const CHECKSUM: &str = "crc32";
+
+/// Strings by name.
+pub(super) type Metadata = BTreeMap<String, String>;
+
+/// Types of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Kind {
+    F32,
+    F64,
+    U32,
+    U64,
+}
+
+impl Kind {
+    fn size_bytes(self) -> u64 {
+        match self {
+            Self::F32 | Self::U32 => 4,
+            Self::F64 | Self::U64 => 8,
+        }
+    }
+}
+
+/// A tensor to be written.
+pub(super) struct Tensor<'a> {
+    name: String,
+    kind: Kind,
+    shape: Vec<usize>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Tensor<'a> {
+    /// Values of `kind`, or arrays of them, that fill `shape`.
+    pub(super) fn new<T: Pod>(name: String, kind: Kind, shape: &[usize], values: &'a [T]) -> Self {
+        Self {
+            name,
+            kind,
+            shape: shape.to_vec(),
+            bytes: bytemuck::cast_slice(values),
+        }
+    }
+}
+
+/// What the header says of a tensor.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    dtype: Kind,
+    shape: Vec<usize>,
+    data_offsets: (u64, u64),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    #[serde(rename = "__metadata__", default)]
+    metadata: Metadata,
+    #[serde(flatten)]
+    tensors: BTreeMap<String, Entry>,
+}
+
+/// The checksum's part that comes from the metadata.
+fn start_checksum(metadata: &Metadata) -> Hasher {
+    let mut hasher = Hasher::new();
+    for (name, value) in metadata.iter().filter(|(name, _)| *name != CHECKSUM) {
+        for text in [name, value] {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+    }
+    hasher
+}
+
+/// Writes a file. Tensors whose numbers are wider should come first: then all are aligned.
+pub(super) fn write(
+    out: &mut dyn Write,
+    mut metadata: Metadata,
+    tensors: &[Tensor<'_>],
+) -> io::Result<()> {
+    let mut hasher = start_checksum(&metadata);
+    let mut entries = BTreeMap::new();
+    let mut end = 0;
+    for tensor in tensors {
+        hasher.update(tensor.bytes);
+        let start = end;
+        end += tensor.bytes.len() as u64;
+        entries.insert(
+            tensor.name.clone(),
+            Entry {
+                dtype: tensor.kind,
+                shape: tensor.shape.clone(),
+                data_offsets: (start, end),
+            },
+        );
+    }
+    metadata.insert(CHECKSUM.to_owned(), format!("{:08x}", hasher.finalize()));
+    let header = Header {
+        metadata,
+        tensors: entries,
+    };
+    let mut json = serde_json::to_vec(&header)?;
+    json.resize(json.len().next_multiple_of(8), b' ');
+    out.write_all(&(json.len() as u64).to_le_bytes())?;
+    out.write_all(&json)?;
+    for tensor in tensors {
+        out.write_all(tensor.bytes)?;
+    }
+    Ok(())
+}
+
+/// A file whose header has been read and found to agree with the file's length.
+pub(super) struct Reader<R> {
+    input: R,
+    header: Header,
+    data_start: u64,
+    data_bytes: u64,
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// Not a safetensors file, or one of another length than its header says.
+    pub(super) fn open(mut input: R) -> Result<Self> {
+        let file_bytes = input.seek(SeekFrom::End(0)).map_err(unreadable)?;
+        input.rewind().map_err(unreadable)?;
+        let mut length = [0; 8];
+        if file_bytes < 8 {
+            return Err(foreign(format!("it has {file_bytes} bytes")));
+        }
+        input.read_exact(&mut length).map_err(unreadable)?;
+        let header_bytes = u64::from_le_bytes(length);
+        if header_bytes > MOST_HEADER_BYTES {
+            return Err(foreign("its first bytes are no length of a header"));
+        }
+        if header_bytes > file_bytes - 8 {
+            return Err(incomplete(file_bytes, 8 + header_bytes));
+        }
+        // Fits: no longer than the file, and bounded.
+        let mut json = vec![0; header_bytes as usize];
+        input.read_exact(&mut json).map_err(unreadable)?;
+        let header: Header = serde_json::from_slice(&json)
+            .map_err(|e| foreign(format!("its header cannot be read: {e}")).caused_by(e))?;
+        let data_start = 8 + header_bytes;
+        let data_bytes = check_places(&header.tensors)?;
+        let whole = data_start.saturating_add(data_bytes);
+        if whole > file_bytes {
+            return Err(incomplete(file_bytes, whole));
+        }
+        if whole < file_bytes {
+            let more = file_bytes - whole;
+            return Err(foreign(format!("{more} bytes follow what its header says")));
+        }
+        Ok(Self {
+            input,
+            header,
+            data_start,
+            data_bytes,
+        })
+    }
+
+    /// The metadata of this name.
+    pub(super) fn metadata(&self, name: &str) -> Option<&str> {
+        self.header.metadata.get(name).map(String::as_str)
+    }
+
+    /// Reads everything once and compares the checksum.
+    ///
+    /// # Errors
+    /// It differs, or there is none.
+    pub(super) fn verify(&mut self) -> Result<()> {
+        let mut hasher = start_checksum(&self.header.metadata);
+        self.input
+            .seek(SeekFrom::Start(self.data_start))
+            .map_err(unreadable)?;
+        let mut block = vec![0; BLOCK_BYTES];
+        let mut left = self.data_bytes;
+        while left > 0 {
+            let part = &mut block[..left.min(BLOCK_BYTES as u64) as usize];
+            self.input.read_exact(part).map_err(unreadable)?;
+            hasher.update(part);
+            left -= part.len() as u64;
+        }
+        if self.metadata(CHECKSUM) == Some(&format!("{:08x}", hasher.finalize())) {
+            return Ok(());
+        }
+        Err(
+            Error::input("the checkpoint is damaged: its checksum does not fit its content")
+                .hint("copy the file again, or start the run again without --resume"),
+        )
+    }
+
+    /// The shape of a tensor.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(super) fn shape(&self, name: &str) -> Result<&[usize]> {
+        Ok(&self.entry(name)?.shape)
+    }
+
+    /// A tensor's values, in arrays of them where `T` is one.
+    ///
+    /// # Errors
+    /// There is none of this name, type and shape.
+    pub(super) fn read<T: Pod + Zeroable>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        shape: &[usize],
+    ) -> Result<Vec<T>> {
+        let entry = self.entry(name)?;
+        if entry.dtype != kind || entry.shape != shape {
+            return Err(Error::input(format!(
+                "the checkpoint's tensor {name} is {:?} {:?}, and {kind:?} {shape:?} is expected",
+                entry.dtype, entry.shape
+            ))
+            .hint("another program has written it: use the checkpoint as the run left it"));
+        }
+        let (start, end) = entry.data_offsets;
+        // Fits: places lie within the file, whose shapes agree with them.
+        let count = (end - start) as usize / size_of::<T>();
+        let mut values = vec![T::zeroed(); count];
+        self.input
+            .seek(SeekFrom::Start(self.data_start + start))
+            .map_err(unreadable)?;
+        self.input
+            .read_exact(bytemuck::cast_slice_mut(&mut values))
+            .map_err(unreadable)?;
+        Ok(values)
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry> {
+        self.header.tensors.get(name).ok_or_else(|| {
+            Error::input(format!("the checkpoint has no tensor {name}"))
+                .hint("another program has written it: use the checkpoint as the run left it")
+        })
+    }
+}
+
+/// Checks that tensors fill the data without gaps and have the bytes of their shapes; gives the bytes
+/// of all.
+fn check_places(tensors: &BTreeMap<String, Entry>) -> Result<u64> {
+    let mut places: Vec<(&String, &Entry)> = tensors.iter().collect();
+    places.sort_by_key(|(_, entry)| entry.data_offsets);
+    let mut end = 0;
+    for (name, entry) in places {
+        let bytes = entry
+            .shape
+            .iter()
+            .try_fold(entry.dtype.size_bytes(), |bytes, &n| {
+                bytes.checked_mul(n as u64)
+            });
+        let (from, to) = entry.data_offsets;
+        if from != end || bytes.is_none() || to.checked_sub(from) != bytes {
+            return Err(foreign(format!("its tensor {name} has no sound place")));
+        }
+        end = to;
+    }
+    Ok(end)
+}
+
+fn unreadable(error: io::Error) -> Error {
+    Error::io("cannot read the checkpoint", "", error)
+}
+
+fn foreign(why: impl AsRef<str>) -> Error {
+    let why = why.as_ref();
+    Error::input(format!("this is not a checkpoint, or a damaged one: {why}")).hint(
+        "a checkpoint is the file checkpoint.safetensors in the folder of a run; without it, start \
+         the run again without --resume",
+    )
+}
+
+fn incomplete(is: u64, should: u64) -> Error {
+    Error::input(format!(
+        "the checkpoint is cut off: it has {is} bytes of {should}"
+    ))
+    .hint("copy the file again: Dapple itself leaves whole ones only")
+}

@@ -1,0 +1,245 @@
+//! Checkpoints of a running trainer, how a run goes on from one, and what is left when an engine fails.
+//!
+//! 1. A checkpoint is due every so many steps, or by the clock. The clock waits [`SHARE`] times as long
+//!    as the last one took, so that they never cost more than a hundredth of a run.
+//! 2. It is a copy of the engine's state once every step enqueued is done. The observer saves it; of an
+//!    engine with a queue the trainer keeps the splats too, since a device may be lost.
+//! 3. A run that is stopped ends with one, made before the last scoring.
+//! 4. When the engine fails, the run ends with the splats that it still has, or else with those of the
+//!    last checkpoint.
+//! 5. [`Trainer::resume`] uploads all of it. Views, rates and random numbers follow from seed and step,
+//!    so that the next step is the one that would have come.
+
+use crate::clock::Clock;
+use crate::views::Chosen;
+use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer};
+use dapple_engine::Engine;
+use dapple_scene::{Dataset, Error, Result, Splats};
+use std::time::Instant;
+
+/// Checkpoints by the clock are at least this many times as far apart as one takes.
+const SHARE: f64 = 100.0;
+
+/// What a trainer knows of its checkpoints.
+pub(crate) struct Saving {
+    pub(crate) capture: CaptureIdentity,
+    pub(crate) launch: Launch,
+    /// What made the engine fail.
+    pub(crate) failure: Option<Error>,
+    /// Why the last checkpoint was not saved.
+    pub(crate) unsaved: Option<Error>,
+    /// The splats of the last checkpoint.
+    kept: Option<Kept>,
+    /// The step of the last checkpoint.
+    saved_step: Option<u32>,
+    last: Instant,
+    last_took_seconds: f64,
+}
+
+/// A copy of the splats.
+struct Kept {
+    /// Steps that went into them.
+    step: u32,
+    splats: Splats,
+}
+
+impl Kept {
+    /// Of a run that has come no further.
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            ending: Ending::Failed(self.step),
+            steps: self.step,
+            gaussians: self.splats.len() as u64,
+            eval: None,
+        }
+    }
+}
+
+impl Saving {
+    pub(crate) fn new(capture: CaptureIdentity) -> Self {
+        Self {
+            capture,
+            launch: Launch::default(),
+            failure: None,
+            unsaved: None,
+            kept: None,
+            saved_step: None,
+            last: Instant::now(),
+            last_took_seconds: 0.0,
+        }
+    }
+
+    /// Where a run came to whose engine has failed.
+    pub(crate) fn failed_outcome(&self) -> Option<Outcome> {
+        self.failed().map(Kept::outcome)
+    }
+
+    /// The splats of a run whose engine has failed.
+    pub(crate) fn failed_splats(&self) -> Option<&Splats> {
+        self.failed().map(|kept| &kept.splats)
+    }
+
+    fn failed(&self) -> Option<&Kept> {
+        self.kept.as_ref().filter(|_| self.failure.is_some())
+    }
+}
+
+impl Trainer {
+    /// Lets a run go on from a checkpoint: on the same device bit for bit as if it had never stopped.
+    /// Only when checkpoints are made (`config.checkpoint_every`, `.checkpoint_minutes`) may have been
+    /// changed in it.
+    ///
+    /// # Errors
+    /// Another capture, and as [`Trainer::new`].
+    pub fn resume(
+        dataset: &Dataset,
+        checkpoint: Checkpoint,
+        engine: Box<dyn Engine>,
+    ) -> Result<Self> {
+        let started = Instant::now();
+        checkpoint.config.validate()?;
+        checkpoint.capture.check(&CaptureIdentity::of(dataset))?;
+        let chosen = Chosen::of(dataset, &checkpoint.config)?;
+        let mut trainer = Self::with_views(dataset, checkpoint.config, engine, &chosen)?;
+        trainer
+            .engine
+            .upload(&checkpoint.splats, Some(&checkpoint.state))?;
+        trainer.step = checkpoint.step;
+        trainer.reported = checkpoint.step;
+        trainer.gaussians = checkpoint.splats.len() as u64;
+        trainer.saving.launch = checkpoint.launch;
+        let (then, now) = (checkpoint.device, trainer.device());
+        if kind_of(&then) != kind_of(&now) {
+            trainer.notes.push(format!(
+                "the run began on {then}: on {now} it goes on, but not bit for bit as it would have"
+            ));
+        }
+        trainer.history = checkpoint.history;
+        for row in &trainer.history.losses {
+            trainer.smoothed_loss.push(f64::from(row.loss));
+        }
+        let seconds = &mut trainer.history.seconds;
+        trainer.clock = Clock::at(seconds.train);
+        seconds.setup += started.elapsed().as_secs_f64();
+        Ok(trainer)
+    }
+
+    /// Waits for every step enqueued, and copies everything that the run needs to go on.
+    ///
+    /// # Errors
+    /// What the engine cannot do.
+    pub fn checkpoint(&mut self) -> Result<Checkpoint> {
+        self.wait()?;
+        let (splats, state) = self.engine.download()?;
+        Ok(Checkpoint {
+            step: self.step,
+            config: self.config.clone(),
+            capture: self.saving.capture,
+            launch: self.saving.launch.clone(),
+            device: self.device(),
+            history: self.history.clone(),
+            splats,
+            state,
+        })
+    }
+
+    pub(crate) fn checkpoint_is_due(&self, observer: &dyn Observer) -> bool {
+        if !observer.saves_checkpoints() && !self.has_queue {
+            return false;
+        }
+        let every = self.config.checkpoint_every;
+        let least = 60.0 * self.config.checkpoint_minutes;
+        let waited = self.saving.last.elapsed().as_secs_f64();
+        every > 0 && self.step.is_multiple_of(every)
+            || least > 0.0 && waited >= least.max(SHARE * self.saving.last_took_seconds)
+    }
+
+    /// Makes a checkpoint and has it saved. One that cannot be saved does not end the run.
+    pub(crate) fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.drain(observer)?;
+        // What is broken must not replace what is not.
+        if self.bad_end.is_some() || self.gaussians == 0 {
+            return Ok(());
+        }
+        let is_new = self.saving.saved_step != Some(self.step);
+        if !observer.saves_checkpoints() || !is_new {
+            self.gaussians = self.copy()? as u64;
+            return Ok(());
+        }
+        let started = Instant::now();
+        let checkpoint = self.checkpoint()?;
+        self.gaussians = checkpoint.splats.len() as u64;
+        let saved = observer.save_checkpoint(&checkpoint);
+        observer.on_checkpoint(self.step, &saved);
+        self.saving.saved_step = saved.is_ok().then_some(self.step);
+        self.saving.unsaved = saved.err();
+        self.keep(checkpoint.splats, started);
+        Ok(())
+    }
+
+    /// Copies the splats alone, to be kept if the device may be lost; gives their number.
+    pub(crate) fn copy(&mut self) -> Result<usize> {
+        let started = Instant::now();
+        let splats = self.engine.splats()?;
+        let count = splats.len();
+        self.keep(splats, started);
+        Ok(count)
+    }
+
+    fn keep(&mut self, splats: Splats, started: Instant) {
+        if self.has_queue {
+            self.saving.kept = Some(Kept {
+                step: self.step,
+                splats,
+            });
+        }
+        let took = started.elapsed().as_secs_f64();
+        self.saving.last = Instant::now();
+        self.saving.last_took_seconds = took;
+        self.history.seconds.checkpoints += took;
+    }
+
+    /// Ends a run whose engine has failed with the best splats there are.
+    pub(crate) fn rescue(&mut self, error: Error, observer: &mut dyn Observer) -> Result<Outcome> {
+        // The device may still answer: then nothing is lost. It makes no checkpoint: a round of density
+        // control may be missing.
+        if let Ok(splats) = self.engine.splats()
+            && !splats.is_empty()
+        {
+            // Of these reports only the steps matter now.
+            let _ = self.collect(observer);
+            self.saving.kept = Some(Kept {
+                step: self.reported,
+                splats,
+            });
+        }
+        let Some(kept) = &self.saving.kept else {
+            return Err(error);
+        };
+        let outcome = kept.outcome();
+        self.gaussians = outcome.gaussians;
+        self.saving.failure = Some(error);
+        Ok(outcome)
+    }
+}
+
+/// What of a device's description changes results: not the number of threads.
+fn kind_of(device: &str) -> &str {
+    match device.strip_prefix("cpu (") {
+        Some(rest) => rest.split_once(", ").map_or(rest, |(_, level)| level),
+        None => device,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_told_apart_but_not_by_threads() {
+        let cpu = |threads: &str| format!("cpu ({threads}, AVX2)");
+        assert_eq!(kind_of(&cpu("1 thread")), kind_of(&cpu("8 threads")));
+        assert_ne!(kind_of("cpu (2 threads, NEON)"), kind_of(&cpu("2 threads")));
+        assert_ne!(kind_of("gpu (A)"), kind_of("gpu (B)"));
+    }
+}
