@@ -59,6 +59,7 @@ fn count(
         }
         state.visible = visible;
         groups[GROUPS_VISIBLE] = groups_for(visible, 256u);
+        groups[GROUPS_SLOT_SUMS] = groups_for(visible, SLOT_SUMS_GAUSSIANS);
         groups[GROUPS_SORT_VISIBLE] = groups_for(visible, RADIX_BLOCK);
     }
 }

@@ -1,10 +1,18 @@
-// `slot_sums`, first part of the stage `update`: adds up the slots of each visible Gaussian. One
-// invocation a Gaussian, in depth order, where the slots of neighbours lie side by side: a kernel of its
-// own, because in order of index the visible ones come in clusters, some with thousands of slots, and
-// because adding needs shared memory and barriers that the step of the parameters is quicker without.
-// 1. A Gaussian's slots begin where `emit` says and end where those of the next begin.
-// 2. Add them up in a fixed order: shared/slots.
-// 3. Leave the nine sums at the Gaussian's place: shared/slot_sums.
+// `slot_sums`, first part of the stage `update`: adds up the slots of each visible Gaussian, in depth
+// order, where the slots of neighbours lie side by side: a kernel of its own, because in order of index
+// the visible ones come in clusters, some with thousands of slots, and because adding needs shared
+// memory and barriers that the step of the parameters is quicker without.
+//
+// A Gaussian's slots begin where `emit` says and end where those of the next begin, SLOT_FLOATS floats
+// each. Most Gaussians have a few, a huge one has one in every tile of the image:
+// 1. A team of 8 invocations takes a Gaussian of up to SLOTS_TEAM_MOST slots, each every 8th slot.
+//    (An invocation a Gaussian, and 16 of them in a row where a subgroup has one with so many, was
+//    waiting for memory most of the time: half as quick on a capture of half a megapixel.)
+// 2. A team's partial sums are added up in order, an invocation a field, and left at the Gaussian's
+//    place: shared/slot_sums.
+// 3. Gaussians with more are taken one after the other by the whole workgroup in the same way, with
+//    one more round of adding.
+// Which numbers are added in which order depends on the counts alone.
 //
 // Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among
 // the visible ones; slots; splat_gradients out, by place.
@@ -19,38 +27,138 @@
 @group(0) @binding(4) var<storage, read_write> splat_gradients: array<f32>;
 
 #import shared/slot_sums
-#import shared/slots
 
-fn store_three(field: u32, c: u32, sums: vec3f) {
-    let stride = state.visible_capacity;
-    let at = field * stride + c;
-    splat_gradients[at] = sums.x;
-    splat_gradients[at + stride] = sums.y;
-    splat_gradients[at + 2u * stride] = sums.z;
+const SLOTS_THREADS: u32 = 256u;
+const SLOTS_LANES: u32 = SLOTS_THREADS / SLOT_SUMS_GAUSSIANS;
+// 32 for each invocation: beyond, the barriers of the whole workgroup do not count.
+const SLOTS_TEAM_MOST: u32 = 256u;
+// Partial sums: strides of a team and of a field. Odd, so that neighbours in step 2, which differ in
+// the team, read different banks of shared memory.
+const SLOTS_TEAM_STRIDE: u32 = SLOTS_LANES + 1u;
+const SLOTS_FIELD_STRIDE: u32 = SLOT_SUMS_GAUSSIANS * SLOTS_TEAM_STRIDE;
+const SLOTS_SUM_STRIDE: u32 = SLOT_SUMS_GAUSSIANS + 1u;
+const SLOTS_SUMS: u32 = SLOT_SUMS_GAUSSIANS * SLOT_FLOATS;
+
+var<workgroup> partials: array<f32, SLOT_FLOATS * SLOTS_FIELD_STRIDE>;
+// Of step 3.
+var<workgroup> team_sums: array<f32, SLOT_FLOATS * SLOTS_SUM_STRIDE>;
+// Bits of the Gaussians that are left to step 3.
+var<workgroup> large: atomic<u32>;
+var<workgroup> large_once: u32;
+
+fn load_slot(slot: u32) -> SlotSums {
+    let at = slot * SLOT_FLOATS;
+    return SlotSums(
+        vec3f(slots[at], slots[at + 1u], slots[at + 2u]),
+        vec3f(slots[at + 3u], slots[at + 4u], slots[at + 5u]),
+        vec3f(slots[at + 6u], slots[at + 7u], slots[at + 8u]),
+    );
 }
 
-@compute @workgroup_size(256)
+fn add_slot(sums: ptr<function, SlotSums>, slot: SlotSums, counts: bool) {
+    (*sums).linear += select(vec3f(0.0), slot.linear, counts);
+    (*sums).quadratic += select(vec3f(0.0), slot.quadratic, counts);
+    (*sums).colour += select(vec3f(0.0), slot.colour, counts);
+}
+
+// Every `stride`-th slot of start.. end, in order. Two are asked for before the first is added; the
+// last one is asked for again where there is no second, and does not count.
+fn add_slots(start: u32, end: u32, stride: u32) -> SlotSums {
+    var sums = SlotSums();
+    for (var slot = start; slot < end; slot += 2u * stride) {
+        let a = load_slot(slot);
+        let b = load_slot(min(slot + stride, end - 1u));
+        add_slot(&sums, a, true);
+        add_slot(&sums, b, slot + stride < end);
+    }
+    return sums;
+}
+
+fn keep_three(at: u32, values: vec3f) {
+    partials[at] = values.x;
+    partials[at + SLOTS_FIELD_STRIDE] = values.y;
+    partials[at + 2u * SLOTS_FIELD_STRIDE] = values.z;
+}
+
+fn keep_partials(local: u32, part: SlotSums) {
+    let at = local / SLOTS_LANES * SLOTS_TEAM_STRIDE + local % SLOTS_LANES;
+    keep_three(at, part.linear);
+    keep_three(at + 3u * SLOTS_FIELD_STRIDE, part.quadratic);
+    keep_three(at + 6u * SLOTS_FIELD_STRIDE, part.colour);
+}
+
+// A team's sum of a field.
+fn team_sum(team: u32, field: u32) -> f32 {
+    let begin = field * SLOTS_FIELD_STRIDE + team * SLOTS_TEAM_STRIDE;
+    var sum = partials[begin];
+    for (var k = 1u; k < SLOTS_LANES; k++) {
+        sum += partials[begin + k];
+    }
+    return sum;
+}
+
+fn store_field(rank: u32, field: u32, sum: f32) {
+    splat_gradients[field * state.visible_capacity + depth_values[rank]] = sum;
+}
+
+@compute @workgroup_size(SLOTS_THREADS)
 fn slot_sums(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
     @builtin(local_invocation_index) local: u32,
 ) {
-    let first = group_number(id, dispatched) * 256u;
+    let first = group_number(id, dispatched) * SLOT_SUMS_GAUSSIANS;
     if state.halted != 0u || first >= state.visible {
         return;
     }
-    let rank = first + local;
-    var start = 0u;
-    var count = 0u;
-    if rank < state.visible {
-        start = emit_starts[rank];
-        count = emit_starts[rank + 1u] - start;
+    if local == 0u {
+        atomicStore(&large, 0u);
     }
-    let sums = sum_slots(local, start, count);
+    workgroupBarrier();
+    let rank = first + local / SLOTS_LANES;
+    var part = SlotSums();
     if rank < state.visible {
-        let c = depth_values[rank];
-        store_three(0u, c, sums.linear);
-        store_three(3u, c, sums.quadratic);
-        store_three(6u, c, sums.colour);
+        let start = emit_starts[rank];
+        let end = emit_starts[rank + 1u];
+        if end - start <= SLOTS_TEAM_MOST {
+            part = add_slots(start + local % SLOTS_LANES, end, SLOTS_LANES);
+        } else {
+            atomicOr(&large, 1u << (local / SLOTS_LANES));
+        }
+    }
+    keep_partials(local, part);
+    workgroupBarrier();
+    if local == 0u {
+        large_once = atomicLoad(&large);
+    }
+    var left = workgroupUniformLoad(&large_once);
+    for (var sum = local; sum < SLOTS_SUMS; sum += SLOTS_THREADS) {
+        let team = sum % SLOT_SUMS_GAUSSIANS;
+        if first + team < state.visible && (left >> team & 1u) == 0u {
+            let field = sum / SLOT_SUMS_GAUSSIANS;
+            store_field(first + team, field, team_sum(team, field));
+        }
+    }
+    while left != 0u {
+        let one = first + firstTrailingBit(left);
+        left &= left - 1u;
+        let sums = add_slots(emit_starts[one] + local, emit_starts[one + 1u], SLOTS_THREADS);
+        // What is read of the one before.
+        workgroupBarrier();
+        keep_partials(local, sums);
+        workgroupBarrier();
+        for (var sum = local; sum < SLOTS_SUMS; sum += SLOTS_THREADS) {
+            let team = sum % SLOT_SUMS_GAUSSIANS;
+            let field = sum / SLOT_SUMS_GAUSSIANS;
+            team_sums[field * SLOTS_SUM_STRIDE + team] = team_sum(team, field);
+        }
+        workgroupBarrier();
+        if local < SLOT_FLOATS {
+            var sum = 0.0;
+            for (var team = 0u; team < SLOT_SUMS_GAUSSIANS; team++) {
+                sum += team_sums[local * SLOTS_SUM_STRIDE + team];
+            }
+            store_field(one, local, sum);
+        }
     }
 }

@@ -197,6 +197,8 @@ pub mod groups {
     pub const GAUSSIANS: u64 = 0;
     /// visible / 256.
     pub const VISIBLE: u64 = 1;
+    /// visible / [`super::SLOT_SUMS_GAUSSIANS`].
+    pub const SLOT_SUMS: u64 = 2;
     /// buckets.
     pub const BUCKETS: u64 = 3;
     /// tiles.
@@ -239,6 +241,9 @@ pub const BLOCKS_PER_TILE: u32 = 8;
 /// dL/d(red, green, blue), where s = alpha dL/dalpha and w = alpha times transmittance.
 pub const SLOT_FLOATS: u32 = 9;
 
+/// Gaussians whose slots a workgroup of `slot_sums` adds up; at most 32, the bits of a word.
+pub const SLOT_SUMS_GAUSSIANS: u32 = 32;
+
 /// Invocations of most kernels' workgroups.
 pub const WORKGROUP: u32 = 256;
 
@@ -279,6 +284,7 @@ pub fn defines() -> Defines {
             (offset_of!(State, lost_transmittance) / 4) as u32,
         )
         .u32("EMIT_BLOCK", EMIT_BLOCK)
+        .u32("SLOT_SUMS_GAUSSIANS", SLOT_SUMS_GAUSSIANS)
         .u32("UPDATE_THREADS", UPDATE_THREADS);
     // Tap d is the weight at distance d from the centre of the symmetric window.
     let window = reference::ssim_window();
@@ -316,7 +322,6 @@ pub fn shaders() -> ShaderSet {
         "shared/sh",
         "shared/sh_backward",
         "shared/slot_sums",
-        "shared/slots",
         "shared/splat2d",
         "shared/ssim",
         "shared/step",

@@ -161,6 +161,11 @@ impl GpuEngine {
             self.put_order(inputs)?;
             counts.visible = inputs.order.len() as u32;
             sizes.set(groups::VISIBLE, counts.visible, WORKGROUP);
+            sizes.set(
+                groups::SLOT_SUMS,
+                counts.visible,
+                layout::SLOT_SUMS_GAUSSIANS,
+            );
             let block = radix_block(&self.context.gpu);
             sizes.set(groups::SORT_VISIBLE, counts.visible, block);
         }

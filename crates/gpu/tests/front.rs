@@ -229,6 +229,10 @@ fn check_buckets(name: &str, out: &Outcome, cap: u32) {
         ),
         (layout::groups::VISIBLE, state.visible.div_ceil(256)),
         (
+            layout::groups::SLOT_SUMS,
+            state.visible.div_ceil(layout::SLOT_SUMS_GAUSSIANS),
+        ),
+        (
             layout::groups::EMIT,
             state.instances.div_ceil(layout::EMIT_BLOCK),
         ),

@@ -3,6 +3,7 @@
 // Entries of the buffer `groups`: three workgroup counts each, the fourth word is free.
 const GROUPS_GAUSSIANS: u32 = 0u;       // gaussians / 256
 const GROUPS_VISIBLE: u32 = 1u;         // visible / 256
+const GROUPS_SLOT_SUMS: u32 = 2u;       // visible / SLOT_SUMS_GAUSSIANS
 const GROUPS_BUCKETS: u32 = 3u;         // buckets
 const GROUPS_PIXELS: u32 = 6u;          // tiles (one workgroup a tile)
 const GROUPS_SORT_VISIBLE: u32 = 7u;    // visible / radix block

@@ -25,7 +25,7 @@ impl SlotSums {
         recording: &mut Recording,
     ) -> Result<()> {
         let bound = buffers.bind(&context.gpu, &self.kernel)?;
-        recording.dispatch(bound, buffers.groups(groups::VISIBLE)?);
+        recording.dispatch(bound, buffers.groups(groups::SLOT_SUMS)?);
         Ok(())
     }
 }

@@ -218,6 +218,7 @@ impl Fixture {
             (groups::GAUSSIANS, n32.div_ceil(256)),
             // More than there are: the last ones must find nothing to do.
             (groups::VISIBLE, n32.div_ceil(256)),
+            (groups::SLOT_SUMS, n32.div_ceil(layout::SLOT_SUMS_GAUSSIANS)),
             (groups::UPDATE, n32.div_ceil(layout::UPDATE_THREADS)),
         ] {
             let gpu = &fixture.stages.context.gpu;
