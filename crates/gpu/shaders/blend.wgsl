@@ -14,7 +14,9 @@
 // one more barrier and its own writing. Pixels leave the loop when they are finished, so that nothing
 // here asks a neighbour; 32-wide subgroups skip what their block does not see, others do more.
 //
-// Bindings: views; splats2d; tile_start; sorted_gaussian, nearest first; image out (colour over the
+// Workgroups take tiles in the order of `tile_order`, full ones first: the last to begin are short.
+//
+// Bindings: views; splats2d; tile_start; tile_order; sorted_gaussian, nearest first; image out (colour over the
 // background, transmittance); state.lost_transmittance. For `blend_backward` (not with IMAGE_ONLY):
 // bucket_start; checkpoints, by bucket, block and lane; pixel_end (by tile, block and lane) and
 // block_end, how many instances of the tile's list there are up to the last that a pixel, or any of a
@@ -35,6 +37,7 @@
 // The words of `State`: one of them is written from many workgroups.
 // `State` as words: LOST_TRANSMITTANCE is the place of that one.
 @group(0) @binding(5) var<storage, read_write> state: array<atomic<u32>>;
+@group(0) @binding(10) var<storage, read> tile_order: array<u32>;
 #if !IMAGE_ONLY
 @group(0) @binding(6) var<storage, read> bucket_start: array<u32>;
 @group(0) @binding(7) var<storage, read_write> checkpoints: array<vec4f>;
@@ -139,14 +142,16 @@ fn blend(
     let t = group * SUBGROUP_SIZE + subgroup_lane;
 #endif
 #if PARTS
-    let tile = group_number(id, dispatched) * DISPATCH_PARTS + PART;
+    let turn = group_number(id, dispatched) * DISPATCH_PARTS + PART;
 #else
-    let tile = group_number(id, dispatched);
+    let turn = group_number(id, dispatched);
 #endif
     let view = views[step.view];
-    if tile >= view.tiles.x * view.tiles.y {
+    let tiles = view.tiles.x * view.tiles.y;
+    if turn >= tiles {
         return;
     }
+    let tile = tile_order[turn];
     let block = t / BLOCK_PIXELS;
     let corner = tile_corner(tile, view.tiles.x);
     let pixel = corner + block_pixel(block, t % BLOCK_PIXELS);

@@ -7,15 +7,20 @@
 //    quicker than waiting for another dispatch to do so; then places its tiles' buckets and writes
 //    their tiles. The last one knows all tiles: it writes the counts, or halts if there is no room
 //    for so many buckets.
+// 3. `buckets` also says in which order `blend` takes the tiles: full ones first, so that none of them
+//    begins when all others are done. The rest fills the list from its end, so that a tile's place
+//    follows from those before it alone.
 // Reference: engine::reference::ranges; twin: cpu/src/stages/ranges.rs.
 //
 // Bindings: views, state, groups; sorted_keys, the tiles, sorted; sorted_slot, the slots in that order;
-// instance_gaussian by slot; sorted_gaussian out; tile_start, bucket_start, [tiles + 1]; bucket_tile.
+// instance_gaussian by slot; sorted_gaussian out; tile_start, bucket_start, [tiles + 1]; bucket_tile;
+// tile_order, [tiles].
 
 #import shared/halt
 
-// Buckets of the tiles before the workgroup's, of its own tiles, and instances that the cap cuts.
-alias ScanValue = vec3u;
+// Buckets of the tiles before the workgroup's, of its own tiles; instances that the cap cuts; full
+// tiles before the workgroup's times FULL_BEFORE, and its own.
+alias ScanValue = vec4u;
 const SCAN_WIDTH: u32 = 256u;
 #import shared/workgroup_scan
 
@@ -29,6 +34,7 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(7) var<storage, read_write> tile_start: array<u32>;
 @group(0) @binding(8) var<storage, read_write> bucket_start: array<u32>;
 @group(0) @binding(9) var<storage, read_write> bucket_tile: array<u32>;
+@group(0) @binding(10) var<storage, read_write> tile_order: array<u32>;
 
 var<workgroup> keys: array<u32, EMIT_BLOCK>;
 
@@ -79,12 +85,20 @@ fn counted(instances: u32) -> u32 {
     return select(instances, min(instances, step.cap), step.cap > 0u);
 }
 
-// (0, buckets, instances cut) of a tile.
-fn tile_item(tile: u32) -> vec3u {
+// A tile is full with more than so many times the mean.
+const FULL: u32 = 2u;
+// More than a workgroup has tiles.
+const FULL_BEFORE: u32 = 512u;
+// With more tiles than this, 65536 pixels square, the product above might not fit: all are even then.
+const FULL_TILES: u32 = 1u << 22u;
+
+// (0, buckets, instances cut, 1 if it is full) of a tile, where a full one has more than `full`.
+fn tile_item(tile: u32, full: u32) -> vec4u {
     let instances = tile_start[tile + 1u] - tile_start[tile];
     let blended = counted(instances);
     most_here = max(most_here, instances);
-    return vec3u(0u, (blended + BUCKET - 1u) / BUCKET, instances - blended);
+    let buckets = (blended + BUCKET - 1u) / BUCKET;
+    return vec4u(0u, buckets, instances - blended, select(0u, 1u, blended > full));
 }
 
 // Most instances of a tile: of those this invocation has met, and of all.
@@ -119,16 +133,20 @@ fn buckets(
     // has halted, whatever is written here is not read.
     let is_empty = state.instances == 0u;
     let tile = first + t;
-    var sum = vec3u();
+    let full = select(0xffffffffu, state.instances / tiles * FULL, tiles <= FULL_TILES);
+    var sum = vec4u();
+    var is_full = false;
     if is_empty && tile < tiles {
         tile_start[tile] = 0u;
     }
     if !is_empty {
         for (var earlier = t; earlier < first; earlier += SCAN_WIDTH) {
-            sum += tile_item(earlier).yxz;
+            sum += tile_item(earlier, full).yxzw * vec4u(1u, 1u, 1u, FULL_BEFORE);
         }
         if tile < tiles {
-            sum += tile_item(tile);
+            let own = tile_item(tile, full);
+            is_full = own.w > 0u;
+            sum += own;
         }
     }
     if t == 0u {
@@ -142,6 +160,9 @@ fn buckets(
     let own = scanned.total.y;
     if tile < tiles {
         bucket_start[tile] = base + scanned.before.y;
+        let full_before = scanned.total.w / FULL_BEFORE + scanned.before.w % FULL_BEFORE;
+        let from_end = tiles - 1u - (tile - full_before);
+        tile_order[select(from_end, full_before, is_full)] = tile;
     }
     for (var bucket = t; bucket < own && base + bucket < state.bucket_capacity; bucket += SCAN_WIDTH) {
         // The last tile that begins here or before: empty ones come before the one that has it.

@@ -256,6 +256,7 @@ pub fn allocate_image(
     for (name, words) in [
         ("tile_start", tiles + 1),
         ("bucket_start", tiles + 1),
+        ("tile_order", tiles),
         ("block_end", tiles * u64::from(BLOCKS_PER_TILE)),
         ("loss_partials", tiles + 1),
     ] {

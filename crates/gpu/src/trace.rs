@@ -188,6 +188,9 @@ impl GpuEngine {
             self.fill("tile_start", &buckets.tile_start)?;
             self.fill("bucket_start", &buckets.bucket_start)?;
             self.fill("bucket_tile", &buckets.bucket_tile)?;
+            // Any order will do.
+            let order: Vec<u32> = (0..inputs.tiles.len() as u32).collect();
+            self.fill("tile_order", &order)?;
             counts.buckets = buckets.bucket_tile.len() as u32;
             sizes.set(groups::BUCKETS, counts.buckets, 1);
             let parts = layout::DISPATCH_PARTS;

@@ -214,6 +214,20 @@ fn check_buckets(name: &str, out: &Outcome, cap: u32) {
     }
     assert_eq!(out.bucket_start[tiles], buckets, "{name}");
     let state = &out.state;
+    // Every tile once, those with more than twice the mean first.
+    let full = state.instances / tiles as u32 * 2;
+    let is_full = |&tile: &u32| {
+        let count = out.tile(tile as usize).len() as u32;
+        let blended = if cap == 0 { count } else { count.min(cap) };
+        blended > full
+    };
+    assert!(
+        out.tile_order.is_sorted_by_key(|tile| !is_full(tile)),
+        "{name}"
+    );
+    let mut every = out.tile_order.clone();
+    every.sort_unstable();
+    assert!(every.iter().copied().eq(0..tiles as u32), "{name}");
     assert_eq!(state.visible as usize, out.depth_values.len(), "{name}");
     assert_eq!(
         (state.buckets, state.cut_instances, state.max_per_tile),

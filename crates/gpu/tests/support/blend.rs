@@ -222,6 +222,9 @@ pub fn run(stages: &Stages, case: &Case) -> Output {
     put("tile_start", &lists.tile_start);
     put("bucket_start", &lists.bucket_start);
     put("bucket_tile", &lists.bucket_tile);
+    // Backwards: whatever the order, the image is the same.
+    let order: Vec<u32> = (0..lists.tile_start.len() as u32 - 1).rev().collect();
+    put("tile_order", &order);
     put("sorted_gaussian", &lists.sorted_gaussian);
     put("sorted_slot", &lists.sorted_slot);
     put("image_gradient", bytemuck::cast_slice(&case.gradient));

@@ -65,6 +65,7 @@ pub struct Outcome {
     pub sorted_slot: Vec<u32>,
     pub tile_start: Vec<u32>,
     pub bucket_start: Vec<u32>,
+    pub tile_order: Vec<u32>,
     pub bucket_tile: Vec<u32>,
 }
 
@@ -196,6 +197,7 @@ impl Front {
             ("sorted_slot", instances),
             ("tile_start", tiles + 1),
             ("bucket_start", tiles + 1),
+            ("tile_order", tiles),
             ("bucket_tile", u64::from(room.buckets)),
         ] {
             // What an earlier step may have left.
@@ -356,6 +358,7 @@ impl Front {
             tile_start: words("tile_start", tiles + 1),
             bucket_start: words("bucket_start", tiles + 1),
             bucket_tile: words("bucket_tile", state.buckets as usize),
+            tile_order: words("tile_order", tiles),
         }
     }
 }
