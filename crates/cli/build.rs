@@ -4,18 +4,21 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    let head = Path::new("../../.git/logs/HEAD");
-    if head.exists() {
-        println!("cargo::rerun-if-changed={}", head.display());
-    }
     println!("cargo::rerun-if-changed=build.rs");
-    let commit = Command::new("git")
-        .args(["rev-parse", "--short=12", "HEAD"])
-        .output()
-        .ok()
-        .filter(|out| out.status.success())
-        .and_then(|out| String::from_utf8(out.stdout).ok());
-    if let Some(commit) = commit {
-        println!("cargo::rustc-env=DAPPLE_COMMIT={}", commit.trim());
+    // Where git keeps it differs between clones and worktrees.
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
+        && Path::new(&log).exists()
+    {
+        println!("cargo::rerun-if-changed={log}");
     }
+    if let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) {
+        println!("cargo::rustc-env=DAPPLE_COMMIT={commit}");
+    }
+}
+
+/// What git answers; `None` without git or without a repository.
+fn git(arguments: &[&str]) -> Option<String> {
+    let out = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(out.stdout).ok()?;
+    out.status.success().then(|| text.trim().to_owned())
 }

@@ -88,7 +88,7 @@ fn every_precision_is_right_to_its_last_place() {
                     let (actual, _) = place(storage, kind, after[kind][i].into());
                     // One place, and what f32 lost before rounding: the gradient comes from another
                     // kernel, whose multiply-adds a compiler may fuse otherwise.
-                    let allowed = quantum * 1.0001 + stored.abs() * 1e-5 + 1e-30;
+                    let allowed = quantum * 1.0001 + stored.abs() * 5e-5 + 1e-30;
                     assert!(
                         (actual - stored).abs() <= allowed,
                         "{sh} {moments}: plane {} kind {kind}: {actual:e} for {stored:e}",
