@@ -162,8 +162,8 @@ function drawComparison({ comparison }, body) {
     { head: 'Old', unit: 'ms', sort: (r) => r.old_ms, show: (r) => ms(r.old_ms * 1e6, most) },
     { head: 'New', unit: 'ms', sort: (r) => r.new_ms, show: (r) => ms(r.new_ms * 1e6, most) },
     { head: 'Ratio', sort: (r) => r.ratio, show: (r) => el('span', { class: kind(r) }, `${fixed(r.ratio, 3)} ×`) },
-    { head: 'Interval', show: (r) => `${fixed(r.low, 3)} … ${fixed(r.high, 3)}` },
+    { head: 'Interval', show: (r) => (known(r.low) && known(r.high) ? `${fixed(r.low, 3)} … ${fixed(r.high, 3)}` : '–') },
     { head: 'Faster ◂ 1 ▸ slower', picture: true, left: true, show: whisker },
-    { head: 'Verdict', left: true, sort: (r) => (r.significant ? r.ratio : 1), show: (r) => el('span', { class: kind(r) }, { dim: 'within noise', better: 'faster', worse: 'slower' }[kind(r)]) },
+    { head: 'Verdict', left: true, sort: (r) => (r.significant ? r.ratio : 1), show: (r) => el('span', { class: kind(r) }, { dim: known(r.low) ? 'within noise' : 'not known', better: 'faster', worse: 'slower' }[kind(r)]) },
   ], rows, { label: 'Comparison' }));
 }
