@@ -451,16 +451,29 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
         let alone: f64 = of_stage.map(|kernel| kernel.per_step).sum();
         assert_eq!(Some(alone), stage.dispatches, "{}", stage.name);
     }
-    // The stages with their gaps lie inside of what two timestamps around the step see.
-    let check = timeline.clock_check.unwrap();
-    assert!(check.stages_ns <= check.whole_ns, "{check:?}");
-    assert!(check.stages_ns > CLOCKS_AGREE * check.whole_ns, "{check:?}");
+    clocks_agree(here, &profile);
     if let Some(absent) = opened(&here.join("gpu")) {
         let none: &[&str] = if samples() { &[] } else { &["flamegraph"] };
         assert_eq!(absent, none);
     }
 }
 
-/// A software renderer's threads wake up late between a timestamp and the pass beside it, and the
-/// more so on a busy machine: on hardware the two are 1 % apart (BENCHMARKS.md).
-const CLOCKS_AGREE: f64 = 0.7;
+/// Stages and their gaps against two timestamps around the step: they lie inside of these, and
+/// within 3 % of them. A software renderer's threads wake up late between a timestamp and the pass
+/// beside it when the machine is busy, which only ever makes it worse: one run in some is enough.
+fn clocks_agree(here: &Path, first: &Profile) {
+    let mut seen = Vec::new();
+    let mut agree = |profile: &Profile| {
+        let check = profile.timeline.as_ref().unwrap().clock_check.unwrap();
+        assert!(check.stages_ns <= check.whole_ns, "{check:?}");
+        seen.push(check.stages_ns / check.whole_ns);
+        check.stages_ns > 0.97 * check.whole_ns
+    };
+    let again = ["--device", "gpu:llvmpipe", "-o", "again", "--overwrite"];
+    let agreed = agree(first)
+        || (0..4).any(|_| {
+            ok_in(here, &with(&again));
+            agree(&read_profile(&here.join("again/profile.json")).unwrap())
+        });
+    assert!(agreed, "{seen:?}");
+}
