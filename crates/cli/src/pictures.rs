@@ -55,12 +55,12 @@ impl Picture {
 
     /// Writes a PNG, whole or not at all.
     pub fn save(self, path: &Path) -> Result<()> {
-        let png = self.to_png().map_err(|e| e.at_path(path))?;
+        let png = self.into_png().map_err(|e| e.at_path(path))?;
         write_atomically(path, |file| file.write_all(&png))
     }
 
     /// The bytes of a PNG file.
-    pub fn to_png(self) -> Result<Vec<u8>> {
+    pub fn into_png(self) -> Result<Vec<u8>> {
         let failed = |e: &dyn std::fmt::Display| {
             Error::internal(format!("a picture cannot be encoded: {e}"))
         };

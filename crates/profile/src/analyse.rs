@@ -316,9 +316,9 @@ impl<'a> Window<'a> {
         let steps = self.steps.len();
         method.measured_steps = steps as u64;
         method.device_timestamps = self.has_device();
-        let mut note = |text: String| method.notes.push(text);
+        let mut beware = |text: String| method.cautions.push(text);
         if !self.has_device() && setup.counts.is_some() {
-            note(
+            beware(
                 "The device gave no timestamps: all times here are the host's. They tell how long \
                  the host spent giving work to the device and waiting for it, not how long the \
                  device took for a stage."
@@ -326,7 +326,7 @@ impl<'a> Window<'a> {
             );
         }
         if timed < steps {
-            note(format!(
+            beware(format!(
                 "{} of {steps} measured steps have no stage times; in the budget, the device's \
                  time in them counts for the host or as unexplained.",
                 steps - timed,
@@ -341,12 +341,12 @@ impl<'a> Window<'a> {
         strange.sort_unstable();
         strange.dedup();
         for name in strange {
-            note(format!(
+            beware(format!(
                 "Nothing says what the device span \"{name}\" is for: its time is unexplained."
             ));
         }
         if steps < FEW_STEPS {
-            note(format!(
+            beware(format!(
                 "Only {steps} measured steps: percentiles and deviations say little."
             ));
         }

@@ -182,8 +182,18 @@ fn warnings(old: &Profile, new: &Profile) -> Vec<String> {
             "only the {which} one was timed by the device: their stages do not compare"
         ));
     }
-    differences("device", &old.device, &new.device, &mut warnings);
-    differences("settings", &old.settings, &new.settings, &mut warnings);
+    differences(
+        "the device differs",
+        &old.device,
+        &new.device,
+        &mut warnings,
+    );
+    differences(
+        "settings differ",
+        &old.settings,
+        &new.settings,
+        &mut warnings,
+    );
     warnings
 }
 
@@ -201,7 +211,7 @@ fn differences(what: &str, old: &[Fact], new: &[Fact], warnings: &mut Vec<String
     for name in names {
         let (was, is) = (value(old, name), value(new, name));
         if was != is {
-            warnings.push(format!("{what} differ: {name} was {was}, is {is}"));
+            warnings.push(format!("{what}: {name} was {was}, is {is}"));
         }
     }
 }

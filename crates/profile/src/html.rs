@@ -74,9 +74,9 @@ pub struct ComparisonRow {
     pub new_ms: f64,
     /// Now over then: below 1 is faster.
     pub ratio: f64,
-    /// The ratio is above this with the confidence that the title names.
+    /// The ratio is above this with the confidence that the title names; NaN where that is not known.
     pub low: f64,
-    /// And below this.
+    /// And below this; NaN likewise.
     pub high: f64,
     /// Whether the difference is more than noise.
     pub significant: bool,

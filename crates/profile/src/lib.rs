@@ -75,6 +75,11 @@
 //!
 //! With the feature `tracing`, `layer::Layer` records the spans of a program that has them already.
 
+// The guide's example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/PROFILING.md")]
+struct Guide;
+
 mod analyse;
 pub mod ceilings;
 mod compare;

@@ -430,6 +430,7 @@ fn methodology(profile: &Profile) -> String {
     lines.push(
         "Percentiles are by nearest rank; standard deviations are those of a sample (n - 1)".into(),
     );
+    lines.extend(method.cautions.iter().map(|text| format!("Beware: {text}")));
     lines.extend(method.notes.iter().cloned());
     list(lines)
 }

@@ -305,7 +305,7 @@ fn without_timestamps_it_says_so() {
     claims.method.device_timestamps = true;
     let (profile, _) = profile(host_only, &claims);
     assert!(profile.timeline.is_none() && !profile.method.device_timestamps);
-    assert!(profile.method.notes[0].contains("no timestamps"));
+    assert!(profile.method.cautions[0].contains("no timestamps"));
     assert_eq!(profile.tables[0].title, "Host and device, a step");
     assert!(
         finding(&profile, "launch_bound")
@@ -328,7 +328,7 @@ fn one_step_and_steps_that_were_not_timed() {
         },
         &setup(),
     );
-    assert!(half.method.notes[0].starts_with("10 of 20 measured steps have no stage times"));
+    assert!(half.method.cautions[0].starts_with("10 of 20 measured steps have no stage times"));
     assert!(
         about(half.stages[0].share_of_step, 0.2),
         "of the timed steps"
@@ -346,7 +346,7 @@ fn a_span_without_a_purpose_is_unexplained_and_named() {
         &setup(),
     );
     assert_eq!(budget(&profile), [(Phase::Unexplained, 1000.0)]);
-    assert!(profile.method.notes[0].contains("\"mystery\""));
+    assert!(profile.method.cautions[0].contains("\"mystery\""));
 }
 
 #[test]

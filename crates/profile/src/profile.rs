@@ -103,6 +103,9 @@ pub struct Method {
     pub calibration_error_ns: Option<f64>,
     /// A step with the profiler on against one with it off.
     pub overhead: Option<Overhead>,
+    /// What makes this run's numbers worth less: few steps, no timestamps, spans of no known purpose.
+    #[serde(default)]
+    pub cautions: Vec<String>,
     /// What else a reader should know.
     pub notes: Vec<String>,
 }
@@ -110,9 +113,9 @@ pub struct Method {
 /// What profiling costs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Median step without the profiler, ns.
+    /// Mean step without the profiler, ns.
     pub off_ns: f64,
-    /// Median step with it, ns.
+    /// Mean step with it, ns.
     pub on_ns: f64,
     /// Host time that recording itself took in a step, ns.
     pub recording_ns: f64,

@@ -26,8 +26,9 @@ pub fn profile_text(profile: &Profile) -> String {
     for line in words::summary(profile) {
         out += &wrap(&line, 2, WIDTH);
     }
-    for note in &profile.method.notes {
-        out += &wrap(&format!("note: {note}"), 2, WIDTH);
+    // How it was measured in general is for the long form.
+    for caution in &profile.method.cautions {
+        out += &wrap(&format!("beware: {caution}"), 2, WIDTH);
     }
     let _ = write!(out, "\nBudget\n{}", words::budget(profile).plain(2));
     out += &stages(profile);

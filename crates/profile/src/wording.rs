@@ -49,9 +49,13 @@ fn the_long_form_has_all_sections_and_numbers() {
             }],
         });
     }
+    told.method.notes.push("counted by formula".into());
     let (profile, _) = profile(plain_step, &told);
     let text = profile_markdown(&profile);
     assert_sections(&text);
+    // How one measures in general is not for a terminal.
+    assert!(text.contains("\n- counted by formula\n"));
+    assert!(!profile_text(&profile).contains("counted by formula"));
     for expected in [
         "| forward | 0.2000 | 20.0 % | ###### |",
         "| wall | 1.0000 | 100.0 % |",
@@ -89,6 +93,7 @@ fn without_a_device_it_is_said_and_no_number_is_made_up() {
     assert!(!text.contains("device busy") && !text.contains("NaN"));
     let short = profile_text(&profile);
     assert!(short.contains("No device was timed"));
+    assert!(short.contains("beware: The device gave no timestamps"));
     assert_narrow(&short);
 }
 

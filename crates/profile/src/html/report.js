@@ -2,7 +2,7 @@
 
 const DRAW = {
   summary: drawSummary, findings: drawFindings, comparison: drawComparison, steps: drawSteps, stages: drawStages,
-  kernels: drawKernels, device: drawDevice, timeline: drawTimeline, roofline: drawRoofline, heat: drawHeat,
+  kernels: drawKernels, host: drawHost, device: drawDevice, timeline: drawTimeline, roofline: drawRoofline, heat: drawHeat,
   flamegraph: drawFlamegraph, counters: drawCounters, tables: drawTables, configuration: drawConfiguration, method: drawMethod,
 };
 
@@ -22,7 +22,7 @@ const listed = (body) => body.querySelectorAll('dl > div').length > 0;
 /** What must be there for a section to count as filled. */
 const FILLED = {
   summary: (b) => tabled(b) && b.querySelector('.stack > div')?.clientWidth > 0,
-  findings: (b) => b.querySelector('.finding') || tabled(b), comparison: tabled, steps: charts, stages: tabled, kernels: tabled, device: listed,
+  findings: (b) => b.querySelector('.finding') || tabled(b), comparison: tabled, steps: charts, stages: tabled, kernels: tabled, host: tabled, device: listed,
   timeline: canvases, roofline: (b) => charts(b) || b.querySelector('.note code'), heat: canvases, flamegraph: (b) => Number(b.querySelector('iframe')?.dataset.boxes) > 0,
   counters: tabled, tables: listed, configuration: listed, method: listed,
 };

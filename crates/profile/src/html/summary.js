@@ -129,5 +129,7 @@ function drawMethod({ profile }, body) {
     ['Std', 'of a sample, over n − 1'], ['Share', 'of wall time between two moments at which the device had nothing to do'],
     ['Possible gain', 'by Amdahl’s law, if what was found went entirely'], ['Roofline', 'Williams, Waterman, Patterson 2009; work counted by formula, an FMA is two operations'],
   ]))));
+  const cautions = m.cautions || [];
+  if (cautions.length) body.append(el('ul', { class: 'warnings' }, cautions.map((text) => el('li', {}, text))));
   if (m.notes.length) body.append(el('ul', {}, m.notes.map((note) => el('li', {}, note))));
 }

@@ -1,4 +1,4 @@
-// Tables that sort by their columns, and the stages, kernels, counters and comparison in them.
+// Tables that sort by their columns, and the stages, kernels, host, counters and comparison in them.
 
 /**
  * A table in a box that scrolls by itself.
@@ -81,6 +81,27 @@ function drawKernels({ profile }, body) {
   ], kernels, { label: 'Kernels' }));
 }
 
+function drawHost({ profile }, body) {
+  // Profiles of before this table was kept have none.
+  const spans = profile.host || [];
+  if (!spans.length) {
+    return profile.method.device_timestamps ? 'No span of the thread that drives the device was recorded.'
+      : 'No device was timed: the host\u2019s spans are among the stages.';
+  }
+  const widest = Math.max(...spans.map((s) => s.share_of_step), 1e-9);
+  const us = (ns) => (known(ns) ? fixed(ns / 1e3, 1) : '–');
+  body.append(table([
+    { head: 'Span', name: true, sort: (s) => s.name, show: (s) => [swatch(s.phase), code(s.name)] },
+    { head: 'Steps with it', sort: (s) => s.time.count, show: (s) => fixed(s.time.count, 0) },
+    { head: 'Median', unit: 'µs', sort: (s) => s.time.median, show: (s) => us(s.time.median) },
+    { head: 'p95', unit: 'µs', sort: (s) => s.time.p95, show: (s) => us(s.time.p95) },
+    { head: 'Largest', unit: 'µs', sort: (s) => s.time.max, show: (s) => us(s.time.max) },
+    { head: 'Std', unit: 'µs', sort: (s) => s.time.std, show: (s) => us(s.time.std) },
+    { head: 'Of wall', sort: (s) => s.share_of_step, show: (s) => [percent(s.share_of_step), bar(s.share_of_step / widest, s.phase)] },
+  ], spans, { label: 'Host' }));
+  body.append(el('p', { class: 'note' }, 'Mostly while the device works: these parts of wall time do not add up with the stages\u2019. The host holds the device up only for its row of the budget.'));
+}
+
 /** A line of values, small enough for a row. */
 function spark(values, stroke = 'var(--accent)') {
   const [width, height] = [132, 26];
@@ -141,8 +162,8 @@ function drawComparison({ comparison }, body) {
     { head: 'Old', unit: 'ms', sort: (r) => r.old_ms, show: (r) => ms(r.old_ms * 1e6, most) },
     { head: 'New', unit: 'ms', sort: (r) => r.new_ms, show: (r) => ms(r.new_ms * 1e6, most) },
     { head: 'Ratio', sort: (r) => r.ratio, show: (r) => el('span', { class: kind(r) }, `${fixed(r.ratio, 3)} ×`) },
-    { head: 'Interval', show: (r) => `${fixed(r.low, 3)} … ${fixed(r.high, 3)}` },
+    { head: 'Interval', show: (r) => (known(r.low) && known(r.high) ? `${fixed(r.low, 3)} … ${fixed(r.high, 3)}` : '–') },
     { head: 'Faster ◂ 1 ▸ slower', picture: true, left: true, show: whisker },
-    { head: 'Verdict', left: true, sort: (r) => (r.significant ? r.ratio : 1), show: (r) => el('span', { class: kind(r) }, { dim: 'within noise', better: 'faster', worse: 'slower' }[kind(r)]) },
+    { head: 'Verdict', left: true, sort: (r) => (r.significant ? r.ratio : 1), show: (r) => el('span', { class: kind(r) }, { dim: known(r.low) ? 'within noise' : 'not known', better: 'faster', worse: 'slower' }[kind(r)]) },
   ], rows, { label: 'Comparison' }));
 }

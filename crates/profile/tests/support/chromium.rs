@@ -20,13 +20,14 @@ pub const VARIABLE: &str = "DAPPLE_CHROMIUM";
 pub const REQUIRED: &str = "DAPPLE_REQUIRE_CHROMIUM";
 
 /// Sections that every report has, in order.
-pub const SECTIONS: [&str; 15] = [
+pub const SECTIONS: [&str; 16] = [
     "summary",
     "findings",
     "comparison",
     "steps",
     "stages",
     "kernels",
+    "host",
     "device",
     "timeline",
     "roofline",

@@ -224,6 +224,7 @@ impl About<'_> {
                 on_ns: w.on_ns,
                 recording_ns: Recorder::measure_cost() * w.recording.records_per_step(),
             }),
+            cautions: Vec::new(),
             notes,
         }
     }

@@ -7,7 +7,9 @@ use dapple::scene::{Error, Result};
 use dapple_profile::html::{ComparisonRow, ComparisonView, Page, report_html};
 use dapple_profile::profile::{HeatMap, Trace};
 use dapple_profile::trace::chrome_trace;
-use dapple_profile::{Comparison, Profile, comparison_markdown, profile_markdown, write_profile};
+use dapple_profile::{
+    Comparison, Profile, RowKind, comparison_markdown, profile_markdown, write_profile,
+};
 use std::path::{Path, PathBuf};
 
 /// The profile itself; its presence says that the folder holds one.
@@ -76,9 +78,15 @@ pub fn write(folder: &Path, results: &Results<'_>) -> Result<Vec<(&'static str, 
 fn view(comparison: &Comparison) -> ComparisonView {
     let rows = comparison.rows.iter().filter_map(|row| {
         let (old, new, ratio) = (row.old_ns?, row.new_ns?, row.ratio.as_ref()?);
-        let [low, high] = ratio.interval.unwrap_or([ratio.value; 2]);
+        // Not known: no number, which the page shows as such.
+        let [low, high] = ratio.interval.unwrap_or([f64::NAN; 2]);
         Some(ComparisonRow {
-            name: row.name.clone(),
+            // A stage may have its phase's name, and a span of the host that of the step.
+            name: match row.kind {
+                RowKind::Phase => format!("{} (phase)", row.name),
+                RowKind::Stage => row.name.clone(),
+                RowKind::Step => "whole step".to_owned(),
+            },
             old_ms: old * 1e-6,
             new_ms: new * 1e-6,
             ratio: ratio.value,

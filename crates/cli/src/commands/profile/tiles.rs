@@ -59,7 +59,7 @@ impl Tiles {
                 columns: grid[0],
                 rows: grid[1],
                 values,
-                picture_png: Picture::from_rendered(&rendered).to_png()?,
+                picture_png: Picture::from_rendered(&rendered).into_png()?,
             },
             grid,
             sorted,

@@ -214,7 +214,11 @@ pub fn told(error: dapple_profile::Error) -> Error {
         dapple_profile::ErrorKind::Io => ErrorKind::Io,
         _ => ErrorKind::Input,
     };
-    let mut told = Error::new(kind, error.what());
+    let what = match std::error::Error::source(&error) {
+        Some(source) => format!("{}: {source}", error.what()),
+        None => error.what().to_owned(),
+    };
+    let mut told = Error::new(kind, what);
     if let Some(place) = error.place() {
         told = told.at(place.to_owned());
     }
