@@ -491,6 +491,12 @@ fn mistakes_in_settings() {
         UNSUPPORTED,
         &["b.spz"],
     );
+    refused(
+        path,
+        &[&TRAIN[..], &["--strategy", "mcmc"]].concat(),
+        INPUT,
+        &["densify.enabled = false", "choose a preset that densifies"],
+    );
     // What the parser of the command line finds: where and what to do, in its own words.
     for (args, words) in [
         (
@@ -500,6 +506,10 @@ fn mistakes_in_settings() {
         (
             &["train", "capture", "--device", "cuda"],
             &["'cuda'", "--device", "gpu:N", "hint:"],
+        ),
+        (
+            &["train", "capture", "--strategy", "mcmd"],
+            &["'mcmd'", "--strategy", "possible values", "hint:"],
         ),
         (
             &["train", "capture", "--stepz", "3"],

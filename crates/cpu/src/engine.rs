@@ -5,6 +5,7 @@ use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::limits::{self, Limits};
 use crate::simd::{ROW, Row, level_name};
+use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
     blend, blend_backward, densify, emit, loss, order, project, ranges, sort, update,
@@ -164,6 +165,7 @@ impl CpuEngine {
         blend_backward::run(&camera, cap, &mut self.frame);
         clock.lap(Stage::BlendBackward);
         let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
+        let extras = ExtrasStep::new(&settings.extras, settings.step, self.params.len);
         update::run(
             &mut self.params,
             &mut self.first,
@@ -172,6 +174,7 @@ impl CpuEngine {
             settings.render.sh_degree.min(self.sh_degree),
             &adam,
             settings.accumulate_density.then_some(&mut self.stats),
+            extras.as_ref(),
             &self.frame,
         );
         clock.lap(Stage::Update);

@@ -268,8 +268,14 @@ impl GpuEngine {
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
-        let recording =
-            recordings.step(&self.context, &self.stages, &self.buffers, view.0, &photo)?;
+        let which = (view.0, !settings.extras.are_off());
+        let recording = recordings.step(
+            &self.context,
+            &mut self.stages,
+            &self.buffers,
+            which,
+            &photo,
+        )?;
         let bytes = bytemuck::bytes_of(&immediates);
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
@@ -287,7 +293,7 @@ impl GpuEngine {
         };
         let recording = recordings.densify(
             &self.context,
-            &self.stages,
+            &mut self.stages,
             &self.buffers,
             &frame::state_planes(self.options.precision, self.sh_degree),
             plan,

@@ -132,6 +132,7 @@ fn axes() -> Vec<Axis> {
         switch(&["IOTA"]),
         switch(&["GATHER"]),
         switch(&["IMAGE_ONLY"]),
+        switch(&["EXTRAS"]),
         Axis {
             names: &["PARTS", "PART"],
             settings: vec![

@@ -7,9 +7,10 @@ use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, p
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::{Error, ErrorKind, MAX_SH_DEGREE, Result, load};
+use dapple::train::config::DensifyPatch;
 use dapple::train::{
-    CapLosses, ConfigPatch, Ending, Outcome, Preset, RunFolder, Seconds, TrainConfig, Trainer,
-    train_into,
+    CapLosses, ConfigPatch, Ending, Outcome, Preset, RunFolder, Seconds, Strategy, TrainConfig,
+    Trainer, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,19 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     max_gaussians: Option<usize>,
 
+    /// How Gaussians are added and removed [default: adc]. budgeted and mcmc work towards
+    /// --max-gaussians; without it, one for every 100 pixels of the photos, at most a million
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
+    strategy: Option<String>,
+
+    /// Weight of the mean opacity in the loss [default: 0; mcmc 0.01]. Fades what photos do not need
+    #[arg(long, value_name = "X")]
+    opacity_reg: Option<f64>,
+
+    /// Weight of the mean size of Gaussians, world units, in the loss [default: 0; mcmc 0.01]
+    #[arg(long, value_name = "X")]
+    scale_reg: Option<f64>,
+
     /// Highest degree of spherical harmonics, 0 to 3 [default: 3]. 0 has no view dependence and a
     /// quarter of the size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
@@ -110,9 +124,15 @@ pub fn preset_parser() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
+fn strategy_parser() -> clap::builder::PossibleValuesParser {
+    Strategy::ALL
+        .map(|s| clap::builder::PossibleValue::new(s.name()).help(s.about()))
+        .into()
+}
+
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let preset = args.preset.as_deref().map(str::parse).transpose()?;
-    let config = merged_config(preset, args.config.as_deref(), args.patch())?;
+    let config = merged_config(preset, args.config.as_deref(), args.patch()?)?;
     if args.print_config {
         return console.data(config.to_toml()?.trim_end());
     }
@@ -140,8 +160,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 
 impl Args {
     /// The options as a layer of the configuration.
-    fn patch(&self) -> ConfigPatch {
-        ConfigPatch {
+    fn patch(&self) -> Result<ConfigPatch> {
+        Ok(ConfigPatch {
             steps: self.steps,
             seed: self.seed,
             initial_gaussians: self.initial_gaussians,
@@ -150,8 +170,14 @@ impl Args {
             background: self.background,
             max_gaussians_per_tile: self.max_gaussians_per_tile,
             data: self.capture.patch(),
+            densify: DensifyPatch {
+                strategy: self.strategy.as_deref().map(str::parse).transpose()?,
+                opacity_reg: self.opacity_reg,
+                scale_reg: self.scale_reg,
+                ..DensifyPatch::default()
+            },
             ..ConfigPatch::default()
-        }
+        })
     }
 }
 

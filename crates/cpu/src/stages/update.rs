@@ -5,12 +5,16 @@
 //! 2. Turn moments into gradients of centre, conic, opacity and colour on the screen.
 //! 3. Chain rule through projection and SH, with the forward values computed afresh.
 //! 4. Adam, and the statistics of density control; or, for [`run_gradients`], write them out.
+//! 5. Where a density strategy asks for it, regularisers before Adam and noise after: [`extras`].
+//!
+//! [`extras`]: super::extras
 
 use crate::blocks::{Blocks, component};
 use crate::frame::{CameraF32, Frame, Slot, TileSpans};
 use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
 use crate::sh;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
+use crate::stages::extras::ExtrasStep;
 use crate::stages::project::view_direction;
 use dapple_engine::{Adam, Gradients, LearningRates};
 use pulp::Simd;
@@ -18,7 +22,7 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Most components a Gaussian can have.
-const MAX_COMPONENTS: usize = component::SH + 48;
+pub(super) const MAX_COMPONENTS: usize = component::SH + 48;
 
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 64;
@@ -273,6 +277,7 @@ pub fn run(
     sh_degree: u8,
     adam: &AdamStep,
     stats: Option<&mut DensityStats>,
+    extras: Option<&ExtrasStep>,
     frame: &Frame,
 ) {
     let context = Context::new(camera, sh_degree, frame);
@@ -285,17 +290,21 @@ pub fn run(
         .zip(first.rows.par_chunks_mut(rows))
         .zip(second.rows.par_chunks_mut(rows))
         .enumerate();
-    let step = |chunk: usize, params, first, second, stats| {
+    let step = |chunk: usize, params: &mut [Row], first, second, stats| {
         pulp::Arch::new().dispatch(Step {
             context,
             adam,
+            extras,
             components,
             first_block: chunk * CHUNK_BLOCKS,
-            params,
+            params: &mut *params,
             first,
             second,
             stats,
         });
+        if let Some(extras) = extras {
+            extras.perturb(chunk * gaussians, components, params);
+        }
     };
     match stats {
         Some(stats) => chunks
@@ -311,6 +320,7 @@ pub fn run(
 struct Step<'a> {
     context: Context<'a>,
     adam: &'a AdamStep,
+    extras: Option<&'a ExtrasStep>,
     components: usize,
     first_block: usize,
     params: &'a mut [Row],
@@ -341,11 +351,17 @@ impl pulp::WithSimd for Step<'_> {
                     &mut second[..active],
                 );
                 let Some(sums) = &sums else {
-                    let zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
+                    let mut zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
+                    if let Some(extras) = self.extras {
+                        extras.regularise(s, block, part, &mut zeros);
+                    }
                     adam_part(s, self.adam, part, block, first, second, &zeros);
                     continue;
                 };
-                let g = backward(s, block, part, &camera, self.context.sh_degree, sums);
+                let mut g = backward(s, block, part, &camera, self.context.sh_degree, sums);
+                if let Some(extras) = self.extras {
+                    extras.regularise(s, block, part, &mut g.components);
+                }
                 adam_part(s, self.adam, part, block, first, second, &g.components);
                 if let Some((sum, count)) = &mut self.stats {
                     // Normalised pixels: half the image is 1.

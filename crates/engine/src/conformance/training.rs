@@ -5,7 +5,7 @@ use super::{Make, growing, last_report, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::scenes::{self, Random, TestScene};
 use crate::{
-    Adam, Engine, LearningRates, OptimizerState, Report, StepSettings, TrainView, reference,
+    Adam, Engine, Extras, LearningRates, OptimizerState, Report, StepSettings, TrainView, reference,
 };
 use dapple_scene::{Photo, Splats};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SSIM_WEIGHT: f32 = 0.2;
 
 /// Noise: a photo that differs from any render in every pixel.
-fn photo(scene: &TestScene) -> Photo {
+pub(super) fn photo(scene: &TestScene) -> Photo {
     let mut random = Random::new(11);
     let n = scene.camera.width as usize * scene.camera.height as usize;
     let rgb = (0..3 * n)
@@ -32,7 +32,7 @@ fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {
     )
 }
 
-fn settings(scene: &TestScene, step: u32) -> StepSettings {
+pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
     StepSettings {
         step,
         render: scene.settings,
@@ -47,6 +47,7 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: SSIM_WEIGHT,
         accumulate_density: true,
+        extras: Extras::default(),
     }
 }
 

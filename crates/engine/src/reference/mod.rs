@@ -9,6 +9,7 @@
 //! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
+//! 9. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
 //!
 //! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -25,6 +26,7 @@ mod loss;
 mod project;
 mod project_backward;
 mod ranges;
+mod relocation;
 mod sh;
 
 pub use adam::adam;
@@ -36,6 +38,9 @@ pub use loss::{loss, photo_mask, photo_target, psnr, ssim, ssim_window};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};
 pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};
+pub use relocation::{
+    RelocatedSplats, perturbation, regularisers, regularisers_backward, relocate, relocated,
+};
 pub use sh::{sh_basis, sh_basis_gradient};
 
 use crate::{Gradients, RenderSettings};

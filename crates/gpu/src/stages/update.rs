@@ -38,14 +38,17 @@ pub struct Update {
 }
 
 impl Update {
-    /// Compiles its kernels.
+    /// Compiles its kernels; with `extras`, in the permutation that adds
+    /// [`dapple_engine::Extras`].
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, extras: bool) -> Result<Self> {
+        let defines = context.defines.clone().flag("EXTRAS", extras);
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
             sums: SlotSums::new(context)?,
-            update: context.kernel("update", "update")?,
+            update: Kernel::new(gpu, shaders, "update", "update", &defines)?,
         })
     }
 
