@@ -497,6 +497,13 @@ fn mistakes_in_settings() {
         INPUT,
         &["densify.enabled = false", "choose a preset that densifies"],
     );
+    let mcmc = ["train", "capture", "-q", "-o", "out", "--strategy", "mcmc"];
+    refused(
+        path,
+        &[&mcmc[..], &["--absgrad"]].concat(),
+        INPUT,
+        &["densify.absgrad", "leave absgrad out"],
+    );
     // What the parser of the command line finds: where and what to do, in its own words.
     for (args, words) in [
         (

@@ -162,7 +162,8 @@ impl CpuEngine {
         );
         clock.lap(Stage::Loss);
         let cap = settings.render.max_gaussians_per_tile;
-        blend_backward::run(&camera, cap, &mut self.frame);
+        let absolute = settings.accumulate_density && settings.extras.absolute_density;
+        blend_backward::run(&camera, cap, absolute, &mut self.frame);
         clock.lap(Stage::BlendBackward);
         let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
         let extras = ExtrasStep::new(&settings.extras, settings.step, self.params.len);
@@ -174,6 +175,7 @@ impl CpuEngine {
             settings.render.sh_degree.min(self.sh_degree),
             &adam,
             settings.accumulate_density.then_some(&mut self.stats),
+            absolute,
             extras.as_ref(),
             &self.frame,
         );
@@ -352,7 +354,7 @@ impl Engine for CpuEngine {
             engine.forward(&camera, settings, &mut Clock::start());
             engine.set_image_gradient(&camera, dl_drgb, dl_dalpha)?;
             let cap = settings.max_gaussians_per_tile;
-            blend_backward::run(&camera, cap, &mut engine.frame);
+            blend_backward::run(&camera, cap, false, &mut engine.frame);
             let degree = settings.sh_degree.min(engine.sh_degree);
             Ok(update::run_gradients(
                 &engine.params,

@@ -66,3 +66,8 @@ fn extras_match_the_reference() {
 fn threads_change_nothing_with_mcmc() {
     conformance::mcmc_repeats_itself(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
 }
+
+#[test]
+fn absolute_density_matches_the_reference() {
+    conformance::absolute_density_matches_the_reference(&[&|| engine(1), &|| engine(3)]);
+}

@@ -98,10 +98,14 @@ pub struct Extras {
     pub opacity_reg: f32,
     /// Weight of the mean standard deviation, world units, in the loss.
     pub scale_reg: f32,
+    /// The density statistics add up the absolute values of what each pixel gives, per axis, instead
+    /// of the values: gradients of pixels that pull a large Gaussian in opposite directions do not
+    /// cancel (AbsGS, Ye et al. 2024, arXiv:2404.10484). Costs two numbers an instance.
+    pub absolute_density: bool,
 }
 
 impl Extras {
-    /// Whether `update` has nothing to add.
+    /// Whether `update` has nothing to add to gradients and centres.
     pub fn are_off(&self) -> bool {
         self.noise == 0.0 && self.opacity_reg == 0.0 && self.scale_reg == 0.0
     }

@@ -29,6 +29,11 @@
 @group(0) @binding(9) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(10) var<storage, read> splat_gradients: array<f32>;
 
+#if ABSOLUTE
+// By place: absolute_sums.wgsl left them, in powers of two.
+@group(0) @binding(11) var<storage, read> absolute_gradients: array<f32>;
+#endif
+
 #import shared/adam
 #import shared/gaussian_backward
 #if EXTRAS
@@ -248,7 +253,13 @@ fn update(
     gradient.geometry.log_scales += scale_slopes(old.log_scales);
 #endif
     if place > 0u && (step.flags & FLAG_DENSITY) != 0u {
+#if ABSOLUTE
+        let at = place - 1u;
+        let sums = vec2f(absolute_gradients[at], absolute_gradients[state.visible_capacity + at]);
+        note_density(i, view, 0.6931471805599453 * sums);
+#else
         note_density(i, view, gradient.mean2d);
+#endif
     }
     step_geometry(i, old, sh0, gradient);
 #if EXTRAS

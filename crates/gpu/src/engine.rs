@@ -12,6 +12,7 @@ use crate::frame::{self, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
+use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
@@ -264,16 +265,19 @@ impl GpuEngine {
                     recordings.forget_step(other);
                 }
             })?;
+        let mode = Mode::of(settings);
+        if mode.absolute {
+            self.fit_absolute()?;
+        }
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
-        let which = (view.0, !settings.extras.are_off());
         let recording = recordings.step(
             &self.context,
             &mut self.stages,
             &self.buffers,
-            which,
+            (view.0, mode),
             &photo,
         )?;
         let bytes = bytemuck::bytes_of(&immediates);

@@ -346,6 +346,7 @@ pub fn shaders() -> ShaderSet {
         "blend_backward",
         "densify",
         "gather",
+        "absolute_sums",
         "begin",
         "emit",
         "gradients",

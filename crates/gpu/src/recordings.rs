@@ -6,6 +6,7 @@
 
 use crate::layout::{WORKGROUP, plane};
 use crate::stages::gather::Planes;
+use crate::stages::update::Mode;
 use crate::stages::{
     blend::Blend, blend_backward::BlendBackward, densify::Densify, emit::Emit, loss::Loss,
     morton::Morton, order::Order, project::Project, ranges::Ranges, relocate::Relocate,
@@ -30,8 +31,8 @@ pub struct Stages {
     loss: Loss,
     blend_backward: BlendBackward,
     update: update::Update,
-    /// With what strategies other than the default add; compiled when first asked for.
-    update_extras: Option<update::Update>,
+    /// Both in other modes than the default; compiled when first asked for.
+    special: [Option<(BlendBackward, update::Update)>; Mode::COUNT],
     report: Report,
     densify: Densify,
     /// Compiled when first asked for.
@@ -63,9 +64,9 @@ impl Stages {
             ranges: Ranges::new(context)?,
             blend: Blend::new(context)?,
             loss: Loss::new(context)?,
-            blend_backward: BlendBackward::new(context)?,
-            update: update::Update::new(context, false)?,
-            update_extras: None,
+            blend_backward: BlendBackward::new(context, false)?,
+            update: update::Update::new(context, Mode::default())?,
+            special: [const { None }; Mode::COUNT],
             report: Report::new(context)?,
             densify: Densify::new(context)?,
             relocate: None,
@@ -104,15 +105,20 @@ impl Stages {
         &mut self,
         context: &Context,
         buffers: &Buffers,
-        extras: bool,
+        mode: Mode,
     ) -> Result<Recording> {
         let mut back = Recording::new();
-        self.blend_backward.record(context, buffers, &mut back)?;
-        let update = match (extras, &mut self.update_extras) {
-            (false, _) => &self.update,
-            (true, Some(update)) => update,
-            (true, none) => none.insert(update::Update::new(context, true)?),
-        };
+        let special = &mut self.special[mode.index()];
+        if special.is_none() && mode != Mode::default() {
+            let blend_backward = match mode.absolute {
+                true => BlendBackward::new(context, true)?,
+                false => self.blend_backward.clone(),
+            };
+            *special = Some((blend_backward, update::Update::new(context, mode)?));
+        }
+        let default = (&self.blend_backward, &self.update);
+        let (blend_backward, update) = special.as_ref().map_or(default, |both| (&both.0, &both.1));
+        blend_backward.record(context, buffers, &mut back)?;
         update.record(context, buffers, &mut back)?;
         self.report.record_step(context, buffers, &mut back)?;
         Ok(back)
@@ -145,10 +151,10 @@ pub struct Recordings {
     pub front: Recording,
     /// `project` to `blend` for the image alone.
     pub image: Recording,
-    /// `blend_backward` to the report; without and with extras.
-    backs: [Option<Recording>; 2],
-    /// A step, by view, without and with extras; made when the view is first used.
-    steps: Vec<[Option<Recording>; 2]>,
+    /// `blend_backward` to the report, by mode.
+    backs: [Option<Recording>; Mode::COUNT],
+    /// A step, by view and mode; made when first asked for.
+    steps: Vec<[Option<Recording>; Mode::COUNT]>,
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
     densify: [Option<Recording>; 4],
@@ -178,14 +184,14 @@ impl Recordings {
         Ok(Self {
             front,
             image,
-            backs: [const { None }; 2],
-            steps: vec![[const { None }; 2]; views],
+            backs: [const { None }; Mode::COUNT],
+            steps: vec![[const { None }; Mode::COUNT]; views],
             densify: [const { None }; 4],
             gradients: None,
         })
     }
 
-    /// The recording of a step on a view; with `extras`, `update` adds what the step's settings say.
+    /// The recording of a step on a view.
     ///
     /// # Errors
     /// A buffer is missing; the driver refuses a kernel.
@@ -194,10 +200,10 @@ impl Recordings {
         context: &Context,
         stages: &mut Stages,
         buffers: &Buffers,
-        (view, extras): (usize, bool),
+        (view, mode): (usize, Mode),
         photo: &wgpu::Buffer,
     ) -> Result<&Recording> {
-        let which = usize::from(extras);
+        let which = mode.index();
         let step = &mut self.steps[view][which];
         if step.is_none() {
             let mut with_photo = buffers.clone();
@@ -207,7 +213,7 @@ impl Recordings {
             let back = match &self.backs[which] {
                 Some(back) => back.clone(),
                 None => {
-                    let back = stages.record_back(context, buffers, extras)?;
+                    let back = stages.record_back(context, buffers, mode)?;
                     self.backs[which].insert(back).clone()
                 }
             };
@@ -219,7 +225,7 @@ impl Recordings {
 
     /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
     pub fn forget_step(&mut self, view: usize) {
-        self.steps[view] = [const { None }; 2];
+        self.steps[view] = [const { None }; Mode::COUNT];
     }
 
     /// The recording of a step on a view, if it was made.

@@ -66,6 +66,15 @@ fn mcmc_repeats_itself_without_subgroups_and_in_short_dispatches() {
     ]);
 }
 
+#[test]
+fn absolute_density_matches_the_reference() {
+    conformance::absolute_density_matches_the_reference(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
 /// As on a device that kills long dispatches.
 fn with_short_dispatches() -> Box<dyn Engine> {
     let options = GpuEngineOptions {

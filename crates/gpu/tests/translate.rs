@@ -133,6 +133,7 @@ fn axes() -> Vec<Axis> {
         switch(&["GATHER"]),
         switch(&["IMAGE_ONLY"]),
         switch(&["EXTRAS"]),
+        switch(&["ABSOLUTE"]),
         Axis {
             names: &["PARTS", "PART"],
             settings: vec![

@@ -157,6 +157,10 @@ fn errors_name_the_key_the_line_and_the_remedy() {
             "[densify]\nstrategy = \"mcmc\"\nreset_every = 3000",
             "reset_every = 3000",
         ),
+        (
+            "[densify]\nstrategy = \"mcmc\"\nabsgrad = true",
+            "densify.absgrad",
+        ),
         ("[densify]\nstrategy = \"mcmc\"\nadd = 2.0", "densify.add"),
         (
             "[densify]\nstrategy = \"mcmc\"\nprune_opacity = 0.0",

@@ -74,10 +74,28 @@ fn mcmc_relocates_and_nothing_else() {
     for step in [1, 10_000, 30_000] {
         let settings = schedule.step_settings(step);
         let ratio = settings.extras.noise / settings.learning_rates.means;
-        assert!((ratio / 5e5 - 1.0).abs() < 1e-6, "{ratio}");
-        assert_eq!((settings.extras.seed, settings.extras.scale_reg), (7, 0.01));
+        assert!((ratio / (5e5 / 4.0) - 1.0).abs() < 1e-6, "{ratio}");
+        assert_eq!(
+            (settings.extras.seed, settings.extras.scale_reg),
+            (7, 0.005)
+        );
         assert!(!settings.accumulate_density);
     }
+}
+
+#[test]
+fn the_unit_of_the_world_does_not_matter() {
+    let extras = |extent: f64| {
+        let config = config(Preset::Standard, Strategy::Mcmc, None);
+        Schedule::new(config, extent).step_settings(600).extras
+    };
+    let (small, large) = (extras(1.0), extras(10.0));
+    // Covariances are 100 times, noise and scales shall be 10 times as large.
+    assert!((100.0 * large.noise / (10.0 * small.noise) - 1.0).abs() < 1e-6);
+    assert!((10.0 * large.scale_reg / small.scale_reg - 1.0).abs() < 1e-6);
+    assert_eq!(large.opacity_reg, small.opacity_reg);
+    // All cameras in one place.
+    assert_eq!((extras(0.0).noise, extras(0.0).scale_reg), (0.0, 0.0));
 }
 
 #[test]
@@ -88,6 +106,28 @@ fn the_default_strategy_adds_nothing_to_steps() {
     config.densify.opacity_reg = 0.5;
     let extras = Schedule::new(config, 2.0).step_settings(1).extras;
     assert_eq!((extras.opacity_reg, extras.noise), (0.5, 0.0));
+}
+
+#[test]
+fn absolute_gradients_have_a_threshold_of_their_own() {
+    let of = |absgrad, grow_gradient| {
+        let flags = ConfigPatch {
+            densify: DensifyPatch {
+                absgrad,
+                grow_gradient,
+                ..DensifyPatch::default()
+            },
+            ..ConfigPatch::default()
+        };
+        let config = TrainConfig::resolve(None, None, flags).unwrap();
+        let schedule = Schedule::new(config, 2.0);
+        let extras = schedule.step_settings(600).extras;
+        let plan = schedule.densify_plan(600).unwrap();
+        (plan.grow_gradient.unwrap(), extras.absolute_density)
+    };
+    assert_eq!(of(None, None), (2e-4, false));
+    assert_eq!(of(Some(true), None), (8e-4, true));
+    assert_eq!(of(Some(true), Some(5e-4)), (5e-4, true));
 }
 
 #[test]

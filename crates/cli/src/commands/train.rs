@@ -77,11 +77,17 @@ pub struct Args {
     #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
     strategy: Option<String>,
 
+    /// Grow where pixels disagree too: sums absolute gradients (AbsGS), with a threshold of 0.0008
+    /// instead of 0.0002. For adc and budgeted
+    #[arg(long)]
+    absgrad: bool,
+
     /// Weight of the mean opacity in the loss [default: 0; mcmc 0.01]. Fades what photos do not need
     #[arg(long, value_name = "X")]
     opacity_reg: Option<f64>,
 
-    /// Weight of the mean size of Gaussians, world units, in the loss [default: 0; mcmc 0.01]
+    /// Weight of the mean size of Gaussians, as a fraction of the scene's extent, in the loss [default: 0;
+    /// mcmc 0.01]
     #[arg(long, value_name = "X")]
     scale_reg: Option<f64>,
 
@@ -172,6 +178,7 @@ impl Args {
             data: self.capture.patch(),
             densify: DensifyPatch {
                 strategy: self.strategy.as_deref().map(str::parse).transpose()?,
+                absgrad: self.absgrad.then_some(true),
                 opacity_reg: self.opacity_reg,
                 scale_reg: self.scale_reg,
                 ..DensifyPatch::default()

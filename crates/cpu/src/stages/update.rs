@@ -10,7 +10,7 @@
 //! [`extras`]: super::extras
 
 use crate::blocks::{Blocks, component};
-use crate::frame::{CameraF32, Frame, Slot, TileSpans};
+use crate::frame::{AbsoluteSlot, CameraF32, Frame, Slot, TileSpans};
 use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
 use crate::sh;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
@@ -91,6 +91,7 @@ struct Context<'a> {
     first_instance: &'a [AtomicU32],
     instance_slot: &'a [u32],
     slots: &'a [Slot],
+    absolute_slots: &'a [AbsoluteSlot],
 }
 
 impl<'a> Context<'a> {
@@ -102,7 +103,22 @@ impl<'a> Context<'a> {
             first_instance: &frame.first_instance,
             instance_slot: &frame.instance_slot,
             slots: &frame.slots,
+            absolute_slots: &frame.absolute_slots,
         }
+    }
+
+    /// The sums of a visible Gaussian's absolute gradients by its centre.
+    fn sum_absolute(&self, gaussian: usize) -> [f32; 2] {
+        let tiles = self.spans_of[gaussian].tiles as usize;
+        let first = self.first_instance[gaussian].load(Relaxed) as usize;
+        let mut sum = [0.0f32; 2];
+        for &slot in &self.instance_slot[first..first + tiles] {
+            for (total, value) in sum.iter_mut().zip(self.absolute_slots[slot as usize]) {
+                *total += value;
+            }
+        }
+        // The exponent is in powers of two.
+        sum.map(|v| v * std::f32::consts::LN_2)
     }
 
     /// Step 1: the sums of the slots of a block's Gaussians. `None` if all are invisible.
@@ -277,6 +293,7 @@ pub fn run(
     sh_degree: u8,
     adam: &AdamStep,
     stats: Option<&mut DensityStats>,
+    absolute: bool,
     extras: Option<&ExtrasStep>,
     frame: &Frame,
 ) {
@@ -294,6 +311,7 @@ pub fn run(
         pulp::Arch::new().dispatch(Step {
             context,
             adam,
+            absolute,
             extras,
             components,
             first_block: chunk * CHUNK_BLOCKS,
@@ -320,6 +338,8 @@ pub fn run(
 struct Step<'a> {
     context: Context<'a>,
     adam: &'a AdamStep,
+    /// Whether the statistics are of absolute gradients.
+    absolute: bool,
     extras: Option<&'a ExtrasStep>,
     components: usize,
     first_block: usize,
@@ -376,6 +396,12 @@ impl pulp::WithSimd for Step<'_> {
                         let tiles =
                             self.context.spans_of[(self.first_block + i) * ROW + lane].tiles;
                         if gaussian < sum.len() && tiles > 0 {
+                            if self.absolute {
+                                let index = (self.first_block + i) * ROW + lane;
+                                let [x, y] = self.context.sum_absolute(index);
+                                let [x, y] = [x * size[0] as f32 * 0.5, y * size[1] as f32 * 0.5];
+                                row.0[lane] = (x * x + y * y).sqrt();
+                            }
                             sum[gaussian] += row.0[lane];
                             count[gaussian] += 1.0;
                         }

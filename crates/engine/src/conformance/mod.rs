@@ -30,7 +30,8 @@ pub use parity::{
 };
 pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
 pub use training::{
-    adam_takes_the_textbook_step, loss_and_gradient_match_the_reference, runs_repeat_themselves,
+    absolute_density_matches_the_reference, adam_takes_the_textbook_step,
+    loss_and_gradient_match_the_reference, runs_repeat_themselves,
 };
 
 use crate::{DensifyPlan, Engine, Report};

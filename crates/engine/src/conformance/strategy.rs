@@ -257,6 +257,7 @@ pub fn mcmc_repeats_itself(makes: &[Make<'_>]) {
                     noise: 0.01,
                     opacity_reg: 0.01,
                     scale_reg: 0.01,
+                    ..Extras::default()
                 },
                 ..settings(&scene, number)
             };

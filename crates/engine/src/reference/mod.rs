@@ -128,6 +128,41 @@ pub fn gradients(
     gradients_of_gaussians(&all, stride, camera, settings, dl_drgb, dl_dalpha)
 }
 
+/// What density statistics add up for each Gaussian where they are absolute: over the pixels, the
+/// absolute value of the derivative with respect to its centre, by axis (AbsGS, Ye et al. 2024,
+/// arXiv:2404.10484). `[N, 2]`, per pixel.
+///
+/// # Errors
+/// As [`gradients`].
+pub fn absolute_gradients(
+    splats: &Splats,
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+) -> Result<Vec<[f64; 2]>> {
+    let all = Gaussian::all(splats);
+    let (visible, slots) = slots(&all, camera, settings, dl_drgb, None)?;
+    let mut out = vec![[0.0; 2]; all.len()];
+    for (projected, slot) in visible.iter().zip(&slots) {
+        out[projected.index] = slot.centre_absolute.to_array();
+    }
+    Ok(out)
+}
+
+/// The visible Gaussians with the derivatives with respect to each.
+fn slots(
+    gaussians: &[Gaussian],
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+    dl_dalpha: Option<&[f64]>,
+) -> Result<(Vec<Projected>, Vec<ProjectedGradient>)> {
+    let visible = visible(gaussians, camera, settings)?;
+    let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
+    let slots = blend_backward(&visible, &lists, camera, settings, dl_drgb, dl_dalpha);
+    Ok((visible, slots))
+}
+
 /// [`gradients`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
 ///
 /// # Errors
@@ -148,10 +183,7 @@ pub fn gradients_of_gaussians(
         ))
         .hint("give width * height * 3 values for the colours, width * height for alpha"));
     }
-    let visible = visible(gaussians, camera, settings)?;
-    let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
-    let slots = blend_backward(&visible, &lists, camera, settings, dl_drgb, dl_dalpha);
-
+    let (visible, slots) = slots(gaussians, camera, settings, dl_drgb, dl_dalpha)?;
     let eye = PosedLens::new(camera)?;
     let mut out = Gradients::zeros(gaussians.len(), sh_rest_stride);
     for (projected, slot) in visible.iter().zip(&slots) {

@@ -102,9 +102,9 @@ pub fn relocate(
     out
 }
 
-/// How far `update` moves a Gaussian's centre at random: `amount * sigmoid(100 (0.005 - opacity))
-/// * Sigma * eta`, eta standard normal, keyed by seed, step and index. The paper's eq. 10: the
-/// noise follows the Gaussian's shape, and stops where it is opaque.
+/// How far `update` moves a Gaussian's centre at random:
+/// `amount * sigmoid(100 (0.005 - opacity)) * Sigma * eta`, eta standard normal, keyed by seed, step and
+/// index. The paper's eq. 10: the noise follows the Gaussian's shape, and stops where it is opaque.
 pub fn perturbation(gaussian: &Gaussian, amount: f64, seed: u64, step: u32, index: u32) -> DVec3 {
     let eta = DVec3::from([0, 1, 2].map(|k| {
         f64::from(noise::normal(

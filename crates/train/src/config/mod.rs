@@ -113,6 +113,8 @@ table! {
         every: u32 = 100,
         /// Grow where the mean screen-space gradient exceeds this (gradient in pixels times half the image size).
         grow_gradient: f64 = 2e-4,
+        /// adc, budgeted: sum the gradients' absolute values over pixels, so that they do not cancel; sets another default: grow_gradient 8e-4.
+        absgrad: bool = false,
         /// Growing Gaussians at most this large are cloned, larger ones split; fraction of the scene's extent.
         split_scale: f64 = 0.01,
         /// Remove Gaussians less opaque than this, 0 to 1; mcmc relocates them.
@@ -123,11 +125,11 @@ table! {
         reset_every: u32 = 3000,
         /// mcmc adds this fraction of the Gaussians in a round.
         add: f64 = 0.05,
-        /// mcmc moves centres at random: this times their step size times the covariance.
+        /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent.
         noise: f64 = 5e5,
         /// Weight of the mean opacity in the loss; mcmc: 0.01.
         opacity_reg: f64 = 0.0,
-        /// Weight of the mean standard deviation (world units) in the loss; mcmc: 0.01.
+        /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.01.
         scale_reg: f64 = 0.0,
     } {}
 }

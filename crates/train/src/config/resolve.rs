@@ -91,7 +91,8 @@ impl ConfigPatch {
         });
         let steps = self.steps.unwrap_or(base.steps);
         let strategy = self.densify.strategy.unwrap_or(base.densify.strategy);
-        let base = strategy.patch(preset.written_for()).fill(base);
+        let absgrad = self.densify.absgrad.unwrap_or(base.densify.absgrad);
+        let base = strategy.patch(preset.written_for(), absgrad).fill(base);
         let mut config = self.fill(scaled(base, steps, preset.written_for()));
         if config.max_gaussians > 0 {
             config.initial_gaussians = config.initial_gaussians.min(config.max_gaussians);

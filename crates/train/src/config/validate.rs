@@ -164,6 +164,12 @@ impl TrainConfig {
             ))
             .hint("mcmc never resets opacities: leave reset_every out, or choose adc"));
         }
+        if densify.absgrad {
+            return Err(Error::input(
+                "densify.absgrad and densify.strategy = mcmc contradict each other",
+            )
+            .hint("mcmc does not look at gradients: leave absgrad out, or choose adc"));
+        }
         if densify.add > 1.0 {
             let range = "at most 1: a round can double the Gaussians";
             return Err(out_of_range("densify.add", densify.add, range));

@@ -3,6 +3,8 @@
 //!
 //! 1. Every `every` steps between `start` and `stop`: clone and split where the mean screen-space
 //!    gradient is large, prune what is transparent, and from the first reset on what is large.
+//!    With `absgrad`, of the absolute gradients of pixels (AbsGS, Ye et al. 2024, arXiv:2404.10484):
+//!    large Gaussians that pixels pull in all directions are split too.
 //! 2. Every `reset_every` steps before `stop`: all opacities to at most twice the pruning threshold.
 
 use super::{DensityStrategy, is_round, regularisers};
@@ -59,6 +61,9 @@ impl DensityStrategy for Adc {
     }
 
     fn extras(&self, _: u32, _: &LearningRates) -> Extras {
-        regularisers(&self.config)
+        Extras {
+            absolute_density: self.config.densify.absgrad,
+            ..regularisers(&self.config, self.extent)
+        }
     }
 }

@@ -8,7 +8,7 @@
 //! 3. Regularisers make opacities and scales small where photos do not ask for them: that is what
 //!    gives relocation something to move.
 
-use super::{DensityStrategy, is_round, regularisers};
+use super::{DensityStrategy, in_extents, is_round, regularisers};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
 
@@ -16,13 +16,15 @@ use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
 #[derive(Debug, Clone)]
 pub(super) struct Mcmc {
     config: TrainConfig,
+    extent: f64,
 }
 
 impl Mcmc {
-    /// For a configuration with a budget.
-    pub(super) fn new(config: &TrainConfig) -> Self {
+    /// For a configuration with a budget, in a scene of this extent (world units).
+    pub(super) fn new(config: &TrainConfig, extent: f64) -> Self {
         Self {
             config: config.clone(),
+            extent,
         }
     }
 }
@@ -52,11 +54,14 @@ impl DensityStrategy for Mcmc {
     }
 
     fn extras(&self, _: u32, rates: &LearningRates) -> Extras {
-        let noise = (self.config.densify.noise * f64::from(rates.means)) as f32;
+        // A covariance is a length squared, and the step size is in units of the extent already: where
+        // the extent is 1, this is the paper's number. In a world of another unit that would shake
+        // Gaussians by the unit's square.
+        let per_extent = self.config.densify.noise * f64::from(rates.means) / self.extent;
         Extras {
             seed: self.config.seed,
-            noise,
-            ..regularisers(&self.config)
+            noise: in_extents(per_extent, self.extent),
+            ..regularisers(&self.config, self.extent)
         }
     }
 }

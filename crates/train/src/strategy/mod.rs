@@ -41,16 +41,26 @@ pub(crate) fn of(config: &TrainConfig, extent: f64) -> Arc<dyn DensityStrategy> 
     match config.densify.strategy {
         Strategy::Adc => Arc::new(adc()),
         Strategy::Budgeted => Arc::new(budgeted::Budgeted::new(adc(), config)),
-        Strategy::Mcmc => Arc::new(mcmc::Mcmc::new(config)),
+        Strategy::Mcmc => Arc::new(mcmc::Mcmc::new(config, extent)),
     }
 }
 
-/// The regularisers that a configuration asks for: any strategy takes them.
-fn regularisers(config: &TrainConfig) -> Extras {
+/// The regularisers that a configuration asks for: any strategy takes them. Scales count in units of
+/// the extent, so that the unit of the world does not matter.
+fn regularisers(config: &TrainConfig, extent: f64) -> Extras {
     Extras {
         opacity_reg: config.densify.opacity_reg as f32,
-        scale_reg: config.densify.scale_reg as f32,
+        scale_reg: in_extents(config.densify.scale_reg, extent),
         ..Extras::default()
+    }
+}
+
+/// A weight per extent, as one per world unit. Where all cameras stand in one place there is none.
+fn in_extents(weight: f64, extent: f64) -> f32 {
+    if extent > 0.0 {
+        (weight / extent) as f32
+    } else {
+        0.0
     }
 }
 
@@ -103,9 +113,16 @@ impl Strategy {
     }
 
     /// What this strategy changes of a preset whose schedule is written for so many steps.
-    pub(crate) fn patch(self, written_for: u32) -> ConfigPatch {
+    pub(crate) fn patch(self, written_for: u32, absgrad: bool) -> ConfigPatch {
         match self {
-            Self::Adc | Self::Budgeted => ConfigPatch::default(),
+            Self::Adc | Self::Budgeted => ConfigPatch {
+                densify: DensifyPatch {
+                    // What does not cancel is larger: the threshold of AbsGS.
+                    grow_gradient: absgrad.then_some(8e-4),
+                    ..DensifyPatch::default()
+                },
+                ..ConfigPatch::default()
+            },
             // The values of the paper's own runs, of 30 000 steps.
             Self::Mcmc => ConfigPatch {
                 initial_opacity: Some(0.5),
