@@ -15,6 +15,7 @@ use std::sync::Arc;
 /// A round of relocation does what the reference does, draw by draw: with room for all, for some and
 /// for none of the new ones; where none is dead, where all are, and where some are not finite.
 pub fn relocation_follows_the_plan(make: Make<'_>) {
+    let mut engine = make();
     let scene = scenes::by_name("crowd").unwrap();
     let n = scene.splats.len();
     let mixed = opacities(&scene.splats, |i| [-9.0, -1.0, 3.0, -5.2, 0.5][i % 5]);
@@ -35,7 +36,21 @@ pub fn relocation_follows_the_plan(make: Make<'_>) {
             usize::MAX,
         ),
     ] {
-        check_round(make, splats, room, what);
+        check_round(engine.as_mut(), splats, &plan(room), what);
+    }
+    // Light ones: every few hundredth draw falls on the border between two Gaussians.
+    let faint = opacities(&mixed, |i| if i % 3 == 0 { -9.0 } else { -5.25 });
+    for step in 100..108 {
+        let plan = DensifyPlan {
+            step,
+            ..plan(usize::MAX)
+        };
+        check_round(
+            engine.as_mut(),
+            &faint,
+            &plan,
+            &format!("faint, step {step}"),
+        );
     }
 }
 
@@ -59,9 +74,9 @@ fn plan(max_gaussians: usize) -> DensifyPlan {
     }
 }
 
-fn check_round(make: Make<'_>, splats: &Splats, max_gaussians: usize, what: &str) {
+fn check_round(engine: &mut dyn Engine, splats: &Splats, plan: &DensifyPlan, what: &str) {
     let n = splats.len();
-    let plan = plan(max_gaussians);
+    let max_gaussians = plan.max_gaussians;
     let relocation = plan.relocate.unwrap();
     let ones = Splats {
         opacities: vec![1.0; n],
@@ -75,10 +90,9 @@ fn check_round(make: Make<'_>, splats: &Splats, max_gaussians: usize, what: &str
         gradient_sums: vec![0.0; n],
         visible_counts: vec![0.0; n],
     };
-    let mut engine = make();
     engine.upload(splats, Some(&state)).unwrap();
-    engine.densify(&plan).unwrap();
-    let Report::Densify(report) = last_report(engine.as_mut()) else {
+    engine.densify(plan).unwrap();
+    let Report::Densify(report) = last_report(engine) else {
         panic!("no report of a round");
     };
     let (after, state) = engine.download().unwrap();
