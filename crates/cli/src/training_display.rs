@@ -72,6 +72,16 @@ impl Observer for TrainingDisplay<'_> {
     }
 
     fn on_densify(&mut self, report: &DensifyReport) {
+        if report.relocated + report.added > 0 {
+            self.console.detail(&format!(
+                "step {}: {} relocated, {} added, {} Gaussians",
+                report.step,
+                report.relocated,
+                report.added,
+                grouped(report.total)
+            ));
+            return;
+        }
         self.console.detail(&format!(
             "step {}: {} cloned, {} split, {} pruned, {} refused by the budget, {} Gaussians",
             report.step,

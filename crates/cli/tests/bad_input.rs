@@ -491,6 +491,19 @@ fn mistakes_in_settings() {
         UNSUPPORTED,
         &["b.spz"],
     );
+    refused(
+        path,
+        &[&TRAIN[..], &["--strategy", "mcmc"]].concat(),
+        INPUT,
+        &["densify.enabled = false", "choose a preset that densifies"],
+    );
+    let mcmc = ["train", "capture", "-q", "-o", "out", "--strategy", "mcmc"];
+    refused(
+        path,
+        &[&mcmc[..], &["--absgrad"]].concat(),
+        INPUT,
+        &["densify.absgrad", "leave absgrad out"],
+    );
     // What the parser of the command line finds: where and what to do, in its own words.
     for (args, words) in [
         (
@@ -500,6 +513,10 @@ fn mistakes_in_settings() {
         (
             &["train", "capture", "--device", "cuda"],
             &["'cuda'", "--device", "gpu:N", "hint:"],
+        ),
+        (
+            &["train", "capture", "--strategy", "mcmd"],
+            &["'mcmd'", "--strategy", "possible values", "hint:"],
         ),
         (
             &["train", "capture", "--stepz", "3"],

@@ -287,3 +287,42 @@ fn data_and_remarks_go_their_own_ways() {
     args.extend(["--overwrite", "--quiet"]);
     assert_eq!(run_in(path, &args).stderr, "");
 }
+
+#[test]
+fn strategies_keep_their_budget_and_tell_what_they_did() {
+    let folder = small_capture();
+    let path = folder.path();
+    for (strategy, budget, expected) in [("mcmc", "210", 210), ("budgeted", "230", 230)] {
+        let args = [
+            "train",
+            "capture",
+            "-q",
+            "--preset",
+            "m9",
+            "--steps",
+            "120",
+            "--overwrite",
+            "--strategy",
+            strategy,
+            "--max-gaussians",
+            budget,
+            "--json",
+            "-o",
+            strategy,
+        ];
+        let summary = json(&ok_in(path, &args));
+        let gaussians = summary["gaussians"].as_u64().unwrap();
+        assert!(gaussians <= expected, "{strategy}: {gaussians}");
+        let text = std::fs::read_to_string(path.join(strategy).join("metrics.json")).unwrap();
+        let metrics: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(metrics["config"]["densify"]["strategy"], strategy);
+        let round = &metrics["densify"][0];
+        let (added, cloned) = (&round["added"], &round["cloned"]);
+        if strategy == "mcmc" {
+            // A twentieth of the 200 points.
+            assert_eq!((added, cloned), (&10.into(), &0.into()), "{round}");
+        } else {
+            assert_eq!(added, 0, "{round}");
+        }
+    }
+}

@@ -66,6 +66,30 @@ impl Blocks {
         }
     }
 
+    /// Copies Gaussian `from` into place `to`.
+    pub fn copy_within(&mut self, to: usize, from: usize) {
+        for c in 0..self.components {
+            self.set(to, c, self.get(from, c));
+        }
+    }
+
+    /// Sets all of a Gaussian's values to zero.
+    pub fn clear(&mut self, gaussian: usize) {
+        for c in 0..self.components {
+            self.set(gaussian, c, 0.0);
+        }
+    }
+
+    /// Makes room for `len` Gaussians; new ones hold zeros.
+    pub fn extend_to(&mut self, len: usize) {
+        // Padding lanes may hold what `update` made of them.
+        for lane in self.len..len.min(self.count() * ROW) {
+            self.clear(lane);
+        }
+        self.len = len;
+        self.rows.resize(self.count() * self.components, Row::ZERO);
+    }
+
     /// From the exchange form.
     pub fn from_splats(splats: &Splats) -> Self {
         let mut blocks = Self::zeros(splats.len(), splats.sh_degree);

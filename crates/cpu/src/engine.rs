@@ -6,6 +6,7 @@ use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::limits::{self, Limits};
 use crate::simd::{ROW, Row, level_name};
+use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
     blend, blend_backward, densify, emit, loss, order, project, ranges, sort, update,
@@ -172,9 +173,11 @@ impl CpuEngine {
         );
         clock.lap(Stage::Loss);
         let cap = settings.render.max_gaussians_per_tile;
-        blend_backward::run(&camera, cap, &mut self.frame);
+        let absolute = settings.accumulate_density && settings.extras.absolute_density;
+        blend_backward::run(&camera, cap, absolute, &mut self.frame);
         clock.lap(Stage::BlendBackward);
         let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
+        let extras = ExtrasStep::new(&settings.extras, settings.step, self.params.len);
         update::run(
             &mut self.params,
             &mut self.first,
@@ -183,6 +186,8 @@ impl CpuEngine {
             settings.render.sh_degree.min(self.sh_degree),
             &adam,
             settings.accumulate_density.then_some(&mut self.stats),
+            absolute,
+            extras.as_ref(),
             &self.frame,
         );
         clock.lap(Stage::Update);
@@ -360,7 +365,7 @@ impl Engine for CpuEngine {
             engine.forward(&camera, settings, &mut Clock::start());
             engine.set_image_gradient(&camera, dl_drgb, dl_dalpha)?;
             let cap = settings.max_gaussians_per_tile;
-            blend_backward::run(&camera, cap, &mut engine.frame);
+            blend_backward::run(&camera, cap, false, &mut engine.frame);
             let degree = settings.sh_degree.min(engine.sh_degree);
             Ok(update::run_gradients(
                 &engine.params,

@@ -100,6 +100,10 @@ pub struct Span {
 /// Sums over the pixels of one instance; see `blend_backward`.
 pub type Slot = [f32; 9];
 
+/// Sums over the pixels of one instance of |s d(exponent)/dx| and |s d(exponent)/dy|, see
+/// `blend_backward`.
+pub type AbsoluteSlot = [f32; 2];
+
 /// Intermediate results of one view.
 #[derive(Debug, Default)]
 pub struct Frame {
@@ -133,6 +137,8 @@ pub struct Frame {
     pub image_gradient: Vec<Row>,
     /// Gradient sums, one per slot.
     pub slots: Vec<Slot>,
+    /// One per slot, where a step asks for absolute gradients.
+    pub absolute_slots: Vec<AbsoluteSlot>,
     /// Derivatives of SSIM, see `loss`.
     pub ssim_maps: Vec<Row>,
     /// Counts of this view.

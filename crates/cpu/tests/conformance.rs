@@ -51,3 +51,23 @@ fn threads_change_nothing() {
 fn the_cap_says_what_it_cut() {
     conformance::the_cap_says_what_it_cut(&|| engine(1));
 }
+
+#[test]
+fn relocation_follows_the_plan() {
+    conformance::relocation_follows_the_plan(&|| engine(1));
+}
+
+#[test]
+fn extras_match_the_reference() {
+    conformance::extras_match_the_reference(&|| engine(2));
+}
+
+#[test]
+fn threads_change_nothing_with_mcmc() {
+    conformance::mcmc_repeats_itself(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
+}
+
+#[test]
+fn absolute_density_matches_the_reference() {
+    conformance::absolute_density_matches_the_reference(&[&|| engine(1), &|| engine(3)]);
+}

@@ -18,6 +18,7 @@ mod gradients;
 pub mod noise;
 mod pinhole;
 pub mod reference;
+pub mod relocation;
 mod report;
 pub mod scenes;
 mod settings;
@@ -29,7 +30,9 @@ pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use gradients::Gradients;
 pub use pinhole::{MAX_IMAGE_SIDE, Pinhole};
 pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};
-pub use settings::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
+pub use settings::{
+    Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,
+};
 pub use stage::Stage;
 #[doc(hidden)]
 pub use trace::{Trace, TracedSplat};

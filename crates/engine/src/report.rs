@@ -68,6 +68,12 @@ pub struct DensifyReport {
     pub pruned: u64,
     /// Gaussians that wanted to grow but found the budget spent.
     pub refused: u64,
+    /// Dead Gaussians that became copies of living ones.
+    #[serde(default)]
+    pub relocated: u64,
+    /// Copies of living ones that are new.
+    #[serde(default)]
+    pub added: u64,
     /// Gaussians afterwards.
     pub total: u64,
 }

@@ -81,12 +81,41 @@ pub struct StepSettings {
     pub ssim_weight: f32,
     /// Whether to add this step's screen-space gradients to the density statistics.
     pub accumulate_density: bool,
+    /// What a density strategy adds to `update`.
+    pub extras: Extras,
+}
+
+/// What density strategies add to `update`; nothing by default. The loss that is reported is that of
+/// the image alone. Formulas: [`crate::reference::perturbation`], [`crate::reference::regularisers`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Extras {
+    /// Seed of the run; keys the noise.
+    pub seed: u64,
+    /// Moves centres at random by this times the covariance, world units; less the more opaque a
+    /// Gaussian is. After Adam's step, with what that left.
+    pub noise: f32,
+    /// Weight of the mean opacity in the loss.
+    pub opacity_reg: f32,
+    /// Weight of the mean standard deviation, world units, in the loss.
+    pub scale_reg: f32,
+    /// The density statistics add up the absolute values of what each pixel gives, per axis, instead
+    /// of the values: gradients of pixels that pull a large Gaussian in opposite directions do not
+    /// cancel (AbsGS, Ye et al. 2024, arXiv:2404.10484). Costs two numbers an instance.
+    pub absolute_density: bool,
+}
+
+impl Extras {
+    /// Whether `update` has nothing to add to gradients and centres.
+    pub fn are_off(&self) -> bool {
+        self.noise == 0.0 && self.opacity_reg == 0.0 && self.scale_reg == 0.0
+    }
 }
 
 /// One round of density control: thresholds and budgets in, nothing read back.
 ///
 /// Order of work: clone and split by the mean screen-space gradient since the last round, prune,
-/// reset opacities if asked, clear the statistics if they were used to grow.
+/// reset opacities if asked, clear the statistics if they were used to grow. With `relocate`, none
+/// of that is done: see [`Relocation`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DensifyPlan {
     /// The step after which this runs; keys the random numbers of splits.
@@ -104,6 +133,55 @@ pub struct DensifyPlan {
     pub prune_scale: Option<f32>,
     /// Never hold more Gaussians than this; the largest gradients grow first.
     pub max_gaussians: usize,
+    /// Grow by at most this share of the room that is left below `max_gaussians`, 0..=1.
+    pub room_share: f32,
     /// Clamp opacities to at most this and clear their moments.
     pub reset_opacity: Option<f32>,
+    /// Move and add Gaussians instead, up to `max_gaussians`.
+    pub relocate: Option<Relocation>,
+}
+
+impl DensifyPlan {
+    /// [`Self::room_share`] as a fraction of 2^32, and `u32::MAX` for all.
+    pub fn room_share_bits(&self) -> u32 {
+        // The cast saturates.
+        (f64::from(self.room_share) * f64::from(u32::MAX)) as u32
+    }
+
+    /// By how many Gaussians `count` of them may grow: what every engine takes.
+    pub fn room(&self, count: usize) -> usize {
+        let room = self.max_gaussians.saturating_sub(count);
+        let least = u32::try_from(room).unwrap_or(u32::MAX);
+        match self.room_share_bits() {
+            u32::MAX => room,
+            share => crate::relocation::high_product(share, least) as usize,
+        }
+    }
+}
+
+/// A round of relocation: dead Gaussians become copies of living ones, and so do new ones. See
+/// [`crate::reference::relocate`]. Moments of all that are drawn, and of their copies, start anew.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Relocation {
+    /// Gaussians at most this opaque are dead, and so are those that are not finite. No copy is made
+    /// less opaque than this.
+    pub dead_opacity: f32,
+    /// How many to add, in thousandths of those there are.
+    pub add_permille: u32,
+}
+
+impl Relocation {
+    /// The logit of [`Self::dead_opacity`], which is what engines compare with.
+    pub fn dead_logit(&self) -> f32 {
+        let opacity = f64::from(self.dead_opacity);
+        (opacity / (1.0 - opacity)).ln() as f32
+    }
+
+    /// How many Gaussians `count` of them add, up to `max_gaussians`.
+    pub fn added(&self, count: usize, max_gaussians: usize) -> usize {
+        let wanted = count as u64 * u64::from(self.add_permille) / 1000;
+        max_gaussians
+            .saturating_sub(count)
+            .min(usize::try_from(wanted).unwrap_or(usize::MAX))
+    }
 }

@@ -22,6 +22,9 @@
 // 5. Slots of instances that reach nothing get zeros, and those of instances that the cap left out:
 //    they belong to no bucket, the tile's last one writes them.
 //
+// In permutation ABSOLUTE the sums of |s d(exponent)/dx| and |s d(exponent)/dy| go to slots of their own,
+// for density statistics that do not cancel (AbsGS, Ye et al. 2024, arXiv:2404.10484).
+//
 // A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, no luck.
 //
 // Bindings: views; state.buckets; splats2d; tile_start, bucket_start, bucket_tile; sorted_gaussian and
@@ -51,6 +54,14 @@
 // Two vectors a tile.
 @group(0) @binding(12) var<storage, read> block_end: array<vec4u>;
 @group(0) @binding(13) var<storage, read_write> slots: array<f32>;
+#if ABSOLUTE
+// Two an instance.
+@group(0) @binding(14) var<storage, read_write> absolute_slots: array<f32>;
+
+// [instance][lane], and [instance and column].
+var<workgroup> lane_absolute: array<vec2f, TOGETHER * LANES>;
+var<workgroup> column_absolute: array<vec2f, LANES>;
+#endif
 
 const LANES: u32 = BLOCK_PIXELS;
 
@@ -95,12 +106,20 @@ struct Layer {
     column: Column,
     c: f32,
     colour: vec3f,
+#if ABSOLUTE
+    // (2 a, b) dx, and b.
+    slopes: vec2f,
+    b: f32,
+#endif
 }
 
 // Sums over a lane's pixels, right and left.
 struct Sums {
     syy: f32,
     colour: vec3f,
+#if ABSOLUTE
+    absolute: vec2f,
+#endif
 }
 
 // Step 3 for one pixel.
@@ -131,6 +150,9 @@ fn blend_pixel(
     *side += vec2f(s, sy);
     (*sums).syy = fma(sy, dy, (*sums).syy);
     (*sums).colour = fma(vec3f(weight), gradient, (*sums).colour);
+#if ABSOLUTE
+    (*sums).absolute += abs(s * fma(vec2f(layer.b, 2.0 * layer.c), vec2f(dy), layer.slopes));
+#endif
     (*ray).behind = behind;
     (*ray).transmittance = transmittance;
 }
@@ -182,6 +204,14 @@ fn clear_slots(first: u32, count: u32, kept: u32, lane: u32) {
             slots[sorted_slot[first + instance] * SLOT_FLOATS + i % SLOT_FLOATS] = 0.0;
         }
     }
+#if ABSOLUTE
+    for (var i = lane; i < count * 2u; i += LANES) {
+        let instance = i / 2u;
+        if instance >= LANES || (kept >> instance & 1u) == 0u {
+            absolute_slots[sorted_slot[first + instance] * 2u + i % 2u] = 0.0;
+        }
+    }
+#endif
 }
 
 // ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)).
@@ -212,11 +242,21 @@ fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
         column_sums[6u * FIELD_STRIDE + lane] = rest.y;
         column_sums[7u * FIELD_STRIDE + lane] = rest.z;
         blue_sums[instance * BLUE_STRIDE + column] = rest.w;
+#if ABSOLUTE
+        let own = lane / BLOCK_WIDTH * LANES + column;
+        column_absolute[lane] = (lane_absolute[own] + lane_absolute[own + 8u])
+            + (lane_absolute[own + 16u] + lane_absolute[own + 24u]);
+#endif
     }
     // Behind this nobody reads lane_sums, and column_sums is not written before the next call's first
     // barrier.
     workgroupBarrier();
     if instance < end {
+#if ABSOLUTE
+        if column == 0u {
+            add_absolute(instance, lane);
+        }
+#endif
         // As many fields as columns.
         let at = column * FIELD_STRIDE + lane / BLOCK_WIDTH * BLOCK_WIDTH;
         slots[places[instance] * SLOT_FLOATS + column] = sum8(
@@ -230,6 +270,18 @@ fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
         );
     }
 }
+
+#if ABSOLUTE
+// The second half of step 4 for these sums: an invocation an instance, for both axes.
+fn add_absolute(instance: u32, first_column: u32) {
+    var sum = vec2f();
+    for (var k = 0u; k < BLOCK_WIDTH; k++) {
+        sum += column_absolute[first_column + k];
+    }
+    absolute_slots[places[instance] * 2u] = sum.x;
+    absolute_slots[places[instance] * 2u + 1u] = sum.y;
+}
+#endif
 
 fn add_blue(instance: u32) {
     let at = instance * BLUE_STRIDE;
@@ -357,7 +409,12 @@ fn blend_backward(
                 var sums = Sums();
                 if (blocks & LEFT_BLOCKS) != 0u {
                     let column = column_of(left_x - shape.x, shape.z, shape.w, tone.y);
+#if ABSOLUTE
+                    let slopes = column.dx * vec2f(2.0 * shape.z, shape.w);
+                    let layer = Layer(column, tone.x, colour, slopes, shape.w);
+#else
                     let layer = Layer(column, tone.x, colour);
+#endif
                     if (blocks & 1u) != 0u {
                         blend_pixel(&ray0, &left, &sums, layer, y0 - shape.y);
                     }
@@ -373,7 +430,12 @@ fn blend_backward(
                 }
                 if (blocks & RIGHT_BLOCKS) != 0u {
                     let column = column_of(right_x - shape.x, shape.z, shape.w, tone.y);
+#if ABSOLUTE
+                    let slopes = column.dx * vec2f(2.0 * shape.z, shape.w);
+                    let layer = Layer(column, tone.x, colour, slopes, shape.w);
+#else
                     let layer = Layer(column, tone.x, colour);
+#endif
                     if (blocks & 2u) != 0u {
                         blend_pixel(&ray1, &right, &sums, layer, y0 - shape.y);
                     }
@@ -390,6 +452,9 @@ fn blend_backward(
                 let to = (i - together) * (2u * LANES) + lane;
                 lane_sums[to] = vec4f(left, right);
                 lane_sums[to + LANES] = vec4f(sums.syy, sums.colour);
+#if ABSOLUTE
+                lane_absolute[(i - together) * LANES + lane] = sums.absolute;
+#endif
             }
             add_lanes(together, last, lane, corner.x);
         }

@@ -23,6 +23,7 @@
 #import shared/planes
 #import shared/normal
 #import shared/regroup
+#import shared/high_product
 
 alias ScanValue = vec4u;
 const SCAN_WIDTH: u32 = 256u;
@@ -44,6 +45,11 @@ struct Plan {
     reset_logit: f32,
     // ln 1.6: children are smaller by this (the paper).
     log_shrink: f32,
+    // How much of the room below max_gaussians may be taken, of 2^32; all of it if every bit is set.
+    room_share: u32,
+    pad0: u32,
+    pad1: u32,
+    pad2: u32,
 }
 
 const PLAN_GROW: u32 = 1u;
@@ -67,18 +73,12 @@ const PLAN_RESET: u32 = 8u;
 @group(0) @binding(12) var<storage, read_write> sort_keys: array<u32>;
 @group(0) @binding(13) var<storage, read_write> sort_values: array<u32>;
 
+#import shared/finite
+
 // What stays of a Gaussian, in `growth` from `fates` on; until then 1 = it grows.
 const FATE_SURVIVES: u32 = 1u;
 const FATE_CLONED: u32 = 2u;
 const FATE_PARENT: u32 = 4u;
-
-fn is_finite(word: u32) -> bool {
-    return (word & 0x7f800000u) != 0x7f800000u;
-}
-
-fn is_nan(word: u32) -> bool {
-    return (word & 0x7fffffffu) > 0x7f800000u;
-}
 
 // Correctly rounded where fma is one: WGSL lets a division be wrong in its last bits, and gradients
 // that are equal must stay so. Adding an integer that is always 0 hides the quotient from compilers
@@ -160,7 +160,10 @@ fn budget(at: Invocation) {
     let count = workgroupUniformLoad(&old_count);
     let wanting = long_scan(blocks_of(count), group, lane).x;
     if t == 0u && count > 0u {
-        let room = max(plan.max_gaussians, count) - count;
+        var room = max(plan.max_gaussians, count) - count;
+        if plan.room_share != 0xffffffffu {
+            room = high_product(plan.room_share, room);
+        }
         let growing = min(wanting, room);
         groups[REGROUP_COUNTS] = vec4u(wanting, 0u, 0u, growing);
         if growing < wanting {
@@ -213,39 +216,6 @@ fn choose(
     if groups_read[REGROUP_SORT].w > 0u && place < groups_read[REGROUP_COUNTS].w {
         growth[sort_values[place]] = 1u;
     }
-}
-
-fn plane(p: u32, i: u32) -> u32 {
-    return geometry[p * state_read.capacity + i];
-}
-
-fn number(p: u32, i: u32) -> f32 {
-    return bitcast<f32>(plane(p, i));
-}
-
-fn is_sh_finite(word: u32) -> bool {
-#if SH_F16
-    return (word & 0x7c00u) != 0x7c00u && (word & 0x7c000000u) != 0x7c000000u;
-#endif
-#if SH_BF16
-    return (word & 0x7f80u) != 0x7f80u && is_finite(word);
-#endif
-#if !SH_PACKED
-    return is_finite(word);
-#endif
-}
-
-fn is_all_finite(i: u32) -> bool {
-    var all = true;
-    for (var p = 0u; p < GEOMETRY_PLANES; p++) {
-        all = all && is_finite(plane(p, i));
-    }
-    // As long as its planes.
-    let sh_words = arrayLength(&sh_rest) / state_read.capacity;
-    for (var p = 0u; p < sh_words; p++) {
-        all = all && is_sh_finite(sh_rest[p * state_read.capacity + i]);
-    }
-    return all;
 }
 
 // Logarithm of the largest axis; what is no number does not count. -FLT_MAX stands for that of zero.
@@ -332,6 +302,8 @@ fn settle(at: Invocation) {
     state.cloned = growing - sums.w;
     state.split = sums.w;
     state.pruned = count + growing - total;
+    state.relocated = 0u;
+    state.added = 0u;
     groups[GROUPS_GAUSSIANS] = groups_for(total, 256u);
     groups[REGROUP_NEW] = regroup_for(total, 256u);
     groups[REGROUP_CHILDREN] = regroup_for(2u * sums.z, 256u);

@@ -40,8 +40,10 @@ fn gather(
         return;
     }
     let capacity = state.capacity;
-    let at = gather_batch.first * capacity + gather_source[j];
-    let is_clear = gather_batch.clear_new != 0u && j >= groups[REGROUP_COUNTS].x;
+    let source = gather_source[j];
+    let at = gather_batch.first * capacity + (source & ~REGROUP_FRESH);
+    let is_new = j >= groups[REGROUP_COUNTS].x || (source & REGROUP_FRESH) != 0u;
+    let is_clear = gather_batch.clear_new != 0u && is_new;
     // All loads first: they are under way together.
     var words: array<u32, GATHER_PLANES>;
     for (var p = 0u; p < GATHER_PLANES; p++) {

@@ -56,6 +56,8 @@ fn report(kind: u32) -> Report {
     out.split = state.split;
     out.pruned = state.pruned;
     out.refused = state.refused;
+    out.relocated = state.relocated;
+    out.added = state.added;
     return out;
 }
 

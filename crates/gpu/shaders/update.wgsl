@@ -7,6 +7,7 @@
 // 3. Geometry: the projection once more, and backward through it: shared/projection_backward.
 // 4. Adam on the geometry. Invisible Gaussians take the same steps with gradients of zero.
 // 5. With FLAG_DENSITY, the statistics that density control grows by.
+// 6. In permutation EXTRAS, what a density strategy adds: regularisers before 4, noise after.
 // Parameters and moments are read and written once: 24 bytes a number, and memory is the limit.
 // Twin: cpu/src/stages/update.rs. Reference: engine::reference::{project_backward, adam}.
 #import shared/step
@@ -28,8 +29,16 @@
 @group(0) @binding(9) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(10) var<storage, read> splat_gradients: array<f32>;
 
+#if ABSOLUTE
+// By place: absolute_sums.wgsl left them, in powers of two.
+@group(0) @binding(11) var<storage, read> absolute_gradients: array<f32>;
+#endif
+
 #import shared/adam
 #import shared/gaussian_backward
+#if EXTRAS
+#import shared/extras
+#endif
 
 // Step 2: what shared/sh_backward asks for. Words 3j, 3j + 1 and 3j + 2 of SH rest.
 struct ShUnit {
@@ -238,9 +247,22 @@ fn update(
     let view = views[step.view];
     let old = load_gaussian(i, state.capacity);
     let sh0 = geometry3(PLANE_SH0, i, state.capacity);
-    let gradient = gaussian_backward(i, place, old, view);
+    var gradient = gaussian_backward(i, place, old, view);
+#if EXTRAS
+    gradient.logit += opacity_slope(old.logit);
+    gradient.geometry.log_scales += scale_slopes(old.log_scales);
+#endif
     if place > 0u && (step.flags & FLAG_DENSITY) != 0u {
+#if ABSOLUTE
+        let at = place - 1u;
+        let sums = vec2f(absolute_gradients[at], absolute_gradients[state.visible_capacity + at]);
+        note_density(i, view, 0.6931471805599453 * sums);
+#else
         note_density(i, view, gradient.mean2d);
+#endif
     }
     step_geometry(i, old, sh0, gradient);
+#if EXTRAS
+    perturb(i, state.capacity);
+#endif
 }

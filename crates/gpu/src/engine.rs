@@ -12,6 +12,7 @@ use crate::frame::{self, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
+use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
@@ -264,12 +265,21 @@ impl GpuEngine {
                     recordings.forget_step(other);
                 }
             })?;
+        let mode = Mode::of(settings);
+        if mode.absolute {
+            self.fit_absolute()?;
+        }
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
-        let recording =
-            recordings.step(&self.context, &self.stages, &self.buffers, view.0, &photo)?;
+        let recording = recordings.step(
+            &self.context,
+            &mut self.stages,
+            &self.buffers,
+            (view.0, mode),
+            &photo,
+        )?;
         let bytes = bytemuck::bytes_of(&immediates);
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
@@ -287,7 +297,7 @@ impl GpuEngine {
         };
         let recording = recordings.densify(
             &self.context,
-            &self.stages,
+            &mut self.stages,
             &self.buffers,
             &frame::state_planes(self.options.precision, self.sh_degree),
             plan,

@@ -233,6 +233,21 @@ pub fn allocate_instances(
     Ok(())
 }
 
+/// Makes the buffers of absolute gradients, for steps that ask for them.
+///
+/// # Errors
+/// No memory.
+pub fn allocate_absolute(context: &Context, buffers: &mut Buffers, room: Room) -> Result<()> {
+    for (name, count) in [
+        ("absolute_slots", room.instances),
+        ("absolute_gradients", room.visible),
+    ] {
+        let bytes = (u64::from(count) + 1) * 2 * WORD;
+        buffers.set(name, context.gpu.buffer(name, bytes)?);
+    }
+    Ok(())
+}
+
 /// Makes the per-pixel and per-tile buffers.
 ///
 /// # Errors

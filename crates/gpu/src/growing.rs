@@ -69,6 +69,7 @@ impl GpuEngine {
         let visible = whole.unwrap_or(visible);
         frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
         self.room.visible = visible;
+        self.regrow_absolute()?;
         self.recordings = None;
         self.write_room()
     }
@@ -95,8 +96,25 @@ impl GpuEngine {
         frame::allocate_instances(&self.context, &mut self.buffers, instances, buckets)?;
         self.room.instances = instances;
         self.room.buckets = buckets;
+        self.regrow_absolute()?;
         self.recordings = None;
         self.write_room()
+    }
+
+    /// Makes room for absolute gradients, which few runs ask for.
+    pub(crate) fn fit_absolute(&mut self) -> Result<()> {
+        if self.buffers.get("absolute_slots").is_err() {
+            frame::allocate_absolute(&self.context, &mut self.buffers, self.room)?;
+        }
+        Ok(())
+    }
+
+    /// Their buffers grow with the others, where they were asked for.
+    fn regrow_absolute(&mut self) -> Result<()> {
+        if self.buffers.get("absolute_slots").is_ok() {
+            frame::allocate_absolute(&self.context, &mut self.buffers, self.room)?;
+        }
+        Ok(())
     }
 
     fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {

@@ -42,6 +42,14 @@ pub struct Step {
     pub pad: u32,
     /// Seed, low and high.
     pub seed: [u32; 2],
+    /// See [`dapple_engine::Extras`], as for what follows.
+    pub noise: f32,
+    /// Weight of the mean opacity.
+    pub opacity_reg: f32,
+    /// Weight of the mean standard deviation.
+    pub scale_reg: f32,
+    /// Alignment.
+    pub pad_end: u32,
 }
 
 /// [`Step::flags`]: add screen-space gradients to the density statistics.
@@ -87,6 +95,10 @@ pub struct State {
     pub pruned: u32,
     /// Refused for want of budget.
     pub refused: u32,
+    /// Relocated.
+    pub relocated: u32,
+    /// Added as copies.
+    pub added: u32,
 }
 
 /// [`State::halted`]: more instances than `instance_capacity`.
@@ -166,8 +178,12 @@ pub struct Report {
     pub pruned: u32,
     /// Refused for want of budget.
     pub refused: u32,
+    /// Relocated.
+    pub relocated: u32,
+    /// Added as copies.
+    pub added: u32,
     /// Room for more.
-    pub pad: [u32; 6],
+    pub pad: [u32; 4],
 }
 
 /// [`Report::kind`]: a training step.
@@ -305,9 +321,12 @@ pub fn shaders() -> ShaderSet {
         "shared/adam",
         "shared/blocks",
         "shared/colour",
+        "shared/extras",
+        "shared/finite",
         "shared/gaussian_backward",
         "shared/groups",
         "shared/halt",
+        "shared/high_product",
         "shared/long_scan",
         "shared/noise",
         "shared/normal",
@@ -332,6 +351,7 @@ pub fn shaders() -> ShaderSet {
         "blend_backward",
         "densify",
         "gather",
+        "absolute_sums",
         "begin",
         "emit",
         "gradients",
@@ -342,6 +362,7 @@ pub fn shaders() -> ShaderSet {
         "project",
         "radix",
         "ranges",
+        "relocate",
         "report",
         "scan",
         "slot_sums",

@@ -40,6 +40,13 @@ pub fn step_immediates(
         inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
         ssim_weight: settings.ssim_weight,
         report,
+        seed: [
+            settings.extras.seed as u32,
+            (settings.extras.seed >> 32) as u32,
+        ],
+        noise: settings.extras.noise,
+        opacity_reg: settings.extras.opacity_reg,
+        scale_reg: settings.extras.scale_reg,
         ..render_immediates(&settings.render, sh_degree, default_cap)
     }
 }
@@ -92,6 +99,8 @@ pub fn densify_report(plan: &DensifyPlan, report: &layout::Report) -> Report {
         split: report.split.into(),
         pruned: report.pruned.into(),
         refused: report.refused.into(),
+        relocated: report.relocated.into(),
+        added: report.added.into(),
         total: report.gaussians.into(),
     })
 }

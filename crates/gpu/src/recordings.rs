@@ -6,10 +6,11 @@
 
 use crate::layout::{WORKGROUP, plane};
 use crate::stages::gather::Planes;
+use crate::stages::update::Mode;
 use crate::stages::{
     blend::Blend, blend_backward::BlendBackward, densify::Densify, emit::Emit, loss::Loss,
-    morton::Morton, order::Order, project::Project, ranges::Ranges, report::Report,
-    sort::SortInstances, update,
+    morton::Morton, order::Order, project::Project, ranges::Ranges, relocate::Relocate,
+    report::Report, sort::SortInstances, update,
 };
 use crate::{Buffers, Context, frame, params};
 use dapple_engine::{DensifyPlan, Gradients, Stage};
@@ -30,8 +31,12 @@ pub struct Stages {
     loss: Loss,
     blend_backward: BlendBackward,
     update: update::Update,
+    /// Both in other modes than the default; compiled when first asked for.
+    special: [Option<(BlendBackward, update::Update)>; Mode::COUNT],
     report: Report,
     densify: Densify,
+    /// Compiled when first asked for.
+    relocate: Option<Relocate>,
     morton: Morton,
     gradients: Option<update::Gradients>,
 }
@@ -59,10 +64,12 @@ impl Stages {
             ranges: Ranges::new(context)?,
             blend: Blend::new(context)?,
             loss: Loss::new(context)?,
-            blend_backward: BlendBackward::new(context)?,
-            update: update::Update::new(context)?,
+            blend_backward: BlendBackward::new(context, false)?,
+            update: update::Update::new(context, Mode::default())?,
+            special: [const { None }; Mode::COUNT],
             report: Report::new(context)?,
             densify: Densify::new(context)?,
+            relocate: None,
             morton: Morton::new(context)?,
             gradients: None,
         })
@@ -93,6 +100,30 @@ impl Stages {
         }
     }
 
+    /// `blend_backward` to the report.
+    fn record_back(
+        &mut self,
+        context: &Context,
+        buffers: &Buffers,
+        mode: Mode,
+    ) -> Result<Recording> {
+        let mut back = Recording::new();
+        let special = &mut self.special[mode.index()];
+        if special.is_none() && mode != Mode::default() {
+            let blend_backward = match mode.absolute {
+                true => BlendBackward::new(context, true)?,
+                false => self.blend_backward.clone(),
+            };
+            *special = Some((blend_backward, update::Update::new(context, mode)?));
+        }
+        let default = (&self.blend_backward, &self.update);
+        let (blend_backward, update) = special.as_ref().map_or(default, |both| (&both.0, &both.1));
+        blend_backward.record(context, buffers, &mut back)?;
+        update.record(context, buffers, &mut back)?;
+        self.report.record_step(context, buffers, &mut back)?;
+        Ok(back)
+    }
+
     /// Makes sure that views of so many tiles can be sorted.
     fn fit(&mut self, context: &Context, tiles: u32) -> Result<()> {
         let bits = tiles.max(1).ilog2() + 1;
@@ -120,11 +151,13 @@ pub struct Recordings {
     pub front: Recording,
     /// `project` to `blend` for the image alone.
     pub image: Recording,
-    back: Recording,
-    /// A step, by view; made when the view is first used.
-    steps: Vec<Option<Recording>>,
-    /// A round of density control with its report; and with the Morton order before that.
-    densify: [Option<Recording>; 2],
+    /// `blend_backward` to the report, by mode.
+    backs: [Option<Recording>; Mode::COUNT],
+    /// A step, by view and mode; made when first asked for.
+    steps: Vec<[Option<Recording>; Mode::COUNT]>,
+    /// A round of density control with its report; and with the Morton order before that. Then the
+    /// same for rounds of relocation.
+    densify: [Option<Recording>; 4],
     gradients: Option<Recording>,
 }
 
@@ -148,16 +181,12 @@ impl Recordings {
         let mut image = front.clone();
         stages.blend.record_image(context, buffers, &mut image)?;
         stages.blend.record(context, buffers, &mut front)?;
-        let mut back = Recording::new();
-        stages.blend_backward.record(context, buffers, &mut back)?;
-        stages.update.record(context, buffers, &mut back)?;
-        stages.report.record_step(context, buffers, &mut back)?;
         Ok(Self {
             front,
             image,
-            back,
-            steps: vec![None; views],
-            densify: [None, None],
+            backs: [const { None }; Mode::COUNT],
+            steps: vec![[const { None }; Mode::COUNT]; views],
+            densify: [const { None }; 4],
             gradients: None,
         })
     }
@@ -165,22 +194,30 @@ impl Recordings {
     /// The recording of a step on a view.
     ///
     /// # Errors
-    /// A buffer is missing.
+    /// A buffer is missing; the driver refuses a kernel.
     pub fn step(
         &mut self,
         context: &Context,
-        stages: &Stages,
+        stages: &mut Stages,
         buffers: &Buffers,
-        view: usize,
+        (view, mode): (usize, Mode),
         photo: &wgpu::Buffer,
     ) -> Result<&Recording> {
-        let step = &mut self.steps[view];
+        let which = mode.index();
+        let step = &mut self.steps[view][which];
         if step.is_none() {
             let mut with_photo = buffers.clone();
             with_photo.set("photo", photo.clone());
             let mut whole = self.front.clone();
             stages.loss.record(context, &with_photo, &mut whole)?;
-            whole.append(self.back.clone());
+            let back = match &self.backs[which] {
+                Some(back) => back.clone(),
+                None => {
+                    let back = stages.record_back(context, buffers, mode)?;
+                    self.backs[which].insert(back).clone()
+                }
+            };
+            whole.append(back);
             return Ok(step.insert(whole));
         }
         Ok(step.get_or_insert_default())
@@ -188,12 +225,12 @@ impl Recordings {
 
     /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
     pub fn forget_step(&mut self, view: usize) {
-        self.steps[view] = None;
+        self.steps[view] = [const { None }; Mode::COUNT];
     }
 
     /// The recording of a step on a view, if it was made.
     pub fn recorded(&self, view: usize) -> Option<&Recording> {
-        self.steps.get(view)?.as_ref()
+        self.steps.get(view)?.iter().flatten().next()
     }
 
     /// Sets the plan of a round of density control and gives its recording, with the Morton order
@@ -204,20 +241,35 @@ impl Recordings {
     pub fn densify(
         &mut self,
         context: &Context,
-        stages: &Stages,
+        stages: &mut Stages,
         buffers: &Buffers,
         planes: Planes<'_>,
         plan: &DensifyPlan,
     ) -> Result<&Recording> {
         let reorder = plan.step.is_multiple_of(MORTON_EVERY);
-        let place = &mut self.densify[usize::from(reorder)];
+        let relocate = match &plan.relocate {
+            None => None,
+            Some(relocation) => {
+                let stage = match &mut stages.relocate {
+                    Some(stage) => stage,
+                    none => none.insert(Relocate::new(context)?),
+                };
+                stage.set_plan(context, plan, relocation);
+                Some(&*stage)
+            }
+        };
+        let place = &mut self.densify[2 * usize::from(relocate.is_some()) + usize::from(reorder)];
         let recording = match place {
             Some(recording) => recording,
             None => {
                 let mut recording = Recording::new();
-                stages
-                    .densify
-                    .record(context, buffers, &mut recording, planes)?;
+                match relocate {
+                    Some(stage) => stage.record(context, buffers, &mut recording, planes)?,
+                    None => {
+                        let stage = &stages.densify;
+                        stage.record(context, buffers, &mut recording, planes)?;
+                    }
+                }
                 if reorder {
                     stages
                         .morton
@@ -229,7 +281,9 @@ impl Recordings {
                 place.insert(recording)
             }
         };
-        stages.densify.set_plan(context, plan);
+        if relocate.is_none() {
+            stages.densify.set_plan(context, plan);
+        }
         Ok(recording)
     }
 

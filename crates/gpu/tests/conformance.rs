@@ -45,6 +45,36 @@ fn density_control_follows_the_plan() {
     conformance::density_control_follows_the_plan(&|| engine(false));
 }
 
+#[test]
+fn relocation_follows_the_plan() {
+    conformance::relocation_follows_the_plan(&|| engine(false));
+    conformance::relocation_follows_the_plan(&|| engine(true));
+}
+
+#[test]
+fn extras_match_the_reference() {
+    conformance::extras_match_the_reference(&|| engine(false));
+}
+
+#[test]
+fn mcmc_repeats_itself_without_subgroups_and_in_short_dispatches() {
+    conformance::mcmc_repeats_itself(&[
+        &|| engine(false),
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
+#[test]
+fn absolute_density_matches_the_reference() {
+    conformance::absolute_density_matches_the_reference(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
 /// As on a device that kills long dispatches.
 fn with_short_dispatches() -> Box<dyn Engine> {
     let options = GpuEngineOptions {

@@ -24,6 +24,8 @@ fn plan() -> DensifyPlan {
         prune_scale: Some(0.33),
         max_gaussians: 1_000_000,
         reset_opacity: None,
+        room_share: 1.0,
+        relocate: None,
     }
 }
 
@@ -71,6 +73,8 @@ fn compare(
         split: counts.split.into(),
         pruned: counts.pruned.into(),
         refused: counts.refused.into(),
+        relocated: counts.relocated.into(),
+        added: counts.added.into(),
         total: counts.gaussians.into(),
     };
     assert_eq!(actual, report, "{what}");

@@ -7,8 +7,8 @@ mod support;
 
 use dapple_engine::scenes::{self, TestScene};
 use dapple_engine::{
-    Adam, DensifyPlan, Engine, LearningRates, OptimizerState, Report, StepReport, StepSettings,
-    TrainView, ViewId,
+    Adam, DensifyPlan, Engine, Extras, LearningRates, OptimizerState, Report, StepReport,
+    StepSettings, TrainView, ViewId,
 };
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision, Room, Storage};
 use dapple_runtime::{Detail, Gpu};
@@ -65,6 +65,7 @@ fn settings(step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: 0.2,
         accumulate_density: true,
+        extras: Extras::default(),
     }
 }
 
@@ -78,6 +79,8 @@ fn plan(step: u32) -> DensifyPlan {
         prune_scale: None,
         max_gaussians: usize::MAX,
         reset_opacity: None,
+        room_share: 1.0,
+        relocate: None,
     }
 }
 

@@ -433,6 +433,8 @@ fn reports_say_what_the_state_says() {
         split: 13,
         pruned: 14,
         refused: 15,
+        relocated: 16,
+        added: 18,
     };
     let expected = layout::Report {
         kind: layout::REPORT_STEP,
@@ -453,7 +455,9 @@ fn reports_say_what_the_state_says() {
         split: 13,
         pruned: 14,
         refused: 15,
-        pad: [0; 6],
+        relocated: 16,
+        added: 18,
+        pad: [0; 4],
     };
     let none = layout::Report::default();
     let ring = |entry| vec![none, none, entry, none];

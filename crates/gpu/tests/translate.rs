@@ -132,6 +132,8 @@ fn axes() -> Vec<Axis> {
         switch(&["IOTA"]),
         switch(&["GATHER"]),
         switch(&["IMAGE_ONLY"]),
+        switch(&["EXTRAS"]),
+        switch(&["ABSOLUTE"]),
         Axis {
             names: &["PARTS", "PART"],
             settings: vec![

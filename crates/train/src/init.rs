@@ -3,7 +3,7 @@
 //! 1. From the capture's sparse points, or a seeded sample of them. Where its format has none
 //!    (Blender), or on request, from random points in the box that the cameras look at.
 //! 2. Scale: the root mean square distance to the 3 nearest neighbours, the same along each axis.
-//! 3. Opacity 0.1, random rotation, the point's colour, no view dependence.
+//! 3. Opacity 0.1 and that scale unless the configuration says otherwise, random rotation, the point's colour, no view dependence.
 //!
 //! Source: Kerbl et al. 2023, section 5.1, and gsplat's `simple_trainer`.
 
@@ -75,7 +75,17 @@ pub fn initial_splats(
         }
         sample(finite, wanted, config.seed)
     };
-    from_points(&points, extent, config.sh_degree, config.seed)
+    let mut splats = from_points(&points, extent, config.sh_degree, config.seed)?;
+    let opacity = config.initial_opacity;
+    let logit = (opacity / (1.0 - opacity)).ln() as f32;
+    splats.opacities.fill(logit);
+    if config.initial_scale != 1.0 {
+        let log_scale = config.initial_scale.ln() as f32;
+        for scale in splats.scales.as_flattened_mut() {
+            *scale += log_scale;
+        }
+    }
+    Ok(splats)
 }
 
 /// Gaussians at these points, coloured like them. Positions must be finite.

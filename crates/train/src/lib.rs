@@ -3,6 +3,7 @@
 //! - [`TrainConfig`]: everything that determines a run; layered from preset, file and flags.
 //! - [`init`]: the first Gaussians, from sparse points or from nothing.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
+//! - [`mod@strategy`]: when Gaussians are added, moved and removed.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
 //! - [`Checkpoint`]: a run, stopped in the middle, as a file.
 //! - [`mod@evaluate`]: PSNR and SSIM of held-out photos.
@@ -20,6 +21,7 @@ mod observer;
 mod output;
 mod saving;
 mod schedule;
+pub mod strategy;
 mod trainer;
 mod views;
 
@@ -30,4 +32,5 @@ pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
 pub use schedule::{Schedule, ViewOrder};
+pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::Trainer;

@@ -482,13 +482,38 @@ fn side_by_side(photo: &Photo, background: [f32; 3], rendered: &Rendered) -> Res
     Ok(png.into_inner())
 }
 
-/// One row a logged step; scores stand in the row of their step.
+/// One row a logged step; scores stand in the row of their step, and what density control did in the
+/// first row from its step on.
 fn csv(metrics: &Metrics) -> String {
-    let mut text = String::from("step,loss,gaussians,steps_per_second,psnr,ssim\n");
+    let mut text = String::from(
+        "step,loss,gaussians,steps_per_second,psnr,ssim,cloned,split,pruned,relocated,added\n",
+    );
     let mut evals = metrics.evals.iter().peekable();
+    let mut rounds = metrics.densify.iter().peekable();
     let mut row = |step: u32, rest: String, eval: Option<&EvalRow>| {
         let scores = eval.map_or(",".to_owned(), |e| format!("{:.4},{:.6}", e.psnr, e.ssim));
-        let _ = writeln!(text, "{step},{rest},{scores}");
+        let mut sums = [0; 5];
+        while let Some(round) = rounds.next_if(|round| round.step <= step) {
+            let DensifyReport {
+                cloned,
+                split,
+                pruned,
+                relocated,
+                added,
+                ..
+            } = *round;
+            for (sum, count) in sums
+                .iter_mut()
+                .zip([cloned, split, pruned, relocated, added])
+            {
+                *sum += count;
+            }
+        }
+        let [cloned, split, pruned, relocated, added] = sums;
+        let _ = writeln!(
+            text,
+            "{step},{rest},{scores},{cloned},{split},{pruned},{relocated},{added}"
+        );
     };
     for loss in &metrics.losses {
         while let Some(eval) = evals.next_if(|eval| eval.step < loss.step) {

@@ -4,26 +4,33 @@
 //!    is in units of the scene's extent (Kerbl et al. 2023).
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
-//! 4. After a step, density control grows and prunes every `every` steps between `start` and
-//!    `stop`, and resets opacities every `reset_every` steps (the order of gsplat's default
-//!    strategy).
+//! 4. Density control after a step, and what it adds to steps, are the strategy's:
+//!    [`crate::strategy`].
 
 use crate::TrainConfig;
+use crate::strategy::{self, DensityStrategy};
 use dapple_engine::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::sync::Arc;
 
 /// The numbers of each step of a run. Steps count from 1.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     config: TrainConfig,
     extent: f64,
+    strategy: Arc<dyn DensityStrategy>,
 }
 
 impl Schedule {
     /// For a run in a scene of this extent (world units, [`dapple_scene::Dataset::extent`]).
     pub fn new(config: TrainConfig, extent: f64) -> Self {
-        Self { config, extent }
+        let strategy = strategy::of(&config, extent);
+        Self {
+            config,
+            extent,
+            strategy,
+        }
     }
 
     /// The scene's extent, world units.
@@ -71,47 +78,28 @@ impl Schedule {
     /// Everything an engine needs for step `step`.
     pub fn step_settings(&self, step: u32) -> StepSettings {
         let adam = &self.config.adam;
+        let learning_rates = self.learning_rates(step);
         StepSettings {
             step,
             render: RenderSettings {
                 sh_degree: self.sh_degree(step),
                 ..self.render_settings()
             },
-            learning_rates: self.learning_rates(step),
+            learning_rates,
             adam: Adam {
                 beta1: adam.beta1 as f32,
                 beta2: adam.beta2 as f32,
                 epsilon: adam.epsilon as f32,
             },
             ssim_weight: self.config.ssim_weight as f32,
-            accumulate_density: self.config.densify.enabled && step < self.config.densify.stop,
+            accumulate_density: self.strategy.accumulates(step),
+            extras: self.strategy.extras(step, &learning_rates),
         }
     }
 
     /// The round of density control that follows step `step`, if one does.
     pub fn densify_plan(&self, step: u32) -> Option<DensifyPlan> {
-        let densify = &self.config.densify;
-        if !densify.enabled || step >= densify.stop {
-            return None;
-        }
-        let refine = step > densify.start && step.is_multiple_of(densify.every.max(1));
-        let reset = densify.reset_every > 0 && step.is_multiple_of(densify.reset_every);
-        if !refine && !reset {
-            return None;
-        }
-        // Before the first reset large Gaussians may still be the only ones to cover a place.
-        let prune_large = refine && densify.reset_every > 0 && step > densify.reset_every;
-        Some(DensifyPlan {
-            step,
-            seed: self.config.seed,
-            grow_gradient: refine.then_some(densify.grow_gradient as f32),
-            split_scale: (densify.split_scale * self.extent) as f32,
-            prune_opacity: refine.then_some(densify.prune_opacity as f32),
-            prune_scale: prune_large.then_some((densify.prune_scale * self.extent) as f32),
-            max_gaussians: self.config.gaussian_budget(),
-            // Twice the pruning threshold: what does not recover falls below it.
-            reset_opacity: reset.then_some(2.0 * densify.prune_opacity as f32),
-        })
+        self.strategy.plan(step)
     }
 
     /// Whether held-out photos are scored after step `step`.

@@ -15,7 +15,7 @@ use crate::saving::Saving;
 use crate::views::{Chosen, notes_on};
 use crate::{
     CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
-    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, evaluate, init,
+    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, evaluate, init, strategy,
 };
 use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
@@ -69,6 +69,7 @@ impl Trainer {
         if config.near == 0.0 {
             config.near = NEAR_FRACTION * chosen.extent;
         }
+        settle_budget(&mut config, dataset, &chosen.train);
         let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, &config)?;
         let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
         trainer.engine.upload(&splats, None)?;
@@ -391,5 +392,21 @@ impl Trainer {
             steps_per_second: if seconds > 0.0 { 1.0 / seconds } else { 0.0 },
             eta_seconds: seconds * f64::from(steps.saturating_sub(step)),
         }
+    }
+}
+
+/// Names the budget of a strategy that needs one and was given none: the configuration keeps it.
+fn settle_budget(config: &mut TrainConfig, dataset: &Dataset, train: &[usize]) {
+    if config.max_gaussians == 0 && config.densify.strategy.has_budget() {
+        let pixels = |&i: &usize| {
+            let camera = &dataset.views[i].camera;
+            u64::from(camera.width) * u64::from(camera.height)
+        };
+        let first = match config.initial_gaussians {
+            0 => dataset.points.len(),
+            n => n,
+        };
+        config.max_gaussians =
+            strategy::default_budget(train.iter().map(pixels).sum(), first as u64);
     }
 }

@@ -149,6 +149,31 @@ fn errors_name_the_key_the_line_and_the_remedy() {
         ("[learning_rates]\nscales = inf", "learning_rates.scales"),
         ("[learning_rates]\nmeans_final = 0.0", "means_final"),
         ("[adam]\nbeta1 = 1.0", "adam.beta1"),
+        ("initial_opacity = 1.0", "initial_opacity"),
+        ("initial_scale = 0.0", "initial_scale"),
+        ("[densify]\nstrategy = \"mcmd\"", "mcmd"),
+        ("[densify]\nopacity_reg = -1.0", "densify.opacity_reg"),
+        (
+            "[densify]\nstrategy = \"mcmc\"\nreset_every = 3000",
+            "reset_every = 3000",
+        ),
+        (
+            "[densify]\nstrategy = \"mcmc\"\nabsgrad = true",
+            "densify.absgrad",
+        ),
+        ("[densify]\nstrategy = \"mcmc\"\nadd = 2.0", "densify.add"),
+        (
+            "[densify]\nstrategy = \"mcmc\"\nprune_opacity = 0.0",
+            "densify.prune_opacity",
+        ),
+        (
+            "[densify]\nstrategy = \"mcmc\"\nenabled = false",
+            "densify.enabled = false",
+        ),
+        (
+            "preset = \"m8\"\n[densify]\nstrategy = \"budgeted\"",
+            "densifies",
+        ),
         ("steps = [", "line 1"),
     ] {
         let message = error_of(toml);

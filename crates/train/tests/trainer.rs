@@ -67,14 +67,17 @@ fn a_stopped_run_saves_everything_and_can_go_on() {
     assert_eq!(logged, [1, 10, 20, 30]);
     let csv = std::fs::read_to_string(folder.csv_path()).unwrap();
     let rows: Vec<&str> = csv.lines().collect();
-    assert_eq!(rows[0], "step,loss,gaussians,steps_per_second,psnr,ssim");
+    assert_eq!(
+        rows[0],
+        "step,loss,gaussians,steps_per_second,psnr,ssim,cloned,split,pruned,relocated,added"
+    );
     assert_eq!(rows.len(), 5);
     assert!(
-        rows.iter().all(|row| row.matches(',').count() == 5),
+        rows.iter().all(|row| row.matches(',').count() == 10),
         "{csv}"
     );
     assert!(
-        rows[4].starts_with("30,") && !rows[4].ends_with(','),
+        rows[4].starts_with("30,") && !rows[4].contains(",,"),
         "{csv}"
     );
 

@@ -10,9 +10,10 @@ use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, p
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result, load};
+use dapple::train::config::DensifyPatch;
 use dapple::train::{
-    CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds, TrainConfig,
-    Trainer, train_into,
+    CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds, Strategy,
+    TrainConfig, Trainer, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -85,6 +86,25 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     max_gaussians: Option<usize>,
 
+    /// How Gaussians are added and removed [default: adc]. budgeted and mcmc work towards
+    /// --max-gaussians; without it, one for every 100 pixels of the photos, at most a million
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
+    strategy: Option<String>,
+
+    /// Grow where pixels disagree too: sums absolute gradients (AbsGS), with a threshold of 0.0008
+    /// instead of 0.0002. For adc and budgeted
+    #[arg(long)]
+    absgrad: bool,
+
+    /// Weight of the mean opacity in the loss [default: 0; mcmc 0.01]. Fades what photos do not need
+    #[arg(long, value_name = "X")]
+    opacity_reg: Option<f64>,
+
+    /// Weight of the mean size of Gaussians, as a fraction of the scene's extent, in the loss [default: 0;
+    /// mcmc 0.01]
+    #[arg(long, value_name = "X")]
+    scale_reg: Option<f64>,
+
     /// Highest degree of spherical harmonics, 0 to 3 [default: 3]. 0 has no view dependence and a
     /// quarter of the size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
@@ -143,6 +163,12 @@ pub fn preset_parser() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
+fn strategy_parser() -> clap::builder::PossibleValuesParser {
+    Strategy::ALL
+        .map(|s| clap::builder::PossibleValue::new(s.name()).help(s.about()))
+        .into()
+}
+
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let done = match &args.resume {
         Some(out) => resume::resume(args, out, console)?,
@@ -169,7 +195,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 /// Begins a run; `None` if only the configuration was to be printed.
 fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
     let preset = args.preset.as_deref().map(str::parse).transpose()?;
-    let config = merged_config(preset, args.config.as_deref(), args.patch())?;
+    let config = merged_config(preset, args.config.as_deref(), args.patch()?)?;
     if args.print_config {
         console.data(config.to_toml()?.trim_end())?;
         return Ok(None);
@@ -219,8 +245,8 @@ fn check_stop_at(stop_at: Option<u32>, config: &TrainConfig) -> Result<()> {
 
 impl Args {
     /// The options as a layer of the configuration.
-    fn patch(&self) -> ConfigPatch {
-        ConfigPatch {
+    fn patch(&self) -> Result<ConfigPatch> {
+        Ok(ConfigPatch {
             steps: self.steps,
             seed: self.seed,
             initial_gaussians: self.initial_gaussians,
@@ -232,8 +258,15 @@ impl Args {
             // Who names steps wants no clock.
             checkpoint_minutes: self.checkpoint_every.map(|_| 0.0),
             data: self.capture.patch(),
+            densify: DensifyPatch {
+                strategy: self.strategy.as_deref().map(str::parse).transpose()?,
+                absgrad: self.absgrad.then_some(true),
+                opacity_reg: self.opacity_reg,
+                scale_reg: self.scale_reg,
+                ..DensifyPatch::default()
+            },
             ..ConfigPatch::default()
-        }
+        })
     }
 }
 

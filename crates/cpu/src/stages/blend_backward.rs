@@ -10,12 +10,17 @@
 //!    the Gaussian's centre, and w g for the colour. Moments separate: a column's dx is the same in
 //!    all rows, so rows add up s, s dy, s dy^2 and the columns are weighted once at the end.
 //!
+//! 4. Where density statistics are to be absolute (AbsGS): sums of |s d(exponent)/d(x, y)| too, which
+//!    need each pixel's dx, into slots of their own. Compiled apart: others do not pay for it.
+//!
 //! A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, and results
 //! that depend neither on threads nor on luck.
 
 use super::blend::{Layer, column_centres};
 use super::visits::{BATCH, LiveRows, TileGeometry, Visits, tile_instances};
-use crate::frame::{CameraF32, Frame, PLANES, Slot, Splat2d, TILE_ROWS, grow, split_by_lengths};
+use crate::frame::{
+    AbsoluteSlot, CameraF32, Frame, PLANES, Slot, Splat2d, TILE_ROWS, grow, split_by_lengths,
+};
 use crate::simd::{ROW, Row, Splat, V, each, parts};
 use dapple_engine::constants::ALPHA_MAX;
 use pulp::Simd;
@@ -26,7 +31,7 @@ use std::sync::atomic::AtomicU32;
 ///
 /// A slot holds the sums of s, s dx, s dy, s dx^2, s dx dy, s dy^2, and of w times dL/d(red, green,
 /// blue).
-pub fn run(camera: &CameraF32, cap: u32, frame: &mut Frame) {
+pub fn run(camera: &CameraF32, cap: u32, absolute: bool, frame: &mut Frame) {
     let tiles = camera.tile_count();
     let Frame {
         splats2d,
@@ -35,26 +40,42 @@ pub fn run(camera: &CameraF32, cap: u32, frame: &mut Frame) {
         image,
         image_gradient,
         slots,
+        absolute_slots,
         counts,
         ..
     } = frame;
     let instances = counts.instances as usize;
     grow(slots, instances, [0.0; 9]);
+    if absolute {
+        grow(absolute_slots, instances, [0.0; 2]);
+    }
     let bounds = tile_starts[..=tiles].windows(2);
-    split_by_lengths(slots, bounds.map(|b| (b[1] - b[0]) as usize))
+    let lengths = bounds.map(|b| (b[1] - b[0]) as usize);
+    let none = lengths.clone().map(|_| 0);
+    let absolute_slots = match absolute {
+        true => split_by_lengths(absolute_slots, lengths.clone()),
+        false => split_by_lengths(&mut [], none),
+    };
+    split_by_lengths(slots, lengths)
         .into_par_iter()
+        .zip(absolute_slots)
         .zip(image.as_chunks().0[..tiles].par_iter())
         .zip(image_gradient.as_chunks().0[..tiles].par_iter())
         .enumerate()
-        .for_each(|(tile, ((slots, image), gradient))| {
-            pulp::Arch::new().dispatch(Tile {
+        .for_each(|(tile, (((slots, absolute_slots), image), gradient))| {
+            let tile = Tile {
                 splats2d,
                 instances: tile_instances(slot_gaussian, tile_starts, tile, cap),
                 geometry: TileGeometry::new(camera, tile),
                 image,
                 gradient,
                 slots,
-            });
+                absolute_slots,
+            };
+            match absolute {
+                true => pulp::Arch::new().dispatch(WithAbsolute::<true>(tile)),
+                false => pulp::Arch::new().dispatch(WithAbsolute::<false>(tile)),
+            }
         });
 }
 
@@ -65,7 +86,12 @@ struct Tile<'a> {
     image: &'a [Row; TILE_ROWS],
     gradient: &'a [Row; TILE_ROWS],
     slots: &'a mut [Slot],
+    /// Empty without step 4.
+    absolute_slots: &'a mut [AbsoluteSlot],
 }
+
+/// A tile, with step 4 or without.
+struct WithAbsolute<'a, const ABSOLUTE: bool>(Tile<'a>);
 
 /// What becomes a slot's sums, still column by column. Those that hold no dx are summed over the
 /// rows of a visit, the others follow from them.
@@ -74,40 +100,58 @@ type Columns = [Row; 9];
 /// Sums over rows among [`Columns`]: s, s dy, s dy^2, and w times dL/d(red, green, blue).
 const OVER_ROWS: [usize; 6] = [0, 2, 5, 6, 7, 8];
 
-impl pulp::WithSimd for Tile<'_> {
+/// Step 4's sums, lane by lane.
+type AbsoluteColumns = [Row; 2];
+
+impl<const ABSOLUTE: bool> pulp::WithSimd for WithAbsolute<'_, ABSOLUTE> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
+        let tile = self.0;
         let mut rays = Rays {
-            transmittance: self.geometry.transmittance(),
-            behind: everything(s, self.image, self.gradient),
+            transmittance: tile.geometry.transmittance(),
+            behind: everything(s, tile.image, tile.gradient),
         };
         let mut visits = Visits::new();
         let mut columns = [[Row::ZERO; 9]; BATCH];
+        let mut absolute = [[Row::ZERO; 2]; BATCH];
         let mut done = 0;
-        for instances in self.instances.chunks(BATCH) {
+        for instances in tile.instances.chunks(BATCH) {
             let live = LiveRows::new(s, &rays.transmittance);
             if live.is_empty() {
                 break;
             }
-            visits.fill(s, &self.geometry, instances, self.splats2d, &live);
+            visits.fill(s, &tile.geometry, instances, tile.splats2d, &live);
             let columns = &mut columns[..instances.len()];
             for columns in &mut *columns {
                 for i in OVER_ROWS {
                     columns[i] = Row::ZERO;
                 }
             }
-            self.walk(s, &visits, &mut rays, columns);
-            for (i, columns) in columns.iter_mut().enumerate() {
-                weight_columns(s, self.geometry.origin[0], visits.splat(i), columns);
+            if ABSOLUTE {
+                absolute.fill([Row::ZERO; 2]);
             }
-            let slots = &mut self.slots[done..done + instances.len()];
+            tile.walk::<S, ABSOLUTE>(s, &visits, &mut rays, columns, &mut absolute);
+            for (i, columns) in columns.iter_mut().enumerate() {
+                weight_columns(s, tile.geometry.origin[0], visits.splat(i), columns);
+            }
+            let slots = &mut tile.slots[done..done + instances.len()];
             add_columns(columns, slots);
+            if ABSOLUTE {
+                let slots = &mut tile.absolute_slots[done..done + instances.len()];
+                for (slot, sums) in slots.iter_mut().zip(&absolute) {
+                    // Lane by lane, whatever the width of vectors.
+                    *slot = [sums[0].0.iter().sum(), sums[1].0.iter().sum()];
+                }
+            }
             done += instances.len();
         }
         // Behind the last blended instance, and beyond the cap, nothing has a gradient.
-        self.slots[done..].fill([0.0; 9]);
+        tile.slots[done..].fill([0.0; 9]);
+        if ABSOLUTE {
+            tile.absolute_slots[done..].fill([0.0; 2]);
+        }
     }
 }
 
@@ -121,7 +165,14 @@ struct Rays {
 impl Tile<'_> {
     /// Step 2 and the sums over rows of step 3, for the visits of a batch.
     #[inline(always)]
-    fn walk<S: Simd>(&self, s: S, visits: &Visits, rays: &mut Rays, columns: &mut [Columns]) {
+    fn walk<S: Simd, const ABSOLUTE: bool>(
+        &self,
+        s: S,
+        visits: &Visits,
+        rays: &mut Rays,
+        columns: &mut [Columns],
+        absolute: &mut [AbsoluteColumns; BATCH],
+    ) {
         let (zero, one) = (s.k(0.0), s.k(1.0));
         let gradient = self.gradient;
         for i in 0..visits.len() {
@@ -152,6 +203,15 @@ impl Tile<'_> {
                 ];
                 for k in 0..6 {
                     terms[k].store(&mut sums[OVER_ROWS[k]], part);
+                }
+                if ABSOLUTE {
+                    let b = splat.b;
+                    let along_x = layer.dx.mul_add(s.k(2.0 * splat.a), s.k(b * visit.dy));
+                    let along_y = layer.dx.mul_add(s.k(b), s.k(2.0 * splat.c * visit.dy));
+                    let sums = &mut absolute[visit.instance];
+                    for (row, along) in sums.iter_mut().zip([along_x, along_y]) {
+                        (V::load(s, row, part) + (slope * along).abs()).store(row, part);
+                    }
                 }
                 behind.store(&mut rays.behind[y], part);
                 layer.behind.store(&mut rays.transmittance[y], part);

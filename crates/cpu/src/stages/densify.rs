@@ -38,6 +38,9 @@ pub struct State<'a> {
 
 /// Runs one round.
 pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
+    if let Some(relocation) = &plan.relocate {
+        return super::relocate::run(plan, relocation, state);
+    }
     let n = state.params.len;
     let (growth, refused) = decide(plan, &state);
     let count = |kind: Growth| growth.iter().filter(|&&g| g == kind).count();
@@ -94,6 +97,8 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
         split: splits as u64,
         pruned: pruned as u64,
         refused: refused as u64,
+        relocated: 0,
+        added: 0,
         total: state.params.len as u64,
     }
 }
@@ -116,7 +121,7 @@ fn decide(plan: &DensifyPlan, state: &State<'_>) -> (Vec<Growth>, usize) {
     let mean_gradient =
         |i: usize| state.stats.gradient_sums[i] / state.stats.visible_counts[i].max(1.0);
     let mut wanting: Vec<usize> = (0..n).filter(|&i| mean_gradient(i) > threshold).collect();
-    let room = plan.max_gaussians.saturating_sub(n);
+    let room = plan.room(n);
     let refused = wanting.len().saturating_sub(room);
     if refused > 0 {
         wanting.sort_by(|&a, &b| {
@@ -136,9 +141,14 @@ fn decide(plan: &DensifyPlan, state: &State<'_>) -> (Vec<Growth>, usize) {
     (growth, refused)
 }
 
+/// Whether all parameters of a Gaussian are finite.
+pub fn is_finite(params: &Blocks, i: usize) -> bool {
+    (0..params.components).all(|c| params.get(i, c).is_finite())
+}
+
 /// Step 3: whether a Gaussian of the next generation stays.
 fn keep(plan: &DensifyPlan, params: &Blocks, source: usize, is_split: bool) -> bool {
-    let finite = (0..params.components).all(|c| params.get(source, c).is_finite());
+    let finite = is_finite(params, source);
     let opacity = 1.0 / (1.0 + (-params.get(source, component::OPACITY)).exp());
     let shrink = if is_split { SPLIT_SHRINK } else { 1.0 };
     finite
@@ -148,21 +158,11 @@ fn keep(plan: &DensifyPlan, params: &Blocks, source: usize, is_split: bool) -> b
             .is_none_or(|limit| largest_axis(params, source) / shrink <= limit)
 }
 
-/// Makes a copied Gaussian one of its parent's two children: a centre drawn from the parent, axes
-/// shrunk.
-fn split_into(params: &mut Blocks, to: usize, plan: &DensifyPlan, parent: usize, sample: u32) {
-    let get = |c: usize| params.get(to, c);
-    let [w, x, y, z] = {
-        let q = [0, 1, 2, 3].map(|k| get(component::QUAT + k));
-        let norm = q.iter().map(|v| v * v).sum::<f32>().sqrt();
-        q.map(|v| if norm > 0.0 { v / norm } else { 0.0 })
-    };
-    let draw = [0, 1, 2].map(|k| {
-        let which = sample * 3 + k as u32;
-        let normal = noise::normal(plan.seed, plan.step, parent as u32, which);
-        normal * get(component::SCALE + k).exp()
-    });
-    let rotation = [
+/// The rotation of a quaternion (w, x, y, z) of any length; of zero, the identity.
+pub fn rotation(quat: [f32; 4]) -> [[f32; 3]; 3] {
+    let norm = quat.iter().map(|v| v * v).sum::<f32>().sqrt();
+    let [w, x, y, z] = quat.map(|v| if norm > 0.0 { v / norm } else { 0.0 });
+    [
         [
             1.0 - 2.0 * (y * y + z * z),
             2.0 * (x * y - w * z),
@@ -178,7 +178,19 @@ fn split_into(params: &mut Blocks, to: usize, plan: &DensifyPlan, parent: usize,
             2.0 * (y * z + w * x),
             1.0 - 2.0 * (x * x + y * y),
         ],
-    ];
+    ]
+}
+
+/// Makes a copied Gaussian one of its parent's two children: a centre drawn from the parent, axes
+/// shrunk.
+fn split_into(params: &mut Blocks, to: usize, plan: &DensifyPlan, parent: usize, sample: u32) {
+    let draw = [0, 1, 2].map(|k| {
+        let which = sample * 3 + k as u32;
+        let normal = noise::normal(plan.seed, plan.step, parent as u32, which);
+        normal * params.get(to, component::SCALE + k).exp()
+    });
+    let quat = [0, 1, 2, 3].map(|k| params.get(to, component::QUAT + k));
+    let rotation = rotation(quat);
     for k in 0..3 {
         let offset: f32 = (0..3).map(|j| rotation[k][j] * draw[j]).sum();
         let mean = params.get(to, component::MEAN + k) + offset;

@@ -5,12 +5,16 @@
 //! 2. Turn moments into gradients of centre, conic, opacity and colour on the screen.
 //! 3. Chain rule through projection and SH, with the forward values computed afresh.
 //! 4. Adam, and the statistics of density control; or, for [`run_gradients`], write them out.
+//! 5. Where a density strategy asks for it, regularisers before Adam and noise after: [`extras`].
+//!
+//! [`extras`]: super::extras
 
 use crate::blocks::{Blocks, component};
-use crate::frame::{CameraF32, Frame, Slot, TileSpans};
+use crate::frame::{AbsoluteSlot, CameraF32, Frame, Slot, TileSpans};
 use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
 use crate::sh;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
+use crate::stages::extras::ExtrasStep;
 use crate::stages::project::view_direction;
 use dapple_engine::{Adam, Gradients, LearningRates};
 use pulp::Simd;
@@ -18,7 +22,7 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Most components a Gaussian can have.
-const MAX_COMPONENTS: usize = component::SH + 48;
+pub(super) const MAX_COMPONENTS: usize = component::SH + 48;
 
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 64;
@@ -87,6 +91,7 @@ struct Context<'a> {
     first_instance: &'a [AtomicU32],
     instance_slot: &'a [u32],
     slots: &'a [Slot],
+    absolute_slots: &'a [AbsoluteSlot],
 }
 
 impl<'a> Context<'a> {
@@ -98,7 +103,22 @@ impl<'a> Context<'a> {
             first_instance: &frame.first_instance,
             instance_slot: &frame.instance_slot,
             slots: &frame.slots,
+            absolute_slots: &frame.absolute_slots,
         }
+    }
+
+    /// The sums of a visible Gaussian's absolute gradients by its centre.
+    fn sum_absolute(&self, gaussian: usize) -> [f32; 2] {
+        let tiles = self.spans_of[gaussian].tiles as usize;
+        let first = self.first_instance[gaussian].load(Relaxed) as usize;
+        let mut sum = [0.0f32; 2];
+        for &slot in &self.instance_slot[first..first + tiles] {
+            for (total, value) in sum.iter_mut().zip(self.absolute_slots[slot as usize]) {
+                *total += value;
+            }
+        }
+        // The exponent is in powers of two.
+        sum.map(|v| v * std::f32::consts::LN_2)
     }
 
     /// Step 1: the sums of the slots of a block's Gaussians. `None` if all are invisible.
@@ -273,6 +293,8 @@ pub fn run(
     sh_degree: u8,
     adam: &AdamStep,
     stats: Option<&mut DensityStats>,
+    absolute: bool,
+    extras: Option<&ExtrasStep>,
     frame: &Frame,
 ) {
     let context = Context::new(camera, sh_degree, frame);
@@ -285,17 +307,22 @@ pub fn run(
         .zip(first.rows.par_chunks_mut(rows))
         .zip(second.rows.par_chunks_mut(rows))
         .enumerate();
-    let step = |chunk: usize, params, first, second, stats| {
+    let step = |chunk: usize, params: &mut [Row], first, second, stats| {
         pulp::Arch::new().dispatch(Step {
             context,
             adam,
+            absolute,
+            extras,
             components,
             first_block: chunk * CHUNK_BLOCKS,
-            params,
+            params: &mut *params,
             first,
             second,
             stats,
         });
+        if let Some(extras) = extras {
+            extras.perturb(chunk * gaussians, components, params);
+        }
     };
     match stats {
         Some(stats) => chunks
@@ -311,6 +338,9 @@ pub fn run(
 struct Step<'a> {
     context: Context<'a>,
     adam: &'a AdamStep,
+    /// Whether the statistics are of absolute gradients.
+    absolute: bool,
+    extras: Option<&'a ExtrasStep>,
     components: usize,
     first_block: usize,
     params: &'a mut [Row],
@@ -341,11 +371,17 @@ impl pulp::WithSimd for Step<'_> {
                     &mut second[..active],
                 );
                 let Some(sums) = &sums else {
-                    let zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
+                    let mut zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
+                    if let Some(extras) = self.extras {
+                        extras.regularise(s, block, part, &mut zeros);
+                    }
                     adam_part(s, self.adam, part, block, first, second, &zeros);
                     continue;
                 };
-                let g = backward(s, block, part, &camera, self.context.sh_degree, sums);
+                let mut g = backward(s, block, part, &camera, self.context.sh_degree, sums);
+                if let Some(extras) = self.extras {
+                    extras.regularise(s, block, part, &mut g.components);
+                }
                 adam_part(s, self.adam, part, block, first, second, &g.components);
                 if let Some((sum, count)) = &mut self.stats {
                     // Normalised pixels: half the image is 1.
@@ -360,6 +396,12 @@ impl pulp::WithSimd for Step<'_> {
                         let tiles =
                             self.context.spans_of[(self.first_block + i) * ROW + lane].tiles;
                         if gaussian < sum.len() && tiles > 0 {
+                            if self.absolute {
+                                let index = (self.first_block + i) * ROW + lane;
+                                let [x, y] = self.context.sum_absolute(index);
+                                let [x, y] = [x * size[0] as f32 * 0.5, y * size[1] as f32 * 0.5];
+                                row.0[lane] = (x * x + y * y).sqrt();
+                            }
                             sum[gaussian] += row.0[lane];
                             count[gaussian] += 1.0;
                         }

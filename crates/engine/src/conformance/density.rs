@@ -92,6 +92,15 @@ fn the_budget_goes_to_the_largest_gradients(make: Make<'_>) {
     let (splats, report, _) = densified(make, [3e-4, 5e-4, 9e-4, 4e-4], &plan);
     assert_eq!((report.cloned, report.split, report.refused), (1, 0, 3));
     assert_eq!(splats.means[4], [2.0, 0.0, 0.0]);
+    // Half of the room for five is room for two.
+    let plan = DensifyPlan {
+        max_gaussians: 9,
+        room_share: 0.5,
+        ..plan
+    };
+    let (splats, report, _) = densified(make, [3e-4, 5e-4, 9e-4, 4e-4], &plan);
+    assert_eq!((report.cloned, report.split, report.refused), (1, 1, 2));
+    assert_eq!(splats.len(), 6);
 }
 
 fn the_transparent_the_large_and_the_broken_are_pruned(make: Make<'_>) {

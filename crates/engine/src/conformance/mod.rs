@@ -6,7 +6,7 @@
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
-//! - rounds of density control;
+//! - rounds of density control and of relocation, noise, regularisers;
 //! - the same bits from run to run.
 
 #![allow(
@@ -20,6 +20,7 @@
 mod capture;
 mod density;
 mod parity;
+mod strategy;
 mod training;
 
 pub use capture::real_capture_matches_the_reference;
@@ -27,8 +28,10 @@ pub use density::density_control_follows_the_plan;
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };
+pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
 pub use training::{
-    adam_takes_the_textbook_step, loss_and_gradient_match_the_reference, runs_repeat_themselves,
+    absolute_density_matches_the_reference, adam_takes_the_textbook_step,
+    loss_and_gradient_match_the_reference, runs_repeat_themselves,
 };
 
 use crate::{DensifyPlan, Engine, Report};
@@ -60,6 +63,8 @@ fn growing() -> DensifyPlan {
         prune_opacity: Some(0.005),
         prune_scale: None,
         max_gaussians: usize::MAX,
+        room_share: 1.0,
         reset_opacity: None,
+        relocate: None,
     }
 }

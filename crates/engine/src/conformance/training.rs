@@ -5,7 +5,7 @@ use super::{Make, growing, last_report, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::scenes::{self, Random, TestScene};
 use crate::{
-    Adam, Engine, LearningRates, OptimizerState, Report, StepSettings, TrainView, reference,
+    Adam, Engine, Extras, LearningRates, OptimizerState, Report, StepSettings, TrainView, reference,
 };
 use dapple_scene::{Photo, Splats};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SSIM_WEIGHT: f32 = 0.2;
 
 /// Noise: a photo that differs from any render in every pixel.
-fn photo(scene: &TestScene) -> Photo {
+pub(super) fn photo(scene: &TestScene) -> Photo {
     let mut random = Random::new(11);
     let n = scene.camera.width as usize * scene.camera.height as usize;
     let rgb = (0..3 * n)
@@ -32,7 +32,7 @@ fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {
     )
 }
 
-fn settings(scene: &TestScene, step: u32) -> StepSettings {
+pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
     StepSettings {
         step,
         render: scene.settings,
@@ -47,16 +47,26 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: SSIM_WEIGHT,
         accumulate_density: true,
+        extras: Extras::default(),
     }
 }
 
 fn step_loss(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, step: u32) -> f32 {
+    step_with(engine, scene, photo, &settings(scene, step))
+}
+
+fn step_with(
+    engine: &mut dyn Engine,
+    scene: &TestScene,
+    photo: &Photo,
+    settings: &StepSettings,
+) -> f32 {
     let view = TrainView {
         camera: scene.camera,
         photo: Arc::new(photo.clone()),
     };
     let id = engine.add_views(vec![view]).unwrap()[0];
-    engine.step(id, &settings(scene, step)).unwrap();
+    engine.step(id, settings).unwrap();
     match last_report(engine) {
         Report::Step(report) => report.loss,
         other => panic!("no report of a step but {other:?}"),
@@ -163,6 +173,65 @@ pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
 
     let scene = scenes::by_name("tiny_image").unwrap();
     check_chain(engine, &scene, &photo(&scene), "tiny");
+}
+
+/// Density statistics of absolute gradients after one step; the step itself is the same to the bit.
+/// `makes` differ in what may not change the result.
+pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
+    for name in [
+        "random_sh3",
+        "off_centre",
+        "crowd",
+        "tile_cap",
+        "deep_stack",
+    ] {
+        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let photo = photo(&scene);
+        let plain = settings(&scene, 1);
+        let absolute = StepSettings {
+            extras: Extras {
+                absolute_density: true,
+                ..Extras::default()
+            },
+            ..plain
+        };
+        let run = |make: Make<'_>, settings: &StepSettings| {
+            let mut engine = with_splats(make, &scene.splats);
+            step_with(engine.as_mut(), &scene, &photo, settings);
+            engine.download().unwrap()
+        };
+        let (splats, state) = run(makes[0], &absolute);
+        let (plain_splats, plain_state) = run(makes[0], &plain);
+        assert!(splats == plain_splats, "{name}: the step differs");
+        assert_eq!(state.visible_counts, plain_state.visible_counts);
+        for (i, make) in makes.iter().enumerate().skip(1) {
+            let (other, other_state) = run(make, &absolute);
+            assert!(other == splats && other_state == state, "{name}: run {i}");
+        }
+        let expected = absolute_norms(&scene, &photo);
+        let sums: Vec<f64> = state.gradient_sums.iter().map(|&v| v.into()).collect();
+        let error = compare::relative_l2(&sums, &expected);
+        println!("{name:10} absolute   {error:.2e}");
+        assert!(error < TOLERANCE, "{name} absolute density: {error:.2e}");
+        // They are what they are called: never less, and more where pixels disagree.
+        let larger = state.gradient_sums.iter().zip(&plain_state.gradient_sums);
+        assert!(larger.clone().all(|(a, b)| *a >= *b * 0.999));
+        assert!(larger.clone().any(|(a, b)| *a > *b * 1.5), "{name}");
+    }
+}
+
+/// With half the image as the unit.
+fn absolute_norms(scene: &TestScene, photo: &Photo) -> Vec<f64> {
+    let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    let target = reference::photo_target(photo, scene.settings.background);
+    let weight = SSIM_WEIGHT.into();
+    let (_, d_rgb) = reference::loss(&image.rgb, &target, width, height, None, weight);
+    reference::absolute_gradients(&scene.splats, &scene.camera, &scene.settings, &d_rgb)
+        .unwrap()
+        .into_iter()
+        .map(|[x, y]| (x * 0.5 * width as f64).hypot(y * 0.5 * height as f64))
+        .collect()
 }
 
 /// Three steps of Adam, each from what the engine held before.

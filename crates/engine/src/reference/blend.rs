@@ -144,7 +144,9 @@ pub fn blend_backward(
             let dl_dpower = -dl_dcontribution * c.alpha;
             let [xx, xy, yy] = projected.conic;
             let DVec2 { x, y } = c.offset;
-            slot.centre -= dl_dpower * DVec2::new(xx * x + xy * y, xy * x + yy * y);
+            let by_centre = -dl_dpower * DVec2::new(xx * x + xy * y, xy * x + yy * y);
+            slot.centre += by_centre;
+            slot.centre_absolute += by_centre.abs();
             slot.conic[0] += dl_dpower * 0.5 * x * x;
             slot.conic[1] += dl_dpower * x * y;
             slot.conic[2] += dl_dpower * 0.5 * y * y;

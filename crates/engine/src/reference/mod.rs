@@ -9,6 +9,7 @@
 //! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
+//! 9. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
 //!
 //! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -25,6 +26,7 @@ mod loss;
 mod project;
 mod project_backward;
 mod ranges;
+mod relocation;
 mod sh;
 
 pub use adam::adam;
@@ -36,6 +38,9 @@ pub use loss::{loss, photo_mask, photo_target, psnr, ssim, ssim_window};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};
 pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};
+pub use relocation::{
+    RelocatedSplats, perturbation, regularisers, regularisers_backward, relocate, relocated,
+};
 pub use sh::{sh_basis, sh_basis_gradient};
 
 use crate::{Gradients, RenderSettings};
@@ -123,6 +128,41 @@ pub fn gradients(
     gradients_of_gaussians(&all, stride, camera, settings, dl_drgb, dl_dalpha)
 }
 
+/// What density statistics add up for each Gaussian where they are absolute: over the pixels, the
+/// absolute value of the derivative with respect to its centre, by axis (AbsGS, Ye et al. 2024,
+/// arXiv:2404.10484). `[N, 2]`, per pixel.
+///
+/// # Errors
+/// As [`gradients`].
+pub fn absolute_gradients(
+    splats: &Splats,
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+) -> Result<Vec<[f64; 2]>> {
+    let all = Gaussian::all(splats);
+    let (visible, slots) = slots(&all, camera, settings, dl_drgb, None)?;
+    let mut out = vec![[0.0; 2]; all.len()];
+    for (projected, slot) in visible.iter().zip(&slots) {
+        out[projected.index] = slot.centre_absolute.to_array();
+    }
+    Ok(out)
+}
+
+/// The visible Gaussians with the derivatives with respect to each.
+fn slots(
+    gaussians: &[Gaussian],
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+    dl_dalpha: Option<&[f64]>,
+) -> Result<(Vec<Projected>, Vec<ProjectedGradient>)> {
+    let visible = visible(gaussians, camera, settings)?;
+    let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
+    let slots = blend_backward(&visible, &lists, camera, settings, dl_drgb, dl_dalpha);
+    Ok((visible, slots))
+}
+
 /// [`gradients`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
 ///
 /// # Errors
@@ -143,10 +183,7 @@ pub fn gradients_of_gaussians(
         ))
         .hint("give width * height * 3 values for the colours, width * height for alpha"));
     }
-    let visible = visible(gaussians, camera, settings)?;
-    let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
-    let slots = blend_backward(&visible, &lists, camera, settings, dl_drgb, dl_dalpha);
-
+    let (visible, slots) = slots(gaussians, camera, settings, dl_drgb, dl_dalpha)?;
     let eye = PosedLens::new(camera)?;
     let mut out = Gradients::zeros(gaussians.len(), sh_rest_stride);
     for (projected, slot) in visible.iter().zip(&slots) {

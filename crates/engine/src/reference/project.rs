@@ -100,6 +100,8 @@ pub struct Projected {
 pub struct ProjectedGradient {
     /// With respect to the centre, per pixel.
     pub centre: DVec2,
+    /// The same with the absolute value of what each pixel gives, by axis (AbsGS).
+    pub centre_absolute: DVec2,
     /// With respect to `[xx, xy, yy]` of the conic, where xy is **one** number that stands in two
     /// places of the matrix: its derivative counts both.
     pub conic: [f64; 3],

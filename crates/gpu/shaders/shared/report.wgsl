@@ -24,7 +24,9 @@ struct Report {
     split: u32,
     pruned: u32,
     refused: u32,
-    pad: array<u32, 6>,
+    relocated: u32,
+    added: u32,
+    pad: array<u32, 4>,
 }
 
 // A training step; a round of density control.

@@ -27,6 +27,10 @@ struct Step {
     report: u32,
     // Seed of the run, low and high.
     seed: vec2u,
+    // What density strategies add to `update`; see update.wgsl.
+    noise: f32,
+    opacity_reg: f32,
+    scale_reg: f32,
 }
 
 // Add screen-space gradients to the density statistics.
@@ -62,6 +66,8 @@ struct State {
     split: u32,
     pruned: u32,
     refused: u32,
+    relocated: u32,
+    added: u32,
 }
 
 const HALT_INSTANCES: u32 = 1u;

@@ -12,13 +12,14 @@ pub struct BlendBackward {
 }
 
 impl BlendBackward {
-    /// Compiles its kernel.
+    /// Compiles its kernel; with `absolute`, in the permutation that also fills `absolute_slots`.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, absolute: bool) -> Result<Self> {
+        let defines = context.defines.clone().flag("ABSOLUTE", absolute);
         Ok(Self {
-            kernels: context.kernel_parts("blend_backward", "blend_backward", &context.defines)?,
+            kernels: context.kernel_parts("blend_backward", "blend_backward", &defines)?,
         })
     }
 

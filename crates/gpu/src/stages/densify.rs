@@ -27,6 +27,8 @@ struct Plan {
     prune_log_scale_parent: f32,
     reset_logit: f32,
     log_shrink: f32,
+    room_share: u32,
+    pad: [u32; 3],
 }
 
 const PLAN_GROW: u32 = 1;
@@ -60,6 +62,8 @@ impl From<&DensifyPlan> for Plan {
             prune_log_scale_parent: (prune_scale + SPLIT_SHRINK.ln()) as f32,
             reset_logit: logit(plan.reset_opacity.unwrap_or(0.5)),
             log_shrink: SPLIT_SHRINK.ln() as f32,
+            room_share: plan.room_share_bits(),
+            pad: [0; 3],
         }
     }
 }

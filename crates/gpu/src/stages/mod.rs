@@ -11,6 +11,7 @@ pub mod morton;
 pub mod order;
 pub mod project;
 pub mod ranges;
+pub mod relocate;
 pub mod report;
 pub mod sort;
 pub mod update;

@@ -2,6 +2,7 @@
 
 use crate::layout::groups;
 use crate::{Buffers, Context};
+use dapple_engine::StepSettings;
 use dapple_runtime::{Kernel, Recording};
 use dapple_scene::Result;
 
@@ -34,7 +35,35 @@ impl SlotSums {
 #[derive(Debug, Clone)]
 pub struct Update {
     sums: SlotSums,
+    absolute_sums: Option<Kernel>,
     update: Kernel,
+}
+
+/// Which permutation of a step's second half: what strategies other than the default ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mode {
+    /// With regularisers and noise, see [`dapple_engine::Extras`].
+    pub extras: bool,
+    /// With density statistics of absolute gradients.
+    pub absolute: bool,
+}
+
+impl Mode {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+
+    /// What these settings ask for.
+    pub fn of(settings: &StepSettings) -> Self {
+        Self {
+            extras: !settings.extras.are_off(),
+            absolute: settings.accumulate_density && settings.extras.absolute_density,
+        }
+    }
+
+    /// Its number, below [`Self::COUNT`]; 0 is the default.
+    pub fn index(self) -> usize {
+        usize::from(self.extras) + 2 * usize::from(self.absolute)
+    }
 }
 
 impl Update {
@@ -42,10 +71,15 @@ impl Update {
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, mode: Mode) -> Result<Self> {
+        let defines = context.defines.clone().flag("EXTRAS", mode.extras);
+        let defines = defines.flag("ABSOLUTE", mode.absolute);
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
+        let absolute_sums = || context.kernel("absolute_sums", "absolute_sums");
         Ok(Self {
             sums: SlotSums::new(context)?,
-            update: context.kernel("update", "update")?,
+            absolute_sums: mode.absolute.then(absolute_sums).transpose()?,
+            update: Kernel::new(gpu, shaders, "update", "update", &defines)?,
         })
     }
 
@@ -63,6 +97,10 @@ impl Update {
     ) -> Result<()> {
         recording.span("update");
         self.sums.record(context, buffers, recording)?;
+        if let Some(kernel) = &self.absolute_sums {
+            let bound = buffers.bind(&context.gpu, kernel)?;
+            recording.dispatch(bound, buffers.groups(groups::VISIBLE)?);
+        }
         let bound = buffers.bind(&context.gpu, &self.update)?;
         recording.dispatch(bound, buffers.groups(groups::UPDATE)?);
         Ok(())

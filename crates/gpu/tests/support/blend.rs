@@ -181,7 +181,7 @@ impl Stages {
         context.defines = context.defines.u32("BUCKET", bucket);
         Self {
             blend: Blend::new(&context).unwrap(),
-            backward: BlendBackward::new(&context).unwrap(),
+            backward: BlendBackward::new(&context, false).unwrap(),
             bucket: bucket as usize,
             context,
         }

@@ -123,7 +123,7 @@ impl Stages {
     pub fn new(mut context: Context, precision: Precision) -> Self {
         context.defines = precision.define(context.defines);
         Self {
-            update: update::Update::new(&context).unwrap(),
+            update: update::Update::new(&context, update::Mode::default()).unwrap(),
             gradients: update::Gradients::new(&context).unwrap(),
             context,
             precision,

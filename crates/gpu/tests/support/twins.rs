@@ -7,7 +7,7 @@ use dapple_engine::compare::relative_l2;
 use dapple_engine::reference::{PixelRect, Projected, least_power_in_rect};
 use dapple_engine::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat,
+    Adam, Engine, Extras, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat,
     TrainView, ViewId,
 };
 use dapple_gpu::GpuEngine;
@@ -302,6 +302,7 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: 0.2,
         accumulate_density: true,
+        extras: Extras::default(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Everything that determines a training run.
 //!
 //! 1. The base is the field's recipe, written for a run of 30 000 steps.
-//! 2. A [`Preset`] lays its changes on top, then the TOML file, then the flags
-//!    ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`].
+//! 2. A [`Preset`] lays its changes on top, then the [`Strategy`] that is named, then the TOML file,
+//!    then the flags ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`].
 //! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `eval.every`)
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
@@ -22,6 +22,7 @@ mod validate;
 
 pub use preset::Preset;
 
+use crate::strategy::Strategy;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -47,7 +48,11 @@ table! {
         initial_gaussians: usize = 0,
         /// Start from random points where a COLMAP model has lost its own; naming initial_gaussians sets it.
         random_start: bool = false,
-        /// Never hold more Gaussians than this; 0 = no limit.
+        /// Opacity of the Gaussians at the start, 0 to 1; mcmc: 0.5.
+        initial_opacity: f64 = 0.1,
+        /// Scale of the Gaussians at the start, in distances to their neighbours; mcmc: 0.1.
+        initial_scale: f64 = 1.0,
+        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, one for every 100 pixels of the photos, at most a million.
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,
@@ -96,8 +101,10 @@ table! {
 }
 
 table! {
-    /// When and how Gaussians are added and removed (adaptive density control of the 3DGS paper).
+    /// When and how Gaussians are added and removed.
     DensifyConfig, DensifyPatch {
+        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale).
+        strategy: Strategy = Strategy::Adc,
         /// Whether Gaussians are added and removed at all.
         enabled: bool = true,
         /// First step after which Gaussians may be added or removed (exclusive).
@@ -108,14 +115,24 @@ table! {
         every: u32 = 100,
         /// Grow where the mean screen-space gradient exceeds this (gradient in pixels times half the image size).
         grow_gradient: f64 = 2e-4,
+        /// adc, budgeted: sum the gradients' absolute values over pixels, so that they do not cancel; sets another default: grow_gradient 8e-4.
+        absgrad: bool = false,
         /// Growing Gaussians at most this large are cloned, larger ones split; fraction of the scene's extent.
         split_scale: f64 = 0.01,
-        /// Remove Gaussians less opaque than this, 0 to 1.
+        /// Remove Gaussians less opaque than this, 0 to 1; mcmc relocates them.
         prune_opacity: f64 = 0.005,
         /// Remove Gaussians larger than this, from the first opacity reset on; fraction of the scene's extent.
         prune_scale: f64 = 0.1,
         /// Steps between two resets of all opacities to twice prune_opacity; 0 = never.
         reset_every: u32 = 3000,
+        /// mcmc adds this fraction of the Gaussians in a round.
+        add: f64 = 0.05,
+        /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent.
+        noise: f64 = 5e5,
+        /// Weight of the mean opacity in the loss; mcmc: 0.01.
+        opacity_reg: f64 = 0.0,
+        /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.01.
+        scale_reg: f64 = 0.0,
     } {}
 }
 

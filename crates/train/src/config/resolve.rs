@@ -140,7 +140,7 @@ impl ConfigPatch {
             .or(self.initial_gaussians.map(|number| number > 0))
     }
 
-    /// The file and the flags (`self`) over their preset, with the schedule scaled.
+    /// The file and the flags (`self`) over their preset and strategy, with the schedule scaled.
     fn resolve_named(self) -> TrainConfig {
         let preset = self.preset.unwrap_or_default();
         let base = preset.patch().fill(TrainConfig {
@@ -149,6 +149,9 @@ impl ConfigPatch {
             ..TrainConfig::default()
         });
         let steps = self.steps.unwrap_or(base.steps);
+        let strategy = self.densify.strategy.unwrap_or(base.densify.strategy);
+        let absgrad = self.densify.absgrad.unwrap_or(base.densify.absgrad);
+        let base = strategy.patch(preset.written_for(), absgrad).fill(base);
         self.fill(scaled(base, steps, preset.written_for()))
             .normalised()
     }

@@ -1,6 +1,7 @@
 //! Refuses configurations that cannot work, before any photo is read.
 
 use super::TrainConfig;
+use crate::strategy::Strategy;
 use dapple_scene::{Error, MAX_SH_DEGREE, Result};
 
 /// Longer runs than this are a typing error.
@@ -72,6 +73,10 @@ impl TrainConfig {
             ("densify.grow_gradient", self.densify.grow_gradient),
             ("densify.split_scale", self.densify.split_scale),
             ("densify.prune_scale", self.densify.prune_scale),
+            ("densify.add", self.densify.add),
+            ("densify.noise", self.densify.noise),
+            ("densify.opacity_reg", self.densify.opacity_reg),
+            ("densify.scale_reg", self.densify.scale_reg),
             ("checkpoint_minutes", self.checkpoint_minutes),
         ] {
             // Engines compute in f32: a number beyond it is infinite there.
@@ -92,6 +97,14 @@ impl TrainConfig {
             if !(0.0..1.0).contains(&value) {
                 return Err(out_of_range(key, value, "at least 0 and below 1"));
             }
+        }
+        if !(self.initial_opacity > 0.0 && self.initial_opacity < 1.0) {
+            let range = "larger than 0 and below 1";
+            return Err(out_of_range("initial_opacity", self.initial_opacity, range));
+        }
+        if !(self.initial_scale > 0.0 && (self.initial_scale as f32).is_finite()) {
+            let range = "a number larger than 0";
+            return Err(out_of_range("initial_scale", self.initial_scale, range));
         }
         if !(0.0..f64::from(f32::MAX)).contains(&self.near) {
             return Err(out_of_range("near", self.near, "at least 0"));
@@ -120,11 +133,53 @@ impl TrainConfig {
             ))
             .hint("swap them, or set densify.enabled = false for a fixed number of Gaussians"));
         }
+        if !densify.enabled && densify.strategy.has_budget() {
+            return Err(Error::input(format!(
+                "densify.strategy = {} has nothing to do while densify.enabled = false",
+                densify.strategy
+            ))
+            .hint("choose a preset that densifies (m9, m10, quick, standard), or leave --strategy out"));
+        }
+        if densify.strategy == Strategy::Mcmc {
+            return self.validate_mcmc();
+        }
         if densify.enabled && densify.reset_every > 0 && densify.prune_opacity >= 0.5 {
             return Err(out_of_range(
                 "densify.prune_opacity",
                 densify.prune_opacity,
                 "below 0.5 while opacities are reset to twice of it",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl TrainConfig {
+    fn validate_mcmc(&self) -> Result<()> {
+        let densify = &self.densify;
+        if densify.reset_every > 0 {
+            return Err(Error::input(format!(
+                "densify.reset_every = {} and densify.strategy = mcmc contradict each other",
+                densify.reset_every
+            ))
+            .hint("mcmc never resets opacities: leave reset_every out, or choose adc"));
+        }
+        if densify.absgrad {
+            return Err(Error::input(
+                "densify.absgrad and densify.strategy = mcmc contradict each other",
+            )
+            .hint("mcmc does not look at gradients: leave absgrad out, or choose adc"));
+        }
+        if densify.add > 1.0 {
+            let range = "at most 1: a round can double the Gaussians";
+            return Err(out_of_range("densify.add", densify.add, range));
+        }
+        if !(densify.prune_opacity > 0.0 && densify.prune_opacity < 0.5) {
+            let range = "larger than 0 and below 0.5 for mcmc, which revives what lies below";
+            return Err(out_of_range(
+                "densify.prune_opacity",
+                densify.prune_opacity,
+                range,
             ));
         }
         Ok(())

@@ -11,7 +11,8 @@
 use super::statistics::Times;
 use crate::options::DeviceOptions;
 use dapple::contract::{
-    Adam, LearningRates, RenderSettings, Report, Stage, StepCounts, StepSettings, TrainView, ViewId,
+    Adam, Extras, LearningRates, RenderSettings, Report, Stage, StepCounts, StepSettings,
+    TrainView, ViewId,
 };
 use dapple::cpu::cost::Work;
 use dapple::cpu::{CpuEngine, CpuOptions};
@@ -303,6 +304,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: 0.2,
         accumulate_density: true,
+        extras: Extras::default(),
     }
 }
 

@@ -97,7 +97,7 @@ fn refuse_contradictions(args: &Args, checkpoint: &Checkpoint, out: &Path) -> Re
         Some(file) => ConfigPatch::read(file)?,
         None => ConfigPatch::default(),
     };
-    given = given.merged(args.patch());
+    given = given.merged(args.patch()?);
     if let Some(preset) = &args.preset {
         given.preset = Some(preset.parse()?);
     }

@@ -1,0 +1,102 @@
+//! What density strategies add to `update`: regularisers of opacity and scale, and noise on centres.
+//! Reference: `engine::reference::{regularisers_backward, perturbation}`.
+//!
+//! 1. [`ExtrasStep::regularise`] adds to the gradients of a vector of Gaussians, seen or not.
+//! 2. [`ExtrasStep::perturb`] moves centres after Adam. Random numbers are drawn one by one: Gaussians
+//!    that are too opaque to be moved, which soon are most, cost a comparison.
+
+use super::densify::rotation;
+use super::update::MAX_COMPONENTS;
+use crate::blocks::component;
+use crate::simd::{ROW, Row, Splat, V};
+use dapple_engine::{Extras, noise, relocation};
+use pulp::Simd;
+
+/// Opacity 0.2: beyond, the noise is less than 4e-9 of what it is at opacity zero.
+const STILL_LOGIT: f32 = -1.386_294_4;
+
+/// How steeply noise ends around opacity 0.005 (the paper).
+const STEEPNESS: f32 = 100.0;
+const STILL_OPACITY: f32 = 0.005;
+
+/// The extras of one step.
+#[derive(Debug, Clone, Copy)]
+pub struct ExtrasStep {
+    extras: Extras,
+    step: u32,
+    gaussians: usize,
+    /// Weights over the numbers that their means are over.
+    opacity_reg: f32,
+    scale_reg: f32,
+}
+
+impl ExtrasStep {
+    /// `None` where there is nothing to add.
+    pub fn new(extras: &Extras, step: u32, gaussians: usize) -> Option<Self> {
+        let count = gaussians.max(1) as f32;
+        (!extras.are_off()).then_some(Self {
+            extras: *extras,
+            step,
+            gaussians,
+            opacity_reg: extras.opacity_reg / count,
+            scale_reg: extras.scale_reg / (3.0 * count),
+        })
+    }
+
+    /// Adds the regularisers' gradients to those of part `part` of a block.
+    #[inline(always)]
+    pub fn regularise<S: Simd>(
+        &self,
+        s: S,
+        block: &[Row],
+        part: usize,
+        gradients: &mut [V<S>; MAX_COMPONENTS],
+    ) {
+        let opacity = V::load(s, &block[component::OPACITY], part).sigmoid();
+        let slope = opacity * (s.k(1.0) - opacity);
+        gradients[component::OPACITY] =
+            slope.mul_add(s.k(self.opacity_reg), gradients[component::OPACITY]);
+        for c in component::SCALE..component::SCALE + 3 {
+            let scale = V::load(s, &block[c], part).exp();
+            gradients[c] = scale.mul_add(s.k(self.scale_reg), gradients[c]);
+        }
+    }
+
+    /// Moves the centres of the Gaussians from `first` on, whose blocks these are.
+    pub fn perturb(&self, first: usize, components: usize, blocks: &mut [Row]) {
+        if self.extras.noise == 0.0 {
+            return;
+        }
+        for (b, block) in blocks.chunks_exact_mut(components).enumerate() {
+            for lane in 0..ROW {
+                let index = first + b * ROW + lane;
+                // False for NaN too.
+                let moves = block[component::OPACITY].0[lane] < STILL_LOGIT;
+                if moves && index < self.gaussians {
+                    self.perturb_one(index as u32, block, lane);
+                }
+            }
+        }
+    }
+
+    fn perturb_one(&self, index: u32, block: &mut [Row], lane: usize) {
+        let get = |c: usize| block[c].0[lane];
+        let opacity = 1.0 / (1.0 + (-get(component::OPACITY)).exp());
+        let still = 1.0 / (1.0 + (STEEPNESS * (opacity - STILL_OPACITY)).exp());
+        let turn = rotation([0, 1, 2, 3].map(|k| get(component::QUAT + k)));
+        let eta = [0, 1, 2].map(|k| {
+            let which = relocation::NOISE_NORMAL + k;
+            noise::normal(self.extras.seed, self.step, index, which)
+        });
+        // Sigma eta = R S^2 R^T eta.
+        let along = [0, 1, 2].map(|j| {
+            let scale = get(component::SCALE + j).exp();
+            let turned: f32 = (0..3).map(|k| turn[k][j] * eta[k]).sum();
+            turned * scale * scale
+        });
+        for k in 0..3 {
+            let offset: f32 = (0..3).map(|j| turn[k][j] * along[j]).sum();
+            block[component::MEAN + k].0[lane] += offset * still * self.extras.noise;
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `densify` by relocation: dead Gaussians become copies of living ones, and so do new ones
+//! (Kheradmand et al. 2024, arXiv:2404.09591). Reference: `engine::reference::relocate`.
+//!
+//! 1. Weights and their prefix sums in integers: `engine::relocation`. The dead weigh nothing.
+//! 2. Each dead Gaussian, and each that is to be added, draws a living one by bisection.
+//! 3. A Gaussian drawn N - 1 times and its copies get opacity and scale of N copies on each other,
+//!    and start without moments. The others stay as they are.
+//!
+//! Everyone keeps its place, new Gaussians follow.
+
+use super::densify::{State, is_finite};
+use crate::blocks::{Blocks, component};
+use dapple_engine::{DensifyPlan, DensifyReport, Relocation, relocation};
+
+/// Who becomes a copy of whom.
+struct Draws {
+    /// Where copies go, and of whom.
+    copies: Vec<(usize, usize)>,
+    /// How often each Gaussian was drawn.
+    drawn: Vec<u32>,
+    /// How many copies replace dead ones, and how many are new.
+    relocated: usize,
+    added: usize,
+}
+
+/// Runs one round.
+pub fn run(plan: &DensifyPlan, relocation: &Relocation, state: State<'_>) -> DensifyReport {
+    let draws = draw(plan, relocation, state.params);
+    let total = state.params.len + draws.added;
+    for blocks in [&mut *state.params, &mut *state.first, &mut *state.second] {
+        blocks.extend_to(total);
+    }
+    let stats = state.stats;
+    for values in [&mut stats.gradient_sums, &mut stats.visible_counts] {
+        values.resize(total, 0.0);
+        for &(to, from) in &draws.copies {
+            values[to] = values[from];
+        }
+    }
+    for &(to, from) in &draws.copies {
+        state.params.copy_within(to, from);
+    }
+    let copied = draws
+        .copies
+        .iter()
+        .map(|&(to, from)| (to, draws.drawn[from]));
+    let drawn = draws.drawn.iter().copied().enumerate();
+    for (i, times) in drawn.filter(|&(_, times)| times > 0).chain(copied) {
+        let logit = state.params.get(i, component::OPACITY);
+        let (copy, log_ratio) = relocation::copy_of(logit, times + 1);
+        let copy = copy.max(relocation.dead_logit());
+        state.params.set(i, component::OPACITY, copy);
+        for k in component::SCALE..component::SCALE + 3 {
+            let scale = state.params.get(i, k) + log_ratio;
+            state.params.set(i, k, scale);
+        }
+        state.first.clear(i);
+        state.second.clear(i);
+    }
+    DensifyReport {
+        step: plan.step,
+        relocated: draws.relocated as u64,
+        added: draws.added as u64,
+        total: total as u64,
+        ..DensifyReport::default()
+    }
+}
+
+/// Steps 1 and 2.
+fn draw(plan: &DensifyPlan, relocation: &Relocation, params: &Blocks) -> Draws {
+    let n = params.len;
+    let table = relocation::sigmoid_table();
+    let shift = relocation::weight_shift(u32::try_from(n).unwrap_or(u32::MAX));
+    let limit = relocation.dead_logit();
+    let mut places = Vec::new();
+    // The sum of weights up to and with each Gaussian.
+    let mut sums = Vec::with_capacity(n);
+    let mut total = 0;
+    for i in 0..n {
+        let logit = params.get(i, component::OPACITY);
+        if !is_finite(params, i) || logit <= limit {
+            places.push(i);
+        } else {
+            total += relocation::weight(&table, logit, shift);
+        }
+        sums.push(total);
+    }
+    let mut draws = Draws {
+        copies: Vec::new(),
+        drawn: vec![0; n],
+        relocated: 0,
+        added: 0,
+    };
+    if total == 0 {
+        return draws;
+    }
+    draws.relocated = places.len();
+    draws.added = relocation.added(n, plan.max_gaussians);
+    places.extend(n..n + draws.added);
+    draws.copies.reserve(places.len());
+    for (draw, place) in places.into_iter().enumerate() {
+        let target = relocation::target(plan.seed, plan.step, draw as u32, total);
+        let from = sums.partition_point(|&sum| sum <= target);
+        draws.copies.push((place, from));
+        draws.drawn[from] += 1;
+    }
+    draws
+}

@@ -1,0 +1,55 @@
+// What density strategies add to `update`: regularisers of opacity and scale, and noise on centres that
+// follows a Gaussian's shape (Kheradmand et al. 2024, arXiv:2404.09591, eq. 10). Twin:
+// cpu/src/stages/extras.rs. Reference: engine::reference::{regularisers_backward, perturbation}.
+//
+// The importing shader declares `geometry: array<f32>` for writing and `state`, and imports
+// shared/projection.
+#import shared/normal
+
+// First of the three normal numbers: engine::relocation::NOISE_NORMAL.
+const NOISE_NORMAL: u32 = 16u;
+// Opacity 0.2: beyond, the noise is less than 6e-9 of what it is at opacity zero.
+const STILL_LOGIT: f32 = -1.3862944;
+// How steeply it ends around opacity 0.005.
+const STEEPNESS: f32 = 100.0;
+const STILL_OPACITY: f32 = 0.005;
+
+fn logistic(x: f32) -> f32 {
+    return 1.0 / (1.0 + exp(-clamp(x, LOGIT_MIN, -LOGIT_MIN)));
+}
+
+// The derivative of opacity_reg times the mean opacity by a logit.
+fn opacity_slope(logit: f32) -> f32 {
+    let opacity = logistic(logit);
+    return step.opacity_reg / f32(state.gaussians) * opacity * (1.0 - opacity);
+}
+
+// The derivatives of scale_reg times the mean standard deviation by a Gaussian's logarithms of scales.
+fn scale_slopes(log_scales: vec3f) -> vec3f {
+    let each = step.scale_reg / (3.0 * f32(state.gaussians));
+    return each * exp(min(log_scales, vec3f(-LOGIT_MIN)));
+}
+
+// After the step, with what it left.
+fn perturb(i: u32, capacity: u32) {
+    let now = load_gaussian(i, capacity);
+    if step.noise == 0.0 || !(now.logit < STILL_LOGIT) {
+        return;
+    }
+    let key = noise_key(step.seed, step.number, i);
+    let eta = vec3f(
+        normal_number(key, NOISE_NORMAL),
+        normal_number(key, NOISE_NORMAL + 1u),
+        normal_number(key, NOISE_NORMAL + 2u),
+    );
+    let norm2 = dot(now.quat, now.quat);
+    let q = select(vec4f(1.0, 0.0, 0.0, 0.0), now.quat * inverseSqrt(norm2), norm2 >= QUAT_NORM2_MIN);
+    let turn = rotation_of(q);
+    let scales = exp(now.log_scales);
+    let along = (eta * turn) * scales * scales;
+    let still = logistic(-STEEPNESS * (logistic(now.logit) - STILL_OPACITY));
+    let to = now.mean + (turn * along) * (still * step.noise);
+    geometry[PLANE_MEAN * capacity + i] = to.x;
+    geometry[(PLANE_MEAN + 1u) * capacity + i] = to.y;
+    geometry[(PLANE_MEAN + 2u) * capacity + i] = to.z;
+}

@@ -1,0 +1,57 @@
+//! `budgeted`: `adc` along a curve that ends at `max_gaussians`, instead of against a wall.
+//!
+//! Left alone under a budget, `adc` spends it within a few rounds, on whatever was blurred then; what
+//! would need Gaussians later finds none. Here the room left shrinks as a parabola: with r rounds to
+//! go, this one included, it falls from r^2 to (r - 1)^2, so a round may take (2 r - 1) / r^2 of what
+//! there is. That is the schedule of Taming 3DGS (Mallick et al. 2024, arXiv:2406.15643, section
+//! 3.1), written so that it needs no memory: what pruning gives back is shared out again. The largest
+//! gradients grow first, as in every plan.
+
+use super::adc::Adc;
+use super::{DensityStrategy, is_round};
+use crate::TrainConfig;
+use dapple_engine::{DensifyPlan, Extras, LearningRates};
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Budgeted {
+    adc: Adc,
+    config: TrainConfig,
+}
+
+impl Budgeted {
+    /// Over the rounds of `adc`.
+    pub(super) fn new(adc: Adc, config: &TrainConfig) -> Self {
+        Self {
+            adc,
+            config: config.clone(),
+        }
+    }
+
+    /// The share of the room that the round after `step` may take.
+    fn share(&self, step: u32) -> f32 {
+        let densify = &self.config.densify;
+        let last = densify.stop.saturating_sub(1).min(self.config.last_step());
+        let every = densify.every.max(1);
+        let rounds = f64::from((last / every).saturating_sub(step / every) + 1);
+        ((2.0 * rounds - 1.0) / (rounds * rounds)) as f32
+    }
+}
+
+impl DensityStrategy for Budgeted {
+    fn plan(&self, step: u32) -> Option<DensifyPlan> {
+        let mut plan = self.adc.plan(step)?;
+        if is_round(&self.config, step) {
+            plan.room_share = self.share(step);
+        }
+        Some(plan)
+    }
+
+    fn accumulates(&self, step: u32) -> bool {
+        self.adc.accumulates(step)
+    }
+
+    fn extras(&self, step: u32, rates: &LearningRates) -> Extras {
+        self.adc.extras(step, rates)
+    }
+}

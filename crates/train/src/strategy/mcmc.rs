@@ -1,0 +1,67 @@
+//! `mcmc`: Gaussians as samples (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte
+//! Carlo", arXiv:2404.09591).
+//!
+//! 1. Every `every` steps between `start` and `stop`, the dead (`prune_opacity`) become copies of
+//!    living ones, drawn by opacity; `add` of their number are new copies, up to `max_gaussians`.
+//! 2. Every step moves centres at random, along the Gaussian's own shape and the less the more opaque
+//!    it is: `noise` times the step size of the centres, so that it dies down with it.
+//! 3. Regularisers make opacities and scales small where photos do not ask for them: that is what
+//!    gives relocation something to move.
+
+use super::{DensityStrategy, in_extents, is_round, regularisers};
+use crate::TrainConfig;
+use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Mcmc {
+    config: TrainConfig,
+    extent: f64,
+}
+
+impl Mcmc {
+    /// For a configuration with a budget, in a scene of this extent (world units).
+    pub(super) fn new(config: &TrainConfig, extent: f64) -> Self {
+        Self {
+            config: config.clone(),
+            extent,
+        }
+    }
+}
+
+impl DensityStrategy for Mcmc {
+    fn plan(&self, step: u32) -> Option<DensifyPlan> {
+        let densify = &self.config.densify;
+        is_round(&self.config, step).then(|| DensifyPlan {
+            step,
+            seed: self.config.seed,
+            grow_gradient: None,
+            split_scale: 0.0,
+            prune_opacity: None,
+            prune_scale: None,
+            max_gaussians: self.config.gaussian_budget(),
+            room_share: 1.0,
+            reset_opacity: None,
+            relocate: Some(Relocation {
+                dead_opacity: densify.prune_opacity as f32,
+                add_permille: (1000.0 * densify.add).round() as u32,
+            }),
+        })
+    }
+
+    fn accumulates(&self, _: u32) -> bool {
+        false
+    }
+
+    fn extras(&self, _: u32, rates: &LearningRates) -> Extras {
+        // A covariance is a length squared, and the step size is in units of the extent already: where
+        // the extent is 1, this is the paper's number. In a world of another unit that would shake
+        // Gaussians by the unit's square.
+        let per_extent = self.config.densify.noise * f64::from(rates.means) / self.extent;
+        Extras {
+            seed: self.config.seed,
+            noise: in_extents(per_extent, self.extent),
+            ..regularisers(&self.config, self.extent)
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! How the number of Gaussians changes over a run: one file a strategy, behind [`DensityStrategy`].
+//!
+//! | strategy | how |
+//! |---|---|
+//! | [`adc`] | clone, split, prune by screen-space gradients (Kerbl et al. 2023) |
+//! | [`budgeted`] | the same, along a curve that ends at `max_gaussians` |
+//! | [`mcmc`] | relocate the dead, add copies of the opaque, walk at random (Kheradmand et al. 2024) |
+//!
+//! A strategy is a pure function of the configuration and the step: the engine holds all state.
+//! A new one is a file here, a name in [`Strategy`] and, if it does what no plan says yet, a file an
+//! engine.
+
+mod adc;
+mod budgeted;
+mod mcmc;
+
+use crate::TrainConfig;
+use crate::config::{ConfigPatch, DensifyPatch};
+use dapple_engine::{DensifyPlan, Extras, LearningRates};
+use dapple_scene::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Decides when Gaussians are added, moved and removed, and what `update` adds for it.
+pub trait DensityStrategy: fmt::Debug + Send + Sync {
+    /// The round of density control that follows step `step`, if one does.
+    fn plan(&self, step: u32) -> Option<DensifyPlan>;
+
+    /// Whether rounds to come need the screen-space gradients of step `step`.
+    fn accumulates(&self, step: u32) -> bool;
+
+    /// What `update` adds in step `step`, whose step sizes are `rates`.
+    fn extras(&self, step: u32, rates: &LearningRates) -> Extras;
+}
+
+/// The strategy that a configuration names, for a scene of this extent (world units).
+pub(crate) fn of(config: &TrainConfig, extent: f64) -> Arc<dyn DensityStrategy> {
+    let adc = || adc::Adc::new(config, extent);
+    match config.densify.strategy {
+        Strategy::Adc => Arc::new(adc()),
+        Strategy::Budgeted => Arc::new(budgeted::Budgeted::new(adc(), config)),
+        Strategy::Mcmc => Arc::new(mcmc::Mcmc::new(config, extent)),
+    }
+}
+
+/// The regularisers that a configuration asks for: any strategy takes them. Scales count in units of
+/// the extent, so that the unit of the world does not matter.
+fn regularisers(config: &TrainConfig, extent: f64) -> Extras {
+    Extras {
+        opacity_reg: config.densify.opacity_reg as f32,
+        scale_reg: in_extents(config.densify.scale_reg, extent),
+        ..Extras::default()
+    }
+}
+
+/// A weight per extent, as one per world unit. Where all cameras stand in one place there is none.
+fn in_extents(weight: f64, extent: f64) -> f32 {
+    if extent > 0.0 {
+        (weight / extent) as f32
+    } else {
+        0.0
+    }
+}
+
+/// Whether a round follows step `step`: every `every` steps between `start` and `stop`.
+fn is_round(config: &TrainConfig, step: u32) -> bool {
+    let densify = &config.densify;
+    densify.enabled
+        && (densify.start + 1..densify.stop).contains(&step)
+        && step.is_multiple_of(densify.every.max(1))
+}
+
+/// The names of the strategies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Adaptive density control, as published with 3D Gaussian Splatting.
+    #[default]
+    Adc,
+    /// The same along a curve that ends at a budget.
+    Budgeted,
+    /// Relocation and noise under a budget.
+    Mcmc,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Adc, Self::Budgeted, Self::Mcmc];
+
+    /// The name people type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Adc => "adc",
+            Self::Budgeted => "budgeted",
+            Self::Mcmc => "mcmc",
+        }
+    }
+
+    /// One line for a help page.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Adc => "clone, split and prune by gradients, as published",
+            Self::Budgeted => "the same, growing along a curve that ends at --max-gaussians",
+            Self::Mcmc => "relocate and add under a budget, with noise and regularisers",
+        }
+    }
+
+    /// Whether it works towards a number of Gaussians, and needs one.
+    pub const fn has_budget(self) -> bool {
+        matches!(self, Self::Budgeted | Self::Mcmc)
+    }
+
+    /// What this strategy changes of a preset whose schedule is written for so many steps.
+    pub(crate) fn patch(self, written_for: u32, absgrad: bool) -> ConfigPatch {
+        match self {
+            Self::Adc | Self::Budgeted => ConfigPatch {
+                densify: DensifyPatch {
+                    // What does not cancel is larger: the threshold of AbsGS.
+                    grow_gradient: absgrad.then_some(8e-4),
+                    ..DensifyPatch::default()
+                },
+                ..ConfigPatch::default()
+            },
+            // The values of the paper's own runs, of 30 000 steps.
+            Self::Mcmc => ConfigPatch {
+                initial_opacity: Some(0.5),
+                initial_scale: Some(0.1),
+                densify: DensifyPatch {
+                    stop: Some((u64::from(written_for) * 25 / 30) as u32),
+                    reset_every: Some(0),
+                    opacity_reg: Some(0.01),
+                    scale_reg: Some(0.01),
+                    ..DensifyPatch::default()
+                },
+                ..ConfigPatch::default()
+            },
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|strategy| strategy.name() == name)
+            .ok_or_else(|| {
+                Error::input(format!("there is no strategy named \"{name}\"")).hint(format!(
+                    "choose one of {}",
+                    Self::ALL.map(Self::name).join(", ")
+                ))
+            })
+    }
+}
+
+/// Pixels of photos for each Gaussian of a default budget: 300 numbers for the 59 of a Gaussian, five
+/// for each. With fewer it learns the photos by heart.
+const PIXELS_PER_GAUSSIAN: u64 = 100;
+
+/// The most that a default budget allows: what the published trainers take for scenes of any size.
+const MOST_BY_DEFAULT: u64 = 1_000_000;
+
+/// The budget of a strategy that needs one, where the configuration names none: by the pixels it
+/// trains on, and no fewer Gaussians than it starts from.
+pub(crate) fn default_budget(train_pixels: u64, first: u64) -> usize {
+    let by_pixels = (train_pixels / PIXELS_PER_GAUSSIAN).clamp(1, MOST_BY_DEFAULT);
+    usize::try_from(by_pixels.max(first)).unwrap_or(usize::MAX)
+}

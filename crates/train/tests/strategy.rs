@@ -1,0 +1,204 @@
+//! Density strategies: their defaults, their plans, and the first Gaussians they want.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod fake;
+
+use dapple_train::config::DensifyPatch;
+use dapple_train::{ConfigPatch, Preset, Schedule, Strategy, TrainConfig, Trainer};
+use std::sync::Arc;
+
+fn config(preset: Preset, strategy: Strategy, steps: Option<u32>) -> TrainConfig {
+    let flags = ConfigPatch {
+        steps,
+        densify: DensifyPatch {
+            strategy: Some(strategy),
+            ..DensifyPatch::default()
+        },
+        ..ConfigPatch::default()
+    };
+    TrainConfig::resolve(Some(preset), None, flags).unwrap()
+}
+
+#[test]
+fn mcmc_comes_with_the_papers_values_scaled_to_the_run() {
+    let standard = config(Preset::Standard, Strategy::Mcmc, None);
+    let densify = &standard.densify;
+    assert_eq!(
+        (densify.start, densify.stop, densify.every),
+        (500, 25_000, 100)
+    );
+    assert_eq!((densify.opacity_reg, densify.scale_reg), (0.01, 0.01));
+    assert_eq!(
+        (standard.initial_opacity, standard.initial_scale),
+        (0.5, 0.1)
+    );
+    let short = config(Preset::Standard, Strategy::Mcmc, Some(3000)).densify;
+    assert_eq!((short.start, short.stop, short.every), (50, 2500, 100));
+    // Presets with a schedule of their own keep its start.
+    let m9 = config(Preset::M9, Strategy::Mcmc, None).densify;
+    assert_eq!((m9.start, m9.stop, m9.every), (100, 833, 50));
+
+    // What is named wins, and what is printed reads back.
+    let text = standard.to_toml().unwrap();
+    let mut named: ConfigPatch = toml::from_str(&text).unwrap();
+    named.densify.scale_reg = Some(0.5);
+    let again = TrainConfig::resolve(None, None, named).unwrap();
+    assert_eq!(again.densify.scale_reg, 0.5);
+    assert_eq!(again.densify.opacity_reg, 0.01);
+    assert_eq!(
+        config(Preset::Standard, Strategy::Adc, None),
+        TrainConfig::default()
+    );
+}
+
+#[test]
+fn mcmc_relocates_and_nothing_else() {
+    let mut config = config(Preset::Standard, Strategy::Mcmc, None);
+    config.max_gaussians = 5000;
+    config.seed = 7;
+    let schedule = Schedule::new(config, 2.0);
+    for step in [1, 500, 550, 25_000, 25_100] {
+        assert!(schedule.densify_plan(step).is_none(), "step {step}");
+    }
+    let plan = schedule.densify_plan(600).unwrap();
+    let relocation = plan.relocate.unwrap();
+    assert_eq!(
+        (relocation.dead_opacity, relocation.add_permille),
+        (0.005, 50)
+    );
+    assert_eq!((plan.max_gaussians, plan.seed), (5000, 7));
+    assert_eq!((plan.grow_gradient, plan.reset_opacity), (None, None));
+
+    // Noise goes with the step size of the centres, to the end of the run.
+    for step in [1, 10_000, 30_000] {
+        let settings = schedule.step_settings(step);
+        let ratio = settings.extras.noise / settings.learning_rates.means;
+        assert!((ratio / (5e5 / 4.0) - 1.0).abs() < 1e-6, "{ratio}");
+        assert_eq!(
+            (settings.extras.seed, settings.extras.scale_reg),
+            (7, 0.005)
+        );
+        assert!(!settings.accumulate_density);
+    }
+}
+
+#[test]
+fn the_unit_of_the_world_does_not_matter() {
+    let extras = |extent: f64| {
+        let config = config(Preset::Standard, Strategy::Mcmc, None);
+        Schedule::new(config, extent).step_settings(600).extras
+    };
+    let (small, large) = (extras(1.0), extras(10.0));
+    // Covariances are 100 times, noise and scales shall be 10 times as large.
+    assert!((100.0 * large.noise / (10.0 * small.noise) - 1.0).abs() < 1e-6);
+    assert!((10.0 * large.scale_reg / small.scale_reg - 1.0).abs() < 1e-6);
+    assert_eq!(large.opacity_reg, small.opacity_reg);
+    // All cameras in one place.
+    assert_eq!((extras(0.0).noise, extras(0.0).scale_reg), (0.0, 0.0));
+}
+
+#[test]
+fn the_default_strategy_adds_nothing_to_steps() {
+    let schedule = Schedule::new(TrainConfig::default(), 2.0);
+    assert!(schedule.step_settings(1).extras.are_off());
+    let mut config = TrainConfig::default();
+    config.densify.opacity_reg = 0.5;
+    let extras = Schedule::new(config, 2.0).step_settings(1).extras;
+    assert_eq!((extras.opacity_reg, extras.noise), (0.5, 0.0));
+}
+
+#[test]
+fn absolute_gradients_have_a_threshold_of_their_own() {
+    let of = |absgrad, grow_gradient| {
+        let flags = ConfigPatch {
+            densify: DensifyPatch {
+                absgrad,
+                grow_gradient,
+                ..DensifyPatch::default()
+            },
+            ..ConfigPatch::default()
+        };
+        let config = TrainConfig::resolve(None, None, flags).unwrap();
+        let schedule = Schedule::new(config, 2.0);
+        let extras = schedule.step_settings(600).extras;
+        let plan = schedule.densify_plan(600).unwrap();
+        (plan.grow_gradient.unwrap(), extras.absolute_density)
+    };
+    assert_eq!(of(None, None), (2e-4, false));
+    assert_eq!(of(Some(true), None), (8e-4, true));
+    assert_eq!(of(Some(true), Some(5e-4)), (5e-4, true));
+}
+
+#[test]
+fn a_budget_is_spent_along_a_parabola() {
+    let mut config = config(Preset::Standard, Strategy::Budgeted, None);
+    config.max_gaussians = 100_000;
+    let densify = config.densify.clone();
+    let schedule = Schedule::new(config, 1.0);
+    // As if everything always wanted to grow, and nothing was pruned.
+    let (first, mut count) = (20_000usize, 20_000usize);
+    let steps: Vec<u32> = (1..30_000)
+        .filter(|&step| {
+            schedule
+                .densify_plan(step)
+                .is_some_and(|plan| plan.grow_gradient.is_some())
+        })
+        .collect();
+    let rounds = steps.len() as f64;
+    assert_eq!(rounds, 144.0);
+    for (round, &step) in (1..).zip(&steps) {
+        let plan = schedule.densify_plan(step).unwrap();
+        count += plan.room(count);
+        let left = 1.0 - f64::from(round) / rounds;
+        let expected = 100_000.0 - (100_000 - first) as f64 * left * left;
+        assert!(
+            (count as f64 - expected).abs() < 200.0,
+            "{step}: {count}, {expected}"
+        );
+        assert!(count <= 100_000);
+    }
+    assert!(count >= 99_990, "{count}");
+    let alone = schedule.densify_plan(steps[5]).unwrap();
+    assert_eq!(alone.grow_gradient, Some(densify.grow_gradient as f32));
+}
+
+#[test]
+fn a_strategy_that_needs_a_budget_gets_one() {
+    // 42 photos to train on, of 16 x 12 pixels; 20 points.
+    for (strategy, photos, named, expected) in [
+        (Strategy::Mcmc, 48, 0, 80),
+        (Strategy::Budgeted, 48, 0, 80),
+        (Strategy::Mcmc, 3, 0, 20),
+        (Strategy::Mcmc, 48, 15, 15),
+        (Strategy::Adc, 48, 0, 0),
+    ] {
+        let capture = fake::capture(photos);
+        let mut config = config(Preset::M9, strategy, None);
+        config.max_gaussians = named;
+        let engine = fake::fake(&Arc::default(), 0, 0);
+        let mut trainer = Trainer::new(&capture, config, engine).unwrap();
+        let budget = trainer.config().max_gaussians;
+        assert_eq!(budget, expected, "{strategy}, {photos} photos");
+        let splats = trainer.splats().unwrap();
+        assert!(budget == 0 || splats.len() <= budget);
+        let opacity = 1.0 / (1.0 + (-splats.opacities[0]).exp());
+        let wanted = if strategy == Strategy::Mcmc { 0.5 } else { 0.1 };
+        assert!((opacity - wanted).abs() < 1e-6, "{opacity}");
+    }
+}
+
+#[test]
+fn first_scales_are_as_small_as_the_configuration_says() {
+    let capture = fake::capture(48);
+    let scale = |initial_scale: f64| {
+        let config = TrainConfig {
+            initial_scale,
+            ..Preset::M9.config()
+        };
+        let engine = fake::fake(&Arc::default(), 0, 0);
+        let mut trainer = Trainer::new(&capture, config, engine).unwrap();
+        trainer.splats().unwrap().scales[3][1]
+    };
+    assert!((scale(1.0) - scale(0.1) - 10.0f32.ln()).abs() < 1e-5);
+}
