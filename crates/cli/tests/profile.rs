@@ -320,7 +320,7 @@ fn one_step_is_a_profile_that_says_how_little_it_is() {
     let noisy = |f: &&dapple_profile::profile::Finding| f.rule == "noisy_measurement";
     assert!(profile.findings.iter().find(noisy).unwrap().fired);
     assert!(
-        ran.stdout.contains("beware: Only 1 measured steps"),
+        ran.stdout.contains("beware: One step was measured"),
         "{}",
         ran.stdout
     );

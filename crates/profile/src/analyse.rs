@@ -346,8 +346,12 @@ impl<'a> Window<'a> {
             ));
         }
         if steps < FEW_STEPS {
+            let measured = match steps {
+                1 => "One step was measured".to_owned(),
+                _ => format!("Only {steps} steps were measured"),
+            };
             beware(format!(
-                "Only {steps} measured steps: percentiles and deviations say little."
+                "{measured}: percentiles and deviations say little."
             ));
         }
         method
