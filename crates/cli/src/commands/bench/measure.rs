@@ -119,6 +119,16 @@ pub fn photo(rendered: &Rendered) -> Photo {
     Photo::from_rgb(rendered.width, rendered.height, bytes)
 }
 
+/// A photo, slightly changed, so that the loss has a gradient everywhere.
+pub fn changed(photo: Photo) -> Photo {
+    let bytes = photo.rgb.iter().enumerate().map(|(i, value)| {
+        let ripple = 0.02 * ((i / 3 % 7) as f32 - 3.0) / 3.0;
+        let value = f32::from(*value) / 255.0;
+        ((0.95 * value + 0.02 + ripple).clamp(0.0, 1.0) * 255.0).round() as u8
+    });
+    Photo::from_rgb(photo.width, photo.height, bytes.collect())
+}
+
 /// Steps 1 to 4.
 pub fn measure(job: &Job<'_>) -> Result<Measured> {
     let mut run = Run::start(job, false)?;

@@ -7,7 +7,7 @@
 mod device;
 mod garden;
 pub mod gpu_cost;
-mod measure;
+pub mod measure;
 mod random;
 mod rows;
 mod stages;

@@ -8,7 +8,9 @@
 //! 4. Hold the counted operations and bytes (`dapple::cpu::cost`, [`gpu_cost`](super::gpu_cost))
 //!    against the median times.
 
-use super::measure::{HostPerStep, Job, Measured, measure, photo, standing_still, view_of};
+use super::measure::{
+    HostPerStep, Job, Measured, changed, measure, photo, standing_still, view_of,
+};
 use super::rows::{LimitRow, StageRow, table};
 use super::statistics::Times;
 use super::{Machine, SCHEMA, limits, parse_size, stage_rows};
@@ -16,7 +18,7 @@ use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::grouped;
 use dapple::contract::RenderSettings;
-use dapple::scene::{Photo, Result, Splats, synth};
+use dapple::scene::{Result, Splats, synth};
 use serde::Serialize;
 
 const AFTER_HELP: &str = "\
@@ -162,16 +164,6 @@ fn one(args: &Args, splats: &Splats, size: [u32; 2], limits: LimitRow) -> Result
         stages: stage_rows(&stages, &work, limits, host.is_some()),
         host_per_step: host,
     })
-}
-
-/// A photo, slightly changed, so that the loss has a gradient everywhere.
-fn changed(photo: Photo) -> Photo {
-    let bytes = photo.rgb.iter().enumerate().map(|(i, value)| {
-        let ripple = 0.02 * ((i / 3 % 7) as f32 - 3.0) / 3.0;
-        let value = f32::from(*value) / 255.0;
-        ((0.95 * value + 0.02 + ripple).clamp(0.0, 1.0) * 255.0).round() as u8
-    });
-    Photo::from_rgb(photo.width, photo.height, bytes.collect())
 }
 
 impl Run {

@@ -1,11 +1,12 @@
 //! What is trained while it is profiled: a capture, from its points or from splats that are there
 //! already; or synthetic splats and renders of them.
 
+use crate::commands::bench::measure::{changed, photo};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use dapple::TrainConfig;
 use dapple::contract::RenderSettings;
-use dapple::scene::{Camera, Dataset, Photo, Point, Result, Splats, View, load, ply, synth};
+use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, ply, synth};
 use glam::{DQuat, DVec3};
 use std::path::Path;
 use std::sync::Arc;
@@ -62,7 +63,7 @@ pub fn synthetic(count: u32, size: [u32; 2], device: &DeviceOptions) -> Result<S
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(changed(&rendered.rgb, size)),
+            photo: Arc::new(changed(photo(&rendered))),
         });
     }
     let points = splats
@@ -90,12 +91,4 @@ fn turned(mut camera: Camera, degrees: f64) -> Camera {
     let pose = &mut camera.camera_from_world;
     pose.rotation *= turn;
     camera
-}
-
-fn changed(rgb: &[f32], size: [u32; 2]) -> Photo {
-    let bytes = rgb.iter().enumerate().map(|(i, value)| {
-        let ripple = 0.02 * ((i / 3 % 7) as f32 - 3.0) / 3.0;
-        ((0.95 * value.clamp(0.0, 1.0) + 0.02 + ripple).clamp(0.0, 1.0) * 255.0).round() as u8
-    });
-    Photo::from_rgb(size[0], size[1], bytes.collect())
 }
