@@ -477,3 +477,42 @@ fn clocks_agree(here: &Path, first: &Profile) {
         });
     assert!(agreed, "{seen:?}");
 }
+
+#[test]
+fn without_timestamps_the_host_times_steps_and_says_so() {
+    if !adapters()
+        .iter()
+        .any(|a| a.name.contains("llvmpipe") && a.unusable.is_none())
+    {
+        eprintln!(
+            "SKIPPED: a GPU without timestamps is NOT tested: there is no software Vulkan driver"
+        );
+        return;
+    }
+    let here = tempfile::tempdir().unwrap();
+    let ran: common::Ran = common::dapple()
+        .args(with(&["--device", "gpu:llvmpipe", "-o", "a"]))
+        .env("DAPPLE_NO_TIMESTAMPS", "1")
+        .current_dir(here.path())
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let profile = whole(&here.path().join("a"));
+    let method = &profile.method;
+    assert!(!method.device_timestamps && method.calibration_error_ns.is_none());
+    assert!(method.clock.contains("no timestamps"), "{}", method.clock);
+    assert!(
+        method.synchronisation.contains("after every step"),
+        "{method:?}"
+    );
+    assert!(profile.timeline.is_none() && profile.kernels.is_empty());
+    // No stage of the device, with a time that nobody took.
+    assert!(profile.stages.iter().all(|stage| stage.name != "blend"));
+    assert_eq!(profile.steps.len(), 4);
+    assert!(profile.step.min > 0.0);
+    let sum: f64 = profile.budget.rows.iter().map(|row| row.total_ns).sum();
+    assert!((sum / profile.budget.wall_ns - 1.0).abs() < 0.01);
+    assert!(ran.stdout.contains("no device was timed"), "{}", ran.stdout);
+    opened(&here.path().join("a"));
+}

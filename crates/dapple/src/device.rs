@@ -38,6 +38,8 @@ pub struct EngineOptions {
     /// Let a GPU time each stage of a step on its own clock, which costs it a little. The CPU
     /// engine always does.
     pub time_stages: bool,
+    /// Act as if a GPU had no timestamps: for drivers whose clocks are wrong.
+    pub without_timestamps: bool,
 }
 
 /// An engine by its kind, for what only one kind can do; everything else goes through
@@ -176,6 +178,7 @@ fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<
     let engine = GpuEngine::new(GpuEngineOptions {
         gpu: GpuOptions {
             choice: choice.clone(),
+            without_timestamps: options.without_timestamps,
             ..GpuOptions::default()
         },
         precision: options.precision,

@@ -21,7 +21,13 @@ pub struct GpuOptions {
     pub validate: bool,
     /// Act as if the device had no subgroups: tests of the fallbacks.
     pub without_subgroups: bool,
+    /// Act as if the device had no timestamps: for drivers whose clocks are wrong.
+    pub without_timestamps: bool,
 }
+
+/// What the GPU's clock needs.
+const TIMESTAMPS: wgpu::Features =
+    wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
 
 /// What tests change about a device.
 #[derive(Debug, Clone)]
@@ -36,7 +42,11 @@ impl Overrides {
     /// None: what [`Gpu::open`] uses.
     pub fn new(options: &GpuOptions) -> Self {
         Self {
-            features: wgpu::Features::all(),
+            features: if options.without_timestamps {
+                wgpu::Features::all().difference(TIMESTAMPS)
+            } else {
+                wgpu::Features::all()
+            },
             cache: if options.validate {
                 None
             } else {

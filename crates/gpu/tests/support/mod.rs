@@ -38,6 +38,7 @@ pub fn options(without_subgroups: bool) -> GpuOptions {
         choice,
         validate: true,
         without_subgroups,
+        without_timestamps: false,
     }
 }
 
