@@ -4,7 +4,7 @@
 //! 1. `read` sums an array far larger than caches, `write` fills it, `copy` copies half of it to the
 //!    other by the system's copy, `triad` is `a = b + k c`. Words read and written count; what a
 //!    cache fetches before it is overwritten does not.
-//! 2. `fma_f32` and `exp2` run chains in registers ([`limits`](crate::limits)); `exp2` is the
+//! 2. `fma_f32` and `exp2` run chains in registers (`limits.rs`); `exp2` is the
 //!    engine's own.
 //! 3. The cache plot: each thread sums an array of its own, of 16 KiB to 256 MiB, again and again.
 //! 4. Each is the median of several goes.

@@ -2,9 +2,9 @@
 //!
 //! | strategy | how |
 //! |---|---|
-//! | [`adc`] | clone, split, prune by screen-space gradients (Kerbl et al. 2023) |
-//! | [`budgeted`] | the same, along a curve that ends at `max_gaussians` |
-//! | [`mcmc`] | relocate the dead, add copies of the opaque, walk at random (Kheradmand et al. 2024) |
+//! | `adc` | clone, split, prune by screen-space gradients (Kerbl et al. 2023) |
+//! | `budgeted` | the same, along a curve that ends at `max_gaussians` |
+//! | `mcmc` | relocate the dead, add copies of the opaque, walk at random (Kheradmand et al. 2024) |
 //!
 //! A strategy is a pure function of the configuration and the step: the engine holds all state.
 //! A new one is a file here, a name in [`Strategy`] and, if it does what no plan says yet, a file an
