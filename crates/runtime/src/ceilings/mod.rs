@@ -1,8 +1,8 @@
 //! What a GPU does at most, thing by thing, measured as engines use it: through wgpu.
 //!
-//! One file a group: [`memory`] (bandwidth, and caches by working set), [`arithmetic`],
-//! [`latency`], [`transfer`] (host to device and back), [`atomics`] (and sums over subgroups);
-//! [`timing`] is how all of them are timed:
+//! One file a group: `memory` (bandwidth, and caches by working set), `arithmetic`,
+//! `latency`, `transfer` (host to device and back), `atomics` (and sums over subgroups);
+//! `timing` is how all of them are timed:
 //!
 //! 1. Commands are recorded first. Then the clock runs from submitting them until the device has
 //!    finished them: what was not waited for is not counted.
