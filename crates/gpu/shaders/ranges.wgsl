@@ -1,7 +1,6 @@
-// `ranges`: which instances a tile blends, and in which buckets of 32 `blend_backward` takes them.
+// `ranges`: which instances a tile blends, and in which buckets of BUCKET `blend_backward` takes them.
 // 1. `gather`: a workgroup a block of sorted instances. Looks up each one's Gaussian (its place among
-//    the visible ones); and every tile
-//    that begins in the block, or is empty between its instances, finds its first instance by a binary
+//    the visible ones); and every tile that begins in the block, or is empty between its instances, finds its first instance by a binary
 //    search over the block's keys.
 // 2. `buckets`: a workgroup per 256 tiles adds up the buckets of all tiles before its own, which is
 //    quicker than waiting for another dispatch to do so; then places its tiles' buckets and writes

@@ -89,6 +89,15 @@ fn weight_of(i: u32, count: u32) -> u32 {
     return max(between >> shift, 1u);
 }
 
+// What is added up of Gaussian i: (weight, 1 if it is dead); nothing beyond the last.
+fn item(i: u32, count: u32) -> vec4u {
+    if i >= count {
+        return vec4u();
+    }
+    let weight = weight_of(i, count);
+    return vec4u(weight, u32(weight == 0u), 0u, 0u);
+}
+
 @compute @workgroup_size(SCAN_WIDTH)
 fn weigh(
     @builtin(workgroup_id) id: vec3u,
@@ -103,13 +112,7 @@ fn weigh(
     if block >= blocks_of(count) {
         return;
     }
-    let i = block * SCAN_WIDTH + t;
-    var sums = vec4u();
-    if i < count {
-        let weight = weight_of(i, count);
-        sums = vec4u(weight, u32(weight == 0u), 0u, 0u);
-    }
-    let scanned = workgroup_scan(sums, group, lane);
+    let scanned = workgroup_scan(item(block * SCAN_WIDTH + t, count), group, lane);
     if t == 0u {
         block_sums[block] = scanned.total;
     }
@@ -175,11 +178,7 @@ fn list(
         return;
     }
     let i = block * SCAN_WIDTH + t;
-    var sums = vec4u();
-    if i < count {
-        let weight = weight_of(i, count);
-        sums = vec4u(weight, u32(weight == 0u), 0u, 0u);
-    }
+    let sums = item(i, count);
     let before = block_sums[block] + workgroup_scan(sums, group, lane).before;
     if i < count {
         weight_sums[i] = before.x;

@@ -5,11 +5,11 @@
 //! 2. One pixel of each 4x4 walks its tile's list as `blend` does, to see where it ends early.
 
 use crate::pictures::Picture;
-use dapple::Engine;
 use dapple::contract::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_MIN};
 use dapple::contract::{StepSettings, Trace, TracedSplat, TrainView};
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::scene::{Result, Splats, View};
+use dapple::{Engine, Rendered};
 use dapple_profile::profile::HeatMap;
 
 /// Of each tile, pixels that are looked at: every fourth, across and down.
@@ -51,15 +51,13 @@ impl Tiles {
         let walk = walks(&trace, [width, height], grid[0], cap);
         let instances: f64 = values.iter().sum();
         let rows = engine.work().row_visits as f64;
-        engine.upload(splats, None)?;
-        let rendered = engine.render(&view.camera, &step.render)?;
         Ok(Self {
             heat: HeatMap {
                 title: format!("Instances a tile, {}", view.name),
                 columns: grid[0],
                 rows: grid[1],
                 values,
-                picture_png: Picture::from_rendered(&rendered).into_png()?,
+                picture_png: picture(&trace, view).into_png()?,
             },
             grid,
             sorted,
@@ -79,6 +77,20 @@ impl Tiles {
     pub fn mean(&self) -> f64 {
         self.sorted.iter().sum::<f64>() / self.sorted.len().max(1) as f64
     }
+}
+
+/// What the step rendered.
+fn picture(trace: &Trace, view: &View) -> Picture {
+    Picture::from_rendered(&Rendered {
+        width: view.camera.width,
+        height: view.camera.height,
+        rgb: trace
+            .image
+            .iter()
+            .flat_map(|p| [p[0], p[1], p[2]])
+            .collect(),
+        ..Rendered::default()
+    })
 }
 
 #[derive(Default)]

@@ -82,17 +82,8 @@ impl Run<'_> {
         // What timing itself allocates, it allocates before the window.
         self.advance(n.min(TIMED_FIRST), &bar)?;
         self.probe.rest()?;
-        let recorder = Recorder::new();
-        self.probe.set_recorder(&recorder);
-        let begin = self.probe.counters();
-        let started = self.probe.rest()?;
-        recorder.begin_window(started);
-        let clock = Instant::now();
-        self.recorded(n, &recorder, &bar)?;
-        let asked = self.probe.counters() - begin;
-        let ended = self.probe.rest()?;
-        let on_ns = clock.elapsed().as_nanos() as f64 / f64::from(n);
-        recorder.end_window(ended);
+        let (recording, asked) = self.window(n, &bar)?;
+        let on_ns = recording.wall_ns() as f64 / f64::from(n);
         let (sums, check) = (self.probe.sums(), self.probe.take_clock_check());
         let calibration_error_ns = self.probe.with(|engine| match engine {
             dapple::AnyEngine::Gpu(engine) => {
@@ -100,7 +91,6 @@ impl Run<'_> {
             }
             _ => None,
         });
-        let recording = recorder.finish().map_err(told)?;
         self.probe.set_recorder(&Recorder::off());
         self.probe.set_timing(None)?;
         self.probe.wait_for_steps(false);
@@ -157,14 +147,21 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// So many steps, each in a span.
-    fn recorded(&mut self, steps: u32, recorder: &Recorder, bar: &ProgressBar) -> Result<()> {
+    /// So many steps, each in a span, and what they asked of the device. The probe keeps its sums
+    /// until it is given another recorder.
+    fn window(&mut self, steps: u32, bar: &ProgressBar) -> Result<(Recording, Counters)> {
+        let recorder = Recorder::new();
+        self.probe.set_recorder(&recorder);
+        let begin = self.probe.counters();
+        recorder.begin_window(self.probe.rest()?);
         for _ in 0..steps {
             let step = u64::from(self.trainer.steps_done()) + 1;
             let _span = recorder.span("trainer", Phase::Host).step(step);
             self.advance(1, bar)?;
         }
-        Ok(())
+        let asked = self.probe.counters() - begin;
+        recorder.end_window(self.probe.rest()?);
+        Ok((recorder.finish().map_err(told)?, asked))
     }
 
     /// Steps without the profiler: their wall time, ns.
@@ -179,12 +176,7 @@ impl Run<'_> {
     /// Steps with each dispatch timed alone.
     fn kernels(&mut self, steps: u32, bar: &ProgressBar) -> Result<Vec<KernelSummary>> {
         self.probe.set_timing(Some(Detail::Dispatches))?;
-        let recorder = Recorder::new();
-        self.probe.set_recorder(&recorder);
-        recorder.begin_window(self.probe.rest()?);
-        self.recorded(steps, &recorder, bar)?;
-        recorder.end_window(self.probe.rest()?);
-        let kernels = kernels_of(&recorder.finish().map_err(told)?);
+        let kernels = kernels_of(&self.window(steps, bar)?.0);
         self.probe.set_recorder(&Recorder::off());
         self.probe.set_timing(None)?;
         Ok(kernels)
