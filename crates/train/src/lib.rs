@@ -24,6 +24,7 @@ mod schedule;
 pub mod strategy;
 mod trainer;
 mod views;
+mod watch;
 
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
 pub use config::{ConfigPatch, Preset, TrainConfig};
@@ -34,3 +35,4 @@ pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
 pub use schedule::{Schedule, ViewOrder};
 pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::Trainer;
+pub use watch::{WatchReport, WatchRow};
