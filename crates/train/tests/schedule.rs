@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use dapple_train::{Preset, Schedule, TrainConfig, ViewOrder};
+use dapple_train::{Schedule, TrainConfig, ViewOrder};
 
 fn standard() -> Schedule {
     Schedule::new(TrainConfig::default(), 2.0)
