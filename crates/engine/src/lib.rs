@@ -15,8 +15,9 @@ pub mod conformance;
 pub mod constants;
 mod contract;
 mod gradients;
+mod lens;
 pub mod noise;
-mod pinhole;
+mod posed_camera;
 pub mod reference;
 pub mod relocation;
 mod report;
@@ -28,7 +29,8 @@ mod upload;
 
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use gradients::Gradients;
-pub use pinhole::{MAX_IMAGE_SIDE, Pinhole};
+pub use lens::{LensForm, slope_range};
+pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
 pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};
 pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,

@@ -17,7 +17,7 @@ use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, OptimizerState, Pinhole, RenderSettings, Rendered, Report,
+    DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RenderSettings, Rendered, Report,
     StepCounts, StepSettings, TrainView, ViewId, check_image_gradient, check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
@@ -188,7 +188,7 @@ impl GpuEngine {
         self.room
     }
 
-    pub(crate) fn write_views(&mut self, render: Option<&Pinhole>) -> Result<()> {
+    pub(crate) fn write_views(&mut self, render: Option<&PosedCamera>) -> Result<()> {
         let gpu = &self.context.gpu;
         if self.views_changed {
             let entries = self.views.entries(render);
@@ -381,7 +381,7 @@ impl GpuEngine {
     /// alone, or also for what `blend_backward` needs.
     fn forward(
         &mut self,
-        camera: &Pinhole,
+        camera: &PosedCamera,
         settings: &RenderSettings,
         image_only: bool,
     ) -> Result<layout::State> {
@@ -505,7 +505,7 @@ impl Engine for GpuEngine {
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        let camera = Pinhole::new(camera)?;
+        let camera = PosedCamera::new(camera)?;
         let state = self.forward(&camera, settings, true)?;
         let pixels: Vec<[f32; 4]> = self
             .context
@@ -557,7 +557,7 @@ impl Engine for GpuEngine {
         dl_drgb: &[f32],
         dl_dalpha: Option<&[f32]>,
     ) -> Result<Gradients<f32>> {
-        let camera = Pinhole::new(camera)?;
+        let camera = PosedCamera::new(camera)?;
         check_image_gradient(&camera, dl_drgb, dl_dalpha)?;
         let state = self.forward(&camera, settings, false)?;
         // The fourth value is transmittance, one minus alpha.

@@ -8,7 +8,7 @@
 use crate::layout::{self, BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
 use crate::precision::Precision;
 use crate::{Buffers, Context};
-use dapple_engine::Pinhole;
+use dapple_engine::PosedCamera;
 use dapple_engine::constants::TILE_SIZE;
 use dapple_runtime::wgpu;
 use dapple_scene::{Result, sh_coefficient_count};
@@ -37,7 +37,7 @@ pub struct Room {
 }
 
 /// Room for an image of a camera's size.
-pub fn tiles_and_pixels(camera: &Pinhole) -> (u32, u32) {
+pub fn tiles_and_pixels(camera: &PosedCamera) -> (u32, u32) {
     (camera.tile_count() as u32, camera.pixel_count() as u32)
 }
 

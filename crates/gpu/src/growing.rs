@@ -1,7 +1,7 @@
 //! Room in the engine's buffers: how much at first, and more when it was too little.
 
 use crate::{GpuEngine, frame, layout};
-use dapple_engine::Pinhole;
+use dapple_engine::PosedCamera;
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
 
@@ -175,7 +175,7 @@ impl GpuEngine {
     }
 
     /// Makes room for a camera's image.
-    pub(crate) fn fit_image(&mut self, camera: &Pinhole) -> Result<()> {
+    pub(crate) fn fit_image(&mut self, camera: &PosedCamera) -> Result<()> {
         let (tiles, pixels) = frame::tiles_and_pixels(camera);
         self.fit_tiles(tiles, pixels)
     }

@@ -7,7 +7,7 @@ use crate::messages::step_immediates;
 use crate::primitives::radix_block;
 use crate::ring::Ring;
 use crate::{GpuEngine, frame};
-use dapple_engine::{Engine, Pinhole, Stage, StepSettings, Trace, TracedSplat, ViewId};
+use dapple_engine::{Engine, PosedCamera, Stage, StepSettings, Trace, TracedSplat, ViewId};
 use dapple_runtime::{Groups, Recording};
 use dapple_scene::{Error, Result};
 
@@ -104,7 +104,7 @@ impl GpuEngine {
         Ok(out)
     }
 
-    fn camera_of(&self, view: ViewId) -> Result<Pinhole> {
+    fn camera_of(&self, view: ViewId) -> Result<PosedCamera> {
         let view = self.views.get(view.0);
         view.map(|v| v.camera)
             .ok_or_else(|| Error::internal("there is no such view"))
@@ -134,7 +134,7 @@ impl GpuEngine {
         &mut self,
         stage: Stage,
         inputs: &Trace,
-        camera: &Pinhole,
+        camera: &PosedCamera,
         settings: &StepSettings,
     ) -> Result<()> {
         let gaussians = self.state()?.gaussians;
@@ -263,7 +263,7 @@ impl GpuEngine {
     }
 
     /// Takes what `stage` made into the trace.
-    fn read_stage(&mut self, stage: Stage, camera: &Pinhole, trace: &mut Trace) -> Result<()> {
+    fn read_stage(&mut self, stage: Stage, camera: &PosedCamera, trace: &mut Trace) -> Result<()> {
         let state = self.state()?;
         if state.halted != 0 {
             return Err(Error::internal("the stage halted: a buffer is too small"));

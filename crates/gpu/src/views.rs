@@ -10,7 +10,7 @@
 
 use crate::layout;
 use dapple_engine::constants::SSIM_WINDOW;
-use dapple_engine::{Pinhole, TrainView, check_photo, reference};
+use dapple_engine::{PosedCamera, TrainView, check_photo, reference};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Photo, Result};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct GpuView {
     /// The camera as kernels want it.
-    pub camera: Pinhole,
+    pub camera: PosedCamera,
     /// The photo.
     pub photo: Arc<Photo>,
     /// The photo on the GPU.
@@ -69,7 +69,7 @@ impl Views {
     /// # Errors
     /// A camera that is not a sound pinhole, or a photo of another size.
     pub fn add(&mut self, view: &TrainView) -> Result<usize> {
-        let camera = Pinhole::new(&view.camera)?;
+        let camera = PosedCamera::new(&view.camera)?;
         check_photo(&camera, &view.photo)?;
         self.views.push(GpuView {
             camera,
@@ -91,7 +91,7 @@ impl Views {
     }
 
     /// Entries of the buffer of cameras: `render` first, then the views.
-    pub fn entries(&self, render: Option<&Pinhole>) -> Vec<layout::View> {
+    pub fn entries(&self, render: Option<&PosedCamera>) -> Vec<layout::View> {
         let first = render.map(|camera| entry(camera, None)).unwrap_or_default();
         let rest = self.views.iter().map(|v| entry(&v.camera, Some(&v.photo)));
         std::iter::once(first).chain(rest).collect()
@@ -159,7 +159,7 @@ pub fn photo_words(photo: &Photo) -> Vec<u32> {
 }
 
 /// A camera, and the counts of what its photo leaves to compare.
-pub fn entry(camera: &Pinhole, photo: Option<&Arc<Photo>>) -> layout::View {
+pub fn entry(camera: &PosedCamera, photo: Option<&Arc<Photo>>) -> layout::View {
     let row = |i: usize| {
         let [x, y, z] = camera.rotation[i];
         [x, y, z, camera.centre_rest[i]]
@@ -182,7 +182,7 @@ pub fn entry(camera: &Pinhole, photo: Option<&Arc<Photo>>) -> layout::View {
 }
 
 /// Pixels that are not masked, and whole SSIM windows whose centre is not.
-fn counted(camera: &Pinhole, photo: Option<&Photo>) -> (u32, u32) {
+fn counted(camera: &PosedCamera, photo: Option<&Photo>) -> (u32, u32) {
     let [width, height] = camera.size.map(|v| v as usize);
     let radius = SSIM_WINDOW / 2;
     let Some(mask) = photo.and_then(reference::photo_mask) else {

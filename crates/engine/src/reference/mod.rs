@@ -21,6 +21,7 @@
 
 mod adam;
 mod blend;
+mod distortion;
 mod lens;
 mod loss;
 mod project;
@@ -33,7 +34,8 @@ pub use adam::adam;
 pub use blend::{
     Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
 };
-pub use lens::{LensModel, LensProjection, Pinhole, PosedLens};
+pub use distortion::{Jet, distort};
+pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim, ssim_window};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};

@@ -1,8 +1,8 @@
 //! `project` and `order`: from a Gaussian in the world to an ellipse with a colour.
 //!
 //! 1. Cull: a Gaussian is *absent* if a parameter is not finite (SH up to the active degree), its
-//!    quaternion is zero, its centre is nearer than `near`, its opacity is below `ALPHA_MIN`, or its
-//!    ellipse has no positive finite area.
+//!    quaternion is zero, its centre is nearer than `near` or beyond what the lens shows, its opacity
+//!    is below `ALPHA_MIN`, or its ellipse has no positive finite area.
 //! 2. Covariance in the world: `R S S^T R^T` (Kerbl et al. 2023, eq. 6).
 //! 3. On the image: `J W Sigma W^T J^T` (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5),
 //!    plus the dilation that keeps it at least a pixel wide.
@@ -204,7 +204,11 @@ pub fn project(
         return None;
     }
     let opacity = sigmoid(gaussian.opacity);
-    if eye.to_camera(gaussian.mean).z < f64::from(settings.near) || opacity < f64::from(ALPHA_MIN) {
+    let point = eye.to_camera(gaussian.mean);
+    if point.z < f64::from(settings.near) || opacity < f64::from(ALPHA_MIN) {
+        return None;
+    }
+    if !eye.lens.shows(point) {
         return None;
     }
     let footprint = Footprint::new(gaussian, eye);
