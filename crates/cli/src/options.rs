@@ -182,6 +182,11 @@ pub struct CaptureOptions {
     /// Folder of the photos [default: the one the capture names]
     #[arg(long, value_name = "FOLDER")]
     pub images: Option<PathBuf>,
+
+    /// Undistort photos whose lens distorts while loading, which loses their borders, instead of
+    /// rendering through the lens [default: through the lens]
+    #[arg(long)]
+    pub undistort: bool,
 }
 
 impl CaptureOptions {
@@ -192,6 +197,7 @@ impl CaptureOptions {
             downscale: self.downscale,
             max_resolution: self.max_resolution,
             images: self.images.clone(),
+            undistort: self.undistort.then_some(true),
             ..DataPatch::default()
         }
     }

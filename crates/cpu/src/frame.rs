@@ -20,10 +20,10 @@ pub const PLANES: usize = 4;
 /// Rows of one tile in a tiled image.
 pub const TILE_ROWS: usize = PLANES * ROW;
 
-/// A pinhole camera with the near plane of a render.
+/// A camera with the near plane of a render.
 #[derive(Debug, Clone, Copy)]
 pub struct CameraF32 {
-    pinhole: PosedCamera,
+    posed: PosedCamera,
     /// Gaussians nearer than this are culled.
     pub near: f32,
 }
@@ -32,7 +32,7 @@ impl CameraF32 {
     /// Checks a camera and prepares it.
     pub fn new(camera: &Camera) -> Result<Self> {
         Ok(Self {
-            pinhole: PosedCamera::new(camera)?,
+            posed: PosedCamera::new(camera)?,
             near: NEAR,
         })
     }
@@ -48,7 +48,7 @@ impl Deref for CameraF32 {
     type Target = PosedCamera;
 
     fn deref(&self) -> &PosedCamera {
-        &self.pinhole
+        &self.posed
     }
 }
 

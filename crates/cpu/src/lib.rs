@@ -15,6 +15,7 @@ pub mod ceilings;
 pub mod cost;
 mod engine;
 mod frame;
+mod lens;
 mod limits;
 mod projection;
 mod sh;

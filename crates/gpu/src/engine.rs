@@ -191,13 +191,16 @@ impl GpuEngine {
     pub(crate) fn write_views(&mut self, render: Option<&PosedCamera>) -> Result<()> {
         let gpu = &self.context.gpu;
         if self.views_changed {
-            let entries = self.views.entries(render);
+            let (entries, lenses) = (self.views.entries(render), self.views.lenses(render));
             self.buffers.set("views", gpu.upload("views", &entries)?);
+            self.buffers.set("lenses", gpu.upload("lenses", &lenses)?);
             self.views_changed = false;
             self.recordings = None;
         } else if let Some(camera) = render {
             let entry = crate::views::entry(camera, None);
             gpu.write(self.buffers.get("views")?, 0, &[entry]);
+            let lens = crate::views::lens_entry(camera);
+            gpu.write(self.buffers.get("lenses")?, 0, &[lens]);
         }
         Ok(())
     }
@@ -247,7 +250,7 @@ impl GpuEngine {
         let Some(gpu_view) = self.views.get(view.0) else {
             return Err(Error::internal(format!("there is no view {}", view.0)));
         };
-        let masked = gpu_view.is_masked();
+        let (masked, lens) = (gpu_view.is_masked(), gpu_view.camera.lens.is_some());
         let entry = Ring::entry(sequence);
         let immediates = step_immediates(
             view,
@@ -265,7 +268,7 @@ impl GpuEngine {
                     recordings.forget_step(other);
                 }
             })?;
-        let mode = Mode::of(settings);
+        let mode = Mode::of(settings, lens);
         if mode.absolute {
             self.fit_absolute()?;
         }
@@ -392,11 +395,17 @@ impl GpuEngine {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
             self.record()?;
-            if let Some(recordings) = &self.recordings {
+            if let Some(recordings) = &mut self.recordings {
+                let fronts = recordings.fronts(
+                    &self.context,
+                    &mut self.stages,
+                    &self.buffers,
+                    camera.lens.is_some(),
+                )?;
                 let recording = if image_only {
-                    &recordings.image
+                    &fronts.image
                 } else {
-                    &recordings.front
+                    &fronts.whole
                 };
                 recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
             }
@@ -583,6 +592,7 @@ impl Engine for GpuEngine {
             Shape {
                 capacity: self.room.gaussians as usize,
                 sh_degree: self.sh_degree,
+                lens: camera.lens.is_some(),
             },
         )
     }

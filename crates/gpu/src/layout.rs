@@ -138,6 +138,30 @@ pub struct View {
     pub pad: [u32; 2],
 }
 
+/// Twin of WGSL's `Lens`: [`dapple_engine::LensForm`]; zeros for a pinhole, whose kernels do not ask.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+pub struct Lens {
+    /// See [`dapple_engine::LensForm`], as for what follows.
+    pub bend: f32,
+    /// The largest (x/z)^2 + (y/z)^2.
+    pub reach: f32,
+    /// Not 0 = tangential and prism terms are those of the distorted point.
+    pub decentres_distorted: u32,
+    /// Alignment.
+    pub pad: u32,
+    /// Coefficients of u^0 to u^6, and 0.
+    pub numerator: [f32; 8],
+    /// 1, and the coefficients of u^1 to u^3.
+    pub denominator: [f32; 4],
+    /// Two coefficients for x, two for y.
+    pub prism: [f32; 4],
+    /// p1, p2.
+    pub tangential: [f32; 2],
+    /// Alignment.
+    pub pad_end: [u32; 2],
+}
+
 /// Twin of WGSL's `Report`: an entry of the ring `reports`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -326,6 +350,8 @@ pub fn shaders() -> ShaderSet {
         "shared/gaussian_backward",
         "shared/groups",
         "shared/halt",
+        "shared/lens",
+        "shared/lens_form",
         "shared/high_product",
         "shared/long_scan",
         "shared/noise",

@@ -21,6 +21,8 @@ use dapple_scene::{Error, Result};
 #[derive(Debug)]
 pub struct Stages {
     project: Project,
+    /// For views whose lens distorts; compiled when first asked for.
+    project_lens: Option<Project>,
     order: Order,
     emit: Emit,
     sort: SortInstances,
@@ -38,7 +40,8 @@ pub struct Stages {
     /// Compiled when first asked for.
     relocate: Option<Relocate>,
     morton: Morton,
-    gradients: Option<update::Gradients>,
+    /// For pinholes, and for lenses that distort.
+    gradients: [Option<update::Gradients>; 2],
 }
 
 /// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
@@ -56,7 +59,8 @@ impl Stages {
     /// The driver refuses one.
     pub fn new(context: &Context) -> Result<Self> {
         Ok(Self {
-            project: Project::new(context)?,
+            project: Project::new(context, false)?,
+            project_lens: None,
             order: Order::new(context)?,
             emit: Emit::new(context)?,
             sort: SortInstances::new(context, LEAST_TILE_BITS)?,
@@ -71,11 +75,11 @@ impl Stages {
             densify: Densify::new(context)?,
             relocate: None,
             morton: Morton::new(context)?,
-            gradients: None,
+            gradients: [None, None],
         })
     }
 
-    /// Appends one stage of a step; `loss` asks `buffers` for the view's photo.
+    /// Appends one stage of a step on a view of a pinhole; `loss` asks `buffers` for the view's photo.
     ///
     /// # Errors
     /// A buffer is missing, no memory for scratch, a stage that is not one of a step.
@@ -98,6 +102,29 @@ impl Stages {
             Stage::Update => self.update.record(context, buffers, recording),
             Stage::Densify => Err(Error::internal("densify is no stage of a step")),
         }
+    }
+
+    /// `project` to `ranges`, for a view whose lens distorts or does not.
+    fn record_lists(
+        &mut self,
+        context: &Context,
+        buffers: &Buffers,
+        lens: bool,
+    ) -> Result<Recording> {
+        let mut recording = Recording::new();
+        if lens {
+            let project = match &mut self.project_lens {
+                Some(project) => project,
+                none => none.insert(Project::new(context, true)?),
+            };
+            project.record(context, buffers, &mut recording)?;
+        } else {
+            self.project.record(context, buffers, &mut recording)?;
+        }
+        for stage in LISTS {
+            self.record_stage(stage, context, buffers, &mut recording)?;
+        }
+        Ok(recording)
     }
 
     /// `blend_backward` to the report.
@@ -135,22 +162,14 @@ impl Stages {
     }
 }
 
-/// The stages that make the tiles' lists.
-const LISTS: [Stage; 5] = [
-    Stage::Project,
-    Stage::Order,
-    Stage::Emit,
-    Stage::Sort,
-    Stage::Ranges,
-];
+/// The stages that make the tiles' lists, after `project`.
+const LISTS: [Stage; 4] = [Stage::Order, Stage::Emit, Stage::Sort, Stage::Ranges];
 
 /// Recordings over the present buffers.
 #[derive(Debug)]
 pub struct Recordings {
-    /// `project` to `blend`, with what `blend_backward` needs.
-    pub front: Recording,
-    /// `project` to `blend` for the image alone.
-    pub image: Recording,
+    /// For pinholes; and for lenses that distort, made when first asked for.
+    fronts: [Option<Fronts>; 2],
     /// `blend_backward` to the report, by mode.
     backs: [Option<Recording>; Mode::COUNT],
     /// A step, by view and mode; made when first asked for.
@@ -158,7 +177,27 @@ pub struct Recordings {
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
     densify: [Option<Recording>; 4],
-    gradients: Option<Recording>,
+    /// For pinholes, and for lenses that distort.
+    gradients: [Option<Recording>; 2],
+}
+
+/// The first half of the commands.
+#[derive(Debug)]
+pub struct Fronts {
+    /// `project` to `blend`, with what `blend_backward` needs.
+    pub whole: Recording,
+    /// `project` to `blend` for the image alone.
+    pub image: Recording,
+}
+
+impl Fronts {
+    fn new(context: &Context, stages: &mut Stages, buffers: &Buffers, lens: bool) -> Result<Self> {
+        let mut whole = stages.record_lists(context, buffers, lens)?;
+        let mut image = whole.clone();
+        stages.blend.record_image(context, buffers, &mut image)?;
+        stages.blend.record(context, buffers, &mut whole)?;
+        Ok(Self { whole, image })
+    }
 }
 
 impl Recordings {
@@ -174,20 +213,30 @@ impl Recordings {
         views: usize,
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
-        let mut front = Recording::new();
-        for stage in LISTS {
-            stages.record_stage(stage, context, buffers, &mut front)?;
-        }
-        let mut image = front.clone();
-        stages.blend.record_image(context, buffers, &mut image)?;
-        stages.blend.record(context, buffers, &mut front)?;
+        let fronts = Fronts::new(context, stages, buffers, false)?;
         Ok(Self {
-            front,
-            image,
+            fronts: [Some(fronts), None],
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; views],
             densify: [const { None }; 4],
-            gradients: None,
+            gradients: [None, None],
+        })
+    }
+
+    /// The first half of commands on a view whose lens distorts or does not.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses a kernel.
+    pub fn fronts(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        lens: bool,
+    ) -> Result<&Fronts> {
+        Ok(match &mut self.fronts[usize::from(lens)] {
+            Some(fronts) => fronts,
+            none => none.insert(Fronts::new(context, stages, buffers, lens)?),
         })
     }
 
@@ -204,11 +253,11 @@ impl Recordings {
         photo: &wgpu::Buffer,
     ) -> Result<&Recording> {
         let which = mode.index();
-        let step = &mut self.steps[view][which];
-        if step.is_none() {
+        if self.steps[view][which].is_none() {
             let mut with_photo = buffers.clone();
             with_photo.set("photo", photo.clone());
-            let mut whole = self.front.clone();
+            let fronts = self.fronts(context, stages, buffers, mode.lens)?;
+            let mut whole = fronts.whole.clone();
             stages.loss.record(context, &with_photo, &mut whole)?;
             let back = match &self.backs[which] {
                 Some(back) => back.clone(),
@@ -218,9 +267,9 @@ impl Recordings {
                 }
             };
             whole.append(back);
-            return Ok(step.insert(whole));
+            return Ok(self.steps[view][which].insert(whole));
         }
-        Ok(step.get_or_insert_default())
+        Ok(self.steps[view][which].get_or_insert_default())
     }
 
     /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
@@ -305,7 +354,9 @@ impl Recordings {
         let Shape {
             capacity,
             sh_degree,
+            lens,
         } = shape;
+        let which = usize::from(lens);
         let sh_planes = frame::sh_planes(sh_degree) as usize;
         let workgroups = capacity.div_ceil(WORKGROUP as usize);
         let outputs = [
@@ -314,10 +365,12 @@ impl Recordings {
             ("gradient_means2d", 2 * capacity),
             ("gradient_pose", 6 * workgroups),
         ];
-        if self.gradients.is_none() {
-            if stages.gradients.is_none() {
-                stages.gradients = Some(update::Gradients::new(context)?);
+        if self.gradients[which].is_none() {
+            if stages.gradients[which].is_none() {
+                stages.gradients[which] = Some(update::Gradients::new(context, lens)?);
             }
+            // The other one, if it was recorded, keeps its own.
+            self.gradients = [None, None];
             for (name, floats) in outputs {
                 buffers.set(name, gpu.buffer(name, 4 * floats as u64)?);
             }
@@ -325,12 +378,12 @@ impl Recordings {
             stages
                 .blend_backward
                 .record(context, buffers, &mut recording)?;
-            if let Some(kernel) = &stages.gradients {
+            if let Some(kernel) = &stages.gradients[which] {
                 kernel.record(context, buffers, &mut recording)?;
             }
-            self.gradients = Some(recording);
+            self.gradients[which] = Some(recording);
         }
-        if let Some(recording) = &self.gradients {
+        if let Some(recording) = &self.gradients[which] {
             recording.submit(gpu, immediates);
         }
         let mut read = outputs.map(|(name, floats)| gpu.read::<f32>(buffers.get(name)?, floats));
@@ -365,4 +418,6 @@ pub struct Shape {
     pub capacity: usize,
     /// Degree that SH rest is stored for.
     pub sh_degree: u8,
+    /// Whether the camera's lens distorts.
+    pub lens: bool,
 }

@@ -116,7 +116,7 @@ impl GpuEngine {
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
             let is_kept = kept.iter().any(|(other, _)| *other == name);
-            if !is_kept && !matches!(name, "views" | "state") {
+            if !is_kept && !matches!(name, "views" | "lenses" | "state") {
                 encoder.clear_buffer(buffer, 0, None);
             }
         }

@@ -1,7 +1,7 @@
 //! Cameras and photos on the GPU.
 //!
-//! 1. Cameras are few bytes: all of them lie in one buffer. Entry 0 is for renders, training views
-//!    follow.
+//! 1. Cameras are few bytes: all of them lie in one buffer, and their lenses in another, which only
+//!    the kernels for lenses that distort read. Entry 0 is for renders, training views follow.
 //! 2. Photos are kept as 8 bits a channel, one word a pixel, and stay on the GPU as long as they fit
 //!    a budget. Beyond it the photo that was used longest ago gives way.
 //!
@@ -67,7 +67,7 @@ impl Views {
     /// Takes a view in; returns its number.
     ///
     /// # Errors
-    /// A camera that is not a sound pinhole, or a photo of another size.
+    /// A camera that is not sound, or a photo of another size.
     pub fn add(&mut self, view: &TrainView) -> Result<usize> {
         let camera = PosedCamera::new(&view.camera)?;
         check_photo(&camera, &view.photo)?;
@@ -94,6 +94,13 @@ impl Views {
     pub fn entries(&self, render: Option<&PosedCamera>) -> Vec<layout::View> {
         let first = render.map(|camera| entry(camera, None)).unwrap_or_default();
         let rest = self.views.iter().map(|v| entry(&v.camera, Some(&v.photo)));
+        std::iter::once(first).chain(rest).collect()
+    }
+
+    /// Entries of the buffer of lenses, in the order of [`Self::entries`].
+    pub fn lenses(&self, render: Option<&PosedCamera>) -> Vec<layout::Lens> {
+        let first = render.map(lens_entry).unwrap_or_default();
+        let rest = self.views.iter().map(|v| lens_entry(&v.camera));
         std::iter::once(first).chain(rest).collect()
     }
 
@@ -178,6 +185,25 @@ pub fn entry(camera: &PosedCamera, photo: Option<&Arc<Photo>>) -> layout::View {
         counted_pixels,
         counted_windows,
         pad: [0; 2],
+    }
+}
+
+/// A camera's lens as the shaders read it.
+pub fn lens_entry(camera: &PosedCamera) -> layout::Lens {
+    let Some(lens) = &camera.lens else {
+        return layout::Lens::default();
+    };
+    let [n0, n1, n2, n3, n4, n5, n6] = lens.numerator;
+    let [d1, d2, d3] = lens.denominator;
+    layout::Lens {
+        bend: lens.bend,
+        reach: lens.reach,
+        decentres_distorted: lens.decentres_distorted.into(),
+        numerator: [n0, n1, n2, n3, n4, n5, n6, 0.0],
+        denominator: [1.0, d1, d2, d3],
+        prism: lens.prism,
+        tangential: lens.tangential,
+        ..layout::Lens::default()
     }
 }
 

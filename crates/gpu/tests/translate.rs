@@ -134,6 +134,7 @@ fn axes() -> Vec<Axis> {
         switch(&["IMAGE_ONLY"]),
         switch(&["EXTRAS"]),
         switch(&["ABSOLUTE"]),
+        switch(&["LENS"]),
         Axis {
             names: &["PARTS", "PART"],
             settings: vec![

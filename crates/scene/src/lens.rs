@@ -34,16 +34,21 @@ impl Lens {
         }
     }
 
+    /// The coefficients, in the order of the variants' documentation.
+    pub fn coefficients(&self) -> &[f64] {
+        match self {
+            Self::Pinhole => &[],
+            Self::Radial(k) => k,
+            Self::OpenCv(k) | Self::Fisheye(k) => k,
+            Self::FullOpenCv(k) | Self::ThinPrismFisheye(k) => k,
+            Self::Fov(omega) => std::slice::from_ref(omega),
+            Self::RadTanThinPrismFisheye(k) => k,
+        }
+    }
+
     /// Whether every coefficient is finite.
     pub fn is_finite(&self) -> bool {
-        match self {
-            Self::Pinhole => true,
-            Self::Radial(k) => k.iter().all(|k| k.is_finite()),
-            Self::OpenCv(k) | Self::Fisheye(k) => k.iter().all(|k| k.is_finite()),
-            Self::FullOpenCv(k) | Self::ThinPrismFisheye(k) => k.iter().all(|k| k.is_finite()),
-            Self::Fov(omega) => omega.is_finite(),
-            Self::RadTanThinPrismFisheye(k) => k.iter().all(|k| k.is_finite()),
-        }
+        self.coefficients().iter().all(|k| k.is_finite())
     }
 
     /// Where the lens puts the ideal point `(x, y)`; both in normalised coordinates.

@@ -28,6 +28,7 @@ mod photo;
 pub mod ply;
 mod progress;
 mod resize;
+pub mod shown;
 mod splats;
 pub mod synth;
 pub mod undistort;

@@ -4,17 +4,20 @@
 //!    of several), a Nerfstudio `transforms.json`, Blender's `transforms_train.json`, or a model
 //!    one level down (`colmap/sparse`, `dense/sparse`).
 //! 2. Sort the images by name, choose those asked for, check that every photo is there.
-//! 3. Per photo, in parallel: compare its size with the camera's, decode, reduce, read its mask,
-//!    undistort. Every camera comes out as a pinhole camera of the photo's size.
+//! 3. Per photo, in parallel: compare its size with the camera's, decode, reduce, read its mask. A
+//!    photo whose lens distorts stays as it is and its camera keeps the lens, or both are turned
+//!    into those of a pinhole: [`LoadOptions::undistort`].
 
 use crate::capture::{Capture, PosedImage, relative_path};
 use crate::images::{self, Decoded};
 use crate::resize::{reduce, reduce_mask};
+use crate::shown::shown_pixels;
 use crate::undistort::undistort;
 use crate::{Camera, Dataset, Error, Photo, Progress, Result, View};
 use crate::{blender, colmap, nerfstudio};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,19 +30,23 @@ pub struct LoadOptions {
     /// folder is used where there is one for this number, as it is.
     pub downscale: Option<u32>,
     /// Longest edge of a photo, pixels; larger photos are reduced. Applied after `downscale`.
-    /// Undistortion comes after it and may change the size a little.
+    /// Undistortion, if any, comes after it and may change the size a little.
     pub max_resolution: Option<u32>,
     /// Folder that holds the photos, instead of the one the capture names. Relative to the working
     /// directory, or to the capture if that does not exist.
     pub images: Option<PathBuf>,
     /// Loads at most this many views, spread evenly over the names.
     pub max_views: Option<usize>,
+    /// Turns photos whose lens distorts into those of a pinhole camera, which loses what lies
+    /// outside the largest rectangle in them, instead of leaving them and their cameras' lenses as
+    /// they are.
+    pub undistort: bool,
 }
 
 /// Loads the capture at `path`: its folder, a COLMAP model folder, or the transforms JSON itself.
 ///
-/// Views come sorted by name; their cameras are pinhole cameras of the photos' sizes, with lens
-/// distortion removed. EXIF orientation and colour profiles are ignored: poses belong to the pixels
+/// Views come sorted by name; their cameras have the photos' sizes. Where a lens distorts, pixels
+/// that its model cannot explain are masked (see [`crate::shown`]). EXIF orientation and colour profiles are ignored: poses belong to the pixels
 /// as they are stored. 16-bit PNGs are rounded to 8 bits, with a note; CMYK and 12-bit JPEGs are
 /// refused, as are formats other than JPEG and PNG.
 ///
@@ -286,6 +293,10 @@ fn use_downscaled_folders(capture: &mut Capture, n: u32) {
 struct Treatment {
     rescaled: bool,
     deep: bool,
+    /// The lens distorts, and the camera keeps it.
+    distorted: bool,
+    /// Pixels were masked that no ray of the lens reaches.
+    beyond: bool,
     undistorted: bool,
     masked: bool,
 }
@@ -344,17 +355,28 @@ fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<St
     );
     say("have 16 bits a channel: rounded to 8", |t| t.deep);
     say("have a mask", |t| t.masked);
-    let mut models: Vec<&str> = images
-        .iter()
-        .zip(done)
-        .filter(|(_, t)| t.undistorted)
-        .map(|(image, _)| image.source_model.as_str())
-        .collect();
-    models.sort_unstable();
-    models.dedup();
-    say(&format!("are undistorted ({})", models.join(", ")), |t| {
-        t.undistorted
-    });
+    let models = |which: fn(&Treatment) -> bool| {
+        let chosen = images.iter().zip(done).filter(|(_, t)| which(t));
+        let models: BTreeSet<&str> = chosen
+            .map(|(image, _)| image.source_model.as_str())
+            .collect();
+        models.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    say(
+        &format!(
+            "are of a lens that distorts ({}), and kept as they are",
+            models(|t| t.distorted)
+        ),
+        |t| t.distorted,
+    );
+    say(
+        "show more than their lens model reaches: the rest is masked",
+        |t| t.beyond,
+    );
+    say(
+        &format!("are undistorted ({})", models(|t| t.undistorted)),
+        |t| t.undistorted,
+    );
 }
 
 fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treatment)> {
@@ -385,11 +407,16 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
         camera.lens = crate::Lens::Pinhole;
     } else {
         let wanted = photo.mask.as_ref().is_none_or(|mask| mask.contains(&255));
-        (photo, camera) = undistort(&photo, &camera);
-        treatment.undistorted = true;
+        if options.undistort {
+            (photo, camera) = undistort(&photo, &camera);
+            treatment.undistorted = true;
+        } else {
+            treatment.distorted = true;
+            treatment.beyond = mask_beyond(&mut photo, &camera);
+        }
         if wanted && photo.mask.as_ref().is_some_and(|mask| !mask.contains(&255)) {
             return Err(Error::input(format!(
-                "nothing of the photo \"{}\" is left after undistortion",
+                "nothing of the photo \"{}\" lies within what its lens shows",
                 image.name
             ))
             .at_path(&path)
@@ -403,6 +430,21 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
         photo: Arc::new(photo),
     };
     Ok((view, treatment))
+}
+
+/// Masks the pixels that no ray of the camera's lens reaches; false if there are none.
+fn mask_beyond(photo: &mut Photo, camera: &Camera) -> bool {
+    let Some(shown) = shown_pixels(camera) else {
+        return false;
+    };
+    match &mut photo.mask {
+        None => photo.mask = Some(shown),
+        Some(mask) => mask
+            .iter_mut()
+            .zip(shown)
+            .for_each(|(m, s)| *m = (*m).min(s)),
+    }
+    true
 }
 
 /// Refuses a photo that cannot be what the camera took: another aspect ratio.

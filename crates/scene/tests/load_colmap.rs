@@ -235,7 +235,11 @@ fn distorted_photos_come_out_as_pinhole() {
     let mut tiny = Tiny::default();
     let parameters = vec![18.0, 19.0, 10.5, 7.0, -0.1, 0.01, 0.001, 0.0];
     tiny.cameras[0] = (7, 4, 20, 15, parameters);
-    let dataset = loaded(&written(&tiny));
+    let undistort = LoadOptions {
+        undistort: true,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(written(&tiny).path(), &undistort).unwrap();
     for view in &dataset.views {
         assert_eq!(view.camera.lens, Lens::Pinhole);
         assert_eq!(view.source_model, "OPENCV");
@@ -246,6 +250,46 @@ fn distorted_photos_come_out_as_pinhole() {
         assert_eq!((view.camera.fx, view.camera.fy), (18.0, 19.0));
     }
     assert_noted(&dataset, "3 of 3 photos are undistorted (OPENCV)");
+}
+
+#[test]
+fn distorted_photos_keep_their_lens_and_their_pixels() {
+    let mut tiny = Tiny::default();
+    let parameters = vec![18.0, 19.0, 10.5, 7.0, -0.1, 0.01, 0.001, 0.0];
+    let plain = loaded(&written(&tiny));
+    tiny.cameras[0] = (7, 4, 20, 15, parameters);
+    let dataset = loaded(&written(&tiny));
+    for (view, same) in dataset.views.iter().zip(&plain.views) {
+        assert_eq!(view.camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
+        assert_eq!(view.photo, same.photo);
+        assert_eq!((view.camera.cx, view.camera.cy), (10.5, 7.0));
+    }
+    assert_noted(
+        &dataset,
+        "3 of 3 photos are of a lens that distorts (OPENCV)",
+    );
+
+    // Reduced photos: the intrinsics follow, the lens is in units of the focal length.
+    let half = LoadOptions {
+        downscale: Some(2),
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(written(&tiny).path(), &half).unwrap();
+    let camera = dataset.views[0].camera;
+    assert_eq!((camera.width, camera.height), (10, 8));
+    assert_eq!((camera.fx, camera.cx), (9.0, 5.25));
+    assert_eq!(camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
+}
+
+/// A photo that goes on where the polynomial folds: the corners have no ray.
+#[test]
+fn pixels_beyond_the_lens_are_masked() {
+    let mut tiny = Tiny::default();
+    tiny.cameras[0] = (7, 2, 20, 15, vec![12.0, 10.0, 7.5, -0.6]);
+    let dataset = loaded(&written(&tiny));
+    assert_noted(&dataset, "show more than their lens model reaches");
+    let mask = dataset.views[0].photo.mask.as_ref().unwrap();
+    assert_eq!((mask[0], mask[7 * 20 + 10]), (0, 255));
 }
 
 #[test]
@@ -363,7 +407,7 @@ fn bad_captures_get_one_clear_error() {
             |t| {
                 (t.cameras[0].1, t.cameras[0].4) = (2, vec![18.0, 10.0, 7.0, -1e9]);
             },
-            &["\"a.png\"", "undistortion"],
+            &["\"a.png\"", "lens shows"],
         ),
         (
             "no such model",

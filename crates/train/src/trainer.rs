@@ -60,7 +60,7 @@ impl Trainer {
     ///
     /// # Errors
     /// A configuration that contradicts itself, a capture that cannot be trained on (a single
-    /// photo, none left after the split, a distorted camera, points that are lost), what the engine
+    /// photo, none left after the split, a lens that is none, points that are lost), what the engine
     /// refuses.
     pub fn new(
         dataset: &Dataset,

@@ -1,7 +1,8 @@
 //! Which views of a capture a run takes, and whether they can be trained on.
 
 use crate::TrainConfig;
-use dapple_scene::{Dataset, Error, Lens, Result, Split, View};
+use dapple_engine::LensForm;
+use dapple_scene::{Dataset, Error, Result, Split, View};
 
 /// What of a run is not as its user may expect.
 pub(crate) fn notes_on(dataset: &Dataset, eval_views: usize, gaussians: usize) -> Vec<String> {
@@ -95,16 +96,10 @@ fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
     watch
 }
 
-/// Engines take pinhole cameras of the photo's size.
+/// Engines take cameras of the photo's size whose lens they know.
 fn check_view(view: &View) -> Result<()> {
     let (camera, photo) = (&view.camera, &view.photo);
-    if camera.lens != Lens::Pinhole {
-        return Err(
-            Error::unsupported("this photo's lens distorts, and engines take pinholes")
-                .at(view.name.clone())
-                .hint("load the capture with dapple_scene::load, which undistorts"),
-        );
-    }
+    LensForm::of(&camera.lens).map_err(|e| e.at(view.name.clone()))?;
     if (camera.width, camera.height) != (photo.width, photo.height) {
         return Err(Error::input(format!(
             "the photo is {}x{} and its camera {}x{}",

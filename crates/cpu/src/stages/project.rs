@@ -19,6 +19,19 @@ use rayon::prelude::*;
 
 /// Fills `splats2d`, `spans_of` and `spans`.
 pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame) {
+    match camera.lens {
+        None => run_with::<false>(params, camera, sh_degree, frame),
+        Some(_) => run_with::<true>(params, camera, sh_degree, frame),
+    }
+}
+
+/// [`run`] for cameras whose lens distorts (`LENS`), or does not.
+fn run_with<const LENS: bool>(
+    params: &Blocks,
+    camera: &CameraF32,
+    sh_degree: u8,
+    frame: &mut Frame,
+) {
     let padded = params.count() * ROW;
     grow(&mut frame.splats2d, padded, Splat2d::default());
     grow(&mut frame.spans_of, padded, TileSpans::default());
@@ -33,7 +46,7 @@ pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame
         .zip(&mut frame.spans)
         .for_each(|(((rows, splats2d), spans_of), spans)| {
             spans.clear();
-            pulp::Arch::new().dispatch(Chunk {
+            pulp::Arch::new().dispatch(Chunk::<LENS> {
                 rows,
                 components: params.components,
                 camera,
@@ -45,7 +58,7 @@ pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame
         });
 }
 
-struct Chunk<'a> {
+struct Chunk<'a, const LENS: bool> {
     rows: &'a [Row],
     components: usize,
     camera: &'a CameraF32,
@@ -65,12 +78,12 @@ struct Lanes {
     level: Row,
 }
 
-impl pulp::WithSimd for Chunk<'_> {
+impl<const LENS: bool> pulp::WithSimd for Chunk<'_, LENS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
-        let camera = CameraV::new(s, self.camera);
+        let camera = CameraV::<S, LENS>::new(s, self.camera);
         let mut lanes = Lanes {
             splat: [Row::ZERO; 12],
             conic: [Row::ZERO; 4],
@@ -107,11 +120,11 @@ pub fn view_direction<S: Simd>(s: S, mean: V3<S>, centre: V3<S>) -> (V3<S>, V<S>
 }
 
 #[inline(always)]
-fn project_part<S: Simd>(
+fn project_part<S: Simd, const LENS: bool>(
     s: S,
     block: &[Row],
     part: usize,
-    camera: &CameraV<S>,
+    camera: &CameraV<S, LENS>,
     sh_degree: u8,
     lanes: &mut Lanes,
 ) {

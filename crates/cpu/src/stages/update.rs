@@ -156,11 +156,11 @@ struct BlockGradient<S: Simd> {
 
 /// Steps 2 and 3 for part `part` of a block.
 #[inline(always)]
-fn backward<S: Simd>(
+fn backward<S: Simd, const LENS: bool>(
     s: S,
     block: &[Row],
     part: usize,
-    camera: &CameraV<S>,
+    camera: &CameraV<S, LENS>,
     sh_degree: u8,
     sums: &[Row; 9],
 ) -> BlockGradient<S> {
@@ -252,9 +252,9 @@ fn colour_backward<S: Simd>(
 
 /// The camera's small motion `p -> p + omega x p + t`, see `Gradients::pose`.
 #[inline(always)]
-fn pose_gradient<S: Simd>(
+fn pose_gradient<S: Simd, const LENS: bool>(
     p: &Projection<S>,
-    camera: &CameraV<S>,
+    camera: &CameraV<S, LENS>,
     g: &GeometryGradient<S>,
     through_direction: V3<S>,
 ) -> [V<S>; 6] {
@@ -308,7 +308,7 @@ pub fn run(
         .zip(second.rows.par_chunks_mut(rows))
         .enumerate();
     let step = |chunk: usize, params: &mut [Row], first, second, stats| {
-        pulp::Arch::new().dispatch(Step {
+        let step = Step::<false> {
             context,
             adam,
             absolute,
@@ -319,7 +319,11 @@ pub fn run(
             first,
             second,
             stats,
-        });
+        };
+        match camera.lens {
+            None => pulp::Arch::new().dispatch(step),
+            Some(_) => pulp::Arch::new().dispatch(step.through_lens()),
+        }
         if let Some(extras) = extras {
             extras.perturb(chunk * gaussians, components, params);
         }
@@ -335,7 +339,8 @@ pub fn run(
     }
 }
 
-struct Step<'a> {
+/// `LENS`: on a camera whose lens distorts.
+struct Step<'a, const LENS: bool> {
     context: Context<'a>,
     adam: &'a AdamStep,
     /// Whether the statistics are of absolute gradients.
@@ -349,12 +354,29 @@ struct Step<'a> {
     stats: Option<(&'a mut [f32], &'a mut [f32])>,
 }
 
-impl pulp::WithSimd for Step<'_> {
+impl<'a> Step<'a, false> {
+    fn through_lens(self) -> Step<'a, true> {
+        Step {
+            context: self.context,
+            adam: self.adam,
+            absolute: self.absolute,
+            extras: self.extras,
+            components: self.components,
+            first_block: self.first_block,
+            params: self.params,
+            first: self.first,
+            second: self.second,
+            stats: self.stats,
+        }
+    }
+}
+
+impl<const LENS: bool> pulp::WithSimd for Step<'_, LENS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, s: S) {
-        let camera = CameraV::new(s, self.context.camera);
+        let camera = CameraV::<S, LENS>::new(s, self.context.camera);
         let n = self.components;
         let active = component::SH + 3 * dapple_scene::sh_coefficient_count(self.context.sh_degree);
         let blocks = self.params.chunks_exact_mut(n);
@@ -456,11 +478,18 @@ pub fn run_gradients(
         .into_par_iter()
         .map(|block| {
             let rows = &params.rows[block * params.components..(block + 1) * params.components];
-            pulp::Arch::new().dispatch(Export {
-                context,
-                block,
-                rows,
-            })
+            match camera.lens {
+                None => pulp::Arch::new().dispatch(Export::<false> {
+                    context,
+                    block,
+                    rows,
+                }),
+                Some(_) => pulp::Arch::new().dispatch(Export::<true> {
+                    context,
+                    block,
+                    rows,
+                }),
+            }
         })
         .collect();
     let stride = params.components - component::SH - 3;
@@ -490,13 +519,14 @@ struct ExportedBlock {
     pose: [f64; 6],
 }
 
-struct Export<'a> {
+/// `LENS`: from a camera whose lens distorts.
+struct Export<'a, const LENS: bool> {
     context: Context<'a>,
     block: usize,
     rows: &'a [Row],
 }
 
-impl pulp::WithSimd for Export<'_> {
+impl<const LENS: bool> pulp::WithSimd for Export<'_, LENS> {
     type Output = ExportedBlock;
 
     #[inline(always)]
@@ -509,7 +539,7 @@ impl pulp::WithSimd for Export<'_> {
         let Some(sums) = self.context.sum_slots(self.block) else {
             return out;
         };
-        let camera = CameraV::new(s, self.context.camera);
+        let camera = CameraV::<S, LENS>::new(s, self.context.camera);
         for part in 0..parts::<S>() {
             let g = backward(s, self.rows, part, &camera, self.context.sh_degree, &sums);
             for i in 0..MAX_COMPONENTS {

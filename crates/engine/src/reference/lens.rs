@@ -200,9 +200,10 @@ impl PosedLens {
     /// A camera that is not finite or has no area, or whose lens the reference does not know.
     pub fn new(camera: &Camera) -> Result<Self> {
         let numbers = [camera.fx, camera.fy, camera.cx, camera.cy];
-        if !numbers.iter().all(|v| v.is_finite()) || !camera.camera_from_world.is_finite() {
+        let is_finite = numbers.iter().all(|v| v.is_finite()) && camera.lens.is_finite();
+        if !is_finite || !camera.camera_from_world.is_finite() {
             return Err(Error::input("the camera has a number that is not finite")
-                .hint("check its pose, focal lengths and principal point"));
+                .hint("check its pose, focal lengths, principal point and lens"));
         }
         if camera.width == 0 || camera.height == 0 || camera.fx <= 0.0 || camera.fy <= 0.0 {
             return Err(Error::input(

@@ -7,8 +7,13 @@
 // 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 + |U1|^2)
 //    + dilation^2 (Lagrange's identity), which does not cancel for needles.
 // 5. conic = cov2d^-1.
+// In permutation LENS, shared/lens has the centre of 1 and the T of 3, through a lens that distorts.
 //
 // The importing shader declares `geometry: array<f32>` and imports shared/step and shared/planes.
+
+#if LENS
+#import shared/lens
+#endif
 
 // A Gaussian as stored: logarithms of scales, quaternion (w, x, y, z) of any length, logit.
 struct Gaussian {
@@ -134,7 +139,11 @@ fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
     p.inverse_z = 1.0 / point.z;
     p.uv = point.xy * p.inverse_z;
     p.uv_clamped = clamp(p.uv, view.jacobian_min, view.jacobian_max);
+#if LENS
+    lens_project(&p, view);
+#else
     p.mean2d = fma(p.uv, view.focal, view.principal);
+#endif
     p.opacity = 1.0 / (1.0 + exp(-max(g.logit, LOGIT_MIN)));
 
     p.inverse_norm = 1.0 / sqrt(dot(g.quat, g.quat));
@@ -147,9 +156,11 @@ fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
         p.rotation[2] * p.scales.z,
     );
 
+#if !LENS
     let factor = view.focal * p.inverse_z;
     p.t0 = (view.row0.xyz - p.uv_clamped.x * view.row2.xyz) * factor.x;
     p.t1 = (view.row1.xyz - p.uv_clamped.y * view.row2.xyz) * factor.y;
+#endif
     p.u0 = p.t0 * p.m;
     p.u1 = p.t1 * p.m;
 

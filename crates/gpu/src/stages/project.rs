@@ -19,14 +19,16 @@ pub struct Project {
 }
 
 impl Project {
-    /// Compiles its kernels.
+    /// Compiles its kernels; `lens`: for views whose lens distorts.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, lens: bool) -> Result<Self> {
+        let defines = context.defines.clone().flag("LENS", lens);
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
             begin: Begin::new(context)?,
-            project: context.kernel("project", "project")?,
+            project: Kernel::new(gpu, shaders, "project", "project", &defines)?,
         })
     }
 

@@ -39,30 +39,34 @@ pub struct Update {
     update: Kernel,
 }
 
-/// Which permutation of a step's second half: what strategies other than the default ask for.
+/// Which permutation of a step's kernels: what views through a lens, and strategies other than the
+/// default, ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
     /// With regularisers and noise, see [`dapple_engine::Extras`].
     pub extras: bool,
     /// With density statistics of absolute gradients.
     pub absolute: bool,
+    /// On a view whose lens distorts.
+    pub lens: bool,
 }
 
 impl Mode {
     /// How many there are.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 8;
 
-    /// What these settings ask for.
-    pub fn of(settings: &StepSettings) -> Self {
+    /// What these settings ask for, on a view whose lens distorts or does not.
+    pub fn of(settings: &StepSettings, lens: bool) -> Self {
         Self {
             extras: !settings.extras.are_off(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
+            lens,
         }
     }
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute)
+        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * usize::from(self.lens)
     }
 }
 
@@ -73,7 +77,9 @@ impl Update {
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
         let defines = context.defines.clone().flag("EXTRAS", mode.extras);
-        let defines = defines.flag("ABSOLUTE", mode.absolute);
+        let defines = defines
+            .flag("ABSOLUTE", mode.absolute)
+            .flag("LENS", mode.lens);
         let (gpu, shaders) = (&context.gpu, &context.shaders);
         let absolute_sums = || context.kernel("absolute_sums", "absolute_sums");
         Ok(Self {
@@ -115,14 +121,16 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Compiles its kernels.
+    /// Compiles its kernels; `lens`: for views whose lens distorts.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, lens: bool) -> Result<Self> {
+        let defines = context.defines.clone().flag("LENS", lens);
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
             sums: SlotSums::new(context)?,
-            gradients: context.kernel("gradients", "gradients")?,
+            gradients: Kernel::new(gpu, shaders, "gradients", "gradients", &defines)?,
         })
     }
 

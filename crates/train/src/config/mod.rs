@@ -94,6 +94,8 @@ table! {
         max_resolution: u32 = 0,
         /// Folder of the photos; empty = where the capture says.
         images: PathBuf = PathBuf::new(),
+        /// Turn photos whose lens distorts into those of a pinhole camera first, instead of rendering through the lens.
+        undistort: bool = false,
         /// Train on at most this many photos, spread evenly; 0 = all.
         max_train_views: usize = 0,
         /// Score at most this many held-out photos, spread evenly; 0 = all.
@@ -204,6 +206,7 @@ impl TrainConfig {
             downscale: (self.data.downscale > 1).then_some(self.data.downscale),
             max_resolution: (self.data.max_resolution > 0).then_some(self.data.max_resolution),
             images: (!images.as_os_str().is_empty()).then(|| images.clone()),
+            undistort: self.data.undistort,
             ..dapple_scene::LoadOptions::default()
         }
     }
