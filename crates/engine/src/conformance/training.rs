@@ -153,7 +153,14 @@ fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: 
 pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
     let mut engine = make();
     let engine = engine.as_mut();
-    for name in ["random_sh3", "off_centre", "background"] {
+    // One engine, whose views have lenses that distort and ones that do not.
+    for name in [
+        "random_sh3",
+        "lens_opencv",
+        "off_centre",
+        "lens_rad_tan_prism",
+        "background",
+    ] {
         let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
         check_chain(engine, &scene, &photo(&scene), name);
     }
@@ -184,6 +191,7 @@ pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
         "crowd",
         "tile_cap",
         "deep_stack",
+        "lens_fisheye",
     ] {
         let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
         let photo = photo(&scene);

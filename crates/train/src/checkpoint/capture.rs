@@ -78,3 +78,41 @@ impl CaptureIdentity {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dapple_scene::{Camera, Photo, Pose, View};
+    use std::sync::Arc;
+
+    fn of(lens: Lens) -> CaptureIdentity {
+        let view = View {
+            name: "a.png".to_owned(),
+            camera: Camera {
+                lens,
+                ..Camera::pinhole(4, 3, 5.0, Pose::IDENTITY)
+            },
+            source_model: String::new(),
+            photo: Arc::new(Photo::from_rgb(4, 3, vec![0; 36])),
+        };
+        CaptureIdentity::of(&Dataset {
+            views: vec![view],
+            ..Dataset::default()
+        })
+    }
+
+    #[test]
+    fn another_lens_is_another_capture() {
+        let lenses = [
+            Lens::Pinhole,
+            Lens::OpenCv([0.1, 0.2, 0.0, 0.0]),
+            Lens::Fisheye([0.1, 0.2, 0.0, 0.0]),
+            Lens::Fisheye([0.1, 0.3, 0.0, 0.0]),
+        ];
+        for a in lenses {
+            for b in lenses {
+                assert_eq!(of(a).check(&of(b)).is_ok(), a == b, "{a:?} {b:?}");
+            }
+        }
+    }
+}
