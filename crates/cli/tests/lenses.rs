@@ -35,7 +35,10 @@ fn a_fisheye_trains_natively_and_undistorted() {
     synth(at, &["--lens", "opencv-fisheye"]);
 
     let native = train(at, "native", &[]);
-    assert!(native.contains("of a lens that distorts (OPENCV_FISHEYE)"), "{native}");
+    assert!(
+        native.contains("of a lens that distorts (OPENCV_FISHEYE)"),
+        "{native}"
+    );
     let flat = train(at, "flat", &["--undistort"]);
     assert!(flat.contains("are undistorted (OPENCV_FISHEYE)"), "{flat}");
     assert!(!flat.contains("that distorts"), "{flat}");
@@ -46,9 +49,14 @@ fn a_fisheye_trains_natively_and_undistorted() {
         let scores = json(&ok_in(at, &["eval", "capture", &splats, "-q", "--json"]));
         assert!(scores["psnr"].as_f64().unwrap() > 5.0, "{scores}");
         let config = std::fs::read_to_string(at.join(out).join("config.toml")).unwrap();
-        assert!(config.contains(&format!("undistort = {}", !is_native)), "{config}");
+        assert!(
+            config.contains(&format!("undistort = {}", !is_native)),
+            "{config}"
+        );
         let pictures = format!("{out}-views");
-        let views = ["render", &splats, "--scene", "capture", "--views", "held-out", "-q", "-o", &pictures];
+        let views = [
+            "render", &splats, "--scene", "capture", "--views", "held-out", "-q", "-o", &pictures,
+        ];
         ok_in(at, &views);
         for size in sizes(&at.join(&pictures)) {
             assert_eq!(size == (48, 36), is_native, "{out}: {size:?}");
@@ -56,11 +64,30 @@ fn a_fisheye_trains_natively_and_undistorted() {
     }
 
     // Splats of one run can be looked at the other way.
-    let args = ["render", "native/splats.ply", "--scene", "capture", "--views", "held-out", "-q"];
+    let args = [
+        "render",
+        "native/splats.ply",
+        "--scene",
+        "capture",
+        "--views",
+        "held-out",
+        "-q",
+    ];
     ok_in(at, &[&args[..], &["--undistort", "-o", "other"]].concat());
     assert_eq!(sizes(&at.join("other")), sizes(&at.join("flat-views")));
     // A ring is a pinhole camera's whatever the capture's lens.
-    let args = ["render", "native/splats.ply", "--scene", "capture", "--path", "orbit", "-q"];
+    let args = [
+        "render",
+        "native/splats.ply",
+        "--scene",
+        "capture",
+        "--path",
+        "orbit",
+        "-q",
+    ];
     ok_in(at, &[&args[..], &["--frames", "2", "-o", "ring"]].concat());
-    assert_eq!(sizes(&at.join("ring")), [sizes(&at.join("flat-views"))[0]; 2]);
+    assert_eq!(
+        sizes(&at.join("ring")),
+        [sizes(&at.join("flat-views"))[0]; 2]
+    );
 }

@@ -61,6 +61,7 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
 #if LENS
     let back = lens_backward(p, view, screen.mean2d, dt0, dt1);
     g.point = back.point;
+    g.mean = view.row0.xyz * g.point.x + view.row1.xyz * g.point.y + view.row2.xyz * g.point.z;
     g.omega = back.omega;
 #else
     let factor = view.focal * p.inverse_z;
@@ -70,6 +71,7 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
     let duv = screen.mean2d * view.focal + select(vec2f(0.0), through_jacobian, inside);
     let dz = -(dot(p.t0, dt0) + dot(p.t1, dt1)) - dot(duv, p.uv);
     g.point = vec3f(duv, dz) * p.inverse_z;
+    g.mean = view.row0.xyz * g.point.x + view.row1.xyz * g.point.y + view.row2.xyz * g.point.z;
 
     // By R's rows; turned, row 0 becomes omega_y R_2 - omega_z R_1, and cyclic.
     let d0 = dt0 * factor.x;
@@ -81,7 +83,6 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
         dot(d1, view.row0.xyz) - dot(d0, view.row1.xyz),
     );
 #endif
-    g.mean = view.row0.xyz * g.point.x + view.row1.xyz * g.point.y + view.row2.xyz * g.point.z;
     return g;
 }
 
