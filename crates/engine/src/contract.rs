@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A photograph to train on, with its camera.
 #[derive(Debug, Clone)]
 pub struct TrainView {
-    /// Pinhole camera of the photo's size.
+    /// Camera of the photo's size; its lens may distort.
     pub camera: Camera,
     /// The pixels. Where it has alpha, the target is the photo over the step's background; where
     /// it has a mask, masked pixels count neither in the loss nor in its gradient.

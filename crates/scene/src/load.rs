@@ -11,7 +11,7 @@
 use crate::capture::{Capture, PosedImage, relative_path};
 use crate::images::{self, Decoded};
 use crate::resize::{reduce, reduce_mask};
-use crate::shown::shown_pixels;
+use crate::shown::mask_beyond;
 use crate::undistort::undistort;
 use crate::{Camera, Dataset, Error, Photo, Progress, Result, View};
 use crate::{blender, colmap, nerfstudio};
@@ -430,21 +430,6 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
         photo: Arc::new(photo),
     };
     Ok((view, treatment))
-}
-
-/// Masks the pixels that no ray of the camera's lens reaches; false if there are none.
-fn mask_beyond(photo: &mut Photo, camera: &Camera) -> bool {
-    let Some(shown) = shown_pixels(camera) else {
-        return false;
-    };
-    match &mut photo.mask {
-        None => photo.mask = Some(shown),
-        Some(mask) => mask
-            .iter_mut()
-            .zip(shown)
-            .for_each(|(m, s)| *m = (*m).min(s)),
-    }
-    true
 }
 
 /// Refuses a photo that cannot be what the camera took: another aspect ratio.
