@@ -73,6 +73,9 @@ fn rim(lens: &Lens, reach: f64) -> Vec<f64> {
         let angle = TAU * i as f64 / DIRECTIONS as f64;
         lens.distort(reach * angle.cos(), reach * angle.sin())
     };
+    if reach <= 0.0 {
+        return vec![0.0; DIRECTIONS];
+    }
     let mut rim = vec![f64::INFINITY; DIRECTIONS];
     for i in 0..DIRECTIONS {
         let ((ax, ay), (bx, by)) = (place(i), place(i + 1));
