@@ -30,7 +30,7 @@ fn slopes(lens: Lens, seed: u64) -> Vec<DVec2> {
     let mut all = vec![DVec2::ZERO, DVec2::new(1e-9, -1e-9), DVec2::new(0.0, 1e-4)];
     all.extend((0..60).map(|_| {
         let r = random.uniform(0.0, 0.98 * reach).tan();
-        DVec2::from_angle(random.uniform(0.0, 6.28)) * r
+        DVec2::from_angle(random.uniform(0.0, std::f64::consts::TAU)) * r
     }));
     all
 }
