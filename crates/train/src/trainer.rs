@@ -78,7 +78,7 @@ impl Trainer {
         let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
-        trainer.notes = notes_on(dataset, chosen.eval.len(), splats.len());
+        trainer.notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
         trainer.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
     }

@@ -70,7 +70,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let splats = ply::read(&args.splats)?;
     let dataset = load_held_out(&args.scene, &config, console)?;
     let settings = RenderSettings {
-        background: config.background.map(|v| v as f32),
+        background: config.background.fixed(),
         sh_degree: splats.sh_degree,
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),

@@ -7,14 +7,14 @@ use crate::flamegraph::Flamegraph;
 use crate::interrupt;
 use crate::machine;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, merged_config, merged_config_for, parse_colour,
+    CaptureOptions, DeviceOptions, NewFolders, merged_config, merged_config_for, parse_background,
     split,
 };
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
-use dapple::train::config::{DataPatch, DensifyPatch};
+use dapple::train::config::{Background, DataPatch, DensifyPatch};
 use dapple::train::{
     CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds, Strategy,
     TrainConfig, Trainer, WatchReport, train_into,
@@ -123,9 +123,11 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
 
-    /// Colour behind everything and behind transparent photos, each 0 to 1 [default: 0,0,0, black]
-    #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
-    background: Option<[f64; 3]>,
+    /// What is behind everything and behind transparent photos: random, black, white or a colour,
+    /// each number 0 to 1 [default: black; with --mask-mode segment random, another colour each step,
+    /// so that splats cannot paint it]. Scores are over that colour, over black for random
+    #[arg(long, value_name = "random|black|white|R,G,B", value_parser = parse_background)]
+    background: Option<Background>,
 
     /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all [default:
     /// 0, but 2048 on GPUs whose drivers kill long work: `dapple doctor` names them]

@@ -2,7 +2,7 @@
 //!
 //! 1. Render each view at full SH degree; transparent photos are composited over the background.
 //! 2. PSNR of the values clamped to 0..1; SSIM over windows that lie inside the image ([`ssim`]).
-//! 3. Pixels a mask hides count in neither: a window counts when all of its pixels do.
+//! 3. Pixels a mask hides count in neither: a window counts when its centre does, as in the loss.
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 
 mod ssim;
