@@ -5,8 +5,10 @@
 //! 3. Pixels a mask hides count in neither: a window counts when its centre does, as in the loss.
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 
+mod lpips;
 mod ssim;
 
+pub use lpips::{Backbone, Lpips};
 pub use ssim::ssim;
 
 use dapple_engine::{Engine, RenderSettings, Rendered};
