@@ -101,6 +101,7 @@ fn config() -> TrainConfig {
         eval: EvalConfig {
             every: 0,
             steps: vec![140, 200],
+            ..EvalConfig::default()
         },
         ..base
     }

@@ -181,6 +181,7 @@ pub(crate) enum Purpose {
     Sample = 2,
     Initial = 3,
     Background = 4,
+    Bootstrap = 5,
 }
 
 /// Random numbers keyed by (seed, purpose, index): the same on every platform.

@@ -122,13 +122,13 @@ fn transparent_photos_are_seen_over_the_background() {
         rgb: vec![0.0, 1.0, 0.0, -3.0, f32::NAN, 7.0],
         ..Rendered::default()
     };
-    let (psnr, _) = score(&rendered, &photo, [0.0, 1.0, 0.0]).unwrap().unwrap();
-    assert_eq!(psnr, PSNR_MAX);
+    let scores = score(&rendered, &photo, [0.0, 1.0, 0.0], None);
+    assert_eq!(scores.unwrap().unwrap().psnr, PSNR_MAX);
     let hidden = Photo {
         mask: Some(vec![0, 0]),
         ..photo.clone()
     };
-    assert_eq!(score(&rendered, &hidden, [0.0; 3]).unwrap(), None);
+    assert_eq!(score(&rendered, &hidden, [0.0; 3], None).unwrap(), None);
     let other = Photo::from_rgb(1, 1, vec![0; 3]);
-    assert!(score(&rendered, &other, [0.0; 3]).is_err());
+    assert!(score(&rendered, &other, [0.0; 3], None).is_err());
 }

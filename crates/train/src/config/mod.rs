@@ -26,6 +26,7 @@ mod validate;
 pub use background::Background;
 pub use preset::Preset;
 
+use crate::evaluate::Lpips;
 use crate::strategy::Strategy;
 use dapple_scene::MaskMode;
 use serde::{Deserialize, Serialize};
@@ -154,6 +155,8 @@ table! {
         every: u32 = 3000,
         /// Further steps after which to score.
         steps: Vec<u32> = Vec::new(),
+        /// Weights of LPIPS (safetensors), by which the last scoring scores too; empty = no LPIPS.
+        lpips: PathBuf = PathBuf::new(),
     } {}
 }
 
@@ -216,6 +219,16 @@ impl TrainConfig {
             invert_masks: self.data.invert_masks,
             ..dapple_scene::LoadOptions::default()
         }
+    }
+
+    /// The weights of LPIPS, read from the file that is named, if one is.
+    ///
+    /// # Errors
+    /// As [`Lpips::read`].
+    pub fn read_lpips(&self) -> dapple_scene::Result<Option<Lpips>> {
+        let path = &self.eval.lpips;
+        let named = !path.as_os_str().is_empty();
+        named.then(|| Lpips::read(path)).transpose()
     }
 
     /// The near plane as engines take it, world units.

@@ -1,8 +1,8 @@
 //! Layers a configuration, scales its schedule, reads and prints TOML.
 
 use super::{
-    AdamConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig, EvalConfig, LearningRateConfig,
-    Preset, Strategy, TrainConfig,
+    AdamConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig, EvalConfig,
+    LearningRateConfig, Preset, Strategy, TrainConfig,
 };
 use dapple_scene::{Error, MaskMode, Result};
 use serde::Serialize;
