@@ -3,7 +3,7 @@
 //! 1. The shape of the first convolution tells the network.
 //! 2. Its convolutions are looked for under both names that they go by: `features.N` in torchvision,
 //!    `net.sliceS.N` in the package `lpips`, S counting the layers that are looked at.
-//! 3. Linear layers are `linL.model.1.weight`, or `lins.L.model.1.weight`.
+//! 3. Linear layers are `linL.model.1.weight`.
 
 use super::Lpips;
 use super::network::{Layer, Window};
@@ -149,10 +149,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Lpips> {
         });
         if plan.is_looked_at {
             let layer = linear.len();
-            let names = [
-                format!("lin{layer}.model.1.weight"),
-                format!("lins.{layer}.model.1.weight"),
-            ];
+            let names = [format!("lin{layer}.model.1.weight")];
             linear.push(read(&file, &names, &[1, outputs, 1, 1])?);
         }
     }
@@ -192,8 +189,9 @@ fn find<'a>(file: &'a SafeTensors<'_>, names: &[&str]) -> Result<(String, Tensor
 }
 
 /// Its values, which must be finite `f32` in this shape.
-fn read(file: &SafeTensors<'_>, names: &[String; 2], shape: &[usize]) -> Result<Vec<f32>> {
-    let (name, tensor) = find(file, &[&names[0], &names[1]])?;
+fn read(file: &SafeTensors<'_>, names: &[String], shape: &[usize]) -> Result<Vec<f32>> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (name, tensor) = find(file, &names)?;
     if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
         return Err(Error::input(format!(
             "the LPIPS weights' tensor {name} is {:?} {:?}, and F32 {shape:?} is expected",
