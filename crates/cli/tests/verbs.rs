@@ -64,7 +64,8 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
     for name in ["config.toml", "metrics.csv", "metrics.json", "splats.ply"] {
         assert!(left.iter().any(|file| file == name), "{name}: {left:?}");
     }
-    assert_eq!(left.len(), 6, "nothing else: {left:?}");
+    assert_eq!(left.iter().filter(|f| f.starts_with("errors/")).count(), 2);
+    assert_eq!(left.len(), 8, "nothing else: {left:?}");
 
     let args = [
         "eval",
@@ -90,7 +91,19 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
             "{key}: {mean}, the run said {run}"
         );
     }
-    assert_eq!(files(&path.join("compare")).len(), 2);
+    let written = files(&path.join("compare"));
+    assert_eq!(written.len(), 6, "{written:?}");
+    let kept = std::fs::read(path.join("compare/scores.json")).unwrap();
+    assert_eq!(
+        serde_json::from_slice::<serde_json::Value>(&kept).unwrap(),
+        scores
+    );
+    // The run's own pictures are the same.
+    for kind in ["renders", "errors"] {
+        let name = files(&path.join("out").join(kind))[0].clone();
+        let read = |folder: &str| std::fs::read(path.join(folder).join(kind).join(&name)).unwrap();
+        assert!(read("out") == read("compare"), "{kind}");
+    }
     let table = ok_in(path, &["eval", "capture", "out/splats.ply", "--markdown"]).stdout;
     assert_eq!(table.lines().count(), 5, "{table}");
     assert!(

@@ -3,7 +3,7 @@
 
 mod load_support;
 
-use dapple_scene::{Dataset, Error, Lens, LoadOptions, NoProgress, load};
+use dapple_scene::{Dataset, Error, Lens, LoadOptions, MaskMode, NoProgress, load};
 use load_support::{Tiny, write_png};
 use std::fs;
 use std::path::Path;
@@ -505,4 +505,85 @@ fn bad_files_and_paths_get_one_clear_error() {
         let error = load_with(root.path(), &options).unwrap_err();
         assert!(error.what().contains(field));
     }
+}
+
+/// A mask for each photo, black on the left, and what comes of it.
+fn masked_capture() -> TempDir {
+    let root = written(&Tiny::default());
+    for name in ["a.png", "c.png.png", "sub/b.png"] {
+        let path = root.path().join("masks").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        image::GrayImage::from_fn(20, 15, |x, _| image::Luma([if x < 5 { 0 } else { 255 }]))
+            .save(path)
+            .unwrap();
+    }
+    root
+}
+
+#[test]
+fn masks_segment_and_are_inverted() {
+    let root = masked_capture();
+    let left = |value: u8| -> Vec<u8> {
+        let other = 255 - value;
+        (0..20 * 15)
+            .map(|i| if i % 20 < 5 { value } else { other })
+            .collect()
+    };
+    let segment = LoadOptions {
+        mask_mode: MaskMode::Segment,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(root.path(), &segment).unwrap();
+    for view in &dataset.views {
+        assert_eq!(view.photo.alpha, Some(left(0)), "{}", view.name);
+        assert_eq!(view.photo.mask, None);
+    }
+    assert_noted(&dataset, "3 of 3 photos have transparent pixels");
+    let inverted = LoadOptions {
+        invert_masks: true,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(root.path(), &inverted).unwrap();
+    assert_eq!(dataset.views[0].photo.mask, Some(left(255)));
+    // A lens leaves pixels that no photo shows: those are no part of the object and do not count.
+    let mut tiny = Tiny::default();
+    tiny.cameras[0] = (7, 4, 20, 15, vec![6.0, 6.0, 10.0, 7.0, -0.9, 0.0, 0.0, 0.0]);
+    tiny.write_model(&root.path().join("sparse/0"));
+    let dataset = load_with(root.path(), &segment).unwrap();
+    let photo = &dataset.views[0].photo;
+    assert!(photo.alpha.is_some() && photo.mask.is_some());
+}
+
+#[test]
+fn contradictions_about_masks_are_refused() {
+    let plain = written(&Tiny::default());
+    let refused = |root: &TempDir, options: LoadOptions, words: &str| {
+        let error = load_with(root.path(), &options).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.hint_text().is_some() && error.place().is_some());
+    };
+    for mask_mode in [MaskMode::Segment, MaskMode::Ignore] {
+        let options = LoadOptions {
+            mask_mode,
+            ..LoadOptions::default()
+        };
+        refused(&plain, options, "no photo has a mask");
+    }
+    let inverted = LoadOptions {
+        invert_masks: true,
+        ..LoadOptions::default()
+    };
+    refused(&plain, inverted.clone(), "inverted, but no photo has one");
+    // A folder whose names fit nothing is told of.
+    fs::create_dir_all(plain.path().join("masks")).unwrap();
+    assert_noted(&loaded(&plain), "named as a photo");
+
+    let white = masked_capture();
+    for name in ["a.png", "c.png.png", "sub/b.png"] {
+        image::GrayImage::from_pixel(20, 15, image::Luma([255]))
+            .save(white.path().join("masks").join(name))
+            .unwrap();
+    }
+    assert!(load_with(white.path(), &LoadOptions::default()).is_ok());
+    refused(&white, inverted, "leave nothing of any photo");
 }

@@ -5,10 +5,12 @@
 //!    fixed: what is left then is noise of the steps, which smaller steps average out.
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
-//! 4. Density control after a step, and what it adds to steps, are the strategy's:
+//! 4. A random background is another one each step, keyed by (seed, step).
+//! 5. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
 
 use crate::TrainConfig;
+use crate::config::Background;
 use crate::strategy::{self, DensityStrategy};
 use dapple_engine::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
 use rand_chacha::ChaCha8Rng;
@@ -39,13 +41,24 @@ impl Schedule {
         self.extent
     }
 
-    /// How to render at full degree: for scoring and for finished splats.
+    /// How to render at full degree, over a fixed background: for scoring and for finished splats.
     pub fn render_settings(&self) -> RenderSettings {
         RenderSettings {
-            background: self.config.background.map(|v| v as f32),
+            background: self.config.background.fixed(),
             sh_degree: self.config.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
+        }
+    }
+
+    /// The colour behind step `step`, keyed by (seed, step) where it is random.
+    pub fn background(&self, step: u32) -> [f32; 3] {
+        match self.config.background {
+            Background::Colour(_) => self.config.background.fixed(),
+            Background::Random => {
+                let mut random = generator(self.config.seed, Purpose::Background, step.into());
+                std::array::from_fn(|_| unit(&mut random))
+            }
         }
     }
 
@@ -93,6 +106,7 @@ impl Schedule {
         StepSettings {
             step,
             render: RenderSettings {
+                background: self.background(step),
                 sh_degree: self.sh_degree(step),
                 ..self.render_settings()
             },
@@ -166,6 +180,8 @@ pub(crate) enum Purpose {
     Views = 1,
     Sample = 2,
     Initial = 3,
+    Background = 4,
+    Bootstrap = 5,
 }
 
 /// Random numbers keyed by (seed, purpose, index): the same on every platform.

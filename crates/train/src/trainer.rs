@@ -12,6 +12,7 @@
 //! The trainer waits for the engine only to score, for checkpoints and at the end.
 
 use crate::clock::Clock;
+use crate::evaluate::Lpips;
 use crate::history::Smoothed;
 use crate::saving::Saving;
 use crate::views::{Chosen, notes_on};
@@ -37,6 +38,8 @@ pub struct Trainer {
     order: ViewOrder,
     view_ids: Vec<ViewId>,
     eval_views: Vec<View>,
+    /// For the last scoring.
+    lpips: Option<Lpips>,
     /// Steps enqueued, and those whose reports are in.
     pub(crate) step: u32,
     pub(crate) reported: u32,
@@ -78,7 +81,7 @@ impl Trainer {
         let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
-        trainer.notes = notes_on(dataset, chosen.eval.len(), splats.len());
+        trainer.notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
         trainer.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
     }
@@ -90,6 +93,8 @@ impl Trainer {
         mut engine: Box<dyn Engine>,
         chosen: &Chosen,
     ) -> Result<Self> {
+        // Before anything takes time: better to fail now than after an hour.
+        let lpips = config.read_lpips()?;
         let view = |&i: &usize| TrainView {
             camera: dataset.views[i].camera,
             photo: dataset.views[i].photo.clone(),
@@ -101,6 +106,7 @@ impl Trainer {
             order: ViewOrder::new(config.seed, view_ids.len()),
             view_ids,
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
+            lpips,
             step: 0,
             reported: 0,
             gaussians: 0,
@@ -210,14 +216,23 @@ impl Trainer {
         })
     }
 
-    /// Scores the held-out photos with the present splats.
+    /// Scores the held-out photos with the present splats, by PSNR and SSIM.
     pub fn evaluate(&mut self) -> Result<EvalReport> {
-        self.evaluate_each(&mut |_, _| Ok(()))
+        self.score(false, &mut |_, _| Ok(()))
     }
 
-    /// Scores the held-out photos and shows each rendered view to `on_render`.
+    /// Scores the held-out photos as at the end of a run, by LPIPS too where the configuration names
+    /// weights, and shows each rendered view to `on_render`.
     pub fn evaluate_each(
         &mut self,
+        on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
+    ) -> Result<EvalReport> {
+        self.score(true, on_render)
+    }
+
+    fn score(
+        &mut self,
+        is_last: bool,
         on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
     ) -> Result<EvalReport> {
         // Waiting for steps is training.
@@ -225,7 +240,8 @@ impl Trainer {
         let started = Instant::now();
         let settings = self.schedule.render_settings();
         let views: Vec<&View> = self.eval_views.iter().collect();
-        let report = evaluate(self.engine.as_mut(), &views, &settings, on_render)?;
+        let lpips = self.lpips.as_ref().filter(|_| is_last);
+        let report = evaluate(self.engine.as_mut(), &views, &settings, lpips, on_render)?;
         self.history.seconds.eval += started.elapsed().as_secs_f64();
         // A run that is stopped where it was scored anyway.
         self.history.evals.retain(|row| row.step != self.step);

@@ -1,12 +1,24 @@
 //! Which views of a capture a run takes, and whether they can be trained on.
 
 use crate::TrainConfig;
+use crate::config::Background;
 use dapple_engine::LensForm;
 use dapple_scene::{Dataset, Error, Result, Split, View};
 
 /// What of a run is not as its user may expect.
-pub(crate) fn notes_on(dataset: &Dataset, eval_views: usize, gaussians: usize) -> Vec<String> {
+pub(crate) fn notes_on(
+    dataset: &Dataset,
+    config: &TrainConfig,
+    eval_views: usize,
+    gaussians: usize,
+) -> Vec<String> {
     let mut notes = Vec::new();
+    if config.background == Background::Random {
+        notes.push(
+            "the background is another colour each step; renders and scores are over black"
+                .to_owned(),
+        );
+    }
     if dataset.points.is_empty() {
         notes.push(format!(
             "the capture has no sparse points: training starts from {gaussians} random ones"

@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::scene::undistort::pinhole_camera;
 use dapple::scene::{Camera, Capture, Error, MAX_SH_DEGREE, Pose, Result, Splats, load, ply};
+use dapple::train::config::Background;
 use dapple::train::{ConfigPatch, RenderNames, TrainConfig};
 use std::path::{Path, PathBuf};
 
@@ -75,7 +76,7 @@ pub struct Args {
     height: Option<u32>,
 
     /// Colour behind everything [default: that of the run, else black]
-    #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
+    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
     /// Use spherical harmonics up to this degree only [default: all there are]
@@ -101,7 +102,7 @@ type Shot = (String, Camera);
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
-        background: args.background,
+        background: args.background.map(Background::Colour),
         data: args.capture.patch(),
         ..ConfigPatch::default()
     };
@@ -119,7 +120,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         );
     }
     let settings = RenderSettings {
-        background: config.background.map(|v| v as f32),
+        background: config.background.fixed(),
         sh_degree: args
             .sh_degree
             .unwrap_or(splats.sh_degree)

@@ -7,17 +7,17 @@ use crate::flamegraph::Flamegraph;
 use crate::interrupt;
 use crate::machine;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, merged_config, merged_config_for, parse_colour,
+    CaptureOptions, DeviceOptions, NewFolders, merged_config, merged_config_for, parse_background,
     split,
 };
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
-use dapple::train::config::{DataPatch, DensifyPatch};
+use dapple::train::config::{Background, DataPatch, DensifyPatch, EvalPatch};
 use dapple::train::{
-    CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds, Strategy,
-    TrainConfig, Trainer, WatchReport, train_into,
+    CapLosses, ConfigPatch, Ending, ImageScore, Launch, Outcome, Preset, RunFolder, Seconds,
+    Strategy, TrainConfig, Trainer, WatchReport, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ Settings come from the preset, then the configuration file, then the options her
 Schedules (densification, learning rates, SH degree) scale with --steps. --print-config writes the
 result, commented, to stdout; given back with --config it makes the same run.
 
-OUT holds splats.ply, config.toml, metrics.json, metrics.csv and renders/ (each held-out photo
-beside its render). The first Ctrl-C ends the run and saves all of it; the second ends the program
+OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo beside its
+render) and errors/ (where they differ, blue to red). The first Ctrl-C ends the run and saves all of it; the second ends the program
 at once.
 
 Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
@@ -123,9 +123,11 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
 
-    /// Colour behind everything and behind transparent photos, each 0 to 1 [default: 0,0,0, black]
-    #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
-    background: Option<[f64; 3]>,
+    /// What is behind everything and behind transparent photos: random, black, white or a colour,
+    /// each number 0 to 1 [default: black; with --mask-mode segment random, another colour each step,
+    /// so that splats cannot paint it]. Scores are over that colour, over black for random
+    #[arg(long, value_name = "random|black|white|R,G,B", value_parser = parse_background)]
+    background: Option<Background>,
 
     /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all [default:
     /// 0, but 2048 on GPUs whose drivers kill long work: `dapple doctor` names them]
@@ -158,6 +160,11 @@ pub struct Args {
     /// browser opens; also after Ctrl-C. Needs no root. Not on Windows
     #[arg(long, value_name = "FILE.svg")]
     flamegraph: Option<PathBuf>,
+
+    /// Weights of LPIPS: the held-out photos are scored by it too when the run ends. `dapple eval --help`
+    /// says more [default: no LPIPS]
+    #[arg(long, value_name = "FILE.safetensors")]
+    lpips: Option<PathBuf>,
 
     /// Print one JSON object when done
     #[arg(long)]
@@ -300,6 +307,14 @@ impl Args {
                 watch_every: self.watch_every,
                 ..self.capture.patch()
             },
+            eval: EvalPatch {
+                // The run may go on, and be scored, from another folder.
+                lpips: self
+                    .lpips
+                    .as_ref()
+                    .map(|path| std::path::absolute(path).unwrap_or(path.clone())),
+                ..EvalPatch::default()
+            },
             densify: DensifyPatch {
                 strategy: self.strategy.as_deref().map(str::parse).transpose()?,
                 absgrad: self.absgrad.then_some(true),
@@ -340,6 +355,9 @@ pub struct Summary {
     gaussians: u64,
     psnr: Option<f64>,
     ssim: Option<f64>,
+    lpips: Option<f64>,
+    /// The held-out photo with the lowest PSNR.
+    worst: Option<ImageScore>,
     steps_per_second: f64,
     seconds: Seconds,
     cap: CapLosses,
@@ -370,6 +388,11 @@ impl Done {
                 gaussians: outcome.gaussians,
                 psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
                 ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
+                lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
+                worst: outcome
+                    .eval
+                    .as_ref()
+                    .and_then(|eval| eval.worst(1).first().copied().cloned()),
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
                 cap: trainer.history().cap,
@@ -384,7 +407,11 @@ impl Done {
         let s = &self.summary;
         let scores = match (s.psnr, s.ssim) {
             (Some(psnr), Some(ssim)) => {
-                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4} on the held-out photos")
+                let lpips = s.lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
+                let worst = s.worst.as_ref().map_or(String::new(), |worst| {
+                    format!("; worst {} with {:.2} dB", worst.name, worst.psnr)
+                });
+                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4}{lpips} on the held-out photos{worst}")
             }
             _ => "none: no photo was held out".to_owned(),
         };

@@ -149,7 +149,7 @@ fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: 
 }
 
 /// Loss, first moments and density statistics after one step, for photos that are opaque, masked,
-/// transparent, and smaller than SSIM's window.
+/// transparent, both, and smaller than SSIM's window.
 pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
     let mut engine = make();
     let engine = engine.as_mut();
@@ -165,21 +165,47 @@ pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
         check_chain(engine, &scene, &photo(&scene), name);
     }
 
-    let scene = scenes::by_name("random_sh3").unwrap();
-    let mut masked = photo(&scene);
-    masked.mask = plane(
-        &scene,
-        |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 },
-    );
-    check_chain(engine, &scene, &masked, "masked");
+    check_masks(engine);
 
     let scene = scenes::by_name("background").unwrap();
     let mut transparent = photo(&scene);
     transparent.alpha = plane(&scene, |x, y| (x * 5 + y * 3) as u8);
     check_chain(engine, &scene, &transparent, "alpha");
+    transparent.mask = plane(&scene, |x, y| if (x + y) % 13 < 4 { 0 } else { 255 });
+    check_chain(engine, &scene, &transparent, "alpha, mask");
 
     let scene = scenes::by_name("tiny_image").unwrap();
     check_chain(engine, &scene, &photo(&scene), "tiny");
+}
+
+/// Masks with whole windows, with pixels that no window has as its centre, and without a pixel.
+fn check_masks(engine: &mut dyn Engine) {
+    let scene = scenes::by_name("random_sh3").unwrap();
+    let (width, height) = (scene.camera.width, scene.camera.height);
+    let masked = |counts: &dyn Fn(u32, u32) -> bool| {
+        let mut masked = photo(&scene);
+        masked.mask = plane(&scene, |x, y| if counts(x, y) { 255 } else { 0 });
+        masked
+    };
+    let holes = masked(&|x, y| (x / 9 + y / 7) % 3 != 0);
+    check_chain(engine, &scene, &holes, "masked");
+    // What windows show of the other half is the target itself.
+    let half = masked(&|x, _| x < width / 2);
+    check_chain(engine, &scene, &half, "half");
+    let rim = masked(&|x, y| x.min(y).min(width - 1 - x).min(height - 1 - y) < 5);
+    check_chain(engine, &scene, &rim, "rim");
+    // What counts begins with the upper half of the values.
+    let mut soft = photo(&scene);
+    soft.mask = plane(&scene, |x, y| 126 + (x + y) as u8 % 4);
+    check_chain(engine, &scene, &soft, "soft");
+
+    engine.upload(&scene.splats, None).unwrap();
+    let loss = step_loss(engine, &scene, &masked(&|_, _| false), 1);
+    let (splats, state) = engine.download().unwrap();
+    assert_eq!(loss, 0.0, "a photo without a pixel that counts");
+    assert!(splats == scene.splats, "it moves Gaussians");
+    let moments = &state.first_moments;
+    assert!(moments.means.iter().flatten().all(|&m| m == 0.0));
 }
 
 /// Density statistics of absolute gradients after one step; the step itself is the same to the bit.
