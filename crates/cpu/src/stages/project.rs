@@ -17,8 +17,15 @@ use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use pulp::Simd;
 use rayon::prelude::*;
 
-/// Fills `splats2d`, `spans_of` and `spans`.
-pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame) {
+/// Fills `splats2d`, `spans_of` and `spans`. Anti-aliased where `smoothing`, a row for each block, is
+/// given.
+pub fn run(
+    params: &Blocks,
+    smoothing: Option<&[Row]>,
+    camera: &CameraF32,
+    sh_degree: u8,
+    frame: &mut Frame,
+) {
     let padded = params.count() * ROW;
     grow(&mut frame.splats2d, padded, Splat2d::default());
     grow(&mut frame.spans_of, padded, TileSpans::default());
@@ -31,28 +38,53 @@ pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame
         .zip(frame.splats2d[..padded].par_chunks_mut(PROJECT_CHUNK))
         .zip(frame.spans_of[..padded].par_chunks_mut(PROJECT_CHUNK))
         .zip(&mut frame.spans)
-        .for_each(|(((rows, splats2d), spans_of), spans)| {
+        .enumerate()
+        .for_each(|(chunk, (((rows, splats2d), spans_of), spans))| {
             spans.clear();
-            pulp::Arch::new().dispatch(Chunk {
+            let arch = pulp::Arch::new();
+            let blocks = PROJECT_CHUNK / ROW;
+            let whole = Chunk::<false> {
                 rows,
+                smoothing: smoothing.map_or(&[], |all| &all[chunk * blocks..]),
                 components: params.components,
                 camera,
                 sh_degree,
                 splats2d,
                 spans_of,
                 spans,
-            });
+            };
+            match smoothing {
+                None => arch.dispatch(whole),
+                Some(_) => arch.dispatch(whole.antialiased()),
+            }
         });
 }
 
-struct Chunk<'a> {
+struct Chunk<'a, const ANTIALIAS: bool> {
     rows: &'a [Row],
+    /// 3D filters of the blocks that begin here.
+    smoothing: &'a [Row],
     components: usize,
     camera: &'a CameraF32,
     sh_degree: u8,
     splats2d: &'a mut [Splat2d],
     spans_of: &'a mut [TileSpans],
     spans: &'a mut Vec<Span>,
+}
+
+impl<'a> Chunk<'a, false> {
+    fn antialiased(self) -> Chunk<'a, true> {
+        Chunk {
+            rows: self.rows,
+            smoothing: self.smoothing,
+            components: self.components,
+            camera: self.camera,
+            sh_degree: self.sh_degree,
+            splats2d: self.splats2d,
+            spans_of: self.spans_of,
+            spans: self.spans,
+        }
+    }
 }
 
 /// The results of 16 Gaussians before they are dealt out one by one.
@@ -65,7 +97,7 @@ struct Lanes {
     level: Row,
 }
 
-impl pulp::WithSimd for Chunk<'_> {
+impl<const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, ANTIALIAS> {
     type Output = ();
 
     #[inline(always)]
@@ -81,9 +113,17 @@ impl pulp::WithSimd for Chunk<'_> {
             .splats2d
             .chunks_exact_mut(ROW)
             .zip(self.spans_of.chunks_exact_mut(ROW));
-        for (block, (splats2d, spans_of)) in blocks.zip(outputs) {
+        for (i, (block, (splats2d, spans_of))) in blocks.zip(outputs).enumerate() {
+            let smoothing = if ANTIALIAS {
+                &self.smoothing[i]
+            } else {
+                &Row::ZERO
+            };
             for part in 0..parts::<S>() {
-                project_part(s, block, part, &camera, self.sh_degree, &mut lanes);
+                let degree = self.sh_degree;
+                project_part::<S, ANTIALIAS>(
+                    s, block, part, &camera, smoothing, degree, &mut lanes,
+                );
             }
             for lane in 0..ROW {
                 let fields: [f32; 12] = std::array::from_fn(|f| lanes.splat[f].0[lane]);
@@ -107,15 +147,16 @@ pub fn view_direction<S: Simd>(s: S, mean: V3<S>, centre: V3<S>) -> (V3<S>, V<S>
 }
 
 #[inline(always)]
-fn project_part<S: Simd>(
+fn project_part<S: Simd, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
     camera: &CameraV<S>,
+    smoothing: &Row,
     sh_degree: u8,
     lanes: &mut Lanes,
 ) {
-    let p = projection::project(s, block, part, camera);
+    let p = projection::project::<S, ANTIALIAS>(s, block, part, camera, smoothing);
     let (direction, _) = view_direction(s, p.mean, camera.centre);
     let (rgb, finite) = colour(s, block, part, sh_degree, direction);
 

@@ -92,10 +92,17 @@ struct Context<'a> {
     instance_slot: &'a [u32],
     slots: &'a [Slot],
     absolute_slots: &'a [AbsoluteSlot],
+    /// 3D filters by block, where renders are anti-aliased.
+    smoothing: Option<&'a [Row]>,
 }
 
 impl<'a> Context<'a> {
-    fn new(camera: &'a CameraF32, sh_degree: u8, frame: &'a Frame) -> Self {
+    fn new(
+        camera: &'a CameraF32,
+        smoothing: Option<&'a [Row]>,
+        sh_degree: u8,
+        frame: &'a Frame,
+    ) -> Self {
         Self {
             camera,
             sh_degree,
@@ -104,7 +111,14 @@ impl<'a> Context<'a> {
             instance_slot: &frame.instance_slot,
             slots: &frame.slots,
             absolute_slots: &frame.absolute_slots,
+            smoothing,
         }
+    }
+
+    /// A block's 3D filters.
+    #[inline(always)]
+    fn smoothing_of(&self, block: usize) -> &'a Row {
+        self.smoothing.map_or(&Row::ZERO, |all| &all[block])
     }
 
     /// The sums of a visible Gaussian's absolute gradients by its centre.
@@ -156,23 +170,24 @@ struct BlockGradient<S: Simd> {
 
 /// Steps 2 and 3 for part `part` of a block.
 #[inline(always)]
-fn backward<S: Simd>(
+fn backward<S: Simd, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
     camera: &CameraV<S>,
+    smoothing: &Row,
     sh_degree: u8,
     sums: &[Row; 9],
 ) -> BlockGradient<S> {
     let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums[i], part));
-    let p = projection::project(s, block, part, camera);
+    let p = projection::project::<S, ANTIALIAS>(s, block, part, camera, smoothing);
     let [a, b, c] = p.conic;
     // alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre.
     let screen = ScreenGradient {
         mean2d: [a * sx + b * sy, b * sx + c * sy],
         conic: [sxx * s.k(-0.5), -sxy, syy * s.k(-0.5)],
     };
-    let mut g = projection::project_backward(s, &p, camera, &screen);
+    let mut g = projection::project_backward::<S, ANTIALIAS>(s, &p, camera, &screen, s0);
     let mut components = [s.k(0.0); MAX_COMPONENTS];
     let through_direction = colour_backward(
         s,
@@ -289,6 +304,7 @@ pub fn run(
     params: &mut Blocks,
     first: &mut Blocks,
     second: &mut Blocks,
+    smoothing: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
     adam: &AdamStep,
@@ -297,7 +313,7 @@ pub fn run(
     extras: Option<&ExtrasStep>,
     frame: &Frame,
 ) {
-    let context = Context::new(camera, sh_degree, frame);
+    let context = Context::new(camera, smoothing, sh_degree, frame);
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
@@ -308,7 +324,7 @@ pub fn run(
         .zip(second.rows.par_chunks_mut(rows))
         .enumerate();
     let step = |chunk: usize, params: &mut [Row], first, second, stats| {
-        pulp::Arch::new().dispatch(Step {
+        let step = Step::<false> {
             context,
             adam,
             absolute,
@@ -319,7 +335,11 @@ pub fn run(
             first,
             second,
             stats,
-        });
+        };
+        match smoothing {
+            None => pulp::Arch::new().dispatch(step),
+            Some(_) => pulp::Arch::new().dispatch(step.antialiased()),
+        }
         if let Some(extras) = extras {
             extras.perturb(chunk * gaussians, components, params);
         }
@@ -335,7 +355,7 @@ pub fn run(
     }
 }
 
-struct Step<'a> {
+struct Step<'a, const ANTIALIAS: bool> {
     context: Context<'a>,
     adam: &'a AdamStep,
     /// Whether the statistics are of absolute gradients.
@@ -349,7 +369,24 @@ struct Step<'a> {
     stats: Option<(&'a mut [f32], &'a mut [f32])>,
 }
 
-impl pulp::WithSimd for Step<'_> {
+impl<'a> Step<'a, false> {
+    fn antialiased(self) -> Step<'a, true> {
+        Step {
+            context: self.context,
+            adam: self.adam,
+            absolute: self.absolute,
+            extras: self.extras,
+            components: self.components,
+            first_block: self.first_block,
+            params: self.params,
+            first: self.first,
+            second: self.second,
+            stats: self.stats,
+        }
+    }
+}
+
+impl<const ANTIALIAS: bool> pulp::WithSimd for Step<'_, ANTIALIAS> {
     type Output = ();
 
     #[inline(always)]
@@ -364,6 +401,7 @@ impl pulp::WithSimd for Step<'_> {
             .zip(self.second.chunks_exact_mut(n));
         for (i, (block, (first, second))) in blocks.zip(moments).enumerate() {
             let sums = self.context.sum_slots(self.first_block + i);
+            let filter = self.context.smoothing_of(self.first_block + i);
             for part in 0..parts::<S>() {
                 let (block, first, second) = (
                     &mut block[..active],
@@ -378,7 +416,8 @@ impl pulp::WithSimd for Step<'_> {
                     adam_part(s, self.adam, part, block, first, second, &zeros);
                     continue;
                 };
-                let mut g = backward(s, block, part, &camera, self.context.sh_degree, sums);
+                let degree = self.context.sh_degree;
+                let mut g = backward::<S, ANTIALIAS>(s, block, part, &camera, filter, degree, sums);
                 if let Some(extras) = self.extras {
                     extras.regularise(s, block, part, &mut g.components);
                 }
@@ -447,20 +486,29 @@ fn adam_part<S: Simd>(
 /// Writes the gradients in `frame` out instead of taking a step.
 pub fn run_gradients(
     params: &Blocks,
+    smoothing: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
     frame: &Frame,
 ) -> Gradients<f32> {
-    let context = Context::new(camera, sh_degree, frame);
+    let context = Context::new(camera, smoothing, sh_degree, frame);
     let blocks: Vec<ExportedBlock> = (0..params.count())
         .into_par_iter()
         .map(|block| {
             let rows = &params.rows[block * params.components..(block + 1) * params.components];
-            pulp::Arch::new().dispatch(Export {
-                context,
-                block,
-                rows,
-            })
+            let arch = pulp::Arch::new();
+            match smoothing {
+                None => arch.dispatch(Export::<false> {
+                    context,
+                    block,
+                    rows,
+                }),
+                Some(_) => arch.dispatch(Export::<true> {
+                    context,
+                    block,
+                    rows,
+                }),
+            }
         })
         .collect();
     let stride = params.components - component::SH - 3;
@@ -490,13 +538,13 @@ struct ExportedBlock {
     pose: [f64; 6],
 }
 
-struct Export<'a> {
+struct Export<'a, const ANTIALIAS: bool> {
     context: Context<'a>,
     block: usize,
     rows: &'a [Row],
 }
 
-impl pulp::WithSimd for Export<'_> {
+impl<const ANTIALIAS: bool> pulp::WithSimd for Export<'_, ANTIALIAS> {
     type Output = ExportedBlock;
 
     #[inline(always)]
@@ -510,8 +558,12 @@ impl pulp::WithSimd for Export<'_> {
             return out;
         };
         let camera = CameraV::new(s, self.context.camera);
+        let (degree, filter) = (
+            self.context.sh_degree,
+            self.context.smoothing_of(self.block),
+        );
         for part in 0..parts::<S>() {
-            let g = backward(s, self.rows, part, &camera, self.context.sh_degree, &sums);
+            let g = backward::<S, ANTIALIAS>(s, self.rows, part, &camera, filter, degree, &sums);
             for i in 0..MAX_COMPONENTS {
                 g.components[i].store(&mut out.components[i], part);
             }

@@ -39,6 +39,7 @@ pub struct Recipe {
     /// Scales all sizes.
     pub size: f64,
     pub cap: u32,
+    pub antialias: bool,
 }
 
 impl Recipe {
@@ -49,6 +50,7 @@ impl Recipe {
         logit_max: 2.0,
         size: 1.0,
         cap: 0,
+        antialias: false,
     };
 
     /// The first scene from a fixed list of seeds in which nothing sits at an edge: no alpha close
@@ -110,6 +112,7 @@ impl Recipe {
                 background: [0.3, 0.7, 0.5],
                 sh_degree: self.sh_degree,
                 max_gaussians_per_tile: self.cap,
+                antialias: self.antialias,
                 ..RenderSettings::default()
             },
         }
@@ -141,11 +144,11 @@ impl Scene {
         .unwrap()
     }
 
-    fn sh_rest_stride(&self) -> usize {
+    pub fn sh_rest_stride(&self) -> usize {
         (self.gaussians[0].sh.len() - 1) * 3
     }
 
-    fn is_smooth(&self) -> bool {
+    pub fn is_smooth(&self) -> bool {
         let visible = self.visible();
         let cap = self.settings.max_gaussians_per_tile;
         let lists = reference::ranges(&visible, &self.camera, cap);
