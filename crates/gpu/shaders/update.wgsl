@@ -34,6 +34,11 @@
 @group(0) @binding(11) var<storage, read> absolute_gradients: array<f32>;
 #endif
 
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(12) var<storage, read> smoothing: array<f32>;
+#endif
+
 #import shared/adam
 #import shared/gaussian_backward
 #if EXTRAS

@@ -52,6 +52,15 @@ impl Context {
     pub fn kernel(&self, name: &str, entry: &str) -> Result<Kernel> {
         Kernel::new(&self.gpu, &self.shaders, name, entry, &self.defines)
     }
+
+    /// [`Self::kernel`] in the permutation that filters against aliasing, or in that which does not.
+    ///
+    /// # Errors
+    /// See [`Kernel::new`].
+    pub fn filtering_kernel(&self, name: &str, entry: &str, antialias: bool) -> Result<Kernel> {
+        let defines = layout::antialias(self.defines.clone(), antialias);
+        Kernel::new(&self.gpu, &self.shaders, name, entry, &defines)
+    }
 }
 
 /// Buffers by the names that shaders give them.
@@ -64,6 +73,11 @@ impl Buffers {
     /// Adds or replaces a buffer.
     pub fn set(&mut self, name: &'static str, buffer: wgpu::Buffer) {
         self.by_name.insert(name, buffer);
+    }
+
+    /// Takes a buffer away.
+    pub fn remove(&mut self, name: &'static str) {
+        self.by_name.remove(name);
     }
 
     /// A buffer that must be there.

@@ -10,7 +10,7 @@ use crate::stages::update::Mode;
 use crate::stages::{
     blend::Blend, blend_backward::BlendBackward, densify::Densify, emit::Emit, loss::Loss,
     morton::Morton, order::Order, project::Project, ranges::Ranges, relocate::Relocate,
-    report::Report, sort::SortInstances, update,
+    report::Report, smoothing::Smoothing, sort::SortInstances, update,
 };
 use crate::{Buffers, Context, frame, params};
 use dapple_engine::{DensifyPlan, Gradients, Stage};
@@ -21,6 +21,9 @@ use dapple_scene::{Error, Result};
 #[derive(Debug)]
 pub struct Stages {
     project: Project,
+    /// The same, filtering against aliasing; compiled when first asked for, as the two below.
+    antialiased: Option<Project>,
+    smoothing: Option<Smoothing>,
     order: Order,
     emit: Emit,
     sort: SortInstances,
@@ -38,7 +41,8 @@ pub struct Stages {
     /// Compiled when first asked for.
     relocate: Option<Relocate>,
     morton: Morton,
-    gradients: Option<update::Gradients>,
+    /// Without filters and with them; compiled when first asked for.
+    gradients: [Option<update::Gradients>; 2],
 }
 
 /// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
@@ -56,7 +60,9 @@ impl Stages {
     /// The driver refuses one.
     pub fn new(context: &Context) -> Result<Self> {
         Ok(Self {
-            project: Project::new(context)?,
+            project: Project::new(context, false)?,
+            antialiased: None,
+            smoothing: None,
             order: Order::new(context)?,
             emit: Emit::new(context)?,
             sort: SortInstances::new(context, LEAST_TILE_BITS)?,
@@ -71,7 +77,7 @@ impl Stages {
             densify: Densify::new(context)?,
             relocate: None,
             morton: Morton::new(context)?,
-            gradients: None,
+            gradients: [None, None],
         })
     }
 
@@ -98,6 +104,28 @@ impl Stages {
             Stage::Update => self.update.record(context, buffers, recording),
             Stage::Densify => Err(Error::internal("densify is no stage of a step")),
         }
+    }
+
+    /// `project` to `ranges`.
+    fn record_lists(
+        &mut self,
+        context: &Context,
+        buffers: &Buffers,
+        antialias: bool,
+    ) -> Result<Recording> {
+        let mut lists = Recording::new();
+        for stage in LISTS {
+            if antialias && stage == Stage::Project {
+                let project = match &mut self.antialiased {
+                    Some(project) => project,
+                    none => none.insert(Project::new(context, true)?),
+                };
+                project.record(context, buffers, &mut lists)?;
+            } else {
+                self.record_stage(stage, context, buffers, &mut lists)?;
+            }
+        }
+        Ok(lists)
     }
 
     /// `blend_backward` to the report.
@@ -144,13 +172,37 @@ const LISTS: [Stage; 5] = [
     Stage::Ranges,
 ];
 
+/// The stages of a render.
+#[derive(Debug)]
+pub struct Front {
+    /// `project` to `blend`, with what `blend_backward` needs.
+    pub whole: Recording,
+    /// `project` to `blend` for the image alone.
+    pub image: Recording,
+}
+
+impl Front {
+    fn new(
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        antialias: bool,
+    ) -> Result<Self> {
+        let mut whole = stages.record_lists(context, buffers, antialias)?;
+        let mut image = whole.clone();
+        stages.blend.record_image(context, buffers, &mut image)?;
+        stages.blend.record(context, buffers, &mut whole)?;
+        Ok(Self { whole, image })
+    }
+}
+
 /// Recordings over the present buffers.
 #[derive(Debug)]
 pub struct Recordings {
-    /// `project` to `blend`, with what `blend_backward` needs.
-    pub front: Recording,
-    /// `project` to `blend` for the image alone.
-    pub image: Recording,
+    /// Without filters against aliasing and, made when first asked for, with them.
+    fronts: (Front, Option<Front>),
+    /// Sets 3D filters; made when first asked for.
+    smoothing: Option<Recording>,
     /// `blend_backward` to the report, by mode.
     backs: [Option<Recording>; Mode::COUNT],
     /// A step, by view and mode; made when first asked for.
@@ -158,7 +210,8 @@ pub struct Recordings {
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
     densify: [Option<Recording>; 4],
-    gradients: Option<Recording>,
+    /// Without filters against aliasing and with them.
+    gradients: [Option<Recording>; 2],
 }
 
 impl Recordings {
@@ -174,21 +227,56 @@ impl Recordings {
         views: usize,
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
-        let mut front = Recording::new();
-        for stage in LISTS {
-            stages.record_stage(stage, context, buffers, &mut front)?;
-        }
-        let mut image = front.clone();
-        stages.blend.record_image(context, buffers, &mut image)?;
-        stages.blend.record(context, buffers, &mut front)?;
         Ok(Self {
-            front,
-            image,
+            fronts: (Front::new(context, stages, buffers, false)?, None),
+            smoothing: None,
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; views],
             densify: [const { None }; 4],
-            gradients: None,
+            gradients: [None, None],
         })
+    }
+
+    /// The stages of a render.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses a kernel.
+    pub fn front(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        antialias: bool,
+    ) -> Result<&Front> {
+        let (plain, filtering) = &mut self.fronts;
+        Ok(match filtering {
+            _ if !antialias => plain,
+            Some(front) => front,
+            none => none.insert(Front::new(context, stages, buffers, true)?),
+        })
+    }
+
+    /// What sets the 3D filters of up to `capacity` Gaussians.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses the kernel.
+    pub fn smoothing(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        capacity: u32,
+    ) -> Result<&Recording> {
+        if self.smoothing.is_none() {
+            let stage = match &mut stages.smoothing {
+                Some(stage) => stage,
+                none => none.insert(Smoothing::new(context)?),
+            };
+            let mut recording = Recording::new();
+            stage.record(context, buffers, &mut recording, capacity)?;
+            self.smoothing = Some(recording);
+        }
+        Ok(self.smoothing.get_or_insert_default())
     }
 
     /// The recording of a step on a view.
@@ -204,11 +292,11 @@ impl Recordings {
         photo: &wgpu::Buffer,
     ) -> Result<&Recording> {
         let which = mode.index();
-        let step = &mut self.steps[view][which];
-        if step.is_none() {
+        if self.steps[view][which].is_none() {
             let mut with_photo = buffers.clone();
             with_photo.set("photo", photo.clone());
-            let mut whole = self.front.clone();
+            let front = self.front(context, stages, buffers, mode.antialias)?;
+            let mut whole = front.whole.clone();
             stages.loss.record(context, &with_photo, &mut whole)?;
             let back = match &self.backs[which] {
                 Some(back) => back.clone(),
@@ -218,9 +306,9 @@ impl Recordings {
                 }
             };
             whole.append(back);
-            return Ok(step.insert(whole));
+            self.steps[view][which] = Some(whole);
         }
-        Ok(step.get_or_insert_default())
+        Ok(self.steps[view][which].get_or_insert_default())
     }
 
     /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
@@ -300,6 +388,7 @@ impl Recordings {
         immediates: &[u8],
         n: usize,
         shape: Shape,
+        antialias: bool,
     ) -> Result<Gradients<f32>> {
         let gpu = &context.gpu;
         let Shape {
@@ -314,23 +403,26 @@ impl Recordings {
             ("gradient_means2d", 2 * capacity),
             ("gradient_pose", 6 * workgroups),
         ];
-        if self.gradients.is_none() {
-            if stages.gradients.is_none() {
-                stages.gradients = Some(update::Gradients::new(context)?);
+        let which = usize::from(antialias);
+        if self.gradients[which].is_none() {
+            if stages.gradients[which].is_none() {
+                stages.gradients[which] = Some(update::Gradients::new(context, antialias)?);
             }
-            for (name, floats) in outputs {
+            // Both write the same buffers: those that the other was recorded with must stay.
+            let made = self.gradients.iter().any(Option::is_some);
+            for (name, floats) in outputs.into_iter().filter(|_| !made) {
                 buffers.set(name, gpu.buffer(name, 4 * floats as u64)?);
             }
             let mut recording = Recording::new();
             stages
                 .blend_backward
                 .record(context, buffers, &mut recording)?;
-            if let Some(kernel) = &stages.gradients {
+            if let Some(kernel) = &stages.gradients[which] {
                 kernel.record(context, buffers, &mut recording)?;
             }
-            self.gradients = Some(recording);
+            self.gradients[which] = Some(recording);
         }
-        if let Some(recording) = &self.gradients {
+        if let Some(recording) = &self.gradients[which] {
             recording.submit(gpu, immediates);
         }
         let mut read = outputs.map(|(name, floats)| gpu.read::<f32>(buffers.get(name)?, floats));

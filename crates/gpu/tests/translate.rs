@@ -135,6 +135,13 @@ fn axes() -> Vec<Axis> {
         switch(&["EXTRAS"]),
         switch(&["ABSOLUTE"]),
         Axis {
+            names: &["ANTIALIAS"],
+            settings: vec![
+                setting("", |d| d),
+                setting("ANTIALIAS", |d| layout::antialias(d, true)),
+            ],
+        },
+        Axis {
             names: &["PARTS", "PART"],
             settings: vec![
                 setting("", |d| d),

@@ -85,6 +85,7 @@ fn sample() -> Checkpoint {
             second_moments: splats(n, 200),
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
+            smoothing: Vec::new(),
         },
         watched: vec![WatchRow {
             step: 2,

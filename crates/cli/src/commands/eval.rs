@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 The photos are scored as the run saw them: if a config.toml lies beside SPLATS, its photo size,
-hold-out split and background are taken, and options here change them.
+hold-out split, background and anti-aliasing are taken, and options here change them.
 
 PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses an 11x11 window
 (sigma 1.5) that lies inside the image. Both as in the 3DGS paper's evaluation.
@@ -20,6 +20,7 @@ PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses 
 Examples:
   dapple eval captures/bird out/bird/splats.ply
   dapple eval captures/bird out/bird/splats.ply --json | jq .psnr
+  dapple eval captures/bird out/bird/splats.ply --downscale 2    at half of the photos' size
   dapple eval captures/bird out/bird/splats.ply -o compare    photo and render side by side";
 
 /// Scores splats against the held-out photos: PSNR and SSIM
@@ -44,6 +45,11 @@ pub struct Args {
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
+    /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
+    /// [default: as the run was]
+    #[arg(long)]
+    antialias: bool,
+
     #[command(flatten)]
     capture: CaptureOptions,
 
@@ -62,6 +68,7 @@ struct Scores<'a> {
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
+        antialias: args.antialias.then_some(true),
         data: args.capture.patch(),
         ..ConfigPatch::default()
     };
@@ -74,6 +81,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         sh_degree: splats.sh_degree,
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),
+        antialias: config.antialias,
     };
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;

@@ -127,6 +127,12 @@ pub struct Args {
     #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
+    /// Filter against aliasing (Mip-Splatting): renders nearer, farther or of another size than the photos
+    /// are then as sharp and as bright as these. Off by default: a viewer that filters otherwise shows
+    /// such splats a little too bright and too thick
+    #[arg(long)]
+    antialias: bool,
+
     /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all [default:
     /// 0, but 2048 on GPUs whose drivers kill long work: `dapple doctor` names them]
     #[arg(long, value_name = "N")]
@@ -292,6 +298,7 @@ impl Args {
             max_gaussians: self.max_gaussians,
             sh_degree: self.sh_degree,
             background: self.background,
+            antialias: self.antialias.then_some(true),
             max_gaussians_per_tile: self.max_gaussians_per_tile,
             checkpoint_every: self.checkpoint_every,
             // Who names steps wants no clock.

@@ -23,10 +23,10 @@ impl Project {
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, antialias: bool) -> Result<Self> {
         Ok(Self {
             begin: Begin::new(context)?,
-            project: context.kernel("project", "project")?,
+            project: context.filtering_kernel("project", "project", antialias)?,
         })
     }
 

@@ -1,6 +1,6 @@
 //! `update`: from slots to new parameters; `gradients`: the same, written out instead.
 
-use crate::layout::groups;
+use crate::layout::{self, groups};
 use crate::{Buffers, Context};
 use dapple_engine::StepSettings;
 use dapple_runtime::{Kernel, Recording};
@@ -46,23 +46,26 @@ pub struct Mode {
     pub extras: bool,
     /// With density statistics of absolute gradients.
     pub absolute: bool,
+    /// Through the filters against aliasing.
+    pub antialias: bool,
 }
 
 impl Mode {
     /// How many there are.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 8;
 
     /// What these settings ask for.
     pub fn of(settings: &StepSettings) -> Self {
         Self {
             extras: !settings.extras.are_off(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
+            antialias: settings.render.antialias,
         }
     }
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute)
+        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * usize::from(self.antialias)
     }
 }
 
@@ -74,6 +77,7 @@ impl Update {
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
         let defines = context.defines.clone().flag("EXTRAS", mode.extras);
         let defines = defines.flag("ABSOLUTE", mode.absolute);
+        let defines = layout::antialias(defines, mode.antialias);
         let (gpu, shaders) = (&context.gpu, &context.shaders);
         let absolute_sums = || context.kernel("absolute_sums", "absolute_sums");
         Ok(Self {
@@ -119,10 +123,10 @@ impl Gradients {
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, antialias: bool) -> Result<Self> {
         Ok(Self {
             sums: SlotSums::new(context)?,
-            gradients: context.kernel("gradients", "gradients")?,
+            gradients: context.filtering_kernel("gradients", "gradients", antialias)?,
         })
     }
 

@@ -138,7 +138,7 @@ impl Front {
         };
         context.defines = precision.define(context.defines);
         Self {
-            project: Project::new(&context).unwrap(),
+            project: Project::new(&context, false).unwrap(),
             order: Order::new(&context).unwrap(),
             emit: Emit::new(&context).unwrap(),
             sort: SortInstances::new(&context, tile_bits).unwrap(),

@@ -124,7 +124,7 @@ impl Stages {
         context.defines = precision.define(context.defines);
         Self {
             update: update::Update::new(&context, update::Mode::default()).unwrap(),
-            gradients: update::Gradients::new(&context).unwrap(),
+            gradients: update::Gradients::new(&context, false).unwrap(),
             context,
             precision,
         }
