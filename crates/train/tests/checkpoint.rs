@@ -156,6 +156,20 @@ fn what_goes_in_comes_out_to_the_last_bit() {
     assert!(bytes(&read) == *WHOLE, "other bytes");
 }
 
+/// The 3D filters of an anti-aliased run are part of it from its first step on.
+#[test]
+fn filters_against_aliasing_come_out_too() {
+    let mut sample = sample();
+    sample.config.antialias = true;
+    let lost = bytes(&sample);
+    refused(&lost, "antialias.smoothing");
+    sample.state.smoothing = numbers(5, 500);
+    let whole = bytes(&sample);
+    let read = Checkpoint::parse(&whole).unwrap();
+    assert_eq!(format!("{:?}", read.state), format!("{:?}", sample.state));
+    assert!(bytes(&read) == whole);
+}
+
 #[test]
 fn the_safetensors_crate_opens_it_and_is_read_in_turn() {
     let file = SafeTensors::deserialize(&WHOLE).unwrap();

@@ -230,7 +230,8 @@ impl Checkpoint {
             second_moments,
             gradient_sums: reader.read("density.gradient_sums", Kind::F32, &[n])?,
             visible_counts: reader.read("density.visible_counts", Kind::F32, &[n])?,
-            smoothing: if config.antialias {
+            // The first step sets them.
+            smoothing: if config.antialias && run.step > 0 {
                 reader.read(SMOOTHING, Kind::F32, &[n])?
             } else {
                 Vec::new()
