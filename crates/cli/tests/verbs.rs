@@ -106,7 +106,10 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
 fn splats_trained_against_aliasing_are_looked_at_so() {
     let folder = small_capture();
     let path = folder.path();
-    let trained = json(&ok_in(path, &[&TRAIN[..], &["--antialias", "--json"]].concat()));
+    let trained = json(&ok_in(
+        path,
+        &[&TRAIN[..], &["--antialias", "--json"]].concat(),
+    ));
     let psnr = |args: &[&str]| {
         let scored = ok_in(path, &[&["eval", "capture"], args, &["--json"]].concat());
         json(&scored)["psnr"].as_f64().unwrap()

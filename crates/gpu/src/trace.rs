@@ -2,11 +2,11 @@
 //! before it. For tests that hold every stage to its CPU twin. The only file, stages apart, that knows
 //! how intermediate results lie in buffers.
 
+use crate::GpuEngine;
 use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP, groups};
 use crate::messages::step_immediates;
 use crate::primitives::radix_block;
 use crate::ring::Ring;
-use crate::GpuEngine;
 use dapple_engine::{Engine, Pinhole, Stage, StepSettings, Trace, TracedSplat, ViewId};
 use dapple_runtime::{Groups, Recording};
 use dapple_scene::{Error, Result};
