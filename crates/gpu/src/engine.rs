@@ -607,8 +607,8 @@ impl Engine for GpuEngine {
             &mut self.stages,
             &mut self.buffers,
             bytemuck::bytes_of(&immediates),
-            state.gaussians as usize,
             Shape {
+                gaussians: state.gaussians as usize,
                 capacity: self.room.gaussians as usize,
                 sh_degree: self.sh_degree,
             },

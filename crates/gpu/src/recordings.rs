@@ -376,7 +376,7 @@ impl Recordings {
     }
 
     /// Runs `blend_backward` and the chain rule over what `front` left and the image gradient that
-    /// was written, waits, and reads the gradients of the first `n` Gaussians.
+    /// was written, waits, and reads the gradients.
     ///
     /// # Errors
     /// No memory, a lost device.
@@ -386,12 +386,12 @@ impl Recordings {
         stages: &mut Stages,
         buffers: &mut Buffers,
         immediates: &[u8],
-        n: usize,
         shape: Shape,
         antialias: bool,
     ) -> Result<Gradients<f32>> {
         let gpu = &context.gpu;
         let Shape {
+            gaussians: n,
             capacity,
             sh_degree,
         } = shape;
@@ -453,6 +453,8 @@ impl Recordings {
 /// How Gaussians lie in the planes.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
+    /// How many there are.
+    pub gaussians: usize,
     /// Stride of a plane.
     pub capacity: usize,
     /// Degree that SH rest is stored for.
