@@ -113,6 +113,38 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
     );
 }
 
+/// The 3D filters lie in the file of splats, the 2D one in the configuration beside it: `eval` and the
+/// run see the same images. Where no configuration lies, the option says so.
+#[test]
+fn splats_trained_against_aliasing_are_looked_at_so() {
+    let folder = small_capture();
+    let path = folder.path();
+    let trained = json(&ok_in(
+        path,
+        &[&TRAIN[..], &["--antialias", "--json"]].concat(),
+    ));
+    let psnr = |args: &[&str]| {
+        let scored = ok_in(path, &[&["eval", "capture"], args, &["--json"]].concat());
+        json(&scored)["psnr"].as_f64().unwrap()
+    };
+    let config = std::fs::read_to_string(path.join("out/config.toml")).unwrap();
+    assert!(config.contains("\nantialias = true\n"), "{config}");
+    let run = trained["psnr"].as_f64().unwrap();
+    // Files hold the filters' product with scales and opacities, rounded.
+    assert!((psnr(&["out/splats.ply"]) - run).abs() < 1e-3);
+
+    std::fs::create_dir(path.join("alone")).unwrap();
+    std::fs::copy(path.join("out/splats.ply"), path.join("alone/splats.ply")).unwrap();
+    let near = config.lines().find_map(|line| line.strip_prefix("near = "));
+    std::fs::write(
+        path.join("alone/config.toml"),
+        format!("near = {}\n", near.unwrap()),
+    )
+    .unwrap();
+    assert!((psnr(&["alone/splats.ply", "--antialias"]) - run).abs() < 1e-3);
+    assert!((psnr(&["alone/splats.ply"]) - run).abs() > 1e-2);
+}
+
 #[test]
 fn a_printed_configuration_comes_back_as_it_was() {
     let folder = tempfile::tempdir().unwrap();

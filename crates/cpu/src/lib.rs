@@ -10,6 +10,7 @@
     reason = "kernels index arrays of vectors: iterator adapters are functions of their own, see `simd::each`"
 )]
 
+mod antialias;
 mod blocks;
 pub mod ceilings;
 pub mod cost;

@@ -9,14 +9,15 @@
 //! 5. conic = cov2d^-1.
 //!
 //! Where a camera's lens distorts (`LENS`), [`crate::lens`] takes the place of 1's last part and 3.
+//! Where `ANTIALIAS` is set, [`crate::antialias`] filters between 2 and 3 and after 4.
 //!
 //! Backward is the chain rule through the same steps; `engine::reference` has it in f64.
 
+use crate::antialias::{self, Filters};
 use crate::blocks::component;
 use crate::frame::CameraF32;
 use crate::lens::{self, LensV};
 use crate::simd::{M, Row, Splat, V, each};
-use dapple_engine::constants::DILATION;
 use pulp::Simd;
 
 /// Three vectors: x, y, z.
@@ -28,8 +29,9 @@ pub fn dot<S: Simd>(a: V3<S>, b: V3<S>) -> V<S> {
     a[0].mul_add(b[0], a[1].mul_add(b[1], a[2] * b[2]))
 }
 
+/// Cross product.
 #[inline(always)]
-fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
+pub fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
     [
         a[1].mul_add(b[2], -(a[2] * b[1])),
         a[2].mul_add(b[0], -(a[0] * b[2])),
@@ -114,6 +116,7 @@ pub struct Projection<S: Simd> {
     t: [V3<S>; 2],
     m: [V3<S>; 3],
     u: [V3<S>; 2],
+    filters: Filters<S>,
 }
 
 /// Gradients with respect to what `blend` reads, and the screen.
@@ -164,13 +167,14 @@ fn rotation_matrix<S: Simd>(s: S, q: [V<S>; 4]) -> [V3<S>; 3] {
     ]
 }
 
-/// Projects part `part` of a block.
+/// Projects part `part` of a block. `smoothing` holds the block's 3D filters; only with `ANTIALIAS`.
 #[inline(always)]
-pub fn project<S: Simd, const LENS: bool>(
+pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
     camera: &CameraV<S, LENS>,
+    smoothing: &Row,
 ) -> Projection<S> {
     let mean = each!(3, |i| V::load(s, &block[component::MEAN + i], part));
     let log_scales = each!(3, |i| V::load(s, &block[component::SCALE + i], part));
@@ -227,16 +231,33 @@ pub fn project<S: Simd, const LENS: bool>(
     };
 
     let quat = each!(4, |i| stored[i] * inverse_norm);
-    let scales = each!(3, |i| log_scales[i].exp());
+    let mut scales = each!(3, |i| log_scales[i].exp());
+    let mut opacity = logit.sigmoid();
+    let mut filters = Filters::none(s);
+    if ANTIALIAS {
+        let deviation = V::load(s, smoothing, part);
+        let (wider, share) = filters.smooth(s, scales, deviation);
+        scales = wider;
+        opacity = opacity * share;
+    }
     let rotation = rotation_matrix(s, quat);
     let m = each!(3, |i| each!(3, |j| rotation[i][j] * scales[j]));
     let columns = transposed(m);
     let u = each!(2, |a| each!(3, |j| dot(t[a], columns[j])));
     let (uu0, uu1) = (dot(u[0], u[0]), dot(u[1], u[1]));
-    let normal = cross(u[0], u[1]);
-    let dilation = s.k(DILATION);
-    let determinant = dilation.mul_add(uu0 + uu1, dot(normal, normal)) + s.k(DILATION * DILATION);
+    let area2 = if ANTIALIAS {
+        filters.area2(s, t, rotation, scales)
+    } else {
+        let normal = cross(u[0], u[1]);
+        dot(normal, normal)
+    };
+    let d = antialias::dilation(ANTIALIAS);
+    let dilation = s.k(d);
+    let determinant = dilation.mul_add(uu0 + uu1, area2) + s.k(d * d);
     let inverse = s.k(1.0) / determinant;
+    if ANTIALIAS {
+        opacity = opacity * (area2 * inverse).sqrt();
+    }
     let variance = [uu0 + dilation, uu1 + dilation];
     let conic = [
         variance[1] * inverse,
@@ -252,7 +273,7 @@ pub fn project<S: Simd, const LENS: bool>(
         conic,
         inverse_determinant: inverse,
         variance,
-        opacity: logit.sigmoid(),
+        opacity,
         valid,
         scales,
         quat,
@@ -264,16 +285,19 @@ pub fn project<S: Simd, const LENS: bool>(
         t,
         m,
         u,
+        filters,
     }
 }
 
-/// The chain rule through [`project`].
+/// The chain rule through [`project`]. `weight` is the derivative by the opacity's logarithm; only
+/// with `ANTIALIAS`.
 #[inline(always)]
-pub fn project_backward<S: Simd, const LENS: bool>(
+pub fn project_backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     s: S,
     p: &Projection<S>,
     camera: &CameraV<S, LENS>,
     g: &ScreenGradient<S>,
+    weight: V<S>,
 ) -> GeometryGradient<S> {
     // d cov2d = -conic d(conic) conic; the symmetric matrix H is dL/dcov2d.
     let [ka, kb, kc] = p.conic;
@@ -281,9 +305,15 @@ pub fn project_backward<S: Simd, const LENS: bool>(
     // conic * G, row by row.
     let (l00, l01) = (ka * ga + kb * gb, ka * gb + kb * gc);
     let (l10, l11) = (kb * ga + kc * gb, kb * gb + kc * gc);
-    let h00 = -(l00 * ka + l01 * kb);
-    let h01 = -(l00 * kb + l01 * kc);
-    let h11 = -(l10 * kb + l11 * kc);
+    let mut h00 = -(l00 * ka + l01 * kb);
+    let mut h01 = -(l00 * kb + l01 * kc);
+    let mut h11 = -(l10 * kb + l11 * kc);
+    if ANTIALIAS {
+        let half = weight * s.k(0.5);
+        h00 = half.neg_mul_add(ka, h00);
+        h01 = half.neg_mul_add(kb, h01);
+        h11 = half.neg_mul_add(kc, h11);
+    }
     // cov2d = U U^T, so dL/dU = 2 H U.
     let two = s.k(2.0);
     let du = [
@@ -294,16 +324,21 @@ pub fn project_backward<S: Simd, const LENS: bool>(
     let dm = each!(3, |i| {
         each!(3, |j| p.t[0][i].mul_add(du[0][j], p.t[1][i] * du[1][j]))
     });
-    let dt = each!(2, |a| each!(3, |i| dot(du[a], p.m[i])));
+    let mut dt = each!(2, |a| each!(3, |i| dot(du[a], p.m[i])));
 
-    let dscales = each!(3, |j| {
+    let mut dscales = each!(3, |j| {
         let along = dm[0][j].mul_add(
             p.rotation[0][j],
             dm[1][j].mul_add(p.rotation[1][j], dm[2][j] * p.rotation[2][j]),
         );
         along * p.scales[j]
     });
-    let dr = each!(3, |i| each!(3, |j| dm[i][j] * p.scales[j]));
+    let mut dr = each!(3, |i| each!(3, |j| dm[i][j] * p.scales[j]));
+    if ANTIALIAS {
+        let onto = (&mut dscales, &mut dr, &mut dt);
+        p.filters.area_backward(s, weight, p.rotation, p.t, onto);
+        dscales = p.filters.smooth_backward(s, weight, dscales);
+    }
     let quat = quat_backward(s, p, &dr);
 
     let (point, omega) = if LENS {

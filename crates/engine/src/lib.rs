@@ -6,6 +6,7 @@
 //! - [`mod@reference`]: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
 //! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
 //! - [`compare`]: how far an engine is from the reference, one number per tensor.
+//! - [`smoothing`]: the 3D filters of anti-aliased splats.
 //! - [`conformance`]: the checks that every engine has to pass.
 //!
 //! This crate knows no backend.
@@ -23,6 +24,7 @@ pub mod relocation;
 mod report;
 pub mod scenes;
 mod settings;
+pub mod smoothing;
 mod stage;
 mod trace;
 mod upload;

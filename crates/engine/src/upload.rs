@@ -19,7 +19,8 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
         .iter()
         .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
         && state.gradient_sums.len() == n
-        && state.visible_counts.len() == n;
+        && state.visible_counts.len() == n
+        && (state.smoothing.is_empty() || state.smoothing.len() == n);
     if fits {
         Ok(())
     } else {

@@ -325,7 +325,7 @@ fn a_halved_off_diagonal_shows_in_scales_quats_and_means() {
     let mut wrong = vec![Vec::new(); 3];
     for i in 0..scene.gaussians.len() {
         let at = visible.iter().position(|v| v.index == i).unwrap();
-        let g = reference::project_backward(&scene.gaussians[i], &eye, 1, &slots[at]);
+        let g = reference::project_backward(&scene.gaussians[i], &eye, &scene.settings, &slots[at]);
         wrong[0].extend(g.mean.to_array());
         wrong[1].extend(g.scale);
         wrong[2].extend(g.quat);

@@ -29,6 +29,11 @@
 @group(0) @binding(11) var<storage, read> lenses: array<Lens>;
 #endif
 
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(11) var<storage, read> smoothing: array<f32>;
+#endif
+
 #import shared/gaussian_backward
 
 // What shared/sh_backward asks for.

@@ -48,6 +48,11 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(10) var<storage, read> lenses: array<Lens>;
 #endif
 
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(10) var<storage, read> smoothing: array<f32>;
+#endif
+
 const LN_2: f32 = 0.69314718;
 // The conic is stored times -log2(e) / 2, so that alpha is a power of two.
 const FORM: f32 = -0.72134752;

@@ -38,6 +38,11 @@
 @group(0) @binding(12) var<storage, read> lenses: array<Lens>;
 #endif
 
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(12) var<storage, read> smoothing: array<f32>;
+#endif
+
 #import shared/adam
 #import shared/gaussian_backward
 #if EXTRAS

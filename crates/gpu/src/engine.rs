@@ -10,8 +10,10 @@
 
 use crate::frame::{self, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
+use crate::optics::Optics;
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
+use crate::stages::smoothing::SMOOTHING;
 use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
@@ -272,10 +274,18 @@ impl GpuEngine {
         if mode.absolute {
             self.fit_absolute()?;
         }
+        self.fit_smoothing(mode.optics.antialias)?;
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
+        let bytes = bytemuck::bytes_of(&immediates);
+        if mode.optics.antialias && settings.refresh_smoothing {
+            let room = self.room.gaussians;
+            recordings
+                .smoothing(&self.context, &mut self.stages, &self.buffers, room)?
+                .submit(&self.context.gpu, bytes);
+        }
         let recording = recordings.step(
             &self.context,
             &mut self.stages,
@@ -283,13 +293,13 @@ impl GpuEngine {
             (view.0, mode),
             &photo,
         )?;
-        let bytes = bytemuck::bytes_of(&immediates);
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
         self.record()?;
+        let planes = self.state_planes();
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
@@ -302,7 +312,7 @@ impl GpuEngine {
             &self.context,
             &mut self.stages,
             &self.buffers,
-            &frame::state_planes(self.options.precision, self.sh_degree),
+            &planes,
             plan,
         )?;
         let bytes = bytemuck::bytes_of(&immediates);
@@ -391,21 +401,22 @@ impl GpuEngine {
         self.settle()?;
         self.ready()?;
         self.fit_image(camera)?;
+        self.fit_smoothing(settings.antialias)?;
         self.write_views(Some(camera))?;
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
             self.record()?;
             if let Some(recordings) = &mut self.recordings {
-                let fronts = recordings.fronts(
-                    &self.context,
-                    &mut self.stages,
-                    &self.buffers,
-                    camera.lens.is_some(),
-                )?;
+                let optics = Optics {
+                    lens: camera.lens.is_some(),
+                    antialias: settings.antialias,
+                };
+                let front =
+                    recordings.front(&self.context, &mut self.stages, &self.buffers, optics)?;
                 let recording = if image_only {
-                    &fronts.image
+                    &front.image
                 } else {
-                    &fronts.whole
+                    &front.whole
                 };
                 recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
             }
@@ -437,11 +448,15 @@ impl Engine for GpuEngine {
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         let room = n.max(self.options.first_room.gaussians).max(1);
+        // Where the state has filters, room is made for them.
+        self.buffers.remove(SMOOTHING);
         let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
         if let Err(error) = self.make_room(room) {
             self.sh_degree = before;
             return Err(error);
         }
+        let is_smoothed = state.is_some_and(|state| !state.smoothing.is_empty());
+        self.fit_smoothing(is_smoothed)?;
         params::upload(
             &self.context.gpu,
             &self.buffers,
@@ -494,6 +509,14 @@ impl Engine for GpuEngine {
             n,
             self.sh_degree,
         )
+    }
+
+    fn fused_splats(&mut self) -> Result<Splats> {
+        let mut splats = self.splats()?;
+        let gpu = &self.context.gpu;
+        let smoothing = params::download_smoothing(gpu, &self.buffers, splats.len())?;
+        dapple_engine::smoothing::fuse(&mut splats, &smoothing);
+        Ok(splats)
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
@@ -588,11 +611,14 @@ impl Engine for GpuEngine {
             &mut self.stages,
             &mut self.buffers,
             bytemuck::bytes_of(&immediates),
-            state.gaussians as usize,
             Shape {
+                gaussians: state.gaussians as usize,
                 capacity: self.room.gaussians as usize,
                 sh_degree: self.sh_degree,
-                lens: camera.lens.is_some(),
+                optics: Optics {
+                    lens: camera.lens.is_some(),
+                    antialias: settings.antialias,
+                },
             },
         )
     }

@@ -2,7 +2,7 @@
 //! in `shaders/shared/`; a test holds their sizes against these.
 
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{constants, reference};
+use dapple_engine::{constants, reference, smoothing};
 use dapple_runtime::{Defines, ShaderSet};
 use std::mem::offset_of;
 
@@ -312,6 +312,11 @@ pub fn defines() -> Defines {
         .f32("ALPHA_MAX", constants::ALPHA_MAX)
         .f32("TRANSMITTANCE_MIN", constants::TRANSMITTANCE_MIN)
         .f32("DILATION", constants::DILATION)
+        .f32("SMOOTHING_MARGIN", constants::SMOOTHING_MARGIN)
+        .f32(
+            "DEVIATION_PER_INTERVAL",
+            smoothing::deviation_per_interval(),
+        )
         .f32("LOG2_255", -constants::ALPHA_MIN.log2())
         .f32("SSIM_C1", constants::SSIM_C1 as f32)
         .f32("SSIM_C2", constants::SSIM_C2 as f32)
@@ -334,6 +339,16 @@ pub fn defines() -> Defines {
     })
 }
 
+/// [`defines`] of the permutation that filters against aliasing, or of the one that does not.
+pub fn antialias(defines: Defines, antialias: bool) -> Defines {
+    if antialias {
+        let defines = defines.flag("ANTIALIAS", true);
+        defines.f32("DILATION", constants::MIP_DILATION)
+    } else {
+        defines
+    }
+}
+
 /// All WGSL of this crate, by name.
 pub fn shaders() -> ShaderSet {
     macro_rules! pieces {
@@ -343,7 +358,9 @@ pub fn shaders() -> ShaderSet {
     }
     pieces![
         "shared/adam",
+        "shared/antialias",
         "shared/blocks",
+        "shared/centre",
         "shared/colour",
         "shared/extras",
         "shared/finite",
@@ -392,6 +409,7 @@ pub fn shaders() -> ShaderSet {
         "report",
         "scan",
         "slot_sums",
+        "smoothing",
         "update",
     ]
 }

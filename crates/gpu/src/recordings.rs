@@ -5,12 +5,13 @@
 //! differs in one binding: its photo.
 
 use crate::layout::{WORKGROUP, plane};
+use crate::optics::Optics;
 use crate::stages::gather::Planes;
 use crate::stages::update::Mode;
 use crate::stages::{
     blend::Blend, blend_backward::BlendBackward, densify::Densify, emit::Emit, loss::Loss,
     morton::Morton, order::Order, project::Project, ranges::Ranges, relocate::Relocate,
-    report::Report, sort::SortInstances, update,
+    report::Report, smoothing::Smoothing, sort::SortInstances, update,
 };
 use crate::{Buffers, Context, frame, params};
 use dapple_engine::{DensifyPlan, Gradients, Stage};
@@ -21,8 +22,9 @@ use dapple_scene::{Error, Result};
 #[derive(Debug)]
 pub struct Stages {
     project: Project,
-    /// For views whose lens distorts; compiled when first asked for.
-    project_lens: Option<Project>,
+    /// For other optics; compiled when first asked for, as the one below.
+    special_project: [Option<Project>; Optics::COUNT],
+    smoothing: Option<Smoothing>,
     order: Order,
     emit: Emit,
     sort: SortInstances,
@@ -40,8 +42,8 @@ pub struct Stages {
     /// Compiled when first asked for.
     relocate: Option<Relocate>,
     morton: Morton,
-    /// For pinholes, and for lenses that distort.
-    gradients: [Option<update::Gradients>; 2],
+    /// By optics; compiled when first asked for.
+    gradients: [Option<update::Gradients>; Optics::COUNT],
 }
 
 /// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
@@ -59,8 +61,9 @@ impl Stages {
     /// The driver refuses one.
     pub fn new(context: &Context) -> Result<Self> {
         Ok(Self {
-            project: Project::new(context, false)?,
-            project_lens: None,
+            project: Project::new(context, Optics::default())?,
+            special_project: [const { None }; Optics::COUNT],
+            smoothing: None,
             order: Order::new(context)?,
             emit: Emit::new(context)?,
             sort: SortInstances::new(context, LEAST_TILE_BITS)?,
@@ -75,7 +78,7 @@ impl Stages {
             densify: Densify::new(context)?,
             relocate: None,
             morton: Morton::new(context)?,
-            gradients: [None, None],
+            gradients: [const { None }; Optics::COUNT],
         })
     }
 
@@ -104,25 +107,24 @@ impl Stages {
         }
     }
 
-    /// `project` to `ranges`, for a view whose lens distorts or does not.
+    /// `project` to `ranges`.
     fn record_lists(
         &mut self,
         context: &Context,
         buffers: &Buffers,
-        lens: bool,
+        optics: Optics,
     ) -> Result<Recording> {
         let mut recording = Recording::new();
-        if lens {
-            let project = match &mut self.project_lens {
-                Some(project) => project,
-                none => none.insert(Project::new(context, true)?),
-            };
-            project.record(context, buffers, &mut recording)?;
-        } else {
-            self.project.record(context, buffers, &mut recording)?;
-        }
         for stage in LISTS {
-            self.record_stage(stage, context, buffers, &mut recording)?;
+            if stage == Stage::Project && optics != Optics::default() {
+                let project = match &mut self.special_project[optics.index()] {
+                    Some(project) => project,
+                    none => none.insert(Project::new(context, optics)?),
+                };
+                project.record(context, buffers, &mut recording)?;
+            } else {
+                self.record_stage(stage, context, buffers, &mut recording)?;
+            }
         }
         Ok(recording)
     }
@@ -165,11 +167,37 @@ impl Stages {
 /// The stages that make the tiles' lists, after `project`.
 const LISTS: [Stage; 4] = [Stage::Order, Stage::Emit, Stage::Sort, Stage::Ranges];
 
+/// The stages of a render.
+#[derive(Debug)]
+pub struct Front {
+    /// `project` to `blend`, with what `blend_backward` needs.
+    pub whole: Recording,
+    /// `project` to `blend` for the image alone.
+    pub image: Recording,
+}
+
+impl Front {
+    fn new(
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        optics: Optics,
+    ) -> Result<Self> {
+        let mut whole = stages.record_lists(context, buffers, optics)?;
+        let mut image = whole.clone();
+        stages.blend.record_image(context, buffers, &mut image)?;
+        stages.blend.record(context, buffers, &mut whole)?;
+        Ok(Self { whole, image })
+    }
+}
+
 /// Recordings over the present buffers.
 #[derive(Debug)]
 pub struct Recordings {
-    /// For pinholes; and for lenses that distort, made when first asked for.
-    fronts: [Option<Fronts>; 2],
+    /// By optics, made when first asked for.
+    fronts: [Option<Front>; Optics::COUNT],
+    /// Sets 3D filters; made when first asked for.
+    smoothing: Option<Recording>,
     /// `blend_backward` to the report, by mode.
     backs: [Option<Recording>; Mode::COUNT],
     /// A step, by view and mode; made when first asked for.
@@ -177,27 +205,8 @@ pub struct Recordings {
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
     densify: [Option<Recording>; 4],
-    /// For pinholes, and for lenses that distort.
-    gradients: [Option<Recording>; 2],
-}
-
-/// The first half of the commands.
-#[derive(Debug)]
-pub struct Fronts {
-    /// `project` to `blend`, with what `blend_backward` needs.
-    pub whole: Recording,
-    /// `project` to `blend` for the image alone.
-    pub image: Recording,
-}
-
-impl Fronts {
-    fn new(context: &Context, stages: &mut Stages, buffers: &Buffers, lens: bool) -> Result<Self> {
-        let mut whole = stages.record_lists(context, buffers, lens)?;
-        let mut image = whole.clone();
-        stages.blend.record_image(context, buffers, &mut image)?;
-        stages.blend.record(context, buffers, &mut whole)?;
-        Ok(Self { whole, image })
-    }
+    /// By optics.
+    gradients: [Option<Recording>; Optics::COUNT],
 }
 
 impl Recordings {
@@ -213,31 +222,57 @@ impl Recordings {
         views: usize,
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
-        let fronts = Fronts::new(context, stages, buffers, false)?;
+        let front = Front::new(context, stages, buffers, Optics::default())?;
+        let mut fronts = [const { None }; Optics::COUNT];
+        fronts[Optics::default().index()] = Some(front);
         Ok(Self {
-            fronts: [Some(fronts), None],
+            fronts,
+            smoothing: None,
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; views],
             densify: [const { None }; 4],
-            gradients: [None, None],
+            gradients: [const { None }; Optics::COUNT],
         })
     }
 
-    /// The first half of commands on a view whose lens distorts or does not.
+    /// The stages of a render.
     ///
     /// # Errors
     /// A buffer is missing; the driver refuses a kernel.
-    pub fn fronts(
+    pub fn front(
         &mut self,
         context: &Context,
         stages: &mut Stages,
         buffers: &Buffers,
-        lens: bool,
-    ) -> Result<&Fronts> {
-        Ok(match &mut self.fronts[usize::from(lens)] {
-            Some(fronts) => fronts,
-            none => none.insert(Fronts::new(context, stages, buffers, lens)?),
+        optics: Optics,
+    ) -> Result<&Front> {
+        Ok(match &mut self.fronts[optics.index()] {
+            Some(front) => front,
+            none => none.insert(Front::new(context, stages, buffers, optics)?),
         })
+    }
+
+    /// What sets the 3D filters of up to `capacity` Gaussians.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses the kernel.
+    pub fn smoothing(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        capacity: u32,
+    ) -> Result<&Recording> {
+        if self.smoothing.is_none() {
+            let stage = match &mut stages.smoothing {
+                Some(stage) => stage,
+                none => none.insert(Smoothing::new(context)?),
+            };
+            let mut recording = Recording::new();
+            stage.record(context, buffers, &mut recording, capacity)?;
+            self.smoothing = Some(recording);
+        }
+        Ok(self.smoothing.get_or_insert_default())
     }
 
     /// The recording of a step on a view.
@@ -256,8 +291,8 @@ impl Recordings {
         if self.steps[view][which].is_none() {
             let mut with_photo = buffers.clone();
             with_photo.set("photo", photo.clone());
-            let fronts = self.fronts(context, stages, buffers, mode.lens)?;
-            let mut whole = fronts.whole.clone();
+            let front = self.front(context, stages, buffers, mode.optics)?;
+            let mut whole = front.whole.clone();
             stages.loss.record(context, &with_photo, &mut whole)?;
             let back = match &self.backs[which] {
                 Some(back) => back.clone(),
@@ -267,7 +302,7 @@ impl Recordings {
                 }
             };
             whole.append(back);
-            return Ok(self.steps[view][which].insert(whole));
+            self.steps[view][which] = Some(whole);
         }
         Ok(self.steps[view][which].get_or_insert_default())
     }
@@ -337,7 +372,7 @@ impl Recordings {
     }
 
     /// Runs `blend_backward` and the chain rule over what `front` left and the image gradient that
-    /// was written, waits, and reads the gradients of the first `n` Gaussians.
+    /// was written, waits, and reads the gradients.
     ///
     /// # Errors
     /// No memory, a lost device.
@@ -347,16 +382,15 @@ impl Recordings {
         stages: &mut Stages,
         buffers: &mut Buffers,
         immediates: &[u8],
-        n: usize,
         shape: Shape,
     ) -> Result<Gradients<f32>> {
         let gpu = &context.gpu;
         let Shape {
+            gaussians: n,
             capacity,
             sh_degree,
-            lens,
+            optics,
         } = shape;
-        let which = usize::from(lens);
         let sh_planes = frame::sh_planes(sh_degree) as usize;
         let workgroups = capacity.div_ceil(WORKGROUP as usize);
         let outputs = [
@@ -365,13 +399,14 @@ impl Recordings {
             ("gradient_means2d", 2 * capacity),
             ("gradient_pose", 6 * workgroups),
         ];
+        let which = optics.index();
         if self.gradients[which].is_none() {
             if stages.gradients[which].is_none() {
-                stages.gradients[which] = Some(update::Gradients::new(context, lens)?);
+                stages.gradients[which] = Some(update::Gradients::new(context, optics)?);
             }
-            // The other one, if it was recorded, keeps its own.
-            self.gradients = [None, None];
-            for (name, floats) in outputs {
+            // All write the same buffers: those that others were recorded with must stay.
+            let made = self.gradients.iter().any(Option::is_some);
+            for (name, floats) in outputs.into_iter().filter(|_| !made) {
                 buffers.set(name, gpu.buffer(name, 4 * floats as u64)?);
             }
             let mut recording = Recording::new();
@@ -414,10 +449,12 @@ impl Recordings {
 /// How Gaussians lie in the planes.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
+    /// How many there are.
+    pub gaussians: usize,
     /// Stride of a plane.
     pub capacity: usize,
     /// Degree that SH rest is stored for.
     pub sh_degree: u8,
-    /// Whether the camera's lens distorts.
-    pub lens: bool,
+    /// How Gaussians come onto the image.
+    pub optics: Optics,
 }

@@ -2,11 +2,11 @@
 //! before it. For tests that hold every stage to its CPU twin. The only file, stages apart, that knows
 //! how intermediate results lie in buffers.
 
+use crate::GpuEngine;
 use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP, groups};
 use crate::messages::step_immediates;
 use crate::primitives::radix_block;
 use crate::ring::Ring;
-use crate::{GpuEngine, frame};
 use dapple_engine::{Engine, PosedCamera, Stage, StepSettings, Trace, TracedSplat, ViewId};
 use dapple_runtime::{Groups, Recording};
 use dapple_scene::{Error, Result};
@@ -112,7 +112,7 @@ impl GpuEngine {
 
     /// Zeroes whatever steps and stages have left, so that no stage finds its results already there.
     fn forget(&self) -> Result<()> {
-        let kept = frame::state_planes(self.options.precision, self.sh_degree);
+        let kept = self.state_planes();
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
             let is_kept = kept.iter().any(|(other, _)| *other == name);

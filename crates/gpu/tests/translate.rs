@@ -136,6 +136,13 @@ fn axes() -> Vec<Axis> {
         switch(&["ABSOLUTE"]),
         switch(&["LENS"]),
         Axis {
+            names: &["ANTIALIAS"],
+            settings: vec![
+                setting("", |d| d),
+                setting("ANTIALIAS", |d| layout::antialias(d, true)),
+            ],
+        },
+        Axis {
             names: &["PARTS", "PART"],
             settings: vec![
                 setting("", |d| d),

@@ -8,6 +8,7 @@
 //! 4. A random background is another one each step, keyed by (seed, step).
 //! 5. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
+//! 5. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
 
 use crate::TrainConfig;
 use crate::config::Background;
@@ -16,6 +17,9 @@ use dapple_engine::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettin
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::sync::Arc;
+
+/// Steps between two settings of the 3D filters: Mip-Splatting's (Yu et al. 2024).
+const SMOOTHING_EVERY: u32 = 100;
 
 /// The numbers of each step of a run. Steps count from 1.
 #[derive(Debug, Clone)]
@@ -48,6 +52,7 @@ impl Schedule {
             sh_degree: self.config.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
+            antialias: self.config.antialias,
         }
     }
 
@@ -118,8 +123,17 @@ impl Schedule {
             },
             ssim_weight: self.config.ssim_weight as f32,
             accumulate_density: self.strategy.accumulates(step),
+            refresh_smoothing: self.refreshes_smoothing(step),
             extras: self.strategy.extras(step, &learning_rates),
         }
+    }
+
+    /// Whether step `step` begins by setting the 3D filters anew: every so often, since centres move, and
+    /// after density control.
+    fn refreshes_smoothing(&self, step: u32) -> bool {
+        let before = step.saturating_sub(1);
+        self.config.antialias
+            && (before.is_multiple_of(SMOOTHING_EVERY) || self.densify_plan(before).is_some())
     }
 
     /// The round of density control that follows step `step`, if one does.

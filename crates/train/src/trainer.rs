@@ -274,13 +274,14 @@ impl Trainer {
         self.watch.report()
     }
 
-    /// The present splats; after the engine has failed, those that were saved from it.
+    /// The present splats, with the 3D filters of an anti-aliased run in them: what files hold and viewers
+    /// show. After the engine has failed, those that were saved from it.
     pub fn splats(&mut self) -> Result<Splats> {
         if let Some(splats) = self.saving.failed_splats() {
             return Ok(splats.clone());
         }
         self.drain(&mut Silent)?;
-        self.engine.splats()
+        self.engine.fused_splats()
     }
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`].

@@ -74,7 +74,7 @@ impl Watch {
         self.rows.iter().copied().reduce(least)
     }
 
-    /// Looks at the engine's present splats and keeps them if they are the best.
+    /// Looks at the engine's present splats and keeps them, as files hold them, if they are the best.
     pub(crate) fn look(
         &mut self,
         step: u32,
@@ -103,7 +103,7 @@ impl Watch {
             psnr: psnr / count,
         };
         if self.best_row().is_none_or(|best| row.loss < best.loss) {
-            self.best = Some(Arc::new(engine.splats()?));
+            self.best = Some(Arc::new(engine.fused_splats()?));
         }
         // A run that is stopped where it looked anyway.
         self.rows.retain(|other| other.step != step);

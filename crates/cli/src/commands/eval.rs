@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 The photos are scored as the run saw them: if a config.toml lies beside SPLATS, its photo size,
-hold-out split, masks and background are taken, and options here change them. Splats of other
-programs have none: name what differs from the defaults, --background white for example.
+hold-out split, masks, background and anti-aliasing are taken, and options here change them. Splats of
+other programs have none: name what differs from the defaults, --background white for example.
 
 PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses an 11x11 window
 (sigma 1.5) that lies inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide
@@ -32,6 +32,7 @@ noise among photos. Another seed is another run: to compare methods, train sever
 Examples:
   dapple eval captures/bird out/bird/splats.ply
   dapple eval captures/bird out/bird/splats.ply --json | jq .psnr
+  dapple eval captures/bird out/bird/splats.ply --downscale 2   at half of the photos' size
   dapple eval captures/bird out/bird/splats.ply -o compare    renders, error maps, tables
   dapple eval captures/bird out/a --compare out/b             is a better than b?
   dapple eval captures/bird out/bird --lpips vgg.safetensors";
@@ -76,6 +77,11 @@ pub struct Args {
     /// Write renders, maps of errors and tables into this folder
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+
+    /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
+    /// [default: as the run was]
+    #[arg(long)]
+    antialias: bool,
 
     #[command(flatten)]
     capture: CaptureOptions,
@@ -133,6 +139,7 @@ impl Subject {
             sh_degree: self.splats.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
+            antialias: self.config.antialias,
         }
     }
 }
@@ -140,6 +147,7 @@ impl Subject {
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
+        antialias: args.antialias.then_some(true),
         data: args.capture.patch(),
         eval: EvalPatch {
             lpips: args.lpips.clone(),

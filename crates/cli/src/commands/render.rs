@@ -83,6 +83,11 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
 
+    /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
+    /// [default: as the run was]
+    #[arg(long)]
+    antialias: bool,
+
     #[command(flatten)]
     capture: CaptureOptions,
 
@@ -103,6 +108,7 @@ type Shot = (String, Camera);
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
+        antialias: args.antialias.then_some(true),
         data: args.capture.patch(),
         ..ConfigPatch::default()
     };
@@ -127,6 +133,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .min(splats.sh_degree),
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),
+        antialias: config.antialias,
     };
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;

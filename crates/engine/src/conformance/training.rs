@@ -5,7 +5,8 @@ use super::{Make, growing, last_report, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::scenes::{self, Random, TestScene};
 use crate::{
-    Adam, Engine, Extras, LearningRates, OptimizerState, Report, StepSettings, TrainView, reference,
+    Adam, Engine, Extras, Gradients, LearningRates, OptimizerState, Report, StepSettings,
+    TrainView, reference,
 };
 use dapple_scene::{Photo, Splats};
 use std::sync::Arc;
@@ -47,6 +48,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: SSIM_WEIGHT,
         accumulate_density: true,
+        refresh_smoothing: false,
         extras: Extras::default(),
     }
 }
@@ -73,6 +75,32 @@ fn step_with(
     }
 }
 
+/// After one step the first moments are 0.1 times the gradient.
+pub(super) fn check_moments(moments: &Splats, expected: &Gradients<f64>, what: &str) {
+    let flat = |rows: &mut dyn Iterator<Item = f32>| -> Vec<f64> {
+        rows.map(|v| f64::from(v) * 10.0).collect()
+    };
+    let m = moments;
+    let tensors = [
+        ("means", flat(&mut m.means.iter().flatten().copied())),
+        ("scales", flat(&mut m.scales.iter().flatten().copied())),
+        ("sh0", flat(&mut m.sh0.iter().flatten().copied())),
+        ("quats", flat(&mut m.quats.iter().flatten().copied())),
+        ("opacities", flat(&mut m.opacities.iter().copied())),
+        ("sh_rest", flat(&mut m.sh_rest.iter().copied())),
+    ];
+    for (name, actual) in &tensors {
+        let (_, truth) = expected
+            .tensors()
+            .into_iter()
+            .find(|(other, _)| other == name)
+            .unwrap();
+        let error = compare::relative_l2(actual, &truth);
+        println!("{what:10} {name:10} {error:.2e}");
+        assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
+    }
+}
+
 fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: &str) {
     engine.upload(&scene.splats, None).unwrap();
     let loss = step_loss(engine, scene, photo, 1);
@@ -96,45 +124,7 @@ fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: 
         "{what}: loss {loss} against {expected_loss}"
     );
 
-    // After one step the first moments are 0.1 times the gradient.
-    let m = &state.first_moments;
-    let flat = |rows: &[[f32; 3]]| {
-        rows.iter()
-            .flatten()
-            .map(|&v| f64::from(v) * 10.0)
-            .collect()
-    };
-    let mut tensors: Vec<(&str, Vec<f64>)> = vec![
-        ("means", flat(&m.means)),
-        ("scales", flat(&m.scales)),
-        ("sh0", flat(&m.sh0)),
-    ];
-    tensors.push((
-        "quats",
-        m.quats
-            .iter()
-            .flatten()
-            .map(|&v| f64::from(v) * 10.0)
-            .collect(),
-    ));
-    tensors.push((
-        "opacities",
-        m.opacities.iter().map(|&v| f64::from(v) * 10.0).collect(),
-    ));
-    tensors.push((
-        "sh_rest",
-        m.sh_rest.iter().map(|&v| f64::from(v) * 10.0).collect(),
-    ));
-    for (name, actual) in &tensors {
-        let (_, truth) = expected
-            .tensors()
-            .into_iter()
-            .find(|(other, _)| other == name)
-            .unwrap();
-        let error = compare::relative_l2(actual, &truth);
-        println!("{what:10} {name:10} {error:.2e}");
-        assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
-    }
+    check_moments(&state.first_moments, &expected, what);
 
     // Density statistics: the screen-space gradient with half the image as the unit.
     let half = [f64::from(photo.width) / 2.0, f64::from(photo.height) / 2.0];

@@ -9,7 +9,8 @@
 //! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
-//! 9. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
+//! 9. [`smoothed`]: a Gaussian with its 3D filter, where renders are anti-aliased.
+//! 10. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
 //!
 //! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -20,6 +21,7 @@
 //! 2015, "Adam".
 
 mod adam;
+mod antialias;
 mod blend;
 mod distortion;
 mod lens;
@@ -31,6 +33,7 @@ mod relocation;
 mod sh;
 
 pub use adam::adam;
+pub use antialias::{deviation, smoothed, smoothed_backward, smoothed_gradients};
 pub use blend::{
     Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
 };
@@ -190,7 +193,7 @@ pub fn gradients_of_gaussians(
     let mut out = Gradients::zeros(gaussians.len(), sh_rest_stride);
     for (projected, slot) in visible.iter().zip(&slots) {
         let i = projected.index;
-        let g = project_backward(&gaussians[i], &eye, settings.sh_degree, slot);
+        let g = project_backward(&gaussians[i], &eye, settings, slot);
         out.means[i] = g.mean.to_array();
         out.scales[i] = g.scale;
         out.quats[i] = g.quat;

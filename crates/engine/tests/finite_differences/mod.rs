@@ -40,6 +40,7 @@ pub struct Recipe {
     pub size: f64,
     pub cap: u32,
     pub lens: Lens,
+    pub antialias: bool,
 }
 
 impl Recipe {
@@ -51,6 +52,7 @@ impl Recipe {
         size: 1.0,
         cap: 0,
         lens: Lens::Pinhole,
+        antialias: false,
     };
 
     /// The first scene from a fixed list of seeds in which nothing sits at an edge: no alpha close
@@ -118,6 +120,7 @@ impl Recipe {
                 background: [0.3, 0.7, 0.5],
                 sh_degree: self.sh_degree,
                 max_gaussians_per_tile: self.cap,
+                antialias: self.antialias,
                 ..RenderSettings::default()
             },
         }
@@ -149,11 +152,11 @@ impl Scene {
         .unwrap()
     }
 
-    fn sh_rest_stride(&self) -> usize {
+    pub fn sh_rest_stride(&self) -> usize {
         (self.gaussians[0].sh.len() - 1) * 3
     }
 
-    fn is_smooth(&self) -> bool {
+    pub fn is_smooth(&self) -> bool {
         let visible = self.visible();
         let cap = self.settings.max_gaussians_per_tile;
         let lists = reference::ranges(&visible, &self.camera, cap);

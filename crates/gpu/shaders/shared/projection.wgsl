@@ -9,7 +9,14 @@
 // 5. conic = cov2d^-1.
 // In permutation LENS, shared/lens has the centre of 1 and the T of 3, through a lens that distorts.
 //
-// The importing shader declares `geometry: array<f32>` and imports shared/step and shared/planes.
+// In permutation ANTIALIAS, shared/antialias filters between 2 and 3 and after 4.
+//
+// The importing shader declares `geometry: array<f32>`, with ANTIALIAS `smoothing: array<f32>` too, and
+// imports shared/step and shared/planes.
+#import shared/centre
+#if ANTIALIAS
+#import shared/antialias
+#endif
 
 #if LENS
 #import shared/lens
@@ -21,6 +28,10 @@ struct Gaussian {
     log_scales: vec3f,
     quat: vec4f,
     logit: f32,
+#if ANTIALIAS
+    // Standard deviation of its 3D filter.
+    deviation: f32,
+#endif
 }
 
 struct Projection {
@@ -51,6 +62,10 @@ struct Projection {
     u1: vec3f,
     // Whether the covariance can be inverted in f32.
     is_sound: bool,
+#if ANTIALIAS
+    shares2: vec3f,
+    area: Area,
+#endif
 }
 
 // Least square of a quaternion's length, f32's smallest normal number: below it there is no direction.
@@ -95,17 +110,9 @@ fn load_gaussian(i: u32, capacity: u32) -> Gaussian {
             geometry3(PLANE_QUAT + 1u, i, capacity),
         ),
         geometry_at(PLANE_OPACITY, i, capacity),
-    );
-}
-
-// Step 1.
-fn to_camera(mean: vec3f, view: View) -> vec3f {
-    let centre_rest = vec3f(view.row0.w, view.row1.w, view.row2.w);
-    let from_camera = (mean - view.centre.xyz) - centre_rest;
-    return vec3f(
-        dot(view.row0.xyz, from_camera),
-        dot(view.row1.xyz, from_camera),
-        dot(view.row2.xyz, from_camera),
+#if ANTIALIAS
+        smoothing[i],
+#endif
     );
 }
 
@@ -149,6 +156,12 @@ fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
     p.inverse_norm = 1.0 / sqrt(dot(g.quat, g.quat));
     p.quat = g.quat * p.inverse_norm;
     p.scales = exp(g.log_scales);
+#if ANTIALIAS
+    let smoothed = smooth_scales(p.scales, g.deviation);
+    p.scales = smoothed.scales;
+    p.shares2 = smoothed.shares2;
+    p.opacity *= smoothed.factor;
+#endif
     p.rotation = rotation_of(p.quat);
     p.m = mat3x3f(
         p.rotation[0] * p.scales.x,
@@ -166,11 +179,19 @@ fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
 
     let uu0 = dot(p.u0, p.u0);
     let uu1 = dot(p.u1, p.u1);
+#if ANTIALIAS
+    p.area = area_of(p.t0, p.t1, p.rotation, p.scales);
+    let normal = p.area.normal;
+#else
     let normal = cross(p.u0, p.u1);
+#endif
     let determinant = dot(normal, normal) + DILATION * (uu0 + uu1) + DILATION * DILATION;
     let inverse = 1.0 / determinant;
     p.variance = vec2f(uu0 + DILATION, uu1 + DILATION);
     p.conic = vec3f(p.variance.y, -dot(p.u0, p.u1), p.variance.x) * inverse;
     p.is_sound = is_finite_bits(magnitude(determinant));
+#if ANTIALIAS
+    p.opacity *= sqrt(dot(normal, normal) * inverse);
+#endif
     return p;
 }

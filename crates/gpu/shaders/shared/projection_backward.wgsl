@@ -14,6 +14,10 @@ struct ScreenGradient {
     mean2d: vec2f,
     // By xx, xy and yy of the conic; xy stands in two places of the matrix, and this is one's share.
     conic: vec3f,
+#if ANTIALIAS
+    // By the opacity's logarithm.
+    weight: f32,
+#endif
 }
 
 struct GeometryGradient {
@@ -33,13 +37,21 @@ fn screen_gradient(p: Projection, linear: vec3f, quadratic: vec3f) -> ScreenGrad
     return ScreenGradient(
         vec2f(dot(p.conic.xy, linear.yz), dot(p.conic.yz, linear.yz)),
         -0.5 * quadratic,
+#if ANTIALIAS
+        linear.x,
+#endif
     );
 }
 
 // Steps 2 to 4.
 fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> GeometryGradient {
     let conic = mat2x2f(p.conic.xy, p.conic.yz);
-    let h = conic * mat2x2f(screen.conic.xy, screen.conic.yz) * conic;
+    let through_conic = conic * mat2x2f(screen.conic.xy, screen.conic.yz) * conic;
+#if ANTIALIAS
+    let h = through_conic + conic * (0.5 * screen.weight);
+#else
+    let h = through_conic;
+#endif
     let du0 = -2.0 * (h[0].x * p.u0 + h[1].x * p.u1);
     let du1 = -2.0 * (h[1].x * p.u0 + h[1].y * p.u1);
     // By columns, as M.
@@ -48,15 +60,24 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
         p.t0 * du0.y + p.t1 * du1.y,
         p.t0 * du0.z + p.t1 * du1.z,
     );
+    let dr = mat3x3f(dm[0] * p.scales.x, dm[1] * p.scales.y, dm[2] * p.scales.z);
+#if ANTIALIAS
+    let area = area_backward(p.area, screen.weight, p.rotation, p.t0, p.t1);
+    let dt0 = p.m * du0 + area.t0;
+    let dt1 = p.m * du1 + area.t1;
+#else
     let dt0 = p.m * du0;
     let dt1 = p.m * du1;
+#endif
 
     var g: GeometryGradient;
     g.log_scales = vec3f(dot(dm[0], p.m[0]), dot(dm[1], p.m[1]), dot(dm[2], p.m[2]));
-    g.quat = quat_backward(
-        p,
-        mat3x3f(dm[0] * p.scales.x, dm[1] * p.scales.y, dm[2] * p.scales.z),
-    );
+#if ANTIALIAS
+    g.log_scales = smooth_backward(p.shares2, screen.weight, g.log_scales + area.log_scales);
+    g.quat = quat_backward(p, dr + area.rotation);
+#else
+    g.quat = quat_backward(p, dr);
+#endif
 
 #if LENS
     let back = lens_backward(p, view, screen.mean2d, dt0, dt1);

@@ -13,5 +13,6 @@ pub mod project;
 pub mod ranges;
 pub mod relocate;
 pub mod report;
+pub mod smoothing;
 pub mod sort;
 pub mod update;

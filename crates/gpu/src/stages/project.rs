@@ -1,6 +1,7 @@
 //! `project`: Gaussians to ellipses, colours and counts of tiles. See `shaders/project.wgsl`.
 
 use super::begin::Begin;
+use crate::optics::Optics;
 use crate::{Buffers, Context, layout::groups};
 use dapple_runtime::{Kernel, Recording};
 use dapple_scene::Result;
@@ -19,16 +20,14 @@ pub struct Project {
 }
 
 impl Project {
-    /// Compiles its kernels; `lens`: for views whose lens distorts.
+    /// Compiles its kernels.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context, lens: bool) -> Result<Self> {
-        let defines = context.defines.clone().flag("LENS", lens);
-        let (gpu, shaders) = (&context.gpu, &context.shaders);
+    pub fn new(context: &Context, optics: Optics) -> Result<Self> {
         Ok(Self {
             begin: Begin::new(context)?,
-            project: Kernel::new(gpu, shaders, "project", "project", &defines)?,
+            project: context.optical_kernel("project", "project", optics)?,
         })
     }
 

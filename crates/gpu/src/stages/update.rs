@@ -1,6 +1,7 @@
 //! `update`: from slots to new parameters; `gradients`: the same, written out instead.
 
 use crate::layout::groups;
+use crate::optics::Optics;
 use crate::{Buffers, Context};
 use dapple_engine::StepSettings;
 use dapple_runtime::{Kernel, Recording};
@@ -47,26 +48,29 @@ pub struct Mode {
     pub extras: bool,
     /// With density statistics of absolute gradients.
     pub absolute: bool,
-    /// On a view whose lens distorts.
-    pub lens: bool,
+    /// How Gaussians come onto the image.
+    pub optics: Optics,
 }
 
 impl Mode {
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 4 * Optics::COUNT;
 
     /// What these settings ask for, on a view whose lens distorts or does not.
     pub fn of(settings: &StepSettings, lens: bool) -> Self {
         Self {
             extras: !settings.extras.are_off(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
-            lens,
+            optics: Optics {
+                lens,
+                antialias: settings.render.antialias,
+            },
         }
     }
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * usize::from(self.lens)
+        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * self.optics.index()
     }
 }
 
@@ -77,9 +81,7 @@ impl Update {
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
         let defines = context.defines.clone().flag("EXTRAS", mode.extras);
-        let defines = defines
-            .flag("ABSOLUTE", mode.absolute)
-            .flag("LENS", mode.lens);
+        let defines = mode.optics.define(defines.flag("ABSOLUTE", mode.absolute));
         let (gpu, shaders) = (&context.gpu, &context.shaders);
         let absolute_sums = || context.kernel("absolute_sums", "absolute_sums");
         Ok(Self {
@@ -121,16 +123,14 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Compiles its kernels; `lens`: for views whose lens distorts.
+    /// Compiles its kernels.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context, lens: bool) -> Result<Self> {
-        let defines = context.defines.clone().flag("LENS", lens);
-        let (gpu, shaders) = (&context.gpu, &context.shaders);
+    pub fn new(context: &Context, optics: Optics) -> Result<Self> {
         Ok(Self {
             sums: SlotSums::new(context)?,
-            gradients: Kernel::new(gpu, shaders, "gradients", "gradients", &defines)?,
+            gradients: context.optical_kernel("gradients", "gradients", optics)?,
         })
     }
 

@@ -64,6 +64,8 @@ table! {
         max_gaussians_per_tile: u32 = 0,
         /// Cull Gaussians nearer to a camera than this, world units; 0 = 5 % of the scene's extent.
         near: f64 = 0.0,
+        /// Filter against aliasing (Mip-Splatting): for renders nearer, farther or of another size than the photos. Off, since viewers that filter otherwise show its splats otherwise.
+        antialias: bool = false,
         /// Weight of 1 - SSIM in the loss; the rest is L1.
         ssim_weight: f64 = 0.2,
         /// What is behind everything and behind transparent photos: a colour (red, green, blue in 0 to 1), or "random", another one each step, scored over black; data.mask_mode segment sets "random".
