@@ -65,7 +65,7 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(Photo::from_rgb(40, 32, bytes.collect())),
+            photo: Photo::from_rgb(40, 32, bytes.collect()).into(),
         }
     };
     let views = (0..13).map(view).collect();

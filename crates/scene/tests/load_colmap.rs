@@ -49,7 +49,7 @@ fn views_come_sorted_with_their_own_pose_and_pixels() {
         (18.0, 19.0, 10.5, 7.0)
     );
     assert_eq!(dataset.views[0].source_model, "PINHOLE");
-    let photo = &dataset.views[0].photo;
+    let photo = dataset.views[0].photo.read().unwrap();
     assert_eq!((photo.width, photo.height), (20, 15));
     assert_eq!(&photo.rgb[3 * (20 + 1)..3 * (20 + 2)], &[12, 17, 77]);
     assert!(photo.alpha.is_none() && photo.mask.is_none());
@@ -66,8 +66,8 @@ fn intrinsics_follow_the_actual_size() {
         let dataset = load_with(root.path(), options).unwrap();
         let view = &dataset.views[0];
         assert_eq!(
-            (view.photo.width, view.photo.height),
-            (view.camera.width, view.camera.height)
+            view.photo.size(),
+            [view.camera.width, view.camera.height]
         );
         (
             view.camera.width,
@@ -218,7 +218,8 @@ fn masks_are_found_by_name_and_follow_the_size() {
     mask("sub/b.png", 4, 3);
     let dataset = loaded(&root);
     for view in &dataset.views {
-        let mask = view.photo.mask.as_ref().unwrap();
+        let photo = view.photo.read().unwrap();
+        let mask = photo.mask.as_ref().unwrap();
         let want: Vec<u8> = (0..20 * 15)
             .map(|i| if i % 20 < 10 { 0 } else { 255 })
             .collect();
@@ -240,8 +241,8 @@ fn distorted_photos_come_out_as_pinhole() {
         assert_eq!(view.camera.lens, Lens::Pinhole);
         assert_eq!(view.source_model, "OPENCV");
         assert_eq!(
-            (view.photo.width, view.photo.height),
-            (view.camera.width, view.camera.height)
+            view.photo.size(),
+            [view.camera.width, view.camera.height]
         );
         assert_eq!((view.camera.fx, view.camera.fy), (18.0, 19.0));
     }

@@ -15,7 +15,7 @@
 use crate::evaluate::target;
 use crate::{
     CapLosses, Checkpoint, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome,
-    Seconds, StepProgress, TrainConfig, Trainer,
+    PhotoTraffic, Seconds, StepProgress, TrainConfig, Trainer,
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Version of [`Metrics`]: rises when a reader of the old one would misread the new one.
 pub const METRICS_VERSION: u32 = 1;
@@ -59,6 +60,9 @@ pub struct Metrics {
     /// What the cap on Gaussians per tile left out.
     #[serde(default)]
     pub cap: CapLosses,
+    /// How photos were read while training; `None` where all were in memory.
+    #[serde(default)]
+    pub photos: Option<PhotoTraffic>,
     /// Training steps a second, without scoring.
     pub steps_per_second: f64,
     /// Photos trained on.
@@ -100,6 +104,7 @@ impl Metrics {
                 .unwrap_or_default(),
             seconds,
             cap: history.cap,
+            photos: trainer.photo_traffic(),
             steps_per_second: if seconds.train > 0.0 {
                 f64::from(outcome.steps) / seconds.train
             } else {
@@ -380,10 +385,11 @@ impl Observer for Saver<'_> {
     fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
         if self.failure.is_none() {
             let name = self.names.name(&view.name);
-            self.failure = self
-                .folder
-                .write_render(&name, &view.photo, self.background, rendered)
-                .err();
+            let write = |photo: Arc<Photo>| {
+                let folder = self.folder;
+                folder.write_render(&name, &photo, self.background, rendered)
+            };
+            self.failure = view.photo.read().and_then(write).err();
         }
         self.inner.on_final_render(view, rendered)
     }

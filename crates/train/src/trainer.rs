@@ -11,6 +11,7 @@
 
 use crate::clock::Clock;
 use crate::history::Smoothed;
+use crate::loader::{PhotoLoader, PhotoTraffic};
 use crate::saving::Saving;
 use crate::views::{Chosen, notes_on};
 use crate::{
@@ -33,6 +34,8 @@ pub struct Trainer {
     schedule: Schedule,
     order: ViewOrder,
     view_ids: Vec<ViewId>,
+    /// Where not all photos are in memory.
+    loader: Option<PhotoLoader>,
     eval_views: Vec<View>,
     /// Steps enqueued, and those whose reports are in.
     pub(crate) step: u32,
@@ -71,7 +74,7 @@ impl Trainer {
         }
         settle_budget(&mut config, dataset, &chosen.train);
         let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, &config)?;
-        let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
+        let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
         trainer.notes = notes_on(dataset, chosen.eval.len(), splats.len());
@@ -79,26 +82,36 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Before its first step, its engine without splats.
+    /// After `step` steps, its engine without splats.
     pub(crate) fn with_views(
         dataset: &Dataset,
         config: TrainConfig,
         mut engine: Box<dyn Engine>,
         chosen: &Chosen,
+        step: u32,
     ) -> Result<Self> {
-        let view = |&i: &usize| TrainView {
-            camera: dataset.views[i].camera,
-            photo: dataset.views[i].photo.clone(),
+        let train: Vec<&View> = chosen.train.iter().map(|&i| &dataset.views[i]).collect();
+        let order = ViewOrder::new(config.seed, train.len());
+        let (view_ids, loader) = match dataset.photo_memory_bytes {
+            Some(budget) => {
+                let cameras: Vec<Camera> = train.iter().map(|view| view.camera).collect();
+                let photos = train.iter().map(|view| view.photo.clone()).collect();
+                let steps = (step + 1, config.last_step());
+                let view_ids = engine.add_cameras(&cameras)?;
+                let loader = PhotoLoader::start(photos, &order, budget, steps)?;
+                (view_ids, Some(loader))
+            }
+            None => (engine.add_views(held(&train)?)?, None),
         };
-        let view_ids = engine.add_views(chosen.train.iter().map(view).collect())?;
         let eval = chosen.eval.iter();
         Ok(Self {
             schedule: Schedule::new(config.clone(), chosen.extent),
-            order: ViewOrder::new(config.seed, view_ids.len()),
+            order,
             view_ids,
+            loader,
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
-            step: 0,
-            reported: 0,
+            step,
+            reported: step,
             gaussians: 0,
             history: History::default(),
             smoothed_loss: Smoothed::over(50.0),
@@ -281,6 +294,11 @@ impl Trainer {
         self.engine.description()
     }
 
+    /// How photos were read while training, where they do not all fit into memory.
+    pub fn photo_traffic(&self) -> Option<PhotoTraffic> {
+        self.loader.as_ref().map(PhotoLoader::traffic)
+    }
+
     /// Number of views trained on.
     pub fn train_view_count(&self) -> usize {
         self.view_ids.len()
@@ -306,6 +324,9 @@ impl Trainer {
         self.clock.resume();
         let step = self.step + 1;
         let view = self.view_ids[self.order.view_at(step)];
+        if let Some(loader) = &self.loader {
+            self.engine.put_photo(view, loader.take(step)?)?;
+        }
         self.engine.step(view, &self.schedule.step_settings(step))?;
         if let Some(plan) = self.schedule.densify_plan(step) {
             self.engine.densify(&plan)?;
@@ -393,6 +414,19 @@ impl Trainer {
             eta_seconds: seconds * f64::from(steps.saturating_sub(step)),
         }
     }
+}
+
+/// Views with their photos, read now where they are not in memory.
+fn held(views: &[&View]) -> Result<Vec<TrainView>> {
+    let views = views.iter();
+    views
+        .map(|view| {
+            Ok(TrainView {
+                camera: view.camera,
+                photo: view.photo.read()?,
+            })
+        })
+        .collect()
 }
 
 /// Names the budget of a strategy that needs one and was given none: the configuration keeps it.

@@ -28,7 +28,7 @@ fn ring(points: Vec<Point>) -> Dataset {
                 Pose::look_at(eye, DVec3::new(5.0, 0.0, 0.0), DVec3::Y),
             ),
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3])),
+            photo: Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]).into(),
         }
     };
     Dataset {

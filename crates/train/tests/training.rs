@@ -54,7 +54,7 @@ fn capture() -> Dataset {
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(Photo::from_rgb(96, 80, rgb)),
+            photo: Photo::from_rgb(96, 80, rgb).into(),
         }
     };
     Dataset {

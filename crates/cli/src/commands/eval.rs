@@ -2,6 +2,7 @@
 
 use crate::console::Console;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, split};
+use crate::photo_memory;
 use crate::pictures::Picture;
 use dapple::contract::RenderSettings;
 use dapple::scene::{Dataset, Error, Result, View, load, ply};
@@ -89,7 +90,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let Some(folder) = &args.out else {
             return Ok(());
         };
-        let photo = Picture::from_photo(&view.photo, settings.background);
+        let photo = Picture::from_photo(&*view.photo.read()?, settings.background);
         let both = photo.beside(&Picture::from_rendered(rendered))?;
         both.save(&folder.join(names.name(&view.name)))
     });
@@ -121,6 +122,7 @@ fn load_held_out(scene: &Path, config: &TrainConfig, console: &Console) -> Resul
             .next()
             .is_some_and(|i| held_out.binary_search(&i).is_ok())
     });
+    let options = photo_memory::limited(options, None);
     load::decode(capture, &options, &console.progress())
 }
 

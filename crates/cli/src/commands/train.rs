@@ -7,13 +7,14 @@ use crate::flamegraph::Flamegraph;
 use crate::interrupt;
 use crate::machine;
 use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, parse_colour};
+use crate::photo_memory::{self, parse_bytes};
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result, load};
 use dapple::train::config::DensifyPatch;
 use dapple::train::{
-    CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds, Strategy,
-    TrainConfig, Trainer, train_into,
+    CapLosses, ConfigPatch, Ending, Launch, Outcome, PhotoTraffic, Preset, RunFolder, Seconds,
+    Strategy, TrainConfig, Trainer, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -119,6 +120,12 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     max_gaussians_per_tile: Option<u32>,
 
+    /// Memory that decoded photos may take, for example 4GiB, on the host and, up to 4 GiB, on the GPU
+    /// [default: half of the memory that is free]. Photos beyond it are read again by threads that run
+    /// ahead of training; the splats are the same
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    photo_memory: Option<u64>,
+
     /// Write a checkpoint every N steps, 0 for none but on Ctrl-C [default: every 2 minutes, and more
     /// rarely where one takes longer than 1.2 s: they never cost more than 1 % of a long run]
     #[arg(long, value_name = "N")]
@@ -211,6 +218,7 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
     let device = DeviceOptions {
         // Whoever writes 0 wants all, on any device.
         default_cap: args.max_gaussians_per_tile.filter(|&cap| cap == 0),
+        photo_memory: args.photo_memory,
         ..args.device.clone()
     };
     let job = Job {
@@ -218,6 +226,7 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         out: &out,
         overwrite: args.overwrite,
         stop_at: args.stop_at,
+        photo_memory: args.photo_memory,
         launch: device.launch(scene),
     };
     let flamegraph = args.flamegraph.as_deref();
@@ -301,6 +310,7 @@ pub struct Summary {
     steps_per_second: f64,
     seconds: Seconds,
     cap: CapLosses,
+    photos: Option<PhotoTraffic>,
     peak_memory_bytes: Option<u64>,
 }
 
@@ -330,6 +340,7 @@ impl Done {
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
                 cap: trainer.history().cap,
+                photos: trainer.photo_traffic(),
                 peak_memory_bytes: machine::peak_memory_bytes(),
             },
         }
@@ -365,6 +376,9 @@ impl Done {
                 grouped(s.cap.most_instances),
                 s.cap.largest_transmittance
             ));
+        }
+        if let Some(photos) = &s.photos {
+            lines.extend(photo_memory::lines(photos, s.seconds.train));
         }
         lines.extend([
             format!("splats    {}", s.splats.display()),
@@ -405,6 +419,8 @@ pub struct Job<'a> {
     pub overwrite: bool,
     /// Stop after this step.
     pub stop_at: Option<u32>,
+    /// Bytes that photos may take.
+    pub photo_memory: Option<u64>,
     /// For its checkpoints.
     pub launch: Launch,
 }
@@ -456,16 +472,23 @@ fn train_new(
 ) -> Result<Done> {
     // Before the photos are read: better to fail now than after an hour.
     let folder = RunFolder::create(job.out)?;
-    let dataset = load_capture(job.scene, &config, console)?;
+    let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
     let mut trainer = Trainer::new(&dataset, config, engine)?;
     drop(dataset);
     trainer.set_launch(job.launch);
     run_into(&folder, &mut trainer, job.stop_at, console)
 }
 
-fn load_capture(scene: &Path, config: &TrainConfig, console: &Console) -> Result<Dataset> {
-    let dataset = load(scene, &config.load_options(), &console.progress())?;
-    for note in &dataset.notes {
+fn load_capture(
+    scene: &Path,
+    config: &TrainConfig,
+    photo_memory: Option<u64>,
+    console: &Console,
+) -> Result<Dataset> {
+    let options = photo_memory::limited(config.load_options(), photo_memory);
+    let dataset = load(scene, &options, &console.progress())?;
+    let memory = photo_memory::note(&dataset, photo_memory);
+    for note in dataset.notes.iter().chain(&memory) {
         console.note(&format!("note: {note}"));
     }
     Ok(dataset)

@@ -23,7 +23,7 @@ impl CaptureIdentity {
         for view in &dataset.views {
             names.update(&(view.name.len() as u64).to_le_bytes());
             names.update(view.name.as_bytes());
-            for size in [view.photo.width, view.photo.height] {
+            for size in view.photo.size() {
                 names.update(&size.to_le_bytes());
             }
             let camera = &view.camera;

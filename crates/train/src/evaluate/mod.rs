@@ -9,6 +9,7 @@ mod ssim;
 
 pub use ssim::ssim;
 
+use crate::loader::in_turn;
 use dapple_engine::{Engine, RenderSettings, Rendered};
 use dapple_scene::{Error, Photo, Result, View};
 use rayon::prelude::*;
@@ -42,7 +43,7 @@ pub struct EvalReport {
 }
 
 /// Renders and scores `views` with the engine's present splats; each rendered view is shown to
-/// `on_render`.
+/// `on_render`, its photo in memory. Photos that are not are read one by one.
 ///
 /// # Errors
 /// No view to score, a photo of another size than its camera, what the engine cannot do.
@@ -54,10 +55,10 @@ pub fn evaluate(
 ) -> Result<EvalReport> {
     let mut images = Vec::with_capacity(views.len());
     let mut gaussians = 0;
-    for view in views {
+    in_turn(views, &mut |view, photo| {
         let rendered = engine.render(&view.camera, settings)?;
         gaussians = rendered.counts.gaussians;
-        let scores = score(&rendered, &view.photo, settings.background)
+        let scores = score(&rendered, &photo, settings.background)
             .map_err(|error| error.at(view.name.clone()))?;
         if let Some((psnr, ssim)) = scores {
             images.push(ImageScore {
@@ -66,8 +67,8 @@ pub fn evaluate(
                 ssim,
             });
         }
-        on_render(view, &rendered)?;
-    }
+        on_render(&view.with_photo(photo), &rendered)
+    })?;
     if images.is_empty() {
         return Err(Error::input("there is no photo to score")
             .hint("hold some out with data.eval_every (8 = every eighth), and see that masks leave something"));

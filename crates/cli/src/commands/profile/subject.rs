@@ -63,7 +63,7 @@ pub fn synthetic(count: u32, size: [u32; 2], device: &DeviceOptions) -> Result<S
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(changed(photo(&rendered))),
+            photo: changed(photo(&rendered)).into(),
         });
     }
     let points = splats
