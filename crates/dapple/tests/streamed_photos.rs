@@ -24,7 +24,12 @@ fn write_capture(folder: &Path, photos: usize) {
         let alpha = if i % 5 == 0 { 90 } else { 255 };
         let pixel = |x: u32, y: u32| {
             let wave = |k: u32| (128.0 + 100.0 * (f64::from(k) * 0.7 + i as f64).sin()) as u8;
-            image::Rgba([wave(x), wave(y), wave(x + y), if x < 5 { alpha } else { 255 }])
+            image::Rgba([
+                wave(x),
+                wave(y),
+                wave(x + y),
+                if x < 5 { alpha } else { 255 },
+            ])
         };
         let photo = image::RgbaImage::from_fn(width, height, pixel);
         photo.save(images.join(&name)).unwrap();
@@ -114,26 +119,47 @@ fn same_bytes(photos: usize, steps: u32, engine: &dyn Fn(bool) -> Box<dyn Engine
     assert!(streamed.views.iter().all(|view| view.photo.is_file()));
     for (a, b) in held.views.iter().zip(&streamed.views) {
         assert_eq!((a.camera, a.photo.size()), (b.camera, b.photo.size()));
-        assert_eq!(a.photo.read().unwrap(), b.photo.read().unwrap(), "{}", a.name);
+        assert_eq!(
+            a.photo.read().unwrap(),
+            b.photo.read().unwrap(),
+            "{}",
+            a.name
+        );
         assert!(a.photo.bytes() <= b.photo.bytes() && b.photo.bytes() <= LARGEST);
     }
-    assert!(held.views.iter().any(|v| v.photo.read().unwrap().mask.is_some()));
+    assert!(
+        held.views
+            .iter()
+            .any(|v| v.photo.read().unwrap().mask.is_some())
+    );
 
     let at = |name: &str| root.path().join(name);
     run(&at("held"), &held, steps, engine(false), None);
     run(&at("streamed"), &streamed, steps, engine(true), None);
-    run(&at("parts"), &streamed, steps, engine(true), Some(steps / 3));
+    run(
+        &at("parts"),
+        &streamed,
+        steps,
+        engine(true),
+        Some(steps / 3),
+    );
     run(&at("parts"), &streamed, steps, engine(true), None);
     let (whole, streamed) = (metrics(&at("held")), metrics(&at("streamed")));
     assert!(whole.gaussians > 60, "nothing was densified");
     assert!(bytes(&at("streamed")) == bytes(&at("held")), "other splats");
-    assert!(bytes(&at("parts")) == bytes(&at("held")), "other splats when it went on");
+    assert!(
+        bytes(&at("parts")) == bytes(&at("held")),
+        "other splats when it went on"
+    );
     assert_eq!(streamed.images, whole.images);
     assert_eq!(whole.photos, None);
     let traffic = streamed.photos.unwrap();
     assert!(traffic.peak_bytes <= budget, "{traffic:?}");
     assert_eq!(traffic.ready + traffic.waits, u64::from(steps));
-    assert!(traffic.reads > photos.min(steps as usize) as u64 / 2, "{traffic:?}");
+    assert!(
+        traffic.reads > photos.min(steps as usize) as u64 / 2,
+        "{traffic:?}"
+    );
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub struct GpuEngine {
     views_changed: bool,
     pub(crate) stages: Stages,
     pub(crate) recordings: Option<Recordings>,
-    ring: Ring,
+    pub(crate) ring: Ring,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
     times: Times,

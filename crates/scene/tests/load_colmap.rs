@@ -65,10 +65,7 @@ fn intrinsics_follow_the_actual_size() {
     let size_and_camera = |options: &LoadOptions| {
         let dataset = load_with(root.path(), options).unwrap();
         let view = &dataset.views[0];
-        assert_eq!(
-            view.photo.size(),
-            [view.camera.width, view.camera.height]
-        );
+        assert_eq!(view.photo.size(), [view.camera.width, view.camera.height]);
         (
             view.camera.width,
             view.camera.height,
@@ -240,10 +237,7 @@ fn distorted_photos_come_out_as_pinhole() {
     for view in &dataset.views {
         assert_eq!(view.camera.lens, Lens::Pinhole);
         assert_eq!(view.source_model, "OPENCV");
-        assert_eq!(
-            view.photo.size(),
-            [view.camera.width, view.camera.height]
-        );
+        assert_eq!(view.photo.size(), [view.camera.width, view.camera.height]);
         assert_eq!((view.camera.fx, view.camera.fy), (18.0, 19.0));
     }
     assert_noted(&dataset, "3 of 3 photos are undistorted (OPENCV)");

@@ -230,7 +230,11 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             let p = view.camera.camera_from_world.transform(o.point);
             let place = view.camera.project_pinhole(p).unwrap();
             if place.x < f64::from(view.camera.width) && place.y < f64::from(view.camera.height) {
-                undistorted.push(difference(&view.photo.read().unwrap(), place.to_array(), o.rgb));
+                undistorted.push(difference(
+                    &view.photo.read().unwrap(),
+                    place.to_array(),
+                    o.rgb,
+                ));
             }
         }
         let medians = [&mut at_place, &mut undistorted, &mut beside].map(|d| quantile(d, 0.5));

@@ -4,6 +4,7 @@
 //! - [`init`]: the first Gaussians, from sparse points or from nothing.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
 //! - [`mod@strategy`]: when Gaussians are added, moved and removed.
+//! - [`mod@time_budget`]: a run that ends when its time is over.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
 //! - [`Checkpoint`]: a run, stopped in the middle, as a file.
 //! - [`mod@evaluate`]: PSNR and SSIM of held-out photos.
@@ -23,6 +24,7 @@ mod output;
 mod saving;
 mod schedule;
 pub mod strategy;
+pub mod time_budget;
 mod trainer;
 mod views;
 

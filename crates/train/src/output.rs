@@ -316,6 +316,10 @@ pub fn train_into(
         keep_finite(&mut splats);
     }
     let saved = folder.write_splats(&splats);
+    if !trainer.config().pace.is_empty() {
+        // The pace has changed since.
+        folder.write_config(trainer.config())?;
+    }
     // The error of the run is the cause of all that follows: it is the one to report.
     let outcome = result?;
     saved?;

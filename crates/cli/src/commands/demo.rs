@@ -58,6 +58,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         overwrite: true,
         stop_at: None,
         photo_memory: None,
+        pacer: None,
         launch: args.device.launch(&capture),
     };
     let done = train(job, config, engine, console)?;

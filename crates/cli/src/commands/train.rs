@@ -1,6 +1,7 @@
 //! `dapple train`: a capture into splats.
 
 mod resume;
+mod time_budget;
 
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
@@ -12,6 +13,7 @@ use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result, load};
 use dapple::train::config::DensifyPatch;
+use dapple::train::time_budget::Pacer;
 use dapple::train::{
     CapLosses, ConfigPatch, Ending, Launch, Outcome, PhotoTraffic, Preset, RunFolder, Seconds,
     Strategy, TrainConfig, Trainer, train_into,
@@ -28,6 +30,10 @@ OUT holds splats.ply, config.toml, metrics.json, metrics.csv and renders/ (each 
 beside its render). The first Ctrl-C ends the run and saves all of it; the second ends the program
 at once.
 
+--time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,
+photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in
+whatever time it takes. A run that goes on with --resume keeps its last pace and looks at no clock.
+
 Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
 three times the size of the splats. `dapple train --resume OUT` goes on from it, also after a crash:
 on the same device to the same splats, bit for bit, as a run that was never stopped. Capture, device
@@ -43,6 +49,7 @@ host does for it.
 Examples:
   dapple train captures/bird                            30 000 steps, into out/bird
   dapple train captures/bird --preset quick             7 000 steps: a good first look
+  dapple train captures/bird --time-budget 5m            the best that five minutes give
   dapple train captures/bird --preset m10 --downscale 2 --max-gaussians 200000
   dapple train --preset m10 --print-config > mine.toml
   dapple train captures/bird --config mine.toml -o out/mine
@@ -72,6 +79,13 @@ pub struct Args {
     /// Training steps, one photo each [default: the preset's]. Schedules scale with it
     #[arg(long, value_name = "N")]
     steps: Option<u32>,
+
+    /// Train for this long, for example 60s, 5m or 1h30m, instead of --steps: times some steps on the
+    /// device, chooses steps, photo size and Gaussians, and keeps to it. Reading photos, calibration and
+    /// scoring are not counted
+    #[arg(long, value_name = "TIME", value_parser = time_budget::parse_duration,
+        conflicts_with_all = ["steps", "stop_at", "resume", "print_config"])]
+    time_budget: Option<f64>,
 
     /// Seed of everything random [default: 0]
     #[arg(long, value_name = "N")]
@@ -215,6 +229,10 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         Some(out) => out.clone(),
         None => Path::new("out").join(scene_name(scene)?),
     };
+    if args.time_budget.is_some() {
+        time_budget::refuse_steps(args)?;
+        refuse_results(&out, args.overwrite)?;
+    }
     let device = DeviceOptions {
         // Whoever writes 0 wants all, on any device.
         default_cap: args.max_gaussians_per_tile.filter(|&cap| cap == 0),
@@ -227,6 +245,7 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         overwrite: args.overwrite,
         stop_at: args.stop_at,
         photo_memory: args.photo_memory,
+        pacer: None,
         launch: device.launch(scene),
     };
     let flamegraph = args.flamegraph.as_deref();
@@ -235,6 +254,14 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         .transpose()?;
     let title = format!("dapple train {}", scene.display());
     Flamegraph::around(flamegraph, &title, console, || {
+        let mut job = job;
+        let mut config = config;
+        if let Some(seconds) = args.time_budget {
+            let (patch, pacer) =
+                time_budget::planned(args, seconds, scene, &config, &device, console)?;
+            config = merged_config(preset, args.config.as_deref(), patch)?;
+            job.pacer = Some(pacer);
+        }
         let engine = device.engine(console)?;
         train(job, config, engine, console).map(Some)
     })
@@ -421,6 +448,8 @@ pub struct Job<'a> {
     pub stop_at: Option<u32>,
     /// Bytes that photos may take.
     pub photo_memory: Option<u64>,
+    /// What keeps it in time.
+    pub pacer: Option<Pacer>,
     /// For its checkpoints.
     pub launch: Launch,
 }
@@ -476,6 +505,9 @@ fn train_new(
     let mut trainer = Trainer::new(&dataset, config, engine)?;
     drop(dataset);
     trainer.set_launch(job.launch);
+    if let Some(pacer) = job.pacer {
+        trainer.set_pacer(pacer);
+    }
     run_into(&folder, &mut trainer, job.stop_at, console)
 }
 

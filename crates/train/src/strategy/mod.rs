@@ -171,7 +171,7 @@ const MOST_BY_DEFAULT: u64 = 1_000_000;
 
 /// The budget of a strategy that needs one, where the configuration names none: by the pixels it
 /// trains on, and no fewer Gaussians than it starts from.
-pub(crate) fn default_budget(train_pixels: u64, first: u64) -> usize {
+pub fn default_budget(train_pixels: u64, first: u64) -> usize {
     let by_pixels = (train_pixels / PIXELS_PER_GAUSSIAN).clamp(1, MOST_BY_DEFAULT);
     usize::try_from(by_pixels.max(first)).unwrap_or(usize::MAX)
 }
