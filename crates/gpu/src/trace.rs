@@ -73,9 +73,7 @@ impl GpuEngine {
         self.recordings = None;
         self.views.make_room(view.0, u64::MAX, |_| {});
         let command = self.ring.upcoming();
-        let photo = self
-            .views
-            .use_photo(&self.context.gpu, view.0, command)?;
+        let photo = self.views.use_photo(&self.context.gpu, view.0, command)?;
         let mut buffers = self.buffers.clone();
         buffers.set("photo", photo);
 

@@ -305,19 +305,8 @@ pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) 
     {
         let described = describe_all(&capture, options, progress)?;
         let bytes = described.views.iter().map(|view| view.photo.bytes());
-        if bytes.clone().sum::<u64>() > limit {
-            let least = LEAST_PHOTOS_HELD * bytes.max().unwrap_or(0);
-            if limit < least {
-                let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-                return Err(Error::input(format!(
-                    "{:.1} MiB for photos hold less than {LEAST_PHOTOS_HELD} of the largest",
-                    mib(limit)
-                ))
-                .hint(format!(
-                    "give them {:.1} MiB or more, or reduce them (--downscale, --max-resolution)",
-                    mib(least) + 0.05
-                )));
-            }
+        if bytes.sum::<u64>() > limit {
+            check_limit(&described.views, limit)?;
             return Ok(Dataset {
                 photo_memory_bytes: Some(limit),
                 ..described
@@ -334,6 +323,27 @@ pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) 
         };
         Ok((view, treatment))
     })
+}
+
+/// Refuses a limit that leaves no room to read ahead.
+fn check_limit(views: &[View], limit: u64) -> Result<()> {
+    let Some(largest) = views.iter().max_by_key(|view| view.photo.bytes()) else {
+        return Ok(());
+    };
+    let least = LEAST_PHOTOS_HELD * largest.photo.bytes();
+    if limit >= least {
+        return Ok(());
+    }
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    Err(Error::input(format!(
+        "{:.2} MiB for photos hold less than {LEAST_PHOTOS_HELD} of the largest",
+        mib(limit)
+    ))
+    .at(largest.name.clone())
+    .hint(format!(
+        "give them {:.2} MiB or more, or reduce them (--downscale, --max-resolution)",
+        mib(least) + 0.005
+    )))
 }
 
 /// Reads the headers of a capture's photos: views that have everything but pixels, which are read when

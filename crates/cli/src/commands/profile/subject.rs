@@ -9,7 +9,6 @@ use dapple::contract::RenderSettings;
 use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, ply, synth};
 use glam::{DQuat, DVec3};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Photos that synthetic splats are trained on.
 const SYNTHETIC_VIEWS: usize = 4;
