@@ -68,7 +68,7 @@ fn photos_beyond_their_memory_change_nothing_and_are_told_of() {
     refused(
         path,
         &tiny,
-        1,
+        3,
         &["less than 4 of the largest", "MiB or more"],
     );
     assert!(!path.join("none").exists());

@@ -93,6 +93,12 @@ fn run(folder: &Path, dataset: &Dataset, steps: u32, engine: Box<dyn Engine>, st
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
 }
 
+/// Bytes of the largest photo with alpha and a mask, as is counted before its pixels are seen.
+fn largest(dataset: &Dataset) -> u64 {
+    let most = |view: &View| 5 * view.photo.size().map(u64::from).iter().product::<u64>();
+    dataset.views.iter().map(most).max().unwrap()
+}
+
 fn bytes(folder: &Path) -> Vec<u8> {
     std::fs::read(folder.join("splats.ply")).unwrap()
 }
@@ -107,9 +113,7 @@ fn same_bytes(photos: usize, steps: u32, engine: &dyn Fn(Option<u64>) -> Box<dyn
     let capture = root.path().join("capture");
     write_capture(&capture, photos);
     let held = load(&capture, &LoadOptions::default(), &NoProgress).unwrap();
-    // With alpha and a mask, as the loader counts before it has seen the pixels.
-    let most = |view: &View| 5 * view.photo.size().map(u64::from).iter().product::<u64>();
-    let largest = held.views.iter().map(most).max().unwrap();
+    let largest = largest(&held);
     let budget = 6 * largest;
     let options = LoadOptions {
         photo_memory_bytes: Some(budget),
@@ -200,4 +204,41 @@ fn on_a_gpu_that_holds_a_few_and_grows() {
         }
         Box::new(GpuEngine::new(options).unwrap())
     });
+}
+
+/// A photo that breaks while training ends the run with all of it saved; when it is mended, the run goes
+/// on to the bytes of one that was never disturbed.
+#[test]
+fn a_photo_that_breaks_and_is_mended_costs_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let capture = root.path().join("capture");
+    write_capture(&capture, 14);
+    let at = |name: &str| root.path().join(name);
+    let cpu = || dapple::engine(Device::Cpu).unwrap();
+    let held = load(&capture, &LoadOptions::default(), &NoProgress).unwrap();
+    run(&at("held"), &held, 60, cpu(), None);
+    let options = LoadOptions {
+        photo_memory_bytes: Some(4 * largest(&held)),
+        ..LoadOptions::default()
+    };
+    let streamed = load(&capture, &options, &NoProgress).unwrap();
+    assert!(streamed.photo_memory_bytes.is_some());
+    run(&at("streamed"), &streamed, 60, cpu(), Some(20));
+    let photo = capture.join("images/0005.png");
+    let whole = std::fs::read(&photo).unwrap();
+    // The header stays whole.
+    let mut broken = whole.clone();
+    let middle = broken.len() / 2;
+    broken[middle..middle + 8].fill(0);
+    std::fs::write(&photo, broken).unwrap();
+    let folder = RunFolder::create(&at("streamed")).unwrap();
+    let checkpoint = folder.read_checkpoint().unwrap();
+    let mut trainer = Trainer::resume(&streamed, checkpoint, cpu()).unwrap();
+    let error = train_into(&folder, &mut trainer, &mut Silent).unwrap_err();
+    assert!(error.place().unwrap().contains("0005.png"), "{error}");
+    assert!(error.hint_text().unwrap().contains("--resume"), "{error}");
+    std::fs::write(&photo, whole).unwrap();
+    assert!(folder.read_checkpoint().unwrap().step > 20);
+    run(&at("streamed"), &streamed, 60, cpu(), None);
+    assert!(bytes(&at("streamed")) == bytes(&at("held")), "other splats");
 }

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::history::Smoothed;
 use crate::loader::{PhotoLoader, PhotoTraffic};
 use crate::saving::Saving;
-use crate::time_budget::{Now, Pacer};
+use crate::time_budget::Pacer;
 use crate::views::{Chosen, notes_on};
 use crate::{
     CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
@@ -32,11 +32,11 @@ const NEAR_FRACTION: f64 = 0.05;
 pub struct Trainer {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) config: TrainConfig,
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     order: ViewOrder,
     view_ids: Vec<ViewId>,
     /// Where not all photos are in memory.
-    loader: Option<PhotoLoader>,
+    pub(crate) loader: Option<PhotoLoader>,
     eval_views: Vec<View>,
     /// Steps enqueued, and those whose reports are in.
     pub(crate) step: u32,
@@ -52,7 +52,7 @@ pub struct Trainer {
     pub(crate) has_queue: bool,
     pub(crate) saving: Saving,
     stop_at: Option<u32>,
-    pacer: Option<Pacer>,
+    pub(crate) pacer: Option<Pacer>,
 }
 
 impl Trainer {
@@ -133,39 +133,6 @@ impl Trainer {
     /// schedule stays that of the whole run. `None` lets it go to the end.
     pub fn stop_at(&mut self, step: Option<u32>) {
         self.stop_at = step;
-    }
-
-    /// Lets the run end when its time is over: its number of steps changes as it goes
-    /// ([`crate::time_budget`]), and is kept in the configuration and in checkpoints. For a run from its
-    /// first step on; one that goes on keeps its last pace.
-    pub fn set_pacer(&mut self, pacer: Pacer) {
-        self.pacer = Some(pacer);
-    }
-
-    /// Gives the rest of the run more or fewer steps, if there is a pacer that finds so.
-    fn keep_pace(&mut self) {
-        let Some(pacer) = &mut self.pacer else {
-            return;
-        };
-        let gaussians = self.gaussians as f64;
-        let place = self.schedule.place(self.step);
-        let now = Now {
-            step: self.step,
-            done: self.reported,
-            seconds: self.clock.seconds(),
-            last: self.config.last_step(),
-            gaussians,
-            later_gaussians: later_gaussians(&self.config, place, gaussians),
-        };
-        let Some(last) = pacer.look(&now) else {
-            return;
-        };
-        self.config.pace.push([self.step, last]);
-        let extent = self.schedule.extent();
-        self.schedule = Schedule::new(self.config.clone(), extent);
-        if let Some(loader) = &self.loader {
-            loader.set_last(self.config.last_step());
-        }
     }
 
     /// Notes in checkpoints how the run was started.
@@ -361,8 +328,14 @@ impl Trainer {
         self.clock.resume();
         let step = self.step + 1;
         let view = self.view_ids[self.order.view_at(step)];
-        if let Some(loader) = &self.loader {
-            self.engine.put_photo(view, loader.take(step)?)?;
+        match self.loader.as_ref().map(|loader| loader.take(step)) {
+            None => {}
+            Some(Ok(photo)) => self.engine.put_photo(view, photo)?,
+            Some(Err(error)) => {
+                // Nothing of this step was enqueued: the run can go on when the photo is mended.
+                self.save(observer)?;
+                return Err(error);
+            }
         }
         self.engine.step(view, &self.schedule.step_settings(step))?;
         if let Some(plan) = self.schedule.densify_plan(step) {
@@ -451,30 +424,6 @@ impl Trainer {
             eta_seconds: seconds * f64::from(steps.saturating_sub(step)),
         }
     }
-}
-
-/// The mean number of Gaussians in the rest of a run that stands at `place` of its schedule: growing
-/// evenly until density control ends, to what they may become, or to twice as many where there is no
-/// limit.
-fn later_gaussians(config: &TrainConfig, place: u32, gaussians: f64) -> f64 {
-    let densify = &config.densify;
-    let left = config.steps.saturating_sub(place);
-    let grows = match densify.enabled {
-        true => densify.stop.min(config.steps).saturating_sub(place),
-        false => 0,
-    };
-    let twice = 2.0 * gaussians;
-    let end = match (config.max_gaussians, densify.strategy.has_budget()) {
-        (0, _) => twice,
-        (limit, true) => limit as f64,
-        (limit, false) => twice.min(limit as f64),
-    };
-    if grows == 0 || left == 0 {
-        return gaussians;
-    }
-    let end = end.max(gaussians);
-    let share = f64::from(grows) / f64::from(left);
-    share * 0.5 * (gaussians + end) + (1.0 - share) * end
 }
 
 /// Views with their photos, read now where they are not in memory.

@@ -1,7 +1,8 @@
 //! Times some steps of a run to come.
 //!
 //! 1. Four training views with grey photos, at their size and at half of it; the run's first Gaussians,
-//!    and a quarter of them.
+//!    and a quarter of them. These are twice as large, so that they cover what all covered: in a scene that
+//!    is trained, more Gaussians are smaller ones, and a pixel sees about as many.
 //! 2. Each of whole, fewer pixels and fewer Gaussians: a round over the views that is not timed, then
 //!    rounds until a third of the time is spent. The fastest round counts: noise only adds.
 
@@ -32,6 +33,9 @@ pub fn calibrate(
     let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, config)?;
     let mut quarter = splats.clone();
     quarter.retain(|i| i.is_multiple_of(4));
+    for scale in quarter.scales.iter_mut().flatten() {
+        *scale += std::f32::consts::LN_2;
+    }
     let count = chosen.train.len().min(VIEWS);
     let cameras: Vec<Camera> = (0..count)
         .map(|i| dataset.views[chosen.train[i * chosen.train.len() / count]].camera)

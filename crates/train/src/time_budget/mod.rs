@@ -16,6 +16,7 @@
 
 mod calibrate;
 mod cost;
+mod keep;
 mod pacer;
 mod plan;
 

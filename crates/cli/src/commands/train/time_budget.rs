@@ -96,6 +96,11 @@ pub fn planned(
     tell(&plan, &wish, started.elapsed().as_secs_f64(), console);
     let mut patch = args.patch()?;
     patch.steps = Some(plan.steps);
+    let given = args.config.as_deref().map(ConfigPatch::read).transpose()?;
+    if given.is_none_or(|given| given.eval.every.is_none()) {
+        // Scoring on the way is not in the time, and whoever waits waits for it too.
+        patch.eval.every = Some(0);
+    }
     if !wish.gaussians_are_settled {
         patch.max_gaussians = Some(plan.max_gaussians);
     }
