@@ -8,7 +8,7 @@ use dapple::train::config::{DensifyConfig, EvalConfig};
 use dapple::train::{Checkpoint, EvalRow, LossRow, Metrics, train_into};
 use dapple::{EngineOptions, Point, open};
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// What a run leaves that does not depend on how long it took.
 #[derive(Debug, PartialEq)]

@@ -6,7 +6,6 @@ use dapple_scene::{Camera, Dataset, Photo, Point, Pose, View};
 use dapple_train::TrainConfig;
 use dapple_train::init::{from_points, initial_splats};
 use glam::DVec3;
-use std::sync::Arc;
 
 fn point(x: f32, y: f32, z: f32) -> Point {
     Point {

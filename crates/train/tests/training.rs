@@ -7,7 +7,6 @@ use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Camera, Dataset, Photo, Point, Pose, SH_C0, Splats, View, ply};
 use dapple_train::{Outcome, Preset, RunFolder, Silent, TrainConfig, Trainer, train_into};
 use glam::DVec3;
-use std::sync::Arc;
 
 fn engine(threads: usize) -> Box<dyn Engine> {
     let options = CpuOptions {

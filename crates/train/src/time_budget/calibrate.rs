@@ -3,7 +3,7 @@
 //! 1. Four training views with grey photos, at their size and at half of it; the run's first Gaussians,
 //!    and a quarter of them. These are twice as large, so that they cover what all covered: in a scene that
 //!    is trained, more Gaussians are smaller ones, and a pixel sees about as many.
-//! 2. Each of whole, fewer pixels and fewer Gaussians: a round over the views that is not timed, then
+//! 2. Each of whole, fewer pixels and fewer of both: a round over the views that is not timed, then
 //!    rounds until a third of the time is spent. The fastest round counts: noise only adds.
 
 use super::{CostModel, Timed};
@@ -60,8 +60,8 @@ pub fn calibrate(
     };
     let whole = timed(&splats, &cameras)?;
     let fewer_pixels = timed(&splats, &halves)?;
-    let fewer_gaussians = timed(&quarter, &cameras)?;
-    Ok(CostModel::fit(whole, fewer_pixels, fewer_gaussians))
+    let fewer_of_both = timed(&quarter, &halves)?;
+    Ok(CostModel::fit(whole, fewer_pixels, fewer_of_both))
 }
 
 fn grey(camera: Camera) -> TrainView {

@@ -27,22 +27,25 @@ pub struct Timed {
 }
 
 impl CostModel {
-    /// From steps at the full size, at fewer pixels, and with fewer Gaussians. Clocks are noisy: a part
+    /// From steps at the full size, at fewer pixels, and with fewer Gaussians too: on small images a
+    /// Gaussian costs little beyond itself, and it is there that haste puts them. Clocks are noisy: a part
     /// that comes out negative is none, and the whole step costs what it took.
-    pub fn fit(whole: Timed, fewer_pixels: Timed, fewer_gaussians: Timed) -> Self {
-        let slope = |more: f64, less: f64, seconds: f64| {
-            let slope = (whole.seconds - seconds) / (more - less);
+    pub fn fit(whole: Timed, fewer_pixels: Timed, fewer_of_both: Timed) -> Self {
+        let slope = |seconds: f64, difference: f64| {
+            let slope = seconds / difference;
             if slope.is_finite() {
                 slope.max(0.0)
             } else {
                 0.0
             }
         };
-        let per_pixel = slope(whole.pixels, fewer_pixels.pixels, fewer_pixels.seconds);
+        let per_pixel = slope(
+            whole.seconds - fewer_pixels.seconds,
+            whole.pixels - fewer_pixels.pixels,
+        );
         let per_gaussian = slope(
-            whole.gaussians,
-            fewer_gaussians.gaussians,
-            fewer_gaussians.seconds,
+            fewer_pixels.seconds - fewer_of_both.seconds,
+            fewer_pixels.gaussians - fewer_of_both.gaussians,
         );
         let parts = per_pixel * whole.pixels + per_gaussian * whole.gaussians;
         let too_much = (parts / whole.seconds.max(f64::MIN_POSITIVE)).max(1.0);
