@@ -90,7 +90,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let Some(folder) = &args.out else {
             return Ok(());
         };
-        let photo = Picture::from_photo(&view.photo.read()?, settings.background);
+        let photo = view.photo.read()?;
+        let photo = Picture::from_photo(&photo, settings.background);
         let both = photo.beside(&Picture::from_rendered(rendered))?;
         both.save(&folder.join(names.name(&view.name)))
     });
