@@ -209,7 +209,17 @@ pub fn merged_config(
     file: Option<&Path>,
     flags: ConfigPatch,
 ) -> Result<TrainConfig> {
-    TrainConfig::resolve(preset, file, flags).map_err(|e| {
+    merged_config_for(None, preset, file, flags)
+}
+
+/// [`merged_config`] for a capture of which so many photos are trained on.
+pub fn merged_config_for(
+    train_photos: Option<usize>,
+    preset: Option<Preset>,
+    file: Option<&Path>,
+    flags: ConfigPatch,
+) -> Result<TrainConfig> {
+    TrainConfig::resolve_for(train_photos, preset, file, flags).map_err(|e| {
         if e.place().is_some() {
             return e;
         }

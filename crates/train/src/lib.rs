@@ -27,6 +27,7 @@ pub mod strategy;
 pub mod time_budget;
 mod trainer;
 mod views;
+mod watch;
 
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
 pub use config::{ConfigPatch, Preset, TrainConfig};
@@ -38,3 +39,4 @@ pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
 pub use schedule::{Schedule, ViewOrder};
 pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::Trainer;
+pub use watch::{WatchReport, WatchRow};

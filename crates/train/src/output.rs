@@ -15,7 +15,7 @@
 use crate::evaluate::target;
 use crate::{
     CapLosses, Checkpoint, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome,
-    PhotoTraffic, Seconds, StepProgress, TrainConfig, Trainer,
+    PhotoTraffic, Seconds, StepProgress, TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
@@ -75,6 +75,9 @@ pub struct Metrics {
     pub config: TrainConfig,
     /// Every scoring.
     pub evals: Vec<EvalRow>,
+    /// What the photos set aside to watch for overfitting said; `None` where none are.
+    #[serde(default)]
+    pub watch: Option<WatchReport>,
     /// Every round of density control.
     pub densify: Vec<DensifyReport>,
     /// The loss every `log_every` steps.
@@ -115,6 +118,7 @@ impl Metrics {
             extent: trainer.schedule().extent(),
             config: trainer.config().clone(),
             evals: history.evals.clone(),
+            watch: trainer.watch_report(),
             densify: history.densify.clone(),
             losses: logged(history, trainer.config()).copied().collect(),
         }

@@ -107,6 +107,8 @@ impl Trainer {
             .upload(&checkpoint.splats, Some(&checkpoint.state))?;
         trainer.gaussians = checkpoint.splats.len() as u64;
         trainer.saving.launch = checkpoint.launch;
+        trainer.watch.rows = checkpoint.watched;
+        trainer.watch.best = checkpoint.best;
         let (then, now) = (checkpoint.device, trainer.device());
         if kind_of(&then) != kind_of(&now) {
             trainer.notes.push(format!(
@@ -139,6 +141,8 @@ impl Trainer {
             history: self.history.clone(),
             splats,
             state,
+            watched: self.watch.rows.clone(),
+            best: self.watch.best.clone(),
         })
     }
 

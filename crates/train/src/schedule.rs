@@ -1,7 +1,8 @@
 //! The numbers of each step: a pure function of the configuration and the step.
 //!
-//! 1. Learning rates are constant but for the centres', which falls log-linearly over the run and
-//!    is in units of the scene's extent (Kerbl et al. 2023).
+//! 1. The centres' learning rate falls log-linearly over the run and is in units of the scene's
+//!    extent (Kerbl et al. 2023). The others are constant, and may fall once the number of Gaussians is
+//!    fixed: what is left then is noise of the steps, which smaller steps average out.
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
 //! 4. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a
@@ -98,14 +99,24 @@ impl Schedule {
         } else {
             0.0
         };
+        let others = rates.decay.powf(self.settled(self.place(step)));
         LearningRates {
             means: (means * self.extent) as f32,
-            scales: rates.scales as f32,
-            quats: rates.quats as f32,
-            opacities: rates.opacities as f32,
-            sh0: rates.sh0 as f32,
-            sh_rest: rates.sh_rest as f32,
+            scales: (rates.scales * others) as f32,
+            quats: (rates.quats * others) as f32,
+            opacities: (rates.opacities * others) as f32,
+            sh0: (rates.sh0 * others) as f32,
+            sh_rest: (rates.sh_rest * others) as f32,
         }
+    }
+
+    /// How much of the time in which the number of Gaussians is fixed is over, 0 to 1.
+    fn settled(&self, place: u32) -> f64 {
+        let (stop, last) = (self.config.densify.stop, self.config.steps);
+        if stop >= last {
+            return 0.0;
+        }
+        f64::from(place.saturating_sub(1).saturating_sub(stop)) / f64::from(last - stop)
     }
 
     /// Everything an engine needs for step `step`.
@@ -140,7 +151,7 @@ impl Schedule {
 
     /// The places of the schedule that `step` has passed since the step before: one, unless the pace
     /// was changed.
-    fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
+    pub(crate) fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
         self.place(step.saturating_sub(1)) + 1..=self.place(step)
     }
 

@@ -5,7 +5,9 @@
 //!    follows it, collect the reports of what has finished.
 //! 3. Score held-out photos when the schedule says so, and at the end.
 //! 4. Stop early when the observer asks, when a loss is not finite, or when no Gaussian is left.
-//! 5. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
+//! 5. Look at the photos that are set aside, where some are, and end with the best splats:
+//!    [`mod@crate::watch`].
+//! 6. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
 //!
 //! The trainer waits for the engine only to score, for checkpoints and at the end.
 
@@ -15,9 +17,10 @@ use crate::loader::{PhotoLoader, PhotoTraffic};
 use crate::saving::Saving;
 use crate::time_budget::Pacer;
 use crate::views::{Chosen, notes_on};
+use crate::watch::Watch;
 use crate::{
     CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
-    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, evaluate, init, strategy,
+    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, evaluate, init, strategy,
 };
 use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
@@ -51,6 +54,7 @@ pub struct Trainer {
     /// Whether a step was ever enqueued and not done: then there is a device that may be lost.
     pub(crate) has_queue: bool,
     pub(crate) saving: Saving,
+    pub(crate) watch: Watch,
     stop_at: Option<u32>,
     pub(crate) pacer: Option<Pacer>,
 }
@@ -122,6 +126,14 @@ impl Trainer {
             bad_end: None,
             has_queue: false,
             saving: Saving::new(CaptureIdentity::of(dataset)),
+            watch: Watch::new(
+                chosen
+                    .watch
+                    .iter()
+                    .map(|&i| dataset.views[i].clone())
+                    .collect(),
+                config.ssim_weight,
+            ),
             stop_at: None,
             pacer: None,
             engine,
@@ -175,6 +187,9 @@ impl Trainer {
             self.advance(observer)?;
             self.keep_pace();
             let last = self.step >= self.config.last_step();
+            if self.looks_now() {
+                self.look(observer)?;
+            }
             if !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty() {
                 self.drain(observer)?;
                 if self.bad_end.is_none() {
@@ -188,6 +203,9 @@ impl Trainer {
         }
         self.drain(observer)?;
         if ending == Ending::Finished {
+            if let Some(best) = self.watch.better_than_last() {
+                self.engine.upload(&best, None)?;
+            }
             self.gaussians = self.copy()? as u64;
         } else {
             // Without the scoring that follows: the whole run does not have it.
@@ -236,6 +254,36 @@ impl Trainer {
             train_seconds: self.history.seconds.train,
         });
         Ok(report)
+    }
+
+    /// Whether there is a look after this step: by its place in the schedule where the pace was changed, so
+    /// that a run that its configuration repeats looks where this one did.
+    fn looks_now(&self) -> bool {
+        let config = &self.config;
+        if config.pace.is_empty() {
+            return self.watch.is_due(self.step, config.last_step());
+        }
+        let mut places = self.schedule.places(self.step);
+        places.any(|place| self.watch.is_due(place, config.steps))
+    }
+
+    /// Looks at the photos that are set aside.
+    fn look(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.drain(observer)?;
+        if self.bad_end.is_some() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let settings = self.schedule.render_settings();
+        self.watch
+            .look(self.step, self.engine.as_mut(), &settings)?;
+        self.history.seconds.eval += started.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// What the photos that are set aside said; `None` where none are.
+    pub fn watch_report(&self) -> Option<WatchReport> {
+        self.watch.report()
     }
 
     /// The present splats; after the engine has failed, those that were saved from it.
@@ -446,11 +494,12 @@ fn settle_budget(config: &mut TrainConfig, dataset: &Dataset, train: &[usize]) {
             let camera = &dataset.views[i].camera;
             u64::from(camera.width) * u64::from(camera.height)
         };
+        let points = dataset.points.len();
         let first = match config.initial_gaussians {
-            0 => dataset.points.len(),
+            0 => points,
             n => n,
         };
-        config.max_gaussians =
-            strategy::default_budget(train.iter().map(pixels).sum(), first as u64);
+        let pixels = train.iter().map(pixels).sum();
+        config.max_gaussians = strategy::default_budget(pixels, points as u64, first as u64);
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Chosen {
     pub(crate) train: Vec<usize>,
     /// And of those to score.
     pub(crate) eval: Vec<usize>,
+    /// And of those set aside to watch for overfitting.
+    pub(crate) watch: Vec<usize>,
     /// The scene's extent, world units.
     pub(crate) extent: f64,
 }
@@ -30,8 +32,9 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// Chooses, and checks every view that is taken.
     pub(crate) fn of(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
-        let (train, eval) = choose_views(dataset, config)?;
-        for &index in train.iter().chain(&eval) {
+        let (mut train, eval) = choose_views(dataset, config)?;
+        let watch = set_aside(&mut train, config.data.watch_every);
+        for &index in train.iter().chain(&eval).chain(&watch) {
             check_view(&dataset.views[index])?;
         }
         let extent = dataset.extent(&train);
@@ -42,6 +45,7 @@ impl Chosen {
         Ok(Self {
             train,
             eval,
+            watch,
             extent,
         })
     }
@@ -74,6 +78,21 @@ fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, 
         );
     }
     Ok((train, eval))
+}
+
+/// Takes every `every`-th of the views out, from the middle of the first `every` on: beside those that
+/// are held out, not among them. One at least; none where that would leave fewer than two.
+fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
+    if every == 0 || train.len() < 3 {
+        return Vec::new();
+    }
+    let first = (every / 2).min(train.len() / 2);
+    let is_watched = |place: usize| place % every == first % every && place >= first;
+    let (watch, rest): (Vec<_>, Vec<_>) = (0..train.len()).partition(|&place| is_watched(place));
+    let of = |places: Vec<usize>| places.into_iter().map(|place| train[place]).collect();
+    let (watch, rest) = (of(watch), of(rest));
+    *train = rest;
+    watch
 }
 
 /// Engines take pinhole cameras of the photo's size.
@@ -109,4 +128,23 @@ fn check_view(view: &View) -> Result<()> {
         .hint("leave the photo out, or make its pose again"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::set_aside;
+
+    #[test]
+    fn photos_are_set_aside_evenly_and_never_all() {
+        let aside = |photos: usize, every| {
+            let mut train: Vec<usize> = (0..photos).collect();
+            let watch = set_aside(&mut train, every);
+            assert_eq!(train.len() + watch.len(), photos);
+            watch
+        };
+        assert_eq!(aside(40, 16), [8, 24]);
+        assert_eq!(aside(14, 16), [7]);
+        assert_eq!(aside(4, 2), [1, 3]);
+        assert!(aside(2, 16).is_empty() && aside(40, 0).is_empty());
+    }
 }

@@ -8,7 +8,7 @@ use dapple_engine::{DensifyReport, OptimizerState};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History, Launch,
-    LossRow, Preset, RunFolder, Silent, TrainConfig, Trainer, train_into,
+    LossRow, Preset, RunFolder, Silent, TrainConfig, Trainer, WatchRow, train_into,
 };
 use fake::{FakeEngine, Listener, capture, fake};
 use proptest::prelude::*;
@@ -86,6 +86,12 @@ fn sample() -> Checkpoint {
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
         },
+        watched: vec![WatchRow {
+            step: 2,
+            loss: 0.1 + 0.2,
+            psnr: 1.0 / 3.0,
+        }],
+        best: Some(Arc::new(splats(n - 2, 500))),
     }
 }
 
@@ -160,7 +166,7 @@ fn the_safetensors_crate_opens_it_and_is_read_in_turn() {
     );
     let rest = file.tensor("second_moments.sh_rest").unwrap();
     assert_eq!(rest.shape(), [5, 8, 3]);
-    assert_eq!(file.names().len(), 4 + 3 * 6 + 2);
+    assert_eq!(file.names().len(), 4 + 4 * 6 + 2);
     let theirs = Checkpoint::parse(&forged(|_, _| ())).unwrap();
     assert!(bytes(&theirs) == *WHOLE);
 }

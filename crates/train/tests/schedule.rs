@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use dapple_train::{Preset, Schedule, TrainConfig, ViewOrder};
+use dapple_train::{Schedule, TrainConfig, ViewOrder};
 
 fn standard() -> Schedule {
     Schedule::new(TrainConfig::default(), 2.0)
@@ -48,7 +48,8 @@ fn density_control_follows_its_plan() {
     assert!(!schedule.step_settings(15_000).accumulate_density);
 
     // Where resets and rounds fall on different steps, a reset alone neither grows nor prunes.
-    let mut config = Preset::Quick.config();
+    let mut config = TrainConfig::default();
+    config.densify.start = 116;
     config.densify.reset_every = 750;
     let uneven = Schedule::new(config, 1.0);
     let lone = uneven.densify_plan(750).unwrap();

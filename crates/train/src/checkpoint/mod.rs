@@ -7,6 +7,7 @@
 //! | metadata `run` | JSON: step, device, capture, scores, rounds of density control, seconds |
 //! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
+//! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
 //! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
@@ -18,13 +19,14 @@ mod tensors;
 
 pub use capture::CaptureIdentity;
 
-use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig};
+use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
 use dapple_engine::{DensifyReport, OptimizerState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
 use serde::{Deserialize, Serialize};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tensors::{Kind, Metadata, Reader, Tensor};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
@@ -51,6 +53,10 @@ pub struct Checkpoint {
     pub splats: Splats,
     /// Moments and density statistics.
     pub state: OptimizerState,
+    /// What the photos set aside to watch for overfitting said so far.
+    pub watched: Vec<WatchRow>,
+    /// The splats that showed them best.
+    pub best: Option<Arc<Splats>>,
 }
 
 /// How a run was started, for whoever lets it go on. Training takes no notice of it.
@@ -79,6 +85,8 @@ struct Run {
     cap: CapLosses,
     evals: Vec<EvalRow>,
     densify: Vec<DensifyReport>,
+    #[serde(default)]
+    watched: Vec<WatchRow>,
 }
 
 impl Checkpoint {
@@ -105,6 +113,9 @@ impl Checkpoint {
         all.extend(splat_tensors("splats", &self.splats));
         all.extend(splat_tensors("first_moments", &state.first_moments));
         all.extend(splat_tensors("second_moments", &state.second_moments));
+        if let Some(best) = &self.best {
+            all.extend(splat_tensors("best", best));
+        }
         for (name, values) in [
             ("density.gradient_sums", &state.gradient_sums),
             ("density.visible_counts", &state.visible_counts),
@@ -130,6 +141,7 @@ impl Checkpoint {
             cap: self.history.cap,
             evals: self.history.evals.clone(),
             densify: self.history.densify.clone(),
+            watched: self.watched.clone(),
         };
         let run = serde_json::to_string(&run).map_err(|e| {
             Error::internal(format!("the checkpoint cannot be written: {e}")).caused_by(e)
@@ -205,6 +217,12 @@ impl Checkpoint {
             gradient_sums: reader.read("density.gradient_sums", Kind::F32, &[n])?,
             visible_counts: reader.read("density.visible_counts", Kind::F32, &[n])?,
         };
+        let best = if run.watched.is_empty() {
+            None
+        } else {
+            let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
+            Some(Arc::new(read_splats(&mut reader, "best", n, degree)?))
+        };
         let losses = read_losses(&mut reader)?;
         let ascend = losses.windows(2).all(|rows| rows[0].step < rows[1].step);
         if !ascend || losses.last().is_some_and(|row| row.step > run.step) {
@@ -228,6 +246,8 @@ impl Checkpoint {
             },
             splats,
             state,
+            watched: run.watched,
+            best,
         })
     }
 }

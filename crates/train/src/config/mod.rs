@@ -1,8 +1,9 @@
 //! Everything that determines a training run.
 //!
 //! 1. The base is the field's recipe, written for a run of 30 000 steps.
-//! 2. A [`Preset`] lays its changes on top, then the [`Strategy`] that is named, then the TOML file,
-//!    then the flags ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`].
+//! 2. A [`Preset`] lays its changes on top, then the [`Strategy`] that is named or that suits the
+//!    length of the run, then the TOML file, then the flags ([`TrainConfig::resolve`]); each of them is
+//!    a [`ConfigPatch`]. What of it depends on the capture, [`TrainConfig::resolve_for`] knows.
 //! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `eval.every`)
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
@@ -54,7 +55,7 @@ table! {
         initial_opacity: f64 = 0.1,
         /// Scale of the Gaussians at the start, in distances to their neighbours; mcmc: 0.1.
         initial_scale: f64 = 1.0,
-        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, one for every 100 pixels of the photos, at most a million.
+        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, five for each sparse point, but no more than one for every 100 pixels of the photos, and a million.
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,
@@ -99,13 +100,15 @@ table! {
         max_train_views: usize = 0,
         /// Score at most this many held-out photos, spread evenly; 0 = all.
         max_eval_views: usize = 0,
+        /// Set every n-th of the other photos aside to watch for overfitting: they are not trained on, and the splats that show them best are kept; 0 = none.
+        watch_every: usize = 0,
     } {}
 }
 
 table! {
     /// When and how Gaussians are added and removed.
     DensifyConfig, DensifyPatch {
-        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale).
+        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale, learning_rates.decay). Default: mcmc from 5000 steps on.
         strategy: Strategy = Strategy::Adc,
         /// Whether Gaussians are added and removed at all.
         enabled: bool = true,
@@ -130,10 +133,10 @@ table! {
         /// mcmc adds this fraction of the Gaussians in a round.
         add: f64 = 0.05,
         /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent.
-        noise: f64 = 5e5,
+        noise: f64 = 5e6,
         /// Weight of the mean opacity in the loss; mcmc: 0.01.
         opacity_reg: f64 = 0.0,
-        /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.01.
+        /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.02.
         scale_reg: f64 = 0.0,
     } {}
 }
@@ -165,6 +168,8 @@ table! {
         sh0: f64 = 2.5e-3,
         /// Colour: SH coefficients 1 and up.
         sh_rest: f64 = 1.25e-4,
+        /// All but the centres' fall log-linearly to this fraction, from densify.stop to the last step; 1 = they stay; mcmc: 0.1.
+        decay: f64 = 1.0,
     } {}
 }
 

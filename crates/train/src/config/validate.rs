@@ -57,6 +57,12 @@ impl TrainConfig {
             )
             .hint("8 holds out every eighth photo, 0 none"));
         }
+        if self.data.watch_every == 1 {
+            return Err(Error::input(
+                "data.watch_every = 1 sets every photo aside: none is left to train on",
+            )
+            .hint("16 sets every sixteenth photo aside, 0 none"));
+        }
         Ok(())
     }
 
@@ -105,6 +111,10 @@ impl TrainConfig {
                 "learning_rates.means and means_final must both be 0 or both be larger",
             )
             .hint("the rate falls log-linearly from one to the other"));
+        }
+        if !(rates.decay > 0.0 && rates.decay <= 1.0) {
+            let range = "larger than 0 and at most 1, which keeps the rates as they are";
+            return Err(out_of_range("learning_rates.decay", rates.decay, range));
         }
         for (key, value) in [
             ("adam.beta1", self.adam.beta1),
