@@ -71,3 +71,13 @@ fn threads_change_nothing_with_mcmc() {
 fn absolute_density_matches_the_reference() {
     conformance::absolute_density_matches_the_reference(&[&|| engine(1), &|| engine(3)]);
 }
+
+#[test]
+fn appearance_matches_the_reference() {
+    conformance::appearance_matches_the_reference(&|| engine(2));
+}
+
+#[test]
+fn threads_change_nothing_with_appearance() {
+    conformance::appearance_repeats_itself(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
+}

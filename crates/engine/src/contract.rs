@@ -3,7 +3,7 @@
 //! It is coarse on purpose: a fused step crosses rendering, loss and optimizer, and nothing in it
 //! may wait for the host. Schedules live in training and arrive as numbers in the settings.
 
-use crate::{DensifyPlan, Gradients, RenderSettings, Report, StepCounts, StepSettings};
+use crate::{Appearance, DensifyPlan, Gradients, RenderSettings, Report, StepCounts, StepSettings};
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub struct OptimizerState {
     pub gradient_sums: Vec<f32>,
     /// Steps in which each Gaussian was visible since the last density round, `[N]`.
     pub visible_counts: Vec<f32>,
+    /// Of the engine's views; empty until a step asks for it.
+    pub appearance: Appearance,
 }
 
 /// A rendered view.
@@ -65,6 +67,12 @@ pub trait Engine: Send {
     /// Waits for enqueued work and copies the splats alone out.
     fn splats(&mut self) -> Result<Splats> {
         Ok(self.download()?.0)
+    }
+
+    /// Waits for enqueued work and copies the appearance of the views alone out; empty where no step
+    /// has asked for it.
+    fn appearance(&mut self) -> Result<Appearance> {
+        Ok(self.download()?.1.appearance)
     }
 
     /// Hands over photographs to train on; the ids follow the order given.

@@ -6,6 +6,7 @@
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
+//! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
 //! - rounds of density control and of relocation, noise, regularisers;
 //! - the same bits from run to run.
 
@@ -17,12 +18,14 @@
     reason = "a suite of tests that engines share"
 )]
 
+mod appearance;
 mod capture;
 mod density;
 mod parity;
 mod strategy;
 mod training;
 
+pub use appearance::{appearance_matches_the_reference, appearance_repeats_itself};
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
 pub use parity::{

@@ -89,6 +89,7 @@ fn check_round(engine: &mut dyn Engine, splats: &Splats, plan: &DensifyPlan, wha
         second_moments: ones,
         gradient_sums: vec![0.0; n],
         visible_counts: vec![0.0; n],
+        ..OptimizerState::default()
     };
     engine.upload(splats, Some(&state)).unwrap();
     engine.densify(plan).unwrap();

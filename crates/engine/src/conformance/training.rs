@@ -32,6 +32,13 @@ fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {
     )
 }
 
+/// [`photo`] with patches that do not count.
+pub(super) fn masked_photo(scene: &TestScene) -> Photo {
+    let mut masked = photo(scene);
+    masked.mask = plane(scene, |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 });
+    masked
+}
+
 pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
     StepSettings {
         step,
@@ -48,6 +55,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         ssim_weight: SSIM_WEIGHT,
         accumulate_density: true,
         extras: Extras::default(),
+        appearance: None,
     }
 }
 
@@ -159,12 +167,7 @@ pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
     }
 
     let scene = scenes::by_name("random_sh3").unwrap();
-    let mut masked = photo(&scene);
-    masked.mask = plane(
-        &scene,
-        |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 },
-    );
-    check_chain(engine, &scene, &masked, "masked");
+    check_chain(engine, &scene, &masked_photo(&scene), "masked");
 
     let scene = scenes::by_name("background").unwrap();
     let mut transparent = photo(&scene);
