@@ -163,6 +163,11 @@ const ORDER_PASSES: u64 = 3;
 /// One tile of the image, all planes.
 const TILE: u64 = PLANES as u64 * LANES * LANES * WORD;
 
+/// Whether [`cost`] knows a stage.
+pub fn is_counted(stage: Stage) -> bool {
+    !matches!(stage, Stage::Appearance | Stage::Densify)
+}
+
 /// The least cost of a stage. `Appearance`, which few runs ask for, and `Densify`, which is not part of a
 /// step, are not counted.
 pub fn cost(stage: Stage, work: &Work) -> Cost {

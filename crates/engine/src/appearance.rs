@@ -76,6 +76,11 @@ impl Appearance {
         self.seen.resize(floats / grid_floats(self.cells).max(1), 0);
     }
 
+    /// How many views there are grids for.
+    pub fn views(&self) -> usize {
+        self.seen.len()
+    }
+
     /// Whether no step has asked for it.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()

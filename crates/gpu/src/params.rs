@@ -102,6 +102,7 @@ pub fn download(
         second_moments: moments(Values::Second, second, "sh_second")?,
         gradient_sums: stats[..n].to_vec(),
         visible_counts: stats[capacity..capacity + n].to_vec(),
+        ..OptimizerState::default()
     };
     let splats = download_splats(gpu, buffers, precision, capacity, n, sh_degree)?;
     Ok((splats, state))

@@ -75,6 +75,20 @@ fn absolute_density_matches_the_reference() {
     ]);
 }
 
+#[test]
+fn appearance_matches_the_reference() {
+    conformance::appearance_matches_the_reference(&|| engine(false));
+}
+
+#[test]
+fn appearance_repeats_itself_without_subgroups_and_in_short_dispatches() {
+    conformance::appearance_repeats_itself(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
 /// As on a device that kills long dispatches.
 fn with_short_dispatches() -> Box<dyn Engine> {
     let options = GpuEngineOptions {

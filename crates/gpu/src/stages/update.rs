@@ -39,30 +39,41 @@ pub struct Update {
     update: Kernel,
 }
 
-/// Which permutation of a step's second half: what strategies other than the default ask for.
+/// Which permutation of a step: what runs other than the default ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
     /// With regularisers and noise, see [`dapple_engine::Extras`].
     pub extras: bool,
     /// With density statistics of absolute gradients.
     pub absolute: bool,
+    /// With the photo's appearance: no matter for `blend_backward` and `update`.
+    pub appearance: bool,
 }
 
 impl Mode {
+    /// That of the step's second half, which knows of no appearance.
+    pub fn of_back(self) -> Self {
+        Self {
+            appearance: false,
+            ..self
+        }
+    }
+
     /// How many there are.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 8;
 
     /// What these settings ask for.
     pub fn of(settings: &StepSettings) -> Self {
         Self {
             extras: !settings.extras.are_off(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
+            appearance: settings.appearance.is_some(),
         }
     }
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute)
+        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * usize::from(self.appearance)
     }
 }
 
