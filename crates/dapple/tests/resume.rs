@@ -5,7 +5,9 @@ use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::Precision;
 use dapple::prelude::*;
 use dapple::train::config::{DensifyConfig, EvalConfig};
-use dapple::train::{Checkpoint, EvalRow, LossRow, Metrics, train_into};
+use dapple::train::{
+    AppearanceModel, Checkpoint, ConfigPatch, EvalRow, LossRow, Metrics, train_into,
+};
 use dapple::{EngineOptions, Point, open};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -14,6 +16,7 @@ use std::sync::{Arc, LazyLock};
 #[derive(Debug, PartialEq)]
 struct Left {
     ply: Vec<u8>,
+    appearance: Option<Vec<u8>>,
     losses: Vec<(u32, f32, u64)>,
     evals: Vec<(u32, f64, f64, u64)>,
     rounds: Vec<DensifyReport>,
@@ -31,6 +34,7 @@ fn left(folder: &RunFolder) -> Left {
     let csv = std::fs::read_to_string(folder.csv_path()).unwrap();
     Left {
         ply: std::fs::read(folder.splats_path()).unwrap(),
+        appearance: std::fs::read(folder.appearance_path()).ok(),
         losses: metrics.losses.iter().map(loss).collect(),
         evals: metrics.evals.iter().map(eval).collect(),
         rounds: metrics.densify,
@@ -104,13 +108,31 @@ fn config() -> TrainConfig {
     }
 }
 
+/// The same with a small grid of colour maps for each photo.
+fn with_appearance() -> TrainConfig {
+    let mut patch = ConfigPatch::default();
+    patch.steps = Some(300);
+    patch.appearance.model = Some(AppearanceModel::Bilateral);
+    patch.appearance.grid = Some([5, 4, 3]);
+    let named = TrainConfig::resolve(None, None, patch).unwrap();
+    TrainConfig {
+        appearance: named.appearance,
+        ..config()
+    }
+}
+
 /// Runs until `stop_at`, from the checkpoint in the folder if there is one.
-fn run(folder: &Path, engine: Box<dyn Engine>, stop_at: Option<u32>) -> RunFolder {
+fn run(
+    folder: &Path,
+    config: &TrainConfig,
+    engine: Box<dyn Engine>,
+    stop_at: Option<u32>,
+) -> RunFolder {
     let folder = RunFolder::create(folder).unwrap();
     let mut trainer = if folder.checkpoint_path().exists() {
         Trainer::resume(&CAPTURE, folder.read_checkpoint().unwrap(), engine).unwrap()
     } else {
-        Trainer::new(&CAPTURE, config(), engine).unwrap()
+        Trainer::new(&CAPTURE, config.clone(), engine).unwrap()
     };
     trainer.stop_at(stop_at);
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
@@ -119,34 +141,38 @@ fn run(folder: &Path, engine: Box<dyn Engine>, stop_at: Option<u32>) -> RunFolde
 }
 
 #[track_caller]
-fn goes_on_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
+fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine>) {
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let whole = left(&run(whole.path(), engine(), None));
+    let whole = left(&run(whole.path(), config, engine(), None));
     let steps: Vec<u32> = whole.evals.iter().map(|row| row.0).collect();
     assert_eq!(steps, [140, 200, 300]);
     assert!(whole.rounds.len() > 10);
     assert!(whole.rounds.iter().any(|round| round.split > 0));
 
-    let half = run(parts.path(), engine(), Some(150));
+    let half = run(parts.path(), config, engine(), Some(150));
     // Stopped in an epoch, between two rounds, with statistics gathered.
     let checkpoint = half.read_checkpoint().unwrap();
     assert_eq!(checkpoint.step, 150);
     let counts = &checkpoint.state.visible_counts;
     assert!(counts.iter().any(|&count| count > 0.0));
     // Once more, at a scoring, a round and a reset.
-    let later = run(parts.path(), engine(), Some(200));
+    let later = run(parts.path(), config, engine(), Some(200));
     let scored_at_200 = metrics(&later).evals.into_iter();
     assert_eq!(scored_at_200.filter(|row| row.step == 200).count(), 1);
-    let folder = run(parts.path(), engine(), None);
+    let folder = run(parts.path(), config, engine(), None);
     let parts = left(&folder);
     assert!(parts.ply == whole.ply, "other splats");
+    assert!(parts.appearance == whole.appearance, "another appearance");
+    assert_eq!(whole.appearance.is_some(), config.appearance.is_on());
     assert_eq!(
         Left {
             ply: Vec::new(),
+            appearance: None,
             ..parts
         },
         Left {
             ply: Vec::new(),
+            appearance: None,
             ..whole
         }
     );
@@ -181,7 +207,15 @@ fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
 
 #[test]
 fn on_the_processor() {
-    goes_on_bit_for_bit(&cpu);
+    goes_on_bit_for_bit(&config(), &cpu);
+}
+
+#[test]
+fn with_the_appearance_of_photos() {
+    goes_on_bit_for_bit(&with_appearance(), &cpu);
+    if gpu("f32").is_some() {
+        goes_on_bit_for_bit(&with_appearance(), &|| gpu("f32").unwrap());
+    }
 }
 
 #[test]
@@ -190,7 +224,7 @@ fn on_a_gpu_however_it_stores() {
         if gpu(precision).is_none() {
             return;
         }
-        goes_on_bit_for_bit(&|| gpu(precision).unwrap());
+        goes_on_bit_for_bit(&config(), &|| gpu(precision).unwrap());
     }
 }
 

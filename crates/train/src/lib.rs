@@ -11,6 +11,7 @@
 //!
 //! This crate knows no backend: engines are handed in.
 
+mod appearance;
 mod checkpoint;
 mod clock;
 pub mod config;
@@ -26,9 +27,10 @@ mod trainer;
 mod views;
 mod watch;
 
+pub use appearance::{APPEARANCE_VERSION, write_appearance};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
-pub use config::{ConfigPatch, Preset, TrainConfig};
-pub use evaluate::{EvalReport, ImageScore, evaluate};
+pub use config::{AppearanceModel, ConfigPatch, Preset, TrainConfig};
+pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};

@@ -5,7 +5,8 @@
 //!    fixed: what is left then is noise of the steps, which smaller steps average out.
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
-//! 4. Density control after a step, and what it adds to steps, are the strategy's:
+//! 4. The rate of the photos' appearance rises at first and falls log-linearly.
+//! 5. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
 
 use crate::TrainConfig;
@@ -105,6 +106,7 @@ impl Schedule {
             ssim_weight: self.config.ssim_weight as f32,
             accumulate_density: self.strategy.accumulates(step),
             extras: self.strategy.extras(step, &learning_rates),
+            appearance: self.config.appearance.settings(step, self.config.steps),
         }
     }
 

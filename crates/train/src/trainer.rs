@@ -17,10 +17,11 @@ use crate::saving::Saving;
 use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
-    CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
-    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, evaluate, init, strategy,
+    CaptureIdentity, CorrectedScores, Ending, EvalReport, EvalRow, History, Launch, LossRow,
+    Observer, Outcome, Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport,
+    evaluate, init, strategy,
 };
-use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
+use dapple_engine::{Appearance, Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
 use std::time::Instant;
 
@@ -36,6 +37,7 @@ pub struct Trainer {
     schedule: Schedule,
     order: ViewOrder,
     view_ids: Vec<ViewId>,
+    train_names: Vec<String>,
     eval_views: Vec<View>,
     /// Steps enqueued, and those whose reports are in.
     pub(crate) step: u32,
@@ -96,10 +98,12 @@ impl Trainer {
         };
         let view_ids = engine.add_views(chosen.train.iter().map(view).collect())?;
         let eval = chosen.eval.iter();
+        let name = |&i: &usize| dataset.views[i].name.clone();
         Ok(Self {
             schedule: Schedule::new(config.clone(), chosen.extent),
             order: ViewOrder::new(config.seed, view_ids.len()),
             view_ids,
+            train_names: chosen.train.iter().map(name).collect(),
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
             step: 0,
             reported: 0,
@@ -225,7 +229,22 @@ impl Trainer {
         let started = Instant::now();
         let settings = self.schedule.render_settings();
         let views: Vec<&View> = self.eval_views.iter().collect();
-        let report = evaluate(self.engine.as_mut(), &views, &settings, on_render)?;
+        let mut corrected = CorrectedScores::default();
+        let corrects = self.config.appearance.is_on();
+        let mut report = evaluate(
+            self.engine.as_mut(),
+            &views,
+            &settings,
+            &mut |view, rendered| {
+                if corrects {
+                    corrected.add(view, rendered, settings.background)?;
+                }
+                on_render(view, rendered)
+            },
+        )?;
+        if corrects {
+            corrected.put_into(&mut report);
+        }
         self.history.seconds.eval += started.elapsed().as_secs_f64();
         // A run that is stopped where it was scored anyway.
         self.history.evals.retain(|row| row.step != self.step);
@@ -265,6 +284,21 @@ impl Trainer {
         }
         self.drain(&mut Silent)?;
         self.engine.splats()
+    }
+
+    /// What was learnt of the appearance of the photos in [`Self::train_names`], empty where nothing is;
+    /// after the engine has failed, what was saved from it.
+    pub fn appearance(&mut self) -> Result<Appearance> {
+        if let Some(appearance) = self.saving.failed_appearance() {
+            return Ok(appearance.clone());
+        }
+        self.drain(&mut Silent)?;
+        self.engine.appearance()
+    }
+
+    /// Names of the photos trained on, in the engine's order.
+    pub fn train_names(&self) -> &[String] {
+        &self.train_names
     }
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`].

@@ -4,7 +4,7 @@
 
 mod fake;
 
-use dapple_engine::{DensifyReport, OptimizerState};
+use dapple_engine::{Appearance, DensifyReport, OptimizerState};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History, Launch,
@@ -85,6 +85,11 @@ fn sample() -> Checkpoint {
             second_moments: splats(n, 200),
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
+            appearance: Appearance {
+                first_moments: numbers(2 * 2 * 12, 500),
+                seen: vec![7, 9],
+                ..Appearance::identity([2, 1, 1], 2)
+            },
         },
         watched: vec![WatchRow {
             step: 2,

@@ -5,7 +5,7 @@ use crate::options::{CaptureOptions, DeviceOptions, config_beside, split};
 use crate::pictures::Picture;
 use dapple::contract::RenderSettings;
 use dapple::scene::{Dataset, Error, Result, View, load, ply};
-use dapple::train::{ConfigPatch, EvalReport, RenderNames, TrainConfig, evaluate};
+use dapple::train::{ConfigPatch, CorrectedScores, EvalReport, RenderNames, TrainConfig, evaluate};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,11 @@ pub struct Args {
     /// Print a Markdown table, for a report or a README
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+
+    /// Score a second time, with each render's colours fitted to its photo's by an affine map: what is
+    /// left once exposure and white balance are forgiven [default: where the run learnt them]
+    #[arg(long)]
+    colour_corrected: bool,
 
     /// Write photo and render side by side into this folder
     #[arg(short, long, value_name = "FOLDER")]
@@ -84,8 +89,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let bar = console.bar(dataset.views.len() as u64, "scoring [{bar:30}] {pos}/{len}");
     let mut names = RenderNames::default();
     let views: Vec<&View> = dataset.views.iter().collect();
+    let corrects = args.colour_corrected || config.appearance.is_on();
+    let mut corrected = CorrectedScores::default();
     let report = evaluate(engine.as_mut(), &views, &settings, &mut |view, rendered| {
         bar.inc(1);
+        if corrects {
+            corrected.add(view, rendered, settings.background)?;
+        }
         let Some(folder) = &args.out else {
             return Ok(());
         };
@@ -94,7 +104,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         both.save(&folder.join(names.name(&view.name)))
     });
     bar.finish_and_clear();
-    let report = report?;
+    let mut report = report?;
+    if corrects {
+        corrected.put_into(&mut report);
+    }
     if args.json {
         return console.json(&Scores {
             scene: &args.scene,
@@ -133,27 +146,42 @@ fn table(report: &EvalReport, markdown: bool) -> String {
     let width = longest.unwrap_or(0).max("image".len());
     let (edge, between) = if markdown { ("|", "|") } else { ("", "") };
     let mut text = String::new();
-    let mut row = |name: &str, psnr: &str, ssim: &str| {
-        let _ = writeln!(
-            text,
-            "{edge} {name:<width$} {between} {psnr:>8} {between} {ssim:>7} {edge}"
-        );
+    let mut row = |name: &str, psnr: &str, ssim: &str, fitted: Option<[&str; 2]>| {
+        let fitted = fitted.map_or(String::new(), |[psnr, ssim]| {
+            format!("{between} {psnr:>8} {between} {ssim:>7} ")
+        });
+        let line =
+            format!("{edge} {name:<width$} {between} {psnr:>8} {between} {ssim:>7} {fitted}{edge}");
+        let _ = writeln!(text, "{}", line.trim_end());
     };
-    row("image", "PSNR dB", "SSIM");
+    let corrects = report.cc_psnr.is_some();
+    let second = |cells: [&'static str; 2]| corrects.then_some(cells);
+    row("image", "PSNR dB", "SSIM", second(["fitted", "fitted"]));
     if markdown {
-        row(&"-".repeat(width), "-------:", "------:");
+        let rule = ["-------:", "------:"];
+        row(&"-".repeat(width), rule[0], rule[1], second(rule));
     }
+    let mut scores = |name: &str, scores: [f64; 2], fitted: (Option<f64>, Option<f64>)| {
+        let told = |[psnr, ssim]: [f64; 2]| [format!("{psnr:.3}"), format!("{ssim:.4}")];
+        let [psnr, ssim] = told(scores);
+        let fitted = fitted
+            .0
+            .zip(fitted.1)
+            .map(|(psnr, ssim)| told([psnr, ssim]));
+        let fitted = fitted.as_ref().map(|[psnr, ssim]| [&**psnr, &**ssim]);
+        row(name, &psnr, &ssim, fitted);
+    };
     for image in &report.images {
-        row(
+        scores(
             &image.name,
-            &format!("{:.3}", image.psnr),
-            &format!("{:.4}", image.ssim),
+            [image.psnr, image.ssim],
+            (image.cc_psnr, image.cc_ssim),
         );
     }
-    row(
+    scores(
         "mean",
-        &format!("{:.3}", report.psnr),
-        &format!("{:.4}", report.ssim),
+        [report.psnr, report.ssim],
+        (report.cc_psnr, report.cc_ssim),
     );
     text
 }

@@ -14,10 +14,10 @@ use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
-use dapple::train::config::{DataPatch, DensifyPatch};
+use dapple::train::config::{AppearancePatch, DataPatch, DensifyPatch};
 use dapple::train::{
-    CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds, Strategy,
-    TrainConfig, Trainer, WatchReport, train_into,
+    AppearanceModel, CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds,
+    Strategy, TrainConfig, Trainer, WatchReport, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ Schedules (densification, learning rates, SH degree) scale with --steps. --print
 result, commented, to stdout; given back with --config it makes the same run.
 
 OUT holds splats.ply, config.toml, metrics.json, metrics.csv and renders/ (each held-out photo
-beside its render). The first Ctrl-C ends the run and saves all of it; the second ends the program
+beside its render), with --appearance also appearance.safetensors. The first Ctrl-C ends the run and saves all of it; the second ends the program
 at once.
 
 Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
@@ -46,6 +46,7 @@ host does for it.
 Examples:
   dapple train captures/bird                            as long as suits it, into out/bird
   dapple train captures/bird --preset quick             7 000 steps: a good first look
+  dapple train captures/bird --appearance exposure      photos of changing brightness
   dapple train captures/bird --preset m10 --downscale 2 --max-gaussians 200000
   dapple train --preset m10 --print-config > mine.toml
   dapple train captures/bird --config mine.toml -o out/mine
@@ -102,6 +103,12 @@ pub struct Args {
     /// instead of 0.0002. For adc and budgeted
     #[arg(long)]
     absgrad: bool,
+
+    /// What photos differ in, learnt beside the splats and kept in OUT/appearance.safetensors [default:
+    /// none: where photos agree it only costs, and splats that can do without it show in any viewer what
+    /// was scored]
+    #[arg(long, value_name = "MODEL", value_parser = appearance_parser())]
+    appearance: Option<String>,
 
     /// Weight of the mean opacity in the loss [default: 0; mcmc 0.01]. Fades what photos do not need
     #[arg(long, value_name = "X")]
@@ -179,6 +186,12 @@ pub fn preset_parser() -> clap::builder::PossibleValuesParser {
 fn strategy_parser() -> clap::builder::PossibleValuesParser {
     Strategy::ALL
         .map(|s| clap::builder::PossibleValue::new(s.name()).help(s.about()))
+        .into()
+}
+
+fn appearance_parser() -> clap::builder::PossibleValuesParser {
+    AppearanceModel::ALL
+        .map(|m| clap::builder::PossibleValue::new(m.name()).help(m.about()))
         .into()
 }
 
@@ -300,6 +313,10 @@ impl Args {
                 watch_every: self.watch_every,
                 ..self.capture.patch()
             },
+            appearance: AppearancePatch {
+                model: self.appearance.as_deref().map(str::parse).transpose()?,
+                ..AppearancePatch::default()
+            },
             densify: DensifyPatch {
                 strategy: self.strategy.as_deref().map(str::parse).transpose()?,
                 absgrad: self.absgrad.then_some(true),
@@ -340,6 +357,10 @@ pub struct Summary {
     gaussians: u64,
     psnr: Option<f64>,
     ssim: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cc_psnr: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cc_ssim: Option<f64>,
     steps_per_second: f64,
     seconds: Seconds,
     cap: CapLosses,
@@ -370,6 +391,8 @@ impl Done {
                 gaussians: outcome.gaussians,
                 psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
                 ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
+                cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
+                cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
                 cap: trainer.history().cap,
@@ -401,6 +424,12 @@ impl Done {
                 grouped(s.gaussians)
             ),
         ];
+        if let (Some(psnr), Some(ssim)) = (s.cc_psnr, s.cc_ssim) {
+            lines.insert(
+                1,
+                format!("fitted    PSNR {psnr:.2} dB, SSIM {ssim:.4} once colours are fitted to each photo's"),
+            );
+        }
         if s.cap.steps > 0 {
             lines.push(format!(
                 "cap       cut in {} steps, up to {} pairs of Gaussian and tile in one; the largest \

@@ -8,6 +8,7 @@
 //! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
 //! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own |
+//! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
 //! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
@@ -20,14 +21,15 @@ mod tensors;
 pub use capture::CaptureIdentity;
 
 use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
-use dapple_engine::{DensifyReport, OptimizerState};
+use dapple_engine::{Appearance, DensifyReport, OptimizerState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
 use serde::{Deserialize, Serialize};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tensors::{Kind, Metadata, Reader, Tensor};
+pub(crate) use tensors::{Kind, Tensor, write as write_tensors};
+use tensors::{Metadata, Reader};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
 pub const CHECKPOINT_VERSION: u32 = 1;
@@ -127,6 +129,7 @@ impl Checkpoint {
                 values,
             ));
         }
+        all.extend(appearance_tensors(&state.appearance));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
 
@@ -216,6 +219,7 @@ impl Checkpoint {
             second_moments,
             gradient_sums: reader.read("density.gradient_sums", Kind::F32, &[n])?,
             visible_counts: reader.read("density.visible_counts", Kind::F32, &[n])?,
+            appearance: read_appearance(&mut reader)?,
         };
         let best = if run.watched.is_empty() {
             None
@@ -314,6 +318,46 @@ fn read_splats<R: Read + Seek>(
         sh_rest: reader.read(&of("sh_rest"), Kind::F32, &rest)?,
         sh_degree,
     })
+}
+
+/// The tensors of the photos' appearance; none where it is not learnt.
+fn appearance_tensors(appearance: &Appearance) -> Vec<Tensor<'_>> {
+    if appearance.is_empty() {
+        return Vec::new();
+    }
+    let [x, y, luminance] = appearance.cells.map(|n| n as usize);
+    let shape = [appearance.views(), y, x, luminance, 3, 4];
+    let grids = [
+        ("appearance.coefficients", &appearance.coefficients),
+        ("appearance.first_moments", &appearance.first_moments),
+        ("appearance.second_moments", &appearance.second_moments),
+    ];
+    let grids = grids.map(|(name, values)| Tensor::new(name.to_owned(), Kind::F32, &shape, values));
+    let seen = &appearance.seen;
+    let seen = Tensor::new("appearance.seen".to_owned(), Kind::U32, &shape[..1], seen);
+    grids.into_iter().chain([seen]).collect()
+}
+
+fn read_appearance<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Appearance> {
+    let Ok(shape) = reader.shape("appearance.coefficients") else {
+        return Ok(Appearance::default());
+    };
+    let &[views, y, x, luminance, 3, 4] = shape else {
+        return Err(contradiction(
+            "its appearance is no list of grids of colour maps",
+        ));
+    };
+    let cells = [x, y, luminance].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let shape = [views, y, x, luminance, 3, 4];
+    let appearance = Appearance {
+        cells,
+        coefficients: reader.read("appearance.coefficients", Kind::F32, &shape)?,
+        first_moments: reader.read("appearance.first_moments", Kind::F32, &shape)?,
+        second_moments: reader.read("appearance.second_moments", Kind::F32, &shape)?,
+        seen: reader.read("appearance.seen", Kind::U32, &[views])?,
+    };
+    appearance.check()?;
+    Ok(appearance)
 }
 
 fn read_losses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<LossRow>> {

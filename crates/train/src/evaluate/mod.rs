@@ -5,8 +5,10 @@
 //! 3. Pixels a mask hides count in neither: a window counts when all of its pixels do.
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 
+mod colour_fit;
 mod ssim;
 
+pub use colour_fit::CorrectedScores;
 pub use ssim::ssim;
 
 use dapple_engine::{Engine, RenderSettings, Rendered};
@@ -26,6 +28,12 @@ pub struct ImageScore {
     pub psnr: f64,
     /// Structural similarity, 1 = equal.
     pub ssim: f64,
+    /// PSNR after the render's colours were fitted to the photo's, see [`CorrectedScores`]; where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_psnr: Option<f64>,
+    /// SSIM likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_ssim: Option<f64>,
 }
 
 /// Scores of a capture.
@@ -35,6 +43,12 @@ pub struct EvalReport {
     pub psnr: f64,
     /// Mean SSIM over the images.
     pub ssim: f64,
+    /// Mean PSNR with fitted colours, dB; where asked for, see [`CorrectedScores`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_psnr: Option<f64>,
+    /// Mean SSIM likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_ssim: Option<f64>,
     /// Gaussians rendered from.
     pub gaussians: u64,
     /// Each image, in the order of the views. An image that its mask hides whole is left out.
@@ -64,6 +78,8 @@ pub fn evaluate(
                 name: view.name.clone(),
                 psnr,
                 ssim,
+                cc_psnr: None,
+                cc_ssim: None,
             });
         }
         on_render(view, &rendered)?;
@@ -77,6 +93,8 @@ pub fn evaluate(
     Ok(EvalReport {
         psnr: mean(|image| image.psnr),
         ssim: mean(|image| image.ssim),
+        cc_psnr: None,
+        cc_ssim: None,
         gaussians,
         images,
     })
