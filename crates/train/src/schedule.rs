@@ -5,7 +5,7 @@
 //!    fixed: what is left then is noise of the steps, which smaller steps average out.
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
-//! 4. The rate of the photos' appearance rises at first and falls log-linearly.
+//! 4. The rate of the photos' appearance is zero at first and then falls log-linearly.
 //! 5. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
 

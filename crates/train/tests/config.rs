@@ -220,21 +220,22 @@ fn a_capture_decides_what_nobody_names() {
 }
 
 #[test]
-fn an_appearance_model_sets_its_defaults_and_its_rate_rises_and_falls() {
+fn an_appearance_model_sets_its_defaults_and_its_rate_begins_late_and_falls() {
     let config = |toml: &str| resolve(None, toml, ConfigPatch::default());
     let none = config("steps = 3000");
     assert_eq!(none.appearance.model, AppearanceModel::None);
     assert_eq!(none.appearance.settings(1, 3000), None);
     let exposure = config("steps = 3000\n[appearance]\nmodel = \"exposure\"").appearance;
-    assert_eq!((exposure.grid, exposure.warm_up), ([1, 1, 1], 100));
+    assert_eq!((exposure.grid, exposure.start), ([1, 1, 1], 100));
     let bilateral = config("steps = 3000\n[appearance]\nmodel = \"bilateral\"").appearance;
     assert_eq!(bilateral.grid, [16, 16, 8]);
     let rate = |step| bilateral.settings(step, 3000).unwrap().rate;
-    assert!((rate(1) / bilateral.rate as f32 - 0.01).abs() < 1e-4);
-    assert!((rate(100) / bilateral.rate as f32 - 0.927).abs() < 1e-3);
-    assert!((rate(3000) / bilateral.rate_final as f32 - 1.0).abs() < 1e-2);
+    assert_eq!((rate(1), rate(100)), (0.0, 0.0));
+    let expected = bilateral.rate * 0.1f64.powf(100.0 / 3000.0);
+    assert!((f64::from(rate(101)) / expected - 1.0).abs() < 1e-6);
+    assert!((f64::from(rate(3000)) / bilateral.rate_final - 1.0).abs() < 1e-2);
     // Short presets are written for themselves.
-    assert_eq!(Preset::M8.config().appearance.warm_up, 16);
+    assert_eq!(Preset::M8.config().appearance.start, 50);
     let told = error_of("[appearance]\nmodel = \"exposure\"\ngrid = [4, 4, 1]");
     assert!(
         told.contains("contradict") && told.contains("hint"),

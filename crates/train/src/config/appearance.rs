@@ -94,22 +94,23 @@ impl AppearanceConfig {
     /// What step `step` of a run of `steps` asks of an engine.
     pub fn settings(&self, step: u32, steps: u32) -> Option<AppearanceSettings> {
         let done = f64::from(step.saturating_sub(1)) / f64::from(steps.max(1));
-        let rate = if self.rate > 0.0 {
+        // At first the splats find the mean photo: maps that are learnt before they are opaque make up for
+        // their darkness, and what they share stays with them.
+        let rate = if self.rate > 0.0 && step > self.start {
             self.rate * (self.rate_final / self.rate).powf(done)
         } else {
             0.0
         };
-        let risen = f64::from(step) / f64::from(self.warm_up.max(1));
         self.is_on().then_some(AppearanceSettings {
             cells: self.grid,
-            rate: (rate * risen.min(1.0)) as f32,
+            rate: rate as f32,
             smoothness: self.smoothness as f32,
             identity: self.identity as f32,
         })
     }
 
     /// Refuses what cannot work.
-    pub(super) fn validate(&self) -> Result<()> {
+    pub(super) fn validate(&self, steps: u32) -> Result<()> {
         dapple_engine::appearance::check_cells(self.grid).map_err(|e| e.at("appearance.grid"))?;
         if self.model == AppearanceModel::Exposure && self.grid != [1; 3] {
             return Err(Error::input(format!(
@@ -117,6 +118,13 @@ impl AppearanceConfig {
                 self.grid
             ))
             .hint("an exposure is a grid of one cell: leave grid out, or choose bilateral"));
+        }
+        if self.is_on() && self.start > steps {
+            return Err(Error::input(format!(
+                "appearance.start = {} lies beyond the last step, {steps}",
+                self.start
+            ))
+            .hint("leave start out: it scales with steps"));
         }
         if (self.rate > 0.0) != (self.rate_final > 0.0) {
             return Err(Error::input(

@@ -5,7 +5,7 @@
 //!    length of the run, then the [`AppearanceModel`], then the TOML file, then the flags
 //!    ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`]. What of it depends on the capture,
 //!    [`TrainConfig::resolve_for`] knows.
-//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `appearance.warm_up`,
+//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `appearance.start`,
 //!    `eval.every`)
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
@@ -156,12 +156,12 @@ table! {
         rate: f64 = 1e-2,
         /// The same at the last step; log-linear between.
         rate_final: f64 = 1e-3,
-        /// Steps over which the rate rises from 0, while the splats find their colours.
-        warm_up: u32 = 1000,
+        /// Steps before anything is learnt, in which the splats find the mean photo.
+        start: u32 = 1000,
         /// Weight of the mean squared difference of neighbouring maps, by axis, in the loss.
         smoothness: f64 = 10.0,
         /// Weight of the mean squared distance of the maps from the identity in the loss: keeps the splats' colours those of the mean photo.
-        identity: f64 = 0.01,
+        identity: f64 = 0.1,
     } {}
 }
 

@@ -248,7 +248,7 @@ fn scaled(mut config: TrainConfig, steps: u32, written_for: u32) -> TrainConfig 
     config.sh_every = scale(config.sh_every);
     config.densify.start = scale(config.densify.start);
     config.densify.stop = scale(config.densify.stop);
-    config.appearance.warm_up = scale(config.appearance.warm_up);
+    config.appearance.start = scale(config.appearance.start);
     config.eval.every = scale(config.eval.every);
     config
 }

@@ -15,7 +15,7 @@ impl TrainConfig {
     pub fn validate(&self) -> Result<()> {
         self.validate_run()?;
         self.validate_numbers()?;
-        self.appearance.validate()?;
+        self.appearance.validate(self.steps)?;
         self.validate_densify()
     }
 
