@@ -28,6 +28,8 @@ pub(crate) struct Saving {
     pub(crate) failure: Option<Error>,
     /// Why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
+    /// What was learnt of the photos' appearance, once the engine no longer has it.
+    pub(crate) learnt: Option<Appearance>,
     /// The splats of the last checkpoint.
     kept: Option<Kept>,
     /// The step of the last checkpoint.
@@ -63,6 +65,7 @@ impl Saving {
             launch: Launch::default(),
             failure: None,
             unsaved: None,
+            learnt: None,
             kept: None,
             saved_step: None,
             last: Instant::now(),
@@ -189,10 +192,11 @@ impl Trainer {
     }
 
     /// What the engine has learnt of the photos' appearance, if the run asks for it.
-    fn learnt(&mut self) -> Result<Appearance> {
-        match self.config.appearance.is_on() {
-            true => self.engine.appearance(),
-            false => Ok(Appearance::default()),
+    pub(crate) fn learnt(&mut self) -> Result<Appearance> {
+        match &self.saving.learnt {
+            Some(learnt) => Ok(learnt.clone()),
+            None if self.config.appearance.is_on() => self.engine.appearance(),
+            None => Ok(Appearance::default()),
         }
     }
 

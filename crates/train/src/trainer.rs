@@ -191,6 +191,8 @@ impl Trainer {
         self.drain(observer)?;
         if ending == Ending::Finished {
             if let Some(best) = self.watch.better_than_last() {
+                // Of the last step, beside splats of an earlier one: uploading forgets it.
+                self.saving.learnt = Some(self.learnt()?);
                 self.engine.upload(&best, None)?;
             }
             self.gaussians = self.copy()? as u64;
@@ -293,7 +295,7 @@ impl Trainer {
             return Ok(appearance.clone());
         }
         self.drain(&mut Silent)?;
-        self.engine.appearance()
+        self.learnt()
     }
 
     /// Names of the photos trained on, in the engine's order.
