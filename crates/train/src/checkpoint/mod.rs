@@ -219,7 +219,11 @@ impl Checkpoint {
             second_moments,
             gradient_sums: reader.read("density.gradient_sums", Kind::F32, &[n])?,
             visible_counts: reader.read("density.visible_counts", Kind::F32, &[n])?,
-            appearance: read_appearance(&mut reader)?,
+            // The configuration tells, which the checksum covers as it does not the tensors' names.
+            appearance: match config.appearance.is_on() && run.step > 0 {
+                true => read_appearance(&mut reader, config.appearance.grid)?,
+                false => Appearance::default(),
+            },
         };
         let best = if run.watched.is_empty() {
             None
@@ -338,16 +342,11 @@ fn appearance_tensors(appearance: &Appearance) -> Vec<Tensor<'_>> {
     grids.into_iter().chain([seen]).collect()
 }
 
-fn read_appearance<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Appearance> {
-    let Ok(shape) = reader.shape("appearance.coefficients") else {
-        return Ok(Appearance::default());
+fn read_appearance<R: Read + Seek>(reader: &mut Reader<R>, cells: [u32; 3]) -> Result<Appearance> {
+    let &[views] = reader.shape("appearance.seen")? else {
+        return Err(contradiction("its photos' steps are no list"));
     };
-    let &[views, y, x, luminance, 3, 4] = shape else {
-        return Err(contradiction(
-            "its appearance is no list of grids of colour maps",
-        ));
-    };
-    let cells = [x, y, luminance].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let [x, y, luminance] = cells.map(|n| n as usize);
     let shape = [views, y, x, luminance, 3, 4];
     let appearance = Appearance {
         cells,

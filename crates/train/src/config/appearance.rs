@@ -50,8 +50,6 @@ impl AppearanceModel {
             Self::None | Self::Bilateral => AppearancePatch::default(),
             Self::Exposure => AppearancePatch {
                 grid: Some([1; 3]),
-                rate: Some(EXPOSURE_RATE),
-                rate_final: Some(EXPOSURE_RATE * 0.1),
                 ..AppearancePatch::default()
             },
         };
@@ -61,9 +59,6 @@ impl AppearanceModel {
         }
     }
 }
-
-/// A map that all pixels of a photo agree on may step further than one of a cell's few.
-const EXPOSURE_RATE: f64 = 2e-2;
 
 impl fmt::Display for AppearanceModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

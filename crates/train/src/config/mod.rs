@@ -148,18 +148,18 @@ table! {
 table! {
     /// What photos may differ in, learnt beside the splats.
     AppearanceConfig, AppearancePatch {
-        /// none, exposure (one affine map of colours per photo; sets other defaults: grid [1, 1, 1], rate 0.02, rate_final 0.002) or bilateral (a grid of them).
+        /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]) or bilateral (a grid of them).
         model: AppearanceModel = AppearanceModel::None,
         /// Cells of a photo's grid along x, y (1 to 64) and luminance (1 to 8).
         grid: [u32; 3] = [16, 16, 8],
         /// Step size of Adam at the first step. Each photo has its own steps: about steps / photos of them.
-        rate: f64 = 1e-2,
+        rate: f64 = 2e-2,
         /// The same at the last step; log-linear between.
-        rate_final: f64 = 1e-3,
+        rate_final: f64 = 2e-3,
         /// Steps before anything is learnt, in which the splats find the mean photo.
         start: u32 = 1000,
         /// Weight of the mean squared difference of neighbouring maps, by axis, in the loss.
-        smoothness: f64 = 10.0,
+        smoothness: f64 = 100.0,
         /// Weight of the mean squared distance of the maps from the identity in the loss: keeps the splats' colours those of the mean photo.
         identity: f64 = 0.1,
     } {}
