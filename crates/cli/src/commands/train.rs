@@ -28,8 +28,8 @@ Schedules (densification, learning rates, SH degree) scale with --steps. --print
 result, commented, to stdout; given back with --config it makes the same run.
 
 OUT holds splats.ply, config.toml, metrics.json, metrics.csv and renders/ (each held-out photo
-beside its render), with --appearance also appearance.safetensors. The first Ctrl-C ends the run and saves all of it; the second ends the program
-at once.
+beside its render), and with --appearance appearance.safetensors. The first Ctrl-C ends the run and
+saves all of it; the second ends the program at once.
 
 Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
 three times the size of the splats. `dapple train --resume OUT` goes on from it, also after a crash:
