@@ -50,7 +50,7 @@ fn sample() -> Checkpoint {
             appearance: AppearanceConfig {
                 model: AppearanceModel::Bilateral,
                 grid: [2, 1, 1],
-                ..AppearanceConfig::default()
+                ..Preset::Micro.config().appearance
             },
             ..Preset::Micro.config()
         },
