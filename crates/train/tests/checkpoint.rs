@@ -50,6 +50,7 @@ fn sample() -> Checkpoint {
             appearance: AppearanceConfig {
                 model: AppearanceModel::Bilateral,
                 grid: [2, 1, 1],
+                start: 1,
                 ..Preset::Micro.config().appearance
             },
             ..Preset::Micro.config()
