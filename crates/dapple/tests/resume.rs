@@ -4,7 +4,7 @@
 use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::Precision;
 use dapple::prelude::*;
-use dapple::train::config::{DensifyConfig, EvalConfig};
+use dapple::train::config::{AppearancePatch, DensifyConfig, EvalConfig};
 use dapple::train::{
     AppearanceModel, Checkpoint, ConfigPatch, EvalRow, LossRow, Metrics, train_into,
 };
@@ -110,10 +110,15 @@ fn config() -> TrainConfig {
 
 /// The same with a small grid of colour maps for each photo.
 fn with_appearance() -> TrainConfig {
-    let mut patch = ConfigPatch::default();
-    patch.steps = Some(300);
-    patch.appearance.model = Some(AppearanceModel::Bilateral);
-    patch.appearance.grid = Some([5, 4, 3]);
+    let patch = ConfigPatch {
+        steps: Some(300),
+        appearance: AppearancePatch {
+            model: Some(AppearanceModel::Bilateral),
+            grid: Some([5, 4, 3]),
+            ..AppearancePatch::default()
+        },
+        ..ConfigPatch::default()
+    };
     let named = TrainConfig::resolve(None, None, patch).unwrap();
     TrainConfig {
         appearance: named.appearance,

@@ -123,6 +123,7 @@ fn add_pixel((sums, count): &mut (Sums, f64), colour: &[f32], photo: &[f32]) {
 }
 
 /// Step 2, by Cholesky's decomposition: the ridge makes the matrix positive definite.
+#[allow(clippy::needless_range_loop, reason = "rows and columns of matrices")]
 fn solve(sums: &Sums, n: f64) -> [[f64; 4]; 3] {
     let ridge = n * RIDGE;
     let mut c = [[0.0; 4]; 4];
