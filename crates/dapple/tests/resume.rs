@@ -4,7 +4,7 @@
 use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::Precision;
 use dapple::prelude::*;
-use dapple::train::config::{AppearancePatch, DensifyConfig, EvalConfig};
+use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
 use dapple::train::{
     AppearanceModel, Checkpoint, ConfigPatch, EvalRow, LossRow, Metrics, train_into,
 };
@@ -85,13 +85,15 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
 });
 
 /// 300 steps with everything that changes on the way: density control on both sides of step 150,
-/// opacity resets at 100 and 200, SH degrees from 60, 120 and 180 on, a scoring at 140 and at 200.
+/// opacity resets at 100 and 200, SH degrees from 60, 120 and 180 on, a scoring at 140 and at 200,
+/// another background each step.
 fn config() -> TrainConfig {
     let base = Preset::M9.config_for(300);
     TrainConfig {
         seed: 5,
         sh_every: 60,
         max_gaussians: 500,
+        background: Background::Random,
         checkpoint_minutes: 0.0,
         densify: DensifyConfig {
             start: 20,
@@ -103,6 +105,7 @@ fn config() -> TrainConfig {
         eval: EvalConfig {
             every: 0,
             steps: vec![140, 200],
+            ..EvalConfig::default()
         },
         ..base
     }
@@ -141,7 +144,8 @@ fn run(
     };
     trainer.stop_at(stop_at);
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
-    assert!(trainer.notes().is_empty(), "{:?}", trainer.notes());
+    let says = |word: &str| trainer.notes().iter().all(|note| note.contains(word));
+    assert!(says("background"), "{:?}", trainer.notes());
     folder
 }
 
@@ -160,6 +164,8 @@ fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine
     assert_eq!(checkpoint.step, 150);
     let counts = &checkpoint.state.visible_counts;
     assert!(counts.iter().any(|&count| count > 0.0));
+    let filters = &checkpoint.state.smoothing;
+    assert_eq!(filters.iter().any(|&d| d > 0.0), config.antialias);
     // Once more, at a scoring, a round and a reset.
     let later = run(parts.path(), config, engine(), Some(200));
     let scored_at_200 = metrics(&later).evals.into_iter();
@@ -230,6 +236,20 @@ fn on_a_gpu_however_it_stores() {
             return;
         }
         goes_on_bit_for_bit(&config(), &|| gpu(precision).unwrap());
+    }
+}
+
+/// Stopped between two settings of the 3D filters, which are part of the state, and not of the file of
+/// splats, into whose scales they go.
+#[test]
+fn anti_aliased() {
+    let config = TrainConfig {
+        antialias: true,
+        ..config()
+    };
+    goes_on_bit_for_bit(&config, &cpu);
+    if gpu("f32").is_some() {
+        goes_on_bit_for_bit(&config, &|| gpu("f32").unwrap());
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A photograph to train on, with its camera.
 #[derive(Debug, Clone)]
 pub struct TrainView {
-    /// Pinhole camera of the photo's size.
+    /// Camera of the photo's size; its lens may distort.
     pub camera: Camera,
     /// The pixels. Where it has alpha, the target is the photo over the step's background; where
     /// it has a mask, masked pixels count neither in the loss nor in its gradient.
@@ -32,6 +32,9 @@ pub struct OptimizerState {
     pub gradient_sums: Vec<f32>,
     /// Steps in which each Gaussian was visible since the last density round, `[N]`.
     pub visible_counts: Vec<f32>,
+    /// Standard deviation of each Gaussian's 3D smoothing filter, world units, `[N]`; empty where no
+    /// step or render was anti-aliased. See [`crate::smoothing`].
+    pub smoothing: Vec<f32>,
     /// Of the engine's views; empty until a step asks for it.
     pub appearance: Appearance,
 }
@@ -73,6 +76,14 @@ pub trait Engine: Send {
     /// has asked for it.
     fn appearance(&mut self) -> Result<Appearance> {
         Ok(self.download()?.1.appearance)
+    }
+
+    /// As [`Self::splats`], with the 3D smoothing filters in scales and opacities, as files hold them:
+    /// see [`crate::smoothing`].
+    fn fused_splats(&mut self) -> Result<Splats> {
+        let (mut splats, state) = self.download()?;
+        crate::smoothing::fuse(&mut splats, &state.smoothing);
+        Ok(splats)
     }
 
     /// Hands over photographs to train on; the ids follow the order given.

@@ -14,6 +14,21 @@ pub struct RenderSettings {
     pub max_gaussians_per_tile: u32,
     /// Gaussians whose centre is nearer than this are culled, world units along +z.
     pub near: f32,
+    /// Filters what a pixel cannot resolve instead of making it brighter (Mip-Splatting): dilates by
+    /// [`crate::constants::MIP_DILATION`] and lowers opacities by as much as that makes ellipses
+    /// larger; 3D filters count where a step has set them. See [`crate::smoothing`].
+    pub antialias: bool,
+}
+
+impl RenderSettings {
+    /// What is added to the diagonal of projected covariances, pixels squared.
+    pub fn dilation(&self) -> f32 {
+        if self.antialias {
+            crate::constants::MIP_DILATION
+        } else {
+            crate::constants::DILATION
+        }
+    }
 }
 
 impl Default for RenderSettings {
@@ -23,6 +38,7 @@ impl Default for RenderSettings {
             sh_degree: dapple_scene::MAX_SH_DEGREE,
             max_gaussians_per_tile: 0,
             near: crate::constants::NEAR,
+            antialias: false,
         }
     }
 }
@@ -82,6 +98,9 @@ pub struct StepSettings {
     pub ssim_weight: f32,
     /// Whether to add this step's screen-space gradients to the density statistics.
     pub accumulate_density: bool,
+    /// Whether the step begins by setting each Gaussian's 3D filter by the views to train on. Only with
+    /// [`RenderSettings::antialias`]; see [`crate::smoothing`].
+    pub refresh_smoothing: bool,
     /// What a density strategy adds to `update`.
     pub extras: Extras,
     /// Whether the view's appearance is learnt, and how; without it the loss compares the photo with the

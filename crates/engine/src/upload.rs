@@ -1,6 +1,6 @@
 //! What every engine checks before it takes something in.
 
-use crate::{OptimizerState, Pinhole};
+use crate::{OptimizerState, PosedCamera};
 use dapple_scene::{Error, Photo, Result, Splats, sh_coefficient_count};
 
 /// Checks splats, and that a state belongs to them.
@@ -20,7 +20,8 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
         .iter()
         .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
         && state.gradient_sums.len() == n
-        && state.visible_counts.len() == n;
+        && state.visible_counts.len() == n
+        && (state.smoothing.is_empty() || state.smoothing.len() == n);
     if fits {
         Ok(())
     } else {
@@ -57,7 +58,7 @@ fn check_splats(splats: &Splats, what: &str) -> Result<()> {
 ///
 /// # Errors
 /// It has not.
-pub fn check_photo(camera: &Pinhole, photo: &Photo) -> Result<()> {
+pub fn check_photo(camera: &PosedCamera, photo: &Photo) -> Result<()> {
     if [photo.width, photo.height] == camera.size {
         return Ok(());
     }
@@ -72,7 +73,7 @@ pub fn check_photo(camera: &Pinhole, photo: &Photo) -> Result<()> {
 /// # Errors
 /// They are not those of the camera's image.
 pub fn check_image_gradient(
-    camera: &Pinhole,
+    camera: &PosedCamera,
     dl_drgb: &[f32],
     dl_dalpha: Option<&[f32]>,
 ) -> Result<()> {

@@ -24,6 +24,15 @@
 @group(0) @binding(8) var<storage, read_write> gradient_sh: array<f32>;
 @group(0) @binding(9) var<storage, read_write> gradient_means2d: array<f32>;
 @group(0) @binding(10) var<storage, read_write> gradient_pose: array<f32>;
+#if LENS
+// In: the views' lenses.
+@group(0) @binding(11) var<storage, read> lenses: array<Lens>;
+#endif
+
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(11) var<storage, read> smoothing: array<f32>;
+#endif
 
 #import shared/gaussian_backward
 

@@ -10,16 +10,19 @@
 
 use crate::frame::{self, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
+use crate::optics::Optics;
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
 use crate::stages::appearance::{self, Grids};
+use crate::stages::smoothing::SMOOTHING;
 use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
-    Appearance, DensifyPlan, Engine, Gradients, OptimizerState, Pinhole, RenderSettings, Rendered,
-    Report, StepCounts, StepSettings, TrainView, ViewId, check_image_gradient, check_upload,
+    Appearance, DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RenderSettings,
+    Rendered, Report, StepCounts, StepSettings, TrainView, ViewId, check_image_gradient,
+    check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
 use dapple_scene::{Camera, Error, Result, Splats};
@@ -200,16 +203,19 @@ impl GpuEngine {
         self.room
     }
 
-    pub(crate) fn write_views(&mut self, render: Option<&Pinhole>) -> Result<()> {
+    pub(crate) fn write_views(&mut self, render: Option<&PosedCamera>) -> Result<()> {
         let gpu = &self.context.gpu;
         if self.views_changed {
-            let entries = self.views.entries(render);
+            let (entries, lenses) = (self.views.entries(render), self.views.lenses(render));
             self.buffers.set("views", gpu.upload("views", &entries)?);
+            self.buffers.set("lenses", gpu.upload("lenses", &lenses)?);
             self.views_changed = false;
             self.recordings = None;
         } else if let Some(camera) = render {
             let entry = crate::views::entry(camera, None);
             gpu.write(self.buffers.get("views")?, 0, &[entry]);
+            let lens = crate::views::lens_entry(camera);
+            gpu.write(self.buffers.get("lenses")?, 0, &[lens]);
         }
         Ok(())
     }
@@ -262,7 +268,7 @@ impl GpuEngine {
         let Some(gpu_view) = self.views.get(view.0) else {
             return Err(Error::internal(format!("there is no view {}", view.0)));
         };
-        let masked = gpu_view.is_masked();
+        let (masked, lens) = (gpu_view.is_masked(), gpu_view.camera.lens.is_some());
         let entry = Ring::entry(sequence);
         let immediates = step_immediates(
             view,
@@ -280,14 +286,22 @@ impl GpuEngine {
                     recordings.forget_step(other);
                 }
             })?;
-        let mode = Mode::of(settings);
+        let mode = Mode::of(settings, lens);
         if mode.absolute {
             self.fit_absolute()?;
         }
+        self.fit_smoothing(mode.optics.antialias)?;
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
+        let bytes = bytemuck::bytes_of(&immediates);
+        if mode.optics.antialias && settings.refresh_smoothing {
+            let room = self.room.gaussians;
+            recordings
+                .smoothing(&self.context, &mut self.stages, &self.buffers, room)?
+                .submit(&self.context.gpu, bytes);
+        }
         let recording = recordings.step(
             &self.context,
             &mut self.stages,
@@ -295,13 +309,13 @@ impl GpuEngine {
             (view.0, mode),
             &photo,
         )?;
-        let bytes = bytemuck::bytes_of(&immediates);
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
         self.record()?;
+        let planes = self.state_planes();
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
@@ -314,7 +328,7 @@ impl GpuEngine {
             &self.context,
             &mut self.stages,
             &self.buffers,
-            &frame::state_planes(self.options.precision, self.sh_degree),
+            &planes,
             plan,
         )?;
         let bytes = bytemuck::bytes_of(&immediates);
@@ -396,22 +410,29 @@ impl GpuEngine {
     /// alone, or also for what `blend_backward` needs.
     fn forward(
         &mut self,
-        camera: &Pinhole,
+        camera: &PosedCamera,
         settings: &RenderSettings,
         image_only: bool,
     ) -> Result<layout::State> {
         self.settle()?;
         self.ready()?;
         self.fit_image(camera)?;
+        self.fit_smoothing(settings.antialias)?;
         self.write_views(Some(camera))?;
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
             self.record()?;
-            if let Some(recordings) = &self.recordings {
+            if let Some(recordings) = &mut self.recordings {
+                let optics = Optics {
+                    lens: camera.lens.is_some(),
+                    antialias: settings.antialias,
+                };
+                let front =
+                    recordings.front(&self.context, &mut self.stages, &self.buffers, optics)?;
                 let recording = if image_only {
-                    &recordings.image
+                    &front.image
                 } else {
-                    &recordings.front
+                    &front.whole
                 };
                 recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
             }
@@ -443,11 +464,15 @@ impl Engine for GpuEngine {
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         let room = n.max(self.options.first_room.gaussians).max(1);
+        // Where the state has filters, room is made for them.
+        self.buffers.remove(SMOOTHING);
         let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
         if let Err(error) = self.make_room(room) {
             self.sh_degree = before;
             return Err(error);
         }
+        let is_smoothed = state.is_some_and(|state| !state.smoothing.is_empty());
+        self.fit_smoothing(is_smoothed)?;
         params::upload(
             &self.context.gpu,
             &self.buffers,
@@ -522,6 +547,14 @@ impl Engine for GpuEngine {
         )
     }
 
+    fn fused_splats(&mut self) -> Result<Splats> {
+        let mut splats = self.splats()?;
+        let gpu = &self.context.gpu;
+        let smoothing = params::download_smoothing(gpu, &self.buffers, splats.len())?;
+        dapple_engine::smoothing::fuse(&mut splats, &smoothing);
+        Ok(splats)
+    }
+
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.settle()?;
         let mut ids = Vec::with_capacity(views.len());
@@ -540,7 +573,7 @@ impl Engine for GpuEngine {
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        let camera = Pinhole::new(camera)?;
+        let camera = PosedCamera::new(camera)?;
         let state = self.forward(&camera, settings, true)?;
         let pixels: Vec<[f32; 4]> = self
             .context
@@ -592,7 +625,7 @@ impl Engine for GpuEngine {
         dl_drgb: &[f32],
         dl_dalpha: Option<&[f32]>,
     ) -> Result<Gradients<f32>> {
-        let camera = Pinhole::new(camera)?;
+        let camera = PosedCamera::new(camera)?;
         check_image_gradient(&camera, dl_drgb, dl_dalpha)?;
         let state = self.forward(&camera, settings, false)?;
         // The fourth value is transmittance, one minus alpha.
@@ -614,10 +647,14 @@ impl Engine for GpuEngine {
             &mut self.stages,
             &mut self.buffers,
             bytemuck::bytes_of(&immediates),
-            state.gaussians as usize,
             Shape {
+                gaussians: state.gaussians as usize,
                 capacity: self.room.gaussians as usize,
                 sh_degree: self.sh_degree,
+                optics: Optics {
+                    lens: camera.lens.is_some(),
+                    antialias: settings.antialias,
+                },
             },
         )
     }

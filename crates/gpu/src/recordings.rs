@@ -5,12 +5,13 @@
 //! differs in one binding: its photo.
 
 use crate::layout::{WORKGROUP, plane};
+use crate::optics::Optics;
 use crate::stages::gather::Planes;
 use crate::stages::update::Mode;
 use crate::stages::{
     appearance::Appearance, blend::Blend, blend_backward::BlendBackward, densify::Densify,
     emit::Emit, loss::Loss, morton::Morton, order::Order, project::Project, ranges::Ranges,
-    relocate::Relocate, report::Report, sort::SortInstances, update,
+    relocate::Relocate, report::Report, smoothing::Smoothing, sort::SortInstances, update,
 };
 use crate::{Buffers, Context, frame, params};
 use dapple_engine::{AppearanceSettings, DensifyPlan, Gradients, Stage};
@@ -21,6 +22,9 @@ use dapple_scene::{Error, Result};
 #[derive(Debug)]
 pub struct Stages {
     project: Project,
+    /// For other optics; compiled when first asked for, as the one below.
+    special_project: [Option<Project>; Optics::COUNT],
+    smoothing: Option<Smoothing>,
     order: Order,
     emit: Emit,
     sort: SortInstances,
@@ -40,7 +44,8 @@ pub struct Stages {
     /// Compiled when first asked for.
     relocate: Option<Relocate>,
     morton: Morton,
-    gradients: Option<update::Gradients>,
+    /// By optics; compiled when first asked for.
+    gradients: [Option<update::Gradients>; Optics::COUNT],
 }
 
 /// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
@@ -58,7 +63,9 @@ impl Stages {
     /// The driver refuses one.
     pub fn new(context: &Context) -> Result<Self> {
         Ok(Self {
-            project: Project::new(context)?,
+            project: Project::new(context, Optics::default())?,
+            special_project: [const { None }; Optics::COUNT],
+            smoothing: None,
             order: Order::new(context)?,
             emit: Emit::new(context)?,
             sort: SortInstances::new(context, LEAST_TILE_BITS)?,
@@ -74,11 +81,11 @@ impl Stages {
             densify: Densify::new(context)?,
             relocate: None,
             morton: Morton::new(context)?,
-            gradients: None,
+            gradients: [const { None }; Optics::COUNT],
         })
     }
 
-    /// Appends one stage of a step; `loss` asks `buffers` for the view's photo.
+    /// Appends one stage of a step on a view of a pinhole; `loss` asks `buffers` for the view's photo.
     ///
     /// # Errors
     /// A buffer is missing, no memory for scratch, a stage that is not one of a step.
@@ -145,6 +152,28 @@ impl Stages {
         Ok(())
     }
 
+    /// `project` to `ranges`.
+    fn record_lists(
+        &mut self,
+        context: &Context,
+        buffers: &Buffers,
+        optics: Optics,
+    ) -> Result<Recording> {
+        let mut recording = Recording::new();
+        for stage in LISTS {
+            if stage == Stage::Project && optics != Optics::default() {
+                let project = match &mut self.special_project[optics.index()] {
+                    Some(project) => project,
+                    none => none.insert(Project::new(context, optics)?),
+                };
+                project.record(context, buffers, &mut recording)?;
+            } else {
+                self.record_stage(stage, context, buffers, &mut recording)?;
+            }
+        }
+        Ok(recording)
+    }
+
     /// `blend_backward` to the report.
     fn record_back(
         &mut self,
@@ -180,22 +209,40 @@ impl Stages {
     }
 }
 
-/// The stages that make the tiles' lists.
-const LISTS: [Stage; 5] = [
-    Stage::Project,
-    Stage::Order,
-    Stage::Emit,
-    Stage::Sort,
-    Stage::Ranges,
-];
+/// The stages that make the tiles' lists, after `project`.
+const LISTS: [Stage; 4] = [Stage::Order, Stage::Emit, Stage::Sort, Stage::Ranges];
+
+/// The stages of a render.
+#[derive(Debug)]
+pub struct Front {
+    /// `project` to `blend`, with what `blend_backward` needs.
+    pub whole: Recording,
+    /// `project` to `blend` for the image alone.
+    pub image: Recording,
+}
+
+impl Front {
+    fn new(
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        optics: Optics,
+    ) -> Result<Self> {
+        let mut whole = stages.record_lists(context, buffers, optics)?;
+        let mut image = whole.clone();
+        stages.blend.record_image(context, buffers, &mut image)?;
+        stages.blend.record(context, buffers, &mut whole)?;
+        Ok(Self { whole, image })
+    }
+}
 
 /// Recordings over the present buffers.
 #[derive(Debug)]
 pub struct Recordings {
-    /// `project` to `blend`, with what `blend_backward` needs.
-    pub front: Recording,
-    /// `project` to `blend` for the image alone.
-    pub image: Recording,
+    /// By optics, made when first asked for.
+    fronts: [Option<Front>; Optics::COUNT],
+    /// Sets 3D filters; made when first asked for.
+    smoothing: Option<Recording>,
     /// `blend_backward` to the report, by mode.
     backs: [Option<Recording>; Mode::COUNT],
     /// A step, by view and mode; made when first asked for.
@@ -203,7 +250,8 @@ pub struct Recordings {
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
     densify: [Option<Recording>; 4],
-    gradients: Option<Recording>,
+    /// By optics.
+    gradients: [Option<Recording>; Optics::COUNT],
 }
 
 impl Recordings {
@@ -219,21 +267,57 @@ impl Recordings {
         views: usize,
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
-        let mut front = Recording::new();
-        for stage in LISTS {
-            stages.record_stage(stage, context, buffers, &mut front)?;
-        }
-        let mut image = front.clone();
-        stages.blend.record_image(context, buffers, &mut image)?;
-        stages.blend.record(context, buffers, &mut front)?;
+        let front = Front::new(context, stages, buffers, Optics::default())?;
+        let mut fronts = [const { None }; Optics::COUNT];
+        fronts[Optics::default().index()] = Some(front);
         Ok(Self {
-            front,
-            image,
+            fronts,
+            smoothing: None,
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; views],
             densify: [const { None }; 4],
-            gradients: None,
+            gradients: [const { None }; Optics::COUNT],
         })
+    }
+
+    /// The stages of a render.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses a kernel.
+    pub fn front(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        optics: Optics,
+    ) -> Result<&Front> {
+        Ok(match &mut self.fronts[optics.index()] {
+            Some(front) => front,
+            none => none.insert(Front::new(context, stages, buffers, optics)?),
+        })
+    }
+
+    /// What sets the 3D filters of up to `capacity` Gaussians.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses the kernel.
+    pub fn smoothing(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        capacity: u32,
+    ) -> Result<&Recording> {
+        if self.smoothing.is_none() {
+            let stage = match &mut stages.smoothing {
+                Some(stage) => stage,
+                none => none.insert(Smoothing::new(context)?),
+            };
+            let mut recording = Recording::new();
+            stage.record(context, buffers, &mut recording, capacity)?;
+            self.smoothing = Some(recording);
+        }
+        Ok(self.smoothing.get_or_insert_default())
     }
 
     /// The recording of a step on a view.
@@ -249,9 +333,9 @@ impl Recordings {
         photo: &wgpu::Buffer,
     ) -> Result<&Recording> {
         let which = mode.index();
-        let step = &mut self.steps[view][which];
-        if step.is_none() {
-            let mut whole = self.front.clone();
+        if self.steps[view][which].is_none() {
+            let front = self.front(context, stages, buffers, mode.optics)?;
+            let mut whole = front.whole.clone();
             stages.record_loss(context, buffers, (mode, photo), &mut whole)?;
             let mode = mode.of_back();
             let back = &mut self.backs[mode.index()];
@@ -262,9 +346,9 @@ impl Recordings {
                     .clone(),
             };
             whole.append(back);
-            return Ok(step.insert(whole));
+            self.steps[view][which] = Some(whole);
         }
-        Ok(step.get_or_insert_default())
+        Ok(self.steps[view][which].get_or_insert_default())
     }
 
     /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
@@ -332,7 +416,7 @@ impl Recordings {
     }
 
     /// Runs `blend_backward` and the chain rule over what `front` left and the image gradient that
-    /// was written, waits, and reads the gradients of the first `n` Gaussians.
+    /// was written, waits, and reads the gradients.
     ///
     /// # Errors
     /// No memory, a lost device.
@@ -342,13 +426,14 @@ impl Recordings {
         stages: &mut Stages,
         buffers: &mut Buffers,
         immediates: &[u8],
-        n: usize,
         shape: Shape,
     ) -> Result<Gradients<f32>> {
         let gpu = &context.gpu;
         let Shape {
+            gaussians: n,
             capacity,
             sh_degree,
+            optics,
         } = shape;
         let sh_planes = frame::sh_planes(sh_degree) as usize;
         let workgroups = capacity.div_ceil(WORKGROUP as usize);
@@ -358,23 +443,26 @@ impl Recordings {
             ("gradient_means2d", 2 * capacity),
             ("gradient_pose", 6 * workgroups),
         ];
-        if self.gradients.is_none() {
-            if stages.gradients.is_none() {
-                stages.gradients = Some(update::Gradients::new(context)?);
+        let which = optics.index();
+        if self.gradients[which].is_none() {
+            if stages.gradients[which].is_none() {
+                stages.gradients[which] = Some(update::Gradients::new(context, optics)?);
             }
-            for (name, floats) in outputs {
+            // All write the same buffers: those that others were recorded with must stay.
+            let made = self.gradients.iter().any(Option::is_some);
+            for (name, floats) in outputs.into_iter().filter(|_| !made) {
                 buffers.set(name, gpu.buffer(name, 4 * floats as u64)?);
             }
             let mut recording = Recording::new();
             stages
                 .blend_backward
                 .record(context, buffers, &mut recording)?;
-            if let Some(kernel) = &stages.gradients {
+            if let Some(kernel) = &stages.gradients[which] {
                 kernel.record(context, buffers, &mut recording)?;
             }
-            self.gradients = Some(recording);
+            self.gradients[which] = Some(recording);
         }
-        if let Some(recording) = &self.gradients {
+        if let Some(recording) = &self.gradients[which] {
             recording.submit(gpu, immediates);
         }
         let mut read = outputs.map(|(name, floats)| gpu.read::<f32>(buffers.get(name)?, floats));
@@ -405,8 +493,12 @@ impl Recordings {
 /// How Gaussians lie in the planes.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
+    /// How many there are.
+    pub gaussians: usize,
     /// Stride of a plane.
     pub capacity: usize,
     /// Degree that SH rest is stored for.
     pub sh_degree: u8,
+    /// How Gaussians come onto the image.
+    pub optics: Optics,
 }

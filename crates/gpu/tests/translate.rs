@@ -148,6 +148,14 @@ fn axes() -> Vec<Axis> {
         switch(&["IMAGE_ONLY"]),
         switch(&["EXTRAS"]),
         switch(&["ABSOLUTE"]),
+        switch(&["LENS"]),
+        Axis {
+            names: &["ANTIALIAS"],
+            settings: vec![
+                setting("", |d| d),
+                setting("ANTIALIAS", |d| layout::antialias(d, true)),
+            ],
+        },
         Axis {
             names: &["GRID_X", "GRID_Y", "GRID_L", "GRID_SLICES", "LUMA_R"],
             settings: grids.into(),

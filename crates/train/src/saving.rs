@@ -13,7 +13,7 @@
 use crate::clock::Clock;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer};
-use dapple_engine::{Appearance, Engine};
+use dapple_engine::{Appearance, Engine, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ pub(crate) struct Saving {
     last_took_seconds: f64,
 }
 
-/// A copy of the splats.
+/// A copy of the splats, as files hold them.
 struct Kept {
     /// Steps that went into them.
     step: u32,
@@ -187,7 +187,11 @@ impl Trainer {
         observer.on_checkpoint(self.step, &saved);
         self.saving.saved_step = saved.is_ok().then_some(self.step);
         self.saving.unsaved = saved.err();
-        self.keep(checkpoint.splats, checkpoint.state.appearance, started);
+        let Checkpoint {
+            mut splats, state, ..
+        } = checkpoint;
+        smoothing::fuse(&mut splats, &state.smoothing);
+        self.keep(splats, state.appearance, started);
         Ok(())
     }
 
@@ -203,7 +207,7 @@ impl Trainer {
     /// Copies the splats and the photos' appearance, to be kept if the device may be lost; gives their number.
     pub(crate) fn copy(&mut self) -> Result<usize> {
         let started = Instant::now();
-        let splats = self.engine.splats()?;
+        let splats = self.engine.fused_splats()?;
         let count = splats.len();
         let appearance = self.learnt()?;
         self.keep(splats, appearance, started);
@@ -228,7 +232,7 @@ impl Trainer {
     pub(crate) fn rescue(&mut self, error: Error, observer: &mut dyn Observer) -> Result<Outcome> {
         // The device may still answer: then nothing is lost. It makes no checkpoint: a round of density
         // control may be missing.
-        if let Ok(splats) = self.engine.splats()
+        if let Ok(splats) = self.engine.fused_splats()
             && !splats.is_empty()
         {
             // Of these reports only the steps matter now.

@@ -5,16 +5,22 @@
 //!    fixed: what is left then is noise of the steps, which smaller steps average out.
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
-//! 4. The rate of the photos' appearance is zero at first and then falls log-linearly.
-//! 5. Density control after a step, and what it adds to steps, are the strategy's:
+//! 4. A random background is another one each step, keyed by (seed, step).
+//! 5. The rate of the photos' appearance is zero at first and then falls log-linearly.
+//! 6. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
+//! 7. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
 
 use crate::TrainConfig;
+use crate::config::Background;
 use crate::strategy::{self, DensityStrategy};
 use dapple_engine::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::sync::Arc;
+
+/// Steps between two settings of the 3D filters: Mip-Splatting's (Yu et al. 2024).
+const SMOOTHING_EVERY: u32 = 100;
 
 /// The numbers of each step of a run. Steps count from 1.
 #[derive(Debug, Clone)]
@@ -40,13 +46,25 @@ impl Schedule {
         self.extent
     }
 
-    /// How to render at full degree: for scoring and for finished splats.
+    /// How to render at full degree, over a fixed background: for scoring and for finished splats.
     pub fn render_settings(&self) -> RenderSettings {
         RenderSettings {
-            background: self.config.background.map(|v| v as f32),
+            background: self.config.background.fixed(),
             sh_degree: self.config.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
+            antialias: self.config.antialias,
+        }
+    }
+
+    /// The colour behind step `step`, keyed by (seed, step) where it is random.
+    pub fn background(&self, step: u32) -> [f32; 3] {
+        match self.config.background {
+            Background::Colour(_) => self.config.background.fixed(),
+            Background::Random => {
+                let mut random = generator(self.config.seed, Purpose::Background, step.into());
+                std::array::from_fn(|_| unit(&mut random))
+            }
         }
     }
 
@@ -94,6 +112,7 @@ impl Schedule {
         StepSettings {
             step,
             render: RenderSettings {
+                background: self.background(step),
                 sh_degree: self.sh_degree(step),
                 ..self.render_settings()
             },
@@ -105,9 +124,18 @@ impl Schedule {
             },
             ssim_weight: self.config.ssim_weight as f32,
             accumulate_density: self.strategy.accumulates(step),
+            refresh_smoothing: self.refreshes_smoothing(step),
             extras: self.strategy.extras(step, &learning_rates),
             appearance: self.config.appearance.settings(step, self.config.steps),
         }
+    }
+
+    /// Whether step `step` begins by setting the 3D filters anew: every so often, since centres move, and
+    /// after density control.
+    fn refreshes_smoothing(&self, step: u32) -> bool {
+        let before = step.saturating_sub(1);
+        self.config.antialias
+            && (before.is_multiple_of(SMOOTHING_EVERY) || self.densify_plan(before).is_some())
     }
 
     /// The round of density control that follows step `step`, if one does.
@@ -168,6 +196,8 @@ pub(crate) enum Purpose {
     Views = 1,
     Sample = 2,
     Initial = 3,
+    Background = 4,
+    Bootstrap = 5,
 }
 
 /// Random numbers keyed by (seed, purpose, index): the same on every platform.

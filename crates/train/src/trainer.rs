@@ -12,6 +12,7 @@
 //! The trainer waits for the engine only to score, for checkpoints and at the end.
 
 use crate::clock::Clock;
+use crate::evaluate::Lpips;
 use crate::history::Smoothed;
 use crate::saving::Saving;
 use crate::views::{Chosen, notes_on};
@@ -39,6 +40,8 @@ pub struct Trainer {
     view_ids: Vec<ViewId>,
     train_names: Vec<String>,
     eval_views: Vec<View>,
+    /// For the last scoring.
+    lpips: Option<Lpips>,
     /// Steps enqueued, and those whose reports are in.
     pub(crate) step: u32,
     pub(crate) reported: u32,
@@ -62,7 +65,7 @@ impl Trainer {
     ///
     /// # Errors
     /// A configuration that contradicts itself, a capture that cannot be trained on (a single
-    /// photo, none left after the split, a distorted camera, points that are lost), what the engine
+    /// photo, none left after the split, a lens that is none, points that are lost), what the engine
     /// refuses.
     pub fn new(
         dataset: &Dataset,
@@ -80,7 +83,7 @@ impl Trainer {
         let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
-        trainer.notes = notes_on(dataset, chosen.eval.len(), splats.len());
+        trainer.notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
         trainer.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
     }
@@ -92,6 +95,8 @@ impl Trainer {
         mut engine: Box<dyn Engine>,
         chosen: &Chosen,
     ) -> Result<Self> {
+        // Before anything takes time: better to fail now than after an hour.
+        let lpips = config.read_lpips()?;
         let view = |&i: &usize| TrainView {
             camera: dataset.views[i].camera,
             photo: dataset.views[i].photo.clone(),
@@ -105,6 +110,7 @@ impl Trainer {
             view_ids,
             train_names: chosen.train.iter().map(name).collect(),
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
+            lpips,
             step: 0,
             reported: 0,
             gaussians: 0,
@@ -216,14 +222,23 @@ impl Trainer {
         })
     }
 
-    /// Scores the held-out photos with the present splats.
+    /// Scores the held-out photos with the present splats, by PSNR and SSIM.
     pub fn evaluate(&mut self) -> Result<EvalReport> {
-        self.evaluate_each(&mut |_, _| Ok(()))
+        self.score(false, &mut |_, _| Ok(()))
     }
 
-    /// Scores the held-out photos and shows each rendered view to `on_render`.
+    /// Scores the held-out photos as at the end of a run, by LPIPS too where the configuration names
+    /// weights, and shows each rendered view to `on_render`.
     pub fn evaluate_each(
         &mut self,
+        on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
+    ) -> Result<EvalReport> {
+        self.score(true, on_render)
+    }
+
+    fn score(
+        &mut self,
+        is_last: bool,
         on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
     ) -> Result<EvalReport> {
         // Waiting for steps is training.
@@ -231,12 +246,14 @@ impl Trainer {
         let started = Instant::now();
         let settings = self.schedule.render_settings();
         let views: Vec<&View> = self.eval_views.iter().collect();
+        let lpips = self.lpips.as_ref().filter(|_| is_last);
         let mut corrected = CorrectedScores::default();
         let corrects = self.config.appearance.is_on();
         let mut report = evaluate(
             self.engine.as_mut(),
             &views,
             &settings,
+            lpips,
             &mut |view, rendered| {
                 if corrects {
                     corrected.add(view, rendered, settings.background)?;
@@ -279,13 +296,14 @@ impl Trainer {
         self.watch.report()
     }
 
-    /// The present splats; after the engine has failed, those that were saved from it.
+    /// The present splats, with the 3D filters of an anti-aliased run in them: what files hold and viewers
+    /// show. After the engine has failed, those that were saved from it.
     pub fn splats(&mut self) -> Result<Splats> {
         if let Some(splats) = self.saving.failed_splats() {
             return Ok(splats.clone());
         }
         self.drain(&mut Silent)?;
-        self.engine.splats()
+        self.engine.fused_splats()
     }
 
     /// What was learnt of the appearance of the photos in [`Self::train_names`], empty where nothing is;

@@ -1,11 +1,24 @@
 //! Which views of a capture a run takes, and whether they can be trained on.
 
 use crate::TrainConfig;
-use dapple_scene::{Dataset, Error, Lens, Result, Split, View};
+use crate::config::Background;
+use dapple_engine::LensForm;
+use dapple_scene::{Dataset, Error, Result, Split, View};
 
 /// What of a run is not as its user may expect.
-pub(crate) fn notes_on(dataset: &Dataset, eval_views: usize, gaussians: usize) -> Vec<String> {
+pub(crate) fn notes_on(
+    dataset: &Dataset,
+    config: &TrainConfig,
+    eval_views: usize,
+    gaussians: usize,
+) -> Vec<String> {
     let mut notes = Vec::new();
+    if config.background == Background::Random {
+        notes.push(
+            "the background is another colour each step; renders and scores are over black"
+                .to_owned(),
+        );
+    }
     if dataset.points.is_empty() {
         notes.push(format!(
             "the capture has no sparse points: training starts from {gaussians} random ones"
@@ -95,16 +108,10 @@ fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
     watch
 }
 
-/// Engines take pinhole cameras of the photo's size.
+/// Engines take cameras of the photo's size whose lens they know.
 fn check_view(view: &View) -> Result<()> {
     let (camera, photo) = (&view.camera, &view.photo);
-    if camera.lens != Lens::Pinhole {
-        return Err(
-            Error::unsupported("this photo's lens distorts, and engines take pinholes")
-                .at(view.name.clone())
-                .hint("load the capture with dapple_scene::load, which undistorts"),
-        );
-    }
+    LensForm::of(&camera.lens).map_err(|e| e.at(view.name.clone()))?;
     if (camera.width, camera.height) != (photo.width, photo.height) {
         return Err(Error::input(format!(
             "the photo is {}x{} and its camera {}x{}",

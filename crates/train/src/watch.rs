@@ -74,7 +74,7 @@ impl Watch {
         self.rows.iter().copied().reduce(least)
     }
 
-    /// Looks at the engine's present splats and keeps them if they are the best.
+    /// Looks at the engine's present splats and keeps them, as files hold them, if they are the best.
     pub(crate) fn look(
         &mut self,
         step: u32,
@@ -84,13 +84,13 @@ impl Watch {
         let (mut loss, mut psnr, mut count) = (0.0, 0.0, 0.0);
         for view in &self.views {
             let rendered = engine.render(&view.camera, settings)?;
-            let scores = score(&rendered, &view.photo, settings.background)
+            let scores = score(&rendered, &view.photo, settings.background, None)
                 .map_err(|error| error.at(view.name.clone()))?;
             // Nothing where a mask hides all of it.
-            if let Some((view_psnr, ssim)) = scores {
+            if let Some(scores) = scores {
                 let l1 = mean_difference(&rendered.rgb, view, settings.background);
-                loss += (1.0 - self.ssim_weight) * l1 + self.ssim_weight * (1.0 - ssim);
-                psnr += view_psnr;
+                loss += (1.0 - self.ssim_weight) * l1 + self.ssim_weight * (1.0 - scores.ssim);
+                psnr += scores.psnr;
                 count += 1.0;
             }
         }
@@ -103,7 +103,7 @@ impl Watch {
             psnr: psnr / count,
         };
         if self.best_row().is_none_or(|best| row.loss < best.loss) {
-            self.best = Some(Arc::new(engine.splats()?));
+            self.best = Some(Arc::new(engine.fused_splats()?));
         }
         // A run that is stopped where it looked anyway.
         self.rows.retain(|other| other.step != step);

@@ -92,6 +92,7 @@ fn sample() -> Checkpoint {
             second_moments: splats(n, 200),
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
+            smoothing: Vec::new(),
             appearance: Appearance {
                 first_moments: numbers(2 * 2 * 12, 500),
                 seen: vec![7, 9],
@@ -165,6 +166,20 @@ fn what_goes_in_comes_out_to_the_last_bit() {
     // As text: NaN is unlike itself. Its payload shows in the bytes.
     assert_eq!(format!("{read:?}"), format!("{:?}", sample()));
     assert!(bytes(&read) == *WHOLE, "other bytes");
+}
+
+/// The 3D filters of an anti-aliased run are part of it from its first step on.
+#[test]
+fn filters_against_aliasing_come_out_too() {
+    let mut sample = sample();
+    sample.config.antialias = true;
+    let lost = bytes(&sample);
+    refused(&lost, "antialias.smoothing");
+    sample.state.smoothing = numbers(5, 500);
+    let whole = bytes(&sample);
+    let read = Checkpoint::parse(&whole).unwrap();
+    assert_eq!(format!("{:?}", read.state), format!("{:?}", sample.state));
+    assert!(bytes(&read) == whole);
 }
 
 #[test]

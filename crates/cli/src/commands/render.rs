@@ -9,7 +9,9 @@ use crate::options::{
 use crate::pictures::Picture;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
+use dapple::scene::undistort::pinhole_camera;
 use dapple::scene::{Camera, Capture, Error, MAX_SH_DEGREE, Pose, Result, Splats, load, ply};
+use dapple::train::config::Background;
 use dapple::train::{ConfigPatch, RenderNames, TrainConfig};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +27,8 @@ What to look from, one of:
                             world to camera. Cameras look along +z with y down, as in COLMAP
 
 A single picture may go to a file that ends in .png; several go into a folder. Pictures of the same
-name are replaced. The views of a lens that distorts are rendered as a pinhole camera sees them.
+name are replaced. The views of a lens that distorts are rendered through it, or with --undistort as a
+pinhole camera sees them; the ring is always a pinhole camera's.
 
 Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
@@ -73,12 +76,17 @@ pub struct Args {
     height: Option<u32>,
 
     /// Colour behind everything [default: that of the run, else black]
-    #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
+    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
     /// Use spherical harmonics up to this degree only [default: all there are]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
+
+    /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
+    /// [default: as the run was]
+    #[arg(long)]
+    antialias: bool,
 
     #[command(flatten)]
     capture: CaptureOptions,
@@ -99,7 +107,8 @@ type Shot = (String, Camera);
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
-        background: args.background,
+        background: args.background.map(Background::Colour),
+        antialias: args.antialias.then_some(true),
         data: args.capture.patch(),
         ..ConfigPatch::default()
     };
@@ -117,13 +126,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         );
     }
     let settings = RenderSettings {
-        background: config.background.map(|v| v as f32),
+        background: config.background.fixed(),
         sh_degree: args
             .sh_degree
             .unwrap_or(splats.sh_degree)
             .min(splats.sh_degree),
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),
+        antialias: config.antialias,
     };
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;
@@ -194,18 +204,19 @@ fn shots(
     let capture = load::open(scene, &config.load_options())?;
     if let Some(wanted) = &args.views {
         let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
-        return pinhole_views(capture, &indices, config, console);
+        return views_of(capture, &indices, config, console);
     }
     let poses: Vec<Pose> = capture
         .images
         .iter()
         .map(|image| image.camera.camera_from_world)
         .collect();
-    let first = pinhole_views(capture, &[0], config, console)?;
+    let first = views_of(capture, &[0], config, console)?;
     let Some((_, like)) = first.first() else {
         return Err(Error::input("the capture has no photos").at_path(scene));
     };
-    Ok(frames(&Orbit::of_poses(&poses, like), args.frames))
+    let like = pinhole_camera(like);
+    Ok(frames(&Orbit::of_poses(&poses, &like), args.frames))
 }
 
 fn frames(ring: &Orbit, count: u32) -> Vec<Shot> {
@@ -240,9 +251,9 @@ fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<u
     Ok(indices)
 }
 
-/// The cameras of these views as training sees them: reduced, and without lens distortion. The
+/// The cameras of these views as training sees them: reduced, and undistorted if it is so. The
 /// photos are decoded, because theirs is the size that counts.
-fn pinhole_views(
+fn views_of(
     mut capture: Capture,
     indices: &[usize],
     config: &TrainConfig,

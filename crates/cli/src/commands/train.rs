@@ -7,17 +7,17 @@ use crate::flamegraph::Flamegraph;
 use crate::interrupt;
 use crate::machine;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, merged_config, merged_config_for, parse_colour,
+    CaptureOptions, DeviceOptions, NewFolders, merged_config, merged_config_for, parse_background,
     split,
 };
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
-use dapple::train::config::{AppearancePatch, DataPatch, DensifyPatch};
+use dapple::train::config::{AppearancePatch, Background, DataPatch, DensifyPatch, EvalPatch};
 use dapple::train::{
-    AppearanceModel, CapLosses, ConfigPatch, Ending, Launch, Outcome, Preset, RunFolder, Seconds,
-    Strategy, TrainConfig, Trainer, WatchReport, train_into,
+    AppearanceModel, CapLosses, ConfigPatch, Ending, ImageScore, Launch, Outcome, Preset,
+    RunFolder, Seconds, Strategy, TrainConfig, Trainer, WatchReport, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ Settings come from the preset, then the configuration file, then the options her
 Schedules (densification, learning rates, SH degree) scale with --steps. --print-config writes the
 result, commented, to stdout; given back with --config it makes the same run.
 
-OUT holds splats.ply, config.toml, metrics.json, metrics.csv and renders/ (each held-out photo
-beside its render), and with --appearance appearance.safetensors. The first Ctrl-C ends the run and
-saves all of it; the second ends the program at once.
+OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo beside its
+render) and errors/ (where they differ, blue to red), and with --appearance appearance.safetensors. The
+first Ctrl-C ends the run and saves all of it; the second ends the program at once.
 
 Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
 three times the size of the splats. `dapple train --resume OUT` goes on from it, also after a crash:
@@ -130,9 +130,17 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
 
-    /// Colour behind everything and behind transparent photos, each 0 to 1 [default: 0,0,0, black]
-    #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
-    background: Option<[f64; 3]>,
+    /// What is behind everything and behind transparent photos: random, black, white or a colour,
+    /// each number 0 to 1 [default: black; with --mask-mode segment random, another colour each step,
+    /// so that splats cannot paint it]. Scores are over that colour, over black for random
+    #[arg(long, value_name = "random|black|white|R,G,B", value_parser = parse_background)]
+    background: Option<Background>,
+
+    /// Filter against aliasing (Mip-Splatting), for renders of other sizes than the photos: half of it gains
+    /// 2 to 4 dB, twice of it 0.4 to 1.5. Off by default: viewers that filter otherwise show such splats
+    /// too thick and too bright, nearly 2 dB worse
+    #[arg(long)]
+    antialias: bool,
 
     /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all [default:
     /// 0, but 2048 on GPUs whose drivers kill long work: `dapple doctor` names them]
@@ -165,6 +173,11 @@ pub struct Args {
     /// browser opens; also after Ctrl-C. Needs no root. Not on Windows
     #[arg(long, value_name = "FILE.svg")]
     flamegraph: Option<PathBuf>,
+
+    /// Weights of LPIPS: the held-out photos are scored by it too when the run ends. `dapple eval --help`
+    /// says more [default: no LPIPS]
+    #[arg(long, value_name = "FILE.safetensors")]
+    lpips: Option<PathBuf>,
 
     /// Print one JSON object when done
     #[arg(long)]
@@ -305,6 +318,7 @@ impl Args {
             max_gaussians: self.max_gaussians,
             sh_degree: self.sh_degree,
             background: self.background,
+            antialias: self.antialias.then_some(true),
             max_gaussians_per_tile: self.max_gaussians_per_tile,
             checkpoint_every: self.checkpoint_every,
             // Who names steps wants no clock.
@@ -316,6 +330,14 @@ impl Args {
             appearance: AppearancePatch {
                 model: self.appearance.as_deref().map(str::parse).transpose()?,
                 ..AppearancePatch::default()
+            },
+            eval: EvalPatch {
+                // The run may go on, and be scored, from another folder.
+                lpips: self
+                    .lpips
+                    .as_ref()
+                    .map(|path| std::path::absolute(path).unwrap_or(path.clone())),
+                ..EvalPatch::default()
             },
             densify: DensifyPatch {
                 strategy: self.strategy.as_deref().map(str::parse).transpose()?,
@@ -361,6 +383,9 @@ pub struct Summary {
     cc_psnr: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cc_ssim: Option<f64>,
+    lpips: Option<f64>,
+    /// The held-out photo with the lowest PSNR.
+    worst: Option<ImageScore>,
     steps_per_second: f64,
     seconds: Seconds,
     cap: CapLosses,
@@ -393,6 +418,11 @@ impl Done {
                 ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
                 cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
                 cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
+                lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
+                worst: outcome
+                    .eval
+                    .as_ref()
+                    .and_then(|eval| eval.worst(1).first().copied().cloned()),
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
                 cap: trainer.history().cap,
@@ -407,7 +437,11 @@ impl Done {
         let s = &self.summary;
         let scores = match (s.psnr, s.ssim) {
             (Some(psnr), Some(ssim)) => {
-                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4} on the held-out photos")
+                let lpips = s.lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
+                let worst = s.worst.as_ref().map_or(String::new(), |worst| {
+                    format!("; worst {} with {:.2} dB", worst.name, worst.psnr)
+                });
+                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4}{lpips} on the held-out photos{worst}")
             }
             _ => "none: no photo was held out".to_owned(),
         };

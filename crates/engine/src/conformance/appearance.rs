@@ -10,7 +10,8 @@ use crate::{
     Adam, Appearance, AppearanceSettings, Engine, OptimizerState, Report, StepSettings, TrainView,
     ViewId,
 };
-use dapple_scene::{Photo, Splats};
+use dapple_scene::Photo;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// One cell, one along some axes, more than tiles, the default.
@@ -83,14 +84,17 @@ impl Bench<'_> {
         }
     }
 
-    /// One step from `state` on a view of its own beside another.
+    /// One step from `appearance` on its last view.
     fn step(&self, engine: &mut dyn Engine, appearance: &Appearance) -> (f32, OptimizerState) {
         engine.upload(&self.scene.splats, None).unwrap();
         let (_, mut state) = engine.download().unwrap();
         state.appearance = appearance.clone();
         engine.upload(&self.scene.splats, Some(&state)).unwrap();
         engine
-            .step(ViewId(1), &self.settings_with_appearance())
+            .step(
+                ViewId(appearance.views() - 1),
+                &self.settings_with_appearance(),
+            )
             .unwrap();
         let Report::Step(report) = last_report(engine) else {
             panic!("no report of a step");
@@ -107,17 +111,18 @@ impl Bench<'_> {
         }
     }
 
-    fn check(&self, make: Make<'_>, what: &str) {
+    /// A step on a view of its own, beside others.
+    fn check(&self, engine: &mut dyn Engine, what: &str) {
         let cells = self.appearance.cells;
-        let mut engine = make();
         let view = TrainView {
             camera: self.scene.camera,
             photo: Arc::new(self.photo.clone()),
         };
-        engine.add_views(vec![view.clone(), view]).unwrap();
-        let before = drawn(cells, 2);
-        let (loss, state) = self.step(engine.as_mut(), &before);
-        let expected = self.expected(before.grid(1));
+        let ids = engine.add_views(vec![view.clone(), view]).unwrap();
+        let last = ids[1].0;
+        let before = drawn(cells, last + 1);
+        let (loss, state) = self.step(engine, &before);
+        let expected = self.expected(before.grid(last));
         let relative = (f64::from(loss) / expected.loss - 1.0).abs();
         assert!(
             relative < 1e-5,
@@ -128,8 +133,9 @@ impl Bench<'_> {
         // After one step the first moments are 0.1 times the gradient.
         let floats = grid_floats(cells);
         let after = &state.appearance;
-        assert_eq!(after.seen, [0, 1], "{what}");
-        let first = widened(&after.first_moments[floats..]);
+        let (seen, others) = after.seen.split_last().unwrap();
+        assert!(*seen == 1 && others.iter().all(|&n| n == 0), "{what}");
+        let first = widened(&after.first_moments[last * floats..]);
         let first: Vec<f64> = first.iter().map(|m| 10.0 * m).collect();
         let mut errors = vec![("grid", compare::relative_l2(&first, &expected.grid))];
         let splats = [
@@ -153,15 +159,18 @@ impl Bench<'_> {
         self.check_adam(&before, after, what);
     }
 
-    /// The step of the grid follows from its moments; the other view's is as it was.
+    /// The step of the last view's grid follows from its moments; the others' are as they were.
     fn check_adam(&self, before: &Appearance, after: &Appearance, what: &str) {
-        let floats = grid_floats(before.cells);
-        assert_eq!(before.grid(0), after.grid(0), "{what}");
-        assert_eq!(
-            after.first_moments[..floats],
-            before.first_moments[..floats]
-        );
-        for i in floats..2 * floats {
+        let last = before.views() - 1;
+        let begin = last * grid_floats(before.cells);
+        let held = |appearance: &Appearance| {
+            [
+                appearance.coefficients[..begin].to_vec(),
+                appearance.first_moments[..begin].to_vec(),
+            ]
+        };
+        assert!(held(before) == held(after), "{what}: another view's");
+        for i in begin..before.coefficients.len() {
             let old = [
                 before.coefficients[i],
                 before.first_moments[i],
@@ -173,7 +182,7 @@ impl Bench<'_> {
             let gradient = (first - beta1 * old[1]) / (1.0 - beta1);
             let rate = self.appearance.rate.into();
             let [value, _, second] =
-                reference::adam(old, gradient, rate, &Adam::default(), after.seen[1]);
+                reference::adam(old, gradient, rate, &Adam::default(), after.seen[last]);
             let error = (f64::from(after.coefficients[i]) - value).abs();
             assert!(
                 error < 1e-6,
@@ -190,6 +199,7 @@ impl Bench<'_> {
 /// masked, for grids from one cell to the default, and where the image is smaller than the window of
 /// SSIM; and two more steps, whose bias correction counts the view's own steps.
 pub fn appearance_matches_the_reference(make: Make<'_>) {
+    let mut engine = make();
     for cells in GRIDS {
         let scene = scenes::by_name("random_sh3").unwrap();
         let bench = Bench {
@@ -199,7 +209,7 @@ pub fn appearance_matches_the_reference(make: Make<'_>) {
             appearance: appearance_settings(cells),
         };
         // The splats' moments are 0.1 times the gradient whatever the step's number is.
-        bench.check(make, &format!("{cells:?}"));
+        bench.check(engine.as_mut(), &format!("{cells:?}"));
     }
     for (name, masked) in [
         ("random_sh3", true),
@@ -217,7 +227,7 @@ pub fn appearance_matches_the_reference(make: Make<'_>) {
             appearance: appearance_settings([4, 3, 5]),
             scene: &scene,
         };
-        bench.check(make, &format!("{name}, masked: {masked}"));
+        bench.check(engine.as_mut(), &format!("{name}, masked: {masked}"));
     }
     its_own_steps_count(make);
 }
@@ -262,24 +272,18 @@ fn its_own_steps_count(make: Make<'_>) {
     }
 }
 
-/// Steps over two views and a round of density control, once with an engine of each of `makes`: splats,
-/// moments and grids are the same to the bit; and so they are where a run is taken down after three
-/// steps and goes on in a new engine.
+/// Steps over two views and a round of density control, taken down after three steps and gone on with in
+/// another engine; then, whole, with an engine of each of `makes`: splats, moments and grids are the same
+/// to the bit.
 pub fn appearance_repeats_itself(makes: &[Make<'_>]) {
     let scene = scenes::by_name("crowd").unwrap();
     let view = TrainView {
         camera: scene.camera,
         photo: Arc::new(photo(&scene)),
     };
-    let start = |make: Make<'_>, splats: &Splats, state: Option<&OptimizerState>| {
-        let mut engine = make();
-        engine.upload(splats, state).unwrap();
-        engine.add_views(vec![view.clone(), view.clone()]).unwrap();
-        engine
-    };
-    let run = |make: Make<'_>, stop: bool| -> (Splats, OptimizerState) {
-        let mut engine = start(make, &scene.splats, None);
-        for step in 1..=6 {
+    let views = || vec![view.clone(), view.clone()];
+    let steps = |engine: &mut dyn Engine, steps: RangeInclusive<u32>| {
+        for step in steps {
             let settings = StepSettings {
                 appearance: Some(appearance_settings([6, 5, 4])),
                 ..settings(&scene, step)
@@ -287,25 +291,29 @@ pub fn appearance_repeats_itself(makes: &[Make<'_>]) {
             engine.step(ViewId(step as usize % 2), &settings).unwrap();
             if step == 3 {
                 engine.densify(&growing()).unwrap();
-                if stop {
-                    let (splats, state) = engine.download().unwrap();
-                    engine = start(make, &splats, Some(&state));
-                }
             }
         }
         engine.download().unwrap()
     };
-    let (splats, state) = run(makes[0], false);
+    let (mut first, mut second) = (makes[0](), makes[1]());
+    first.upload(&scene.splats, None).unwrap();
+    first.add_views(views()).unwrap();
+    let (splats, state) = steps(first.as_mut(), 1..=3);
+    second.upload(&splats, Some(&state)).unwrap();
+    second.add_views(views()).unwrap();
+    let (splats, state) = steps(second.as_mut(), 4..=6);
     assert_eq!(state.appearance.seen, [3, 3]);
     assert_ne!(state.appearance.grid(0), state.appearance.grid(1));
-    for (i, make) in makes.iter().enumerate() {
-        for stop in [false, true] {
-            let (other, other_state) = run(make, stop);
-            assert!(splats == other, "run {i}, stopped: {stop}: other splats");
-            assert!(
-                state == other_state,
-                "run {i}, stopped: {stop}: other state"
-            );
-        }
+    let mut engines = vec![first, second];
+    for make in &makes[2..] {
+        let mut engine = make();
+        engine.add_views(views()).unwrap();
+        engines.push(engine);
+    }
+    for (i, engine) in engines.iter_mut().enumerate() {
+        engine.upload(&scene.splats, None).unwrap();
+        let (other, other_state) = steps(engine.as_mut(), 1..=6);
+        assert!(splats == other, "engine {i}: other splats");
+        assert!(state == other_state, "engine {i}: other state");
     }
 }

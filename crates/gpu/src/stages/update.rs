@@ -1,6 +1,7 @@
 //! `update`: from slots to new parameters; `gradients`: the same, written out instead.
 
 use crate::layout::groups;
+use crate::optics::Optics;
 use crate::{Buffers, Context};
 use dapple_engine::StepSettings;
 use dapple_runtime::{Kernel, Recording};
@@ -39,13 +40,16 @@ pub struct Update {
     update: Kernel,
 }
 
-/// Which permutation of a step: what runs other than the default ask for.
+/// Which permutation of a step's kernels: what views through a lens, and runs other than the default, ask
+/// for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
     /// With regularisers and noise, see [`dapple_engine::Extras`].
     pub extras: bool,
     /// With density statistics of absolute gradients.
     pub absolute: bool,
+    /// How Gaussians come onto the image.
+    pub optics: Optics,
     /// With the photo's appearance: no matter for `blend_backward` and `update`.
     pub appearance: bool,
 }
@@ -60,20 +64,27 @@ impl Mode {
     }
 
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 8 * Optics::COUNT;
 
-    /// What these settings ask for.
-    pub fn of(settings: &StepSettings) -> Self {
+    /// What these settings ask for, on a view whose lens distorts or does not.
+    pub fn of(settings: &StepSettings, lens: bool) -> Self {
         Self {
             extras: !settings.extras.are_off(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
+            optics: Optics {
+                lens,
+                antialias: settings.render.antialias,
+            },
             appearance: settings.appearance.is_some(),
         }
     }
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * usize::from(self.appearance)
+        usize::from(self.extras)
+            + 2 * usize::from(self.absolute)
+            + 4 * self.optics.index()
+            + 4 * Optics::COUNT * usize::from(self.appearance)
     }
 }
 
@@ -84,7 +95,7 @@ impl Update {
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
         let defines = context.defines.clone().flag("EXTRAS", mode.extras);
-        let defines = defines.flag("ABSOLUTE", mode.absolute);
+        let defines = mode.optics.define(defines.flag("ABSOLUTE", mode.absolute));
         let (gpu, shaders) = (&context.gpu, &context.shaders);
         let absolute_sums = || context.kernel("absolute_sums", "absolute_sums");
         Ok(Self {
@@ -130,10 +141,10 @@ impl Gradients {
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, optics: Optics) -> Result<Self> {
         Ok(Self {
             sums: SlotSums::new(context)?,
-            gradients: context.kernel("gradients", "gradients")?,
+            gradients: context.optical_kernel("gradients", "gradients", optics)?,
         })
     }
 

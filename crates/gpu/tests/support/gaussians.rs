@@ -5,11 +5,11 @@
 
 use dapple_engine::reference::{self, Gaussian, Projected, ProjectedGradient};
 use dapple_engine::scenes::{Random, TestScene};
-use dapple_engine::{Gradients, Pinhole};
+use dapple_engine::{Gradients, PosedCamera};
 use dapple_gpu::layout::{self, Step, groups, plane};
 use dapple_gpu::precision::{Precision, Values, pack, unpack};
 use dapple_gpu::stages::update;
-use dapple_gpu::{Buffers, Context};
+use dapple_gpu::{Buffers, Context, Optics};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Splats;
 
@@ -124,7 +124,7 @@ impl Stages {
         context.defines = precision.define(context.defines);
         Self {
             update: update::Update::new(&context, update::Mode::default()).unwrap(),
-            gradients: update::Gradients::new(&context).unwrap(),
+            gradients: update::Gradients::new(&context, Optics::default()).unwrap(),
             context,
             precision,
         }
@@ -169,7 +169,7 @@ pub fn planes_of(splats: &Splats, capacity: usize) -> [Vec<f32>; 2] {
     [geometry, rest]
 }
 
-fn view(camera: &Pinhole) -> layout::View {
+fn view(camera: &PosedCamera) -> layout::View {
     let row = |i: usize| {
         let [a, b, c] = camera.rotation[i];
         [a, b, c, camera.centre_rest[i]]
@@ -203,7 +203,7 @@ impl Fixture {
         };
         let capacity = fixture.capacity;
         let rest = sh_planes(fixture.sh_degree);
-        let camera = Pinhole::new(&scene.camera).unwrap();
+        let camera = PosedCamera::new(&scene.camera).unwrap();
         fixture.put("views", &[view(&camera)]);
         fixture.set_state(0);
         let n32 = n as u32;

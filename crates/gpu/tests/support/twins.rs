@@ -109,7 +109,7 @@ impl Case {
                 }
             }
             Stage::Update => check_update(&mut check, a, e),
-            Stage::Densify => panic!("densify is no stage of a step"),
+            Stage::Appearance | Stage::Densify => panic!("densify is no stage of a step"),
         }
         check.faults
     }
@@ -303,6 +303,7 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: 0.2,
         accumulate_density: true,
+        refresh_smoothing: false,
         extras: Extras::default(),
         appearance: None,
     }

@@ -8,6 +8,7 @@
 //! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
 //! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own |
+//! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
 //! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
@@ -33,6 +34,9 @@ use tensors::{Metadata, Reader};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
 pub const CHECKPOINT_VERSION: u32 = 1;
+
+/// The tensor of anti-aliased runs.
+const SMOOTHING: &str = "antialias.smoothing";
 
 const FORMAT: &str = "dapple-checkpoint";
 
@@ -129,6 +133,16 @@ impl Checkpoint {
                 values,
             ));
         }
+        // Others have no such tensor: their files are as they always were.
+        if !state.smoothing.is_empty() {
+            let name = SMOOTHING.to_owned();
+            all.push(Tensor::new(
+                name,
+                Kind::F32,
+                &[state.smoothing.len()],
+                &state.smoothing,
+            ));
+        }
         all.extend(appearance_tensors(&state.appearance));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
@@ -219,6 +233,12 @@ impl Checkpoint {
             second_moments,
             gradient_sums: reader.read("density.gradient_sums", Kind::F32, &[n])?,
             visible_counts: reader.read("density.visible_counts", Kind::F32, &[n])?,
+            // The first step sets them.
+            smoothing: if config.antialias && run.step > 0 {
+                reader.read(SMOOTHING, Kind::F32, &[n])?
+            } else {
+                Vec::new()
+            },
             // The configuration tells, which the checksum covers as it does not the tensors' names.
             appearance: match config.appearance.is_on() && run.step > 0 {
                 true => read_appearance(&mut reader, config.appearance.grid)?,

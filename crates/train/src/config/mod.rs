@@ -10,9 +10,10 @@
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
 //!    `.reset_every` always are.
-//! 4. `random_start` is set where the file or the flags name `initial_gaussians`: a preset's number
+//! 4. `background` is random where masks segment and nobody names another.
+//! 5. `random_start` is set where the file or the flags name `initial_gaussians`: a preset's number
 //!    is no wish to do without sparse points.
-//! 5. The result holds the numbers as they are used: a printed configuration read back gives the
+//! 6. The result holds the numbers as they are used: a printed configuration read back gives the
 //!    same run.
 //!
 //! In all tables, 0 means "no limit" or "never" where the comment says so.
@@ -20,14 +21,18 @@
 #[macro_use]
 mod tables;
 mod appearance;
+mod background;
 mod preset;
 mod resolve;
 mod validate;
 
 pub use appearance::AppearanceModel;
+pub use background::Background;
 pub use preset::Preset;
 
+use crate::evaluate::Lpips;
 use crate::strategy::Strategy;
+use dapple_scene::MaskMode;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -63,10 +68,12 @@ table! {
         max_gaussians_per_tile: u32 = 0,
         /// Cull Gaussians nearer to a camera than this, world units; 0 = 5 % of the scene's extent.
         near: f64 = 0.0,
+        /// Filter against aliasing (Mip-Splatting): for renders nearer, farther or of another size than the photos. Off, since viewers that filter otherwise show its splats otherwise.
+        antialias: bool = false,
         /// Weight of 1 - SSIM in the loss; the rest is L1.
         ssim_weight: f64 = 0.2,
-        /// Colour behind everything and behind transparent photos, red, green, blue in 0 to 1.
-        background: [f64; 3] = [0.0; 3],
+        /// What is behind everything and behind transparent photos: a colour (red, green, blue in 0 to 1), or "random", another one each step, scored over black; data.mask_mode segment sets "random".
+        background: Background = Background::BLACK,
         /// Steps between two rows of the logs (the last step is always logged).
         log_every: u32 = 10,
         /// Steps between two checkpoints; 0 = none by steps.
@@ -100,12 +107,18 @@ table! {
         max_resolution: u32 = 0,
         /// Folder of the photos; empty = where the capture says.
         images: PathBuf = PathBuf::new(),
+        /// Turn photos whose lens distorts into those of a pinhole camera first, instead of rendering through the lens.
+        undistort: bool = false,
         /// Train on at most this many photos, spread evenly; 0 = all.
         max_train_views: usize = 0,
         /// Score at most this many held-out photos, spread evenly; 0 = all.
         max_eval_views: usize = 0,
         /// Set every n-th of the other photos aside to watch for overfitting: they are not trained on, and the splats that show them best are kept; 0 = none.
         watch_every: usize = 0,
+        /// auto (masks hide what does not count, alpha is transparency), ignore (neither counts) or segment (both are transparent; sets another default: background "random").
+        mask_mode: MaskMode = MaskMode::Auto,
+        /// Masks are white where photos are to be left out.
+        invert_masks: bool = false,
     } {}
 }
 
@@ -172,6 +185,8 @@ table! {
         every: u32 = 3000,
         /// Further steps after which to score.
         steps: Vec<u32> = Vec::new(),
+        /// Weights of LPIPS (safetensors), by which the last scoring scores too; empty = no LPIPS.
+        lpips: PathBuf = PathBuf::new(),
     } {}
 }
 
@@ -230,8 +245,21 @@ impl TrainConfig {
             downscale: (self.data.downscale > 1).then_some(self.data.downscale),
             max_resolution: (self.data.max_resolution > 0).then_some(self.data.max_resolution),
             images: (!images.as_os_str().is_empty()).then(|| images.clone()),
+            undistort: self.data.undistort,
+            mask_mode: self.data.mask_mode,
+            invert_masks: self.data.invert_masks,
             ..dapple_scene::LoadOptions::default()
         }
+    }
+
+    /// The weights of LPIPS, read from the file that is named, if one is.
+    ///
+    /// # Errors
+    /// As [`Lpips::read`].
+    pub fn read_lpips(&self) -> dapple_scene::Result<Option<Lpips>> {
+        let path = &self.eval.lpips;
+        let named = !path.as_os_str().is_empty();
+        named.then(|| Lpips::read(path)).transpose()
     }
 
     /// The near plane as engines take it, world units.

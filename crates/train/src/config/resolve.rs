@@ -1,10 +1,10 @@
 //! Layers a configuration, scales its schedule, reads and prints TOML.
 
 use super::{
-    AdamConfig, AppearanceConfig, BASE_STEPS, ConfigPatch, DataConfig, DensifyConfig, EvalConfig,
-    LearningRateConfig, Preset, Strategy, TrainConfig,
+    AdamConfig, AppearanceConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig,
+    EvalConfig, LearningRateConfig, Preset, Strategy, TrainConfig,
 };
-use dapple_scene::{Error, Result};
+use dapple_scene::{Error, MaskMode, Result};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -200,6 +200,9 @@ impl ConfigPatch {
         let absgrad = self.densify.absgrad.unwrap_or(base.densify.absgrad);
         let mut base = strategy.patch(preset.written_for(), absgrad).fill(base);
         base.densify.strategy = strategy;
+        if self.data.mask_mode == Some(MaskMode::Segment) {
+            base.background = Background::Random;
+        }
         let model = self.appearance.model.unwrap_or(base.appearance.model);
         let base = model.patch().fill(base);
         self.fill(scaled(base, steps, preset.written_for()))

@@ -1,6 +1,6 @@
 //! Refuses configurations that cannot work, before any photo is read.
 
-use super::TrainConfig;
+use super::{Background, TrainConfig};
 use crate::strategy::Strategy;
 use dapple_scene::{Error, MAX_SH_DEGREE, Result};
 
@@ -127,9 +127,18 @@ impl TrainConfig {
         for (key, value) in [
             ("ssim_weight", self.ssim_weight),
             ("densify.prune_opacity", self.densify.prune_opacity),
-            ("background (red)", self.background[0]),
-            ("background (green)", self.background[1]),
-            ("background (blue)", self.background[2]),
+        ] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(out_of_range(key, value, "between 0 and 1"));
+            }
+        }
+        let Background::Colour([red, green, blue]) = self.background else {
+            return Ok(());
+        };
+        for (key, value) in [
+            ("background (red)", red),
+            ("background (green)", green),
+            ("background (blue)", blue),
         ] {
             if !(0.0..=1.0).contains(&value) {
                 return Err(out_of_range(key, value, "between 0 and 1"));

@@ -34,9 +34,10 @@ impl CorrectedScores {
     /// Sizes that differ.
     pub fn add(&mut self, view: &View, rendered: &Rendered, background: [f32; 3]) -> Result<()> {
         let fitted = fitted(rendered, &view.photo, background);
-        let scores = score(&fitted, &view.photo, background);
+        let scores = score(&fitted, &view.photo, background, None);
+        let scores = scores.map_err(|e| e.at(view.name.clone()))?;
         self.images
-            .extend(scores.map_err(|e| e.at(view.name.clone()))?);
+            .extend(scores.map(|scores| (scores.psnr, scores.ssim)));
         Ok(())
     }
 
@@ -204,11 +205,14 @@ mod tests {
                 assert!((value - f64::from(expected)).abs() < 3e-3, "{map:?}");
             }
         }
-        let before = score(&image, &photo, [0.0; 3]).unwrap().unwrap();
-        let after = score(&fitted(&image, &photo, [0.0; 3]), &photo, [0.0; 3]);
+        let before = score(&image, &photo, [0.0; 3], None).unwrap().unwrap();
+        let after = score(&fitted(&image, &photo, [0.0; 3]), &photo, [0.0; 3], None);
         let after = after.unwrap().unwrap();
         // What is left is the rounding to bytes: 1 / 255 / sqrt(12), 59 dB.
-        assert!(before.0 < 25.0 && after.0 > 55.0, "{before:?} {after:?}");
+        assert!(
+            before.psnr < 25.0 && after.psnr > 55.0,
+            "{before:?} {after:?}"
+        );
     }
 
     #[test]
@@ -227,7 +231,7 @@ mod tests {
             assert!((f64::from(out.rgb[c]) - mean).abs() < 1e-3);
         }
         let same = rendered(bytes.iter().map(|&v| f32::from(v) / 255.0).collect());
-        let out = score(&fitted(&same, &photo, [0.0; 3]), &photo, [0.0; 3]);
-        assert!(out.unwrap().unwrap().0 > PSNR_MAX - 20.0);
+        let out = score(&fitted(&same, &photo, [0.0; 3]), &photo, [0.0; 3], None);
+        assert!(out.unwrap().unwrap().psnr > PSNR_MAX - 20.0);
     }
 }
