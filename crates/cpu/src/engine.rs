@@ -10,11 +10,12 @@ use crate::simd::{ROW, Row, level_name};
 use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    blend, blend_backward, densify, emit, loss, order, project, ranges, sort, update,
+    appearance, blend, blend_backward, densify, emit, loss, order, project, ranges, sort, update,
 };
+use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, OptimizerState, RenderSettings, Rendered, Report, Stage,
-    StageTime, StepReport, StepSettings, Trace, TrainView, ViewId, check_image_gradient,
+    Appearance, DensifyPlan, Engine, Gradients, OptimizerState, RenderSettings, Rendered, Report,
+    Stage, StageTime, StepReport, StepSettings, Trace, TrainView, ViewId, check_image_gradient,
     check_photo, check_upload,
 };
 use dapple_profile::ceilings::Measured;
@@ -41,6 +42,7 @@ pub struct CpuEngine {
     smoothing: Vec<Row>,
     sh_degree: u8,
     views: Vec<HeldView>,
+    appearance: Appearance,
     frame: Frame,
     work: Work,
     reports: Vec<Report>,
@@ -72,7 +74,11 @@ impl Clock {
     fn lap(&mut self, stage: Stage) {
         let now = Instant::now();
         let duration_ns = now.duration_since(self.last).as_nanos() as u64;
-        self.stages.push(StageTime { stage, duration_ns });
+        // `appearance` comes twice: there and back.
+        match self.stages.iter_mut().find(|time| time.stage == stage) {
+            Some(time) => time.duration_ns += duration_ns,
+            None => self.stages.push(StageTime { stage, duration_ns }),
+        }
         self.last = now;
     }
 }
@@ -100,6 +106,7 @@ impl CpuEngine {
             stats: DensityStats::default(),
             smoothing: Vec::new(),
             sh_degree: 0,
+            appearance: Appearance::default(),
             views: Vec::new(),
             frame: Frame::default(),
             work: Work::default(),
@@ -182,6 +189,7 @@ impl CpuEngine {
     fn train_step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         let (camera, photo) = self.view(view)?;
         let camera = camera.with_near(settings.render.near);
+        self.fit_appearance(settings)?;
         let mut clock = Clock::start();
         let antialias = settings.render.antialias;
         if antialias && settings.refresh_smoothing {
@@ -189,6 +197,13 @@ impl CpuEngine {
             self.smoothing = antialias::deviations(&self.params, &cameras, settings.render.near);
         }
         self.forward(&camera, &settings.render, &mut clock);
+        if let Some(learnt) = &settings.appearance {
+            let grid = self.appearance.grid(view.0);
+            appearance::run(&camera, learnt.cells, grid, &mut self.frame);
+            clock.lap(Stage::Appearance);
+            // `loss` compares what stands in `image`.
+            std::mem::swap(&mut self.frame.image, &mut self.frame.corrected);
+        }
         let loss = loss::run(
             &camera,
             &photo,
@@ -197,6 +212,19 @@ impl CpuEngine {
             &mut self.frame,
         );
         clock.lap(Stage::Loss);
+        if let Some(learnt) = &settings.appearance {
+            std::mem::swap(&mut self.frame.image, &mut self.frame.corrected);
+            let grid = self.appearance.grid(view.0);
+            let gradient = appearance::backward(&camera, learnt.cells, grid, &mut self.frame);
+            appearance::step(
+                &mut self.appearance,
+                view.0,
+                gradient,
+                learnt,
+                &settings.adam,
+            );
+            clock.lap(Stage::Appearance);
+        }
         let cap = settings.render.max_gaussians_per_tile;
         let absolute = settings.accumulate_density && settings.extras.absolute_density;
         blend_backward::run(&camera, cap, absolute, &mut self.frame);
@@ -249,6 +277,21 @@ impl CpuEngine {
         let photo = photo
             .ok_or_else(|| Error::internal(format!("the photo of view {} has not come", view.0)))?;
         Ok((held.camera, photo))
+    }
+
+    /// Makes sure that every view has a grid, where a step asks for them.
+    fn fit_appearance(&mut self, settings: &StepSettings) -> Result<()> {
+        let Some(learnt) = &settings.appearance else {
+            return Ok(());
+        };
+        if self.appearance.is_empty() {
+            check_cells(learnt.cells)?;
+            self.appearance.cells = learnt.cells;
+        } else if self.appearance.cells != learnt.cells {
+            return Err(other_cells(self.appearance.cells, learnt.cells));
+        }
+        self.appearance.extend_to(self.views.len());
+        Ok(())
     }
 
     /// Puts dL/dimage, row by row, into tiles.
@@ -345,6 +388,7 @@ impl Engine for CpuEngine {
         self.stats = stats;
         self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
         self.sh_degree = splats.sh_degree;
+        self.appearance = state.map_or_else(Appearance::default, |s| s.appearance.clone());
         Ok(())
     }
 
@@ -356,8 +400,13 @@ impl Engine for CpuEngine {
             gradient_sums: self.stats.gradient_sums.clone(),
             visible_counts: self.stats.visible_counts.clone(),
             smoothing: antialias::values(&self.smoothing, self.params.len),
+            appearance: self.appearance.clone(),
         };
         Ok((self.params.to_splats(degree), state))
+    }
+
+    fn appearance(&mut self) -> Result<Appearance> {
+        Ok(self.appearance.clone())
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {

@@ -3,7 +3,7 @@
 //! It is coarse on purpose: a fused step crosses rendering, loss and optimizer, and nothing in it
 //! may wait for the host. Schedules live in training and arrive as numbers in the settings.
 
-use crate::{DensifyPlan, Gradients, RenderSettings, Report, StepCounts, StepSettings};
+use crate::{Appearance, DensifyPlan, Gradients, RenderSettings, Report, StepCounts, StepSettings};
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub struct OptimizerState {
     /// Standard deviation of each Gaussian's 3D smoothing filter, world units, `[N]`; empty where no
     /// step or render was anti-aliased. See [`crate::smoothing`].
     pub smoothing: Vec<f32>,
+    /// Of the engine's views; empty until a step asks for it.
+    pub appearance: Appearance,
 }
 
 /// A rendered view.
@@ -68,6 +70,12 @@ pub trait Engine: Send {
     /// Waits for enqueued work and copies the splats alone out.
     fn splats(&mut self) -> Result<Splats> {
         Ok(self.download()?.0)
+    }
+
+    /// Waits for enqueued work and copies the appearance of the views alone out; empty where no step
+    /// has asked for it.
+    fn appearance(&mut self) -> Result<Appearance> {
+        Ok(self.download()?.1.appearance)
     }
 
     /// As [`Self::splats`], with the 3D smoothing filters in scales and opacities, as files hold them:

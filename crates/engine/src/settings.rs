@@ -1,5 +1,6 @@
 //! What training tells an engine: plain numbers, no schedules.
 
+use crate::AppearanceSettings;
 use serde::{Deserialize, Serialize};
 
 /// How to render.
@@ -102,6 +103,9 @@ pub struct StepSettings {
     pub refresh_smoothing: bool,
     /// What a density strategy adds to `update`.
     pub extras: Extras,
+    /// Whether the view's appearance is learnt, and how; without it the loss compares the photo with the
+    /// render itself. The loss that is reported is that of the image alone.
+    pub appearance: Option<AppearanceSettings>,
 }
 
 /// What density strategies add to `update`; nothing by default. The loss that is reported is that of

@@ -13,14 +13,16 @@ use crate::messages::{densify_report, render_immediates, step_immediates, step_r
 use crate::optics::Optics;
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
+use crate::stages::appearance::{self, Grids};
 use crate::stages::smoothing::SMOOTHING;
 use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
 use crate::views::{Views, no_view};
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RenderSettings, Rendered, Report,
-    StepCounts, StepSettings, TrainView, ViewId, check_image_gradient, check_upload,
+    Appearance, DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RenderSettings,
+    Rendered, Report, StepCounts, StepSettings, TrainView, ViewId, check_image_gradient,
+    check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
@@ -77,6 +79,8 @@ pub struct GpuEngine {
     pub(crate) default_cap: u32,
     pub(crate) room: Room,
     pub(crate) sh_degree: u8,
+    /// The appearance of views, if a step has asked for it.
+    pub(crate) grids: Option<Grids>,
     pub(crate) views: Views,
     /// Cameras that the GPU does not know yet.
     views_changed: bool,
@@ -129,6 +133,7 @@ impl GpuEngine {
             default_cap,
             room: Room::default(),
             sh_degree: 0,
+            grids: None,
             views_changed: true,
             stages,
             recordings: None,
@@ -168,7 +173,15 @@ impl GpuEngine {
     /// Each stage's number of dispatches in a step on a view that was stepped on; empty before.
     pub fn dispatches(&self, view: ViewId) -> Vec<(&'static str, usize)> {
         let recorded = self.recordings.as_ref().and_then(|r| r.recorded(view.0));
-        recorded.map_or_else(Vec::new, |step| step.span_sizes().collect())
+        let mut sums: Vec<(&'static str, usize)> = Vec::new();
+        for (name, count) in recorded.iter().flat_map(|step| step.span_sizes()) {
+            // `appearance` has two spans: there and back.
+            match sums.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, sum)) => *sum += count,
+                None => sums.push((name, count)),
+            }
+        }
+        sums
     }
 
     /// What the host did to the device so far.
@@ -249,8 +262,9 @@ impl GpuEngine {
         self.ready()?;
         self.write_views(None)?;
         // Before the command has its number: others may be submitted again meanwhile.
-        if let Command::Step(view, _) = command {
-            self.make_room_for_photo(view)?;
+        if let Command::Step(view, settings) = &command {
+            self.make_room_for_photo(*view)?;
+            self.fit_appearance(settings.appearance.as_ref())?;
         }
         let sequence = self.ring.upcoming();
         match command {
@@ -409,7 +423,7 @@ impl GpuEngine {
     }
 
     /// Waits until every command has reported.
-    fn settle(&mut self) -> Result<()> {
+    pub(crate) fn settle(&mut self) -> Result<()> {
         while !self.pending.is_empty() {
             let reports = self.buffers.get("reports")?;
             self.ring.send(&self.context.gpu, reports)?;
@@ -513,7 +527,25 @@ impl Engine for GpuEngine {
         self.context
             .gpu
             .write(self.buffers.get("state")?, 0, &[gpu_state]);
+        let grids = state.map(|state| &state.appearance);
+        self.grids = match grids.filter(|grids| !grids.is_empty()) {
+            Some(grids) => {
+                self.check_grids(grids.cells, grids.views())?;
+                Some(appearance::upload(&self.context, &mut self.buffers, grids)?)
+            }
+            None => None,
+        };
+        self.recordings = None;
         self.context.gpu.check()
+    }
+
+    fn appearance(&mut self) -> Result<Appearance> {
+        self.settle()?;
+        let grids = self.grids.as_ref();
+        grids.map_or_else(
+            || Ok(Appearance::default()),
+            |grids| appearance::download(&self.context, &self.buffers, grids),
+        )
     }
 
     fn download(&mut self) -> Result<(Splats, OptimizerState)> {
@@ -522,14 +554,16 @@ impl Engine for GpuEngine {
             return Ok(<(Splats, OptimizerState)>::default());
         }
         let n = self.state()?.gaussians as usize;
-        params::download(
+        let (splats, mut state) = params::download(
             &self.context.gpu,
             &self.buffers,
             self.options.precision,
             self.room.gaussians as usize,
             n,
             self.sh_degree,
-        )
+        )?;
+        state.appearance = self.appearance()?;
+        Ok((splats, state))
     }
 
     fn splats(&mut self) -> Result<Splats> {

@@ -116,6 +116,7 @@ impl GpuEngine {
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
             let is_kept = kept.iter().any(|(other, _)| *other == name);
+            let is_kept = is_kept || name.starts_with("appearance");
             if !is_kept && !matches!(name, "views" | "lenses" | "state") {
                 encoder.clear_buffer(buffer, 0, None);
             }
@@ -317,7 +318,11 @@ impl GpuEngine {
                 trace.slots = gpu.read(buffers.get("slots")?, state.instances as usize)?;
             }
             Stage::Update => (trace.splats, trace.state) = self.download()?,
-            Stage::Densify => return Err(Error::internal("densify is no stage of a step")),
+            Stage::Appearance | Stage::Densify => {
+                return Err(Error::internal(format!(
+                    "{stage} is no stage of every step"
+                )));
+            }
         }
         Ok(())
     }

@@ -76,6 +76,20 @@ fn absolute_density_matches_the_reference() {
 }
 
 #[test]
+fn appearance_matches_the_reference() {
+    conformance::appearance_matches_the_reference(&|| engine(false));
+}
+
+#[test]
+fn appearance_repeats_itself_without_subgroups_and_in_short_dispatches() {
+    conformance::appearance_repeats_itself(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
+#[test]
 fn antialiasing_matches_the_reference() {
     conformance::antialiasing_matches_the_reference(&|| engine(false));
 }

@@ -12,6 +12,7 @@
 //!
 //! This crate knows no backend: engines are handed in.
 
+mod appearance;
 mod checkpoint;
 mod clock;
 pub mod config;
@@ -30,9 +31,10 @@ mod trainer;
 mod views;
 mod watch;
 
+pub use appearance::{APPEARANCE_VERSION, write_appearance};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
-pub use config::{ConfigPatch, Preset, TrainConfig};
-pub use evaluate::{EvalReport, ImageScore, evaluate};
+pub use config::{AppearanceModel, ConfigPatch, Preset, TrainConfig};
+pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `splats.ply` | the Gaussians |
 //! | `config.toml` | the configuration; `--config` takes it back |
+//! | `appearance.safetensors` | where it is learnt: each photo's exposure or grid ([`crate::write_appearance`]) |
 //! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
 //! | `renders/NAME.png` | each held-out photo beside its rendered view |
@@ -58,6 +59,13 @@ pub struct Metrics {
     /// Mean LPIPS of the held-out photos at the end; `None` without weights.
     #[serde(default)]
     pub lpips: Option<f64>,
+    /// Mean PSNR with fitted colours, dB: see [`crate::CorrectedScores`]; where the appearance of photos is
+    /// learnt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_psnr: Option<f64>,
+    /// Mean SSIM likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_ssim: Option<f64>,
     /// Each held-out photo at the end.
     pub images: Vec<crate::ImageScore>,
     /// Where the time went.
@@ -106,6 +114,8 @@ impl Metrics {
             psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
             ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
             lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
+            cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
+            cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
             images: outcome
                 .eval
                 .as_ref()
@@ -184,6 +194,11 @@ impl RunFolder {
         self.path.join("splats.ply")
     }
 
+    /// Where the appearance of the photos lies.
+    pub fn appearance_path(&self) -> PathBuf {
+        self.path.join("appearance.safetensors")
+    }
+
     /// Where the configuration lies.
     pub fn config_path(&self) -> PathBuf {
         self.path.join("config.toml")
@@ -249,13 +264,7 @@ impl RunFolder {
 
     /// Takes the checkpoint away, if there is one.
     fn remove_checkpoint(&self) -> Result<()> {
-        let path = self.checkpoint_path();
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io("cannot remove the old checkpoint", &path, e))
-            }
-            _ => Ok(()),
-        }
+        remove_old("cannot remove the old checkpoint", &self.checkpoint_path())
     }
 
     /// Writes `config.toml`.
@@ -353,9 +362,11 @@ pub fn train_into(
         // The pace has changed since.
         folder.write_config(trainer.config())?;
     }
+    let learnt = write_learnt(folder, trainer);
     // The error of the run is the cause of all that follows: it is the one to report.
     let outcome = result?;
     saved?;
+    learnt?;
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
     if let (Ending::Failed(step), Some(error)) = (outcome.ending, trainer.failure()) {
         return Err(saved_from(error, step, trainer.steps_done(), folder));
@@ -370,6 +381,19 @@ pub fn train_into(
         None => folder.remove_checkpoint()?,
     }
     unwritten_render.map_or(Ok(outcome), Err)
+}
+
+/// Writes what was learnt of the photos' appearance; where nothing is, takes another run's away.
+fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
+    let path = folder.appearance_path();
+    if !trainer.config().appearance.is_on() {
+        return remove_old("cannot remove another run's appearance", &path);
+    }
+    let appearance = trainer.appearance()?;
+    if appearance.is_empty() {
+        return Ok(());
+    }
+    crate::write_appearance(&path, &appearance, trainer.train_names())
 }
 
 /// The engine's error, with what was saved from it.
@@ -545,6 +569,13 @@ fn csv(metrics: &Metrics) -> String {
         row(loss.step, rest, eval);
     }
     text
+}
+
+fn remove_old(what: &str, path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(what, path, e)),
+        _ => Ok(()),
+    }
 }
 
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -13,7 +13,7 @@
 use crate::clock::Clock;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer};
-use dapple_engine::{Engine, smoothing};
+use dapple_engine::{Appearance, Engine, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -28,6 +28,8 @@ pub(crate) struct Saving {
     pub(crate) failure: Option<Error>,
     /// Why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
+    /// What was learnt of the photos' appearance, once the engine no longer has it.
+    pub(crate) learnt: Option<Appearance>,
     /// The splats of the last checkpoint.
     kept: Option<Kept>,
     /// The step of the last checkpoint.
@@ -41,6 +43,7 @@ struct Kept {
     /// Steps that went into them.
     step: u32,
     splats: Splats,
+    appearance: Appearance,
 }
 
 impl Kept {
@@ -62,6 +65,7 @@ impl Saving {
             launch: Launch::default(),
             failure: None,
             unsaved: None,
+            learnt: None,
             kept: None,
             saved_step: None,
             last: Instant::now(),
@@ -77,6 +81,11 @@ impl Saving {
     /// The splats of a run whose engine has failed.
     pub(crate) fn failed_splats(&self) -> Option<&Splats> {
         self.failed().map(|kept| &kept.splats)
+    }
+
+    /// What such a run has learnt of its photos' appearance.
+    pub(crate) fn failed_appearance(&self) -> Option<&Appearance> {
+        self.failed().map(|kept| &kept.appearance)
     }
 
     fn failed(&self) -> Option<&Kept> {
@@ -100,6 +109,7 @@ impl Trainer {
         checkpoint.config.validate()?;
         checkpoint.capture.check(&CaptureIdentity::of(dataset))?;
         let chosen = Chosen::of(dataset, &checkpoint.config)?;
+        check_appearance(&checkpoint, chosen.train.len())?;
         let step = checkpoint.step;
         let mut trainer = Self::with_views(dataset, checkpoint.config, engine, &chosen, step)?;
         trainer
@@ -180,24 +190,35 @@ impl Trainer {
             mut splats, state, ..
         } = checkpoint;
         smoothing::fuse(&mut splats, &state.smoothing);
-        self.keep(splats, started);
+        self.keep(splats, state.appearance, started);
         Ok(())
     }
 
-    /// Copies the splats alone, to be kept if the device may be lost; gives their number.
+    /// What the engine has learnt of the photos' appearance, if the run asks for it.
+    pub(crate) fn learnt(&mut self) -> Result<Appearance> {
+        match &self.saving.learnt {
+            Some(learnt) => Ok(learnt.clone()),
+            None if self.config.appearance.is_on() => self.engine.appearance(),
+            None => Ok(Appearance::default()),
+        }
+    }
+
+    /// Copies the splats and the photos' appearance, to be kept if the device may be lost; gives their number.
     pub(crate) fn copy(&mut self) -> Result<usize> {
         let started = Instant::now();
         let splats = self.engine.fused_splats()?;
         let count = splats.len();
-        self.keep(splats, started);
+        let appearance = self.learnt()?;
+        self.keep(splats, appearance, started);
         Ok(count)
     }
 
-    fn keep(&mut self, splats: Splats, started: Instant) {
+    fn keep(&mut self, splats: Splats, appearance: Appearance, started: Instant) {
         if self.has_queue {
             self.saving.kept = Some(Kept {
                 step: self.step,
                 splats,
+                appearance,
             });
         }
         let took = started.elapsed().as_secs_f64();
@@ -215,9 +236,11 @@ impl Trainer {
         {
             // Of these reports only the steps matter now.
             let _ = self.collect(observer);
+            let appearance = self.learnt().unwrap_or_default();
             self.saving.kept = Some(Kept {
                 step: self.reported,
                 splats,
+                appearance,
             });
         }
         let Some(kept) = &self.saving.kept else {
@@ -228,6 +251,22 @@ impl Trainer {
         self.saving.failure = Some(error);
         Ok(outcome)
     }
+}
+
+/// A run that learns appearances has one for each photo it trains on, from its first step on.
+fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
+    let (held, asked) = (&checkpoint.state.appearance, &checkpoint.config.appearance);
+    let expected = match asked.is_on() && checkpoint.step > 0 {
+        true => (asked.grid, photos),
+        false => ([0; 3], 0),
+    };
+    if (held.cells, held.views()) == expected {
+        return Ok(());
+    }
+    Err(
+        Error::input("the checkpoint's appearance is not that of its photos and configuration")
+            .hint("another program has written it: use the checkpoint as the run left it"),
+    )
 }
 
 /// What of a device's description changes results: not the number of threads.

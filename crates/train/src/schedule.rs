@@ -8,9 +8,10 @@
 //! 4. A random background is another one each step, keyed by (seed, step).
 //! 5. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a
 //!    step of the run has a *place* in the schedule, where all its numbers come from.
-//! 6. Density control after a step, and what it adds to steps, are the strategy's:
+//! 6. The rate of the photos' appearance is zero at first and then falls log-linearly.
+//! 7. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
-//! 7. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
+//! 8. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
 
 use crate::TrainConfig;
 use crate::config::Background;
@@ -158,6 +159,10 @@ impl Schedule {
             accumulate_density: self.strategy.accumulates(self.place(step)),
             refresh_smoothing: self.refreshes_smoothing(step),
             extras: self.strategy.extras(self.place(step), &learning_rates),
+            appearance: self
+                .config
+                .appearance
+                .settings(self.place(step), self.config.steps),
         }
     }
 

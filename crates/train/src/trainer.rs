@@ -20,10 +20,11 @@ use crate::time_budget::Pacer;
 use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
-    CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
-    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, evaluate, init, strategy,
+    CaptureIdentity, CorrectedScores, Ending, EvalReport, EvalRow, History, Launch, LossRow,
+    Observer, Outcome, Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport,
+    evaluate, init, strategy,
 };
-use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
+use dapple_engine::{Appearance, Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
 use std::time::Instant;
 
@@ -41,6 +42,7 @@ pub struct Trainer {
     view_ids: Vec<ViewId>,
     /// Where not all photos are in memory.
     pub(crate) loader: Option<PhotoLoader>,
+    train_names: Vec<String>,
     eval_views: Vec<View>,
     /// For the last scoring.
     lpips: Option<Lpips>,
@@ -115,11 +117,13 @@ impl Trainer {
             None => (engine.add_views(held(&train)?)?, None),
         };
         let eval = chosen.eval.iter();
+        let name = |&i: &usize| dataset.views[i].name.clone();
         Ok(Self {
             schedule: Schedule::new(config.clone(), chosen.extent),
             order,
             view_ids,
             loader,
+            train_names: chosen.train.iter().map(name).collect(),
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
             lpips,
             step,
@@ -210,6 +214,8 @@ impl Trainer {
         self.drain(observer)?;
         if ending == Ending::Finished {
             if let Some(best) = self.watch.better_than_last() {
+                // Of the last step, beside splats of an earlier one: uploading forgets it.
+                self.saving.learnt = Some(self.learnt()?);
                 self.engine.upload(&best, None)?;
             }
             self.gaussians = self.copy()? as u64;
@@ -258,7 +264,23 @@ impl Trainer {
         let settings = self.schedule.render_settings();
         let views: Vec<&View> = self.eval_views.iter().collect();
         let lpips = self.lpips.as_ref().filter(|_| is_last);
-        let report = evaluate(self.engine.as_mut(), &views, &settings, lpips, on_render)?;
+        let mut corrected = CorrectedScores::default();
+        let corrects = self.config.appearance.is_on();
+        let mut report = evaluate(
+            self.engine.as_mut(),
+            &views,
+            &settings,
+            lpips,
+            &mut |view, rendered| {
+                if corrects {
+                    corrected.add(view, rendered, settings.background)?;
+                }
+                on_render(view, rendered)
+            },
+        )?;
+        if corrects {
+            corrected.put_into(&mut report);
+        }
         self.history.seconds.eval += started.elapsed().as_secs_f64();
         // A run that is stopped where it was scored anyway.
         self.history.evals.retain(|row| row.step != self.step);
@@ -310,6 +332,21 @@ impl Trainer {
         }
         self.drain(&mut Silent)?;
         self.engine.fused_splats()
+    }
+
+    /// What was learnt of the appearance of the photos in [`Self::train_names`], empty where nothing is;
+    /// after the engine has failed, what was saved from it.
+    pub fn appearance(&mut self) -> Result<Appearance> {
+        if let Some(appearance) = self.saving.failed_appearance() {
+            return Ok(appearance.clone());
+        }
+        self.drain(&mut Silent)?;
+        self.learnt()
+    }
+
+    /// Names of the photos trained on, in the engine's order.
+    pub fn train_names(&self) -> &[String] {
+        &self.train_names
     }
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`].

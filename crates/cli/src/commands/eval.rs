@@ -7,7 +7,9 @@ use dapple::contract::{Engine, RenderSettings};
 use dapple::scene::{Dataset, Error, Result, Splats, View, load, ply};
 use dapple::train::config::{Background, EvalPatch};
 use dapple::train::evaluate::{Difference, Lpips, Paired, paired_table, table};
-use dapple::train::{ConfigPatch, EvalReport, RenderNames, RunFolder, TrainConfig, evaluate};
+use dapple::train::{
+    ConfigPatch, CorrectedScores, EvalReport, RenderNames, RunFolder, TrainConfig, evaluate,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -74,6 +76,11 @@ pub struct Args {
     /// Print a Markdown table, for a report or a README
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+
+    /// Score a second time, with each render's colours fitted to its photo's by an affine map: what is
+    /// left once exposure and white balance are forgiven [default: where the run learnt them]
+    #[arg(long)]
+    colour_corrected: bool,
 
     /// Write renders, maps of errors and tables into this folder
     #[arg(short, long, value_name = "FOLDER")]
@@ -176,6 +183,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     let folder = args.out.as_deref().map(RunFolder::create).transpose()?;
     let mut engine = args.device.engine(console)?;
+    // What two are compared by, both have.
+    let learnt = |subject: &Subject| subject.config.appearance.is_on();
+    let corrects = args.colour_corrected || learnt(&a) || b.as_ref().is_some_and(learnt);
     let mut scored = |subject: &Subject, folder: Option<&RunFolder>| {
         let settings = subject.settings(background);
         engine.upload(&subject.splats, None)?;
@@ -183,7 +193,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             engine.as_mut(),
             &dataset,
             &settings,
-            lpips.as_ref(),
+            (lpips.as_ref(), corrects),
             folder,
             console,
         )
@@ -235,20 +245,24 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
 }
 
-/// Scores all views; writes what there is to see into `folder`.
+/// Scores all views, with fitted colours too where it `corrects` them; writes what there is to see into `folder`.
 fn score(
     engine: &mut dyn Engine,
     dataset: &Dataset,
     settings: &RenderSettings,
-    lpips: Option<&Lpips>,
+    (lpips, corrects): (Option<&Lpips>, bool),
     folder: Option<&RunFolder>,
     console: &Console,
 ) -> Result<EvalReport> {
     let bar = console.bar(dataset.views.len() as u64, "scoring [{bar:30}] {pos}/{len}");
     let mut names = RenderNames::default();
     let views: Vec<&View> = dataset.views.iter().collect();
+    let mut corrected = CorrectedScores::default();
     let report = evaluate(engine, &views, settings, lpips, &mut |view, rendered| {
         bar.inc(1);
+        if corrects {
+            corrected.add(view, rendered, settings.background)?;
+        }
         let Some(folder) = folder else {
             return Ok(());
         };
@@ -261,7 +275,11 @@ fn score(
         )
     });
     bar.finish_and_clear();
-    report
+    let mut report = report?;
+    if corrects {
+        corrected.put_into(&mut report);
+    }
+    Ok(report)
 }
 
 /// The held-out photos alone: the others are not decoded.

@@ -16,11 +16,11 @@ use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
-use dapple::train::config::{Background, DataPatch, DensifyPatch, EvalPatch};
+use dapple::train::config::{AppearancePatch, Background, DataPatch, DensifyPatch, EvalPatch};
 use dapple::train::time_budget::Pacer;
 use dapple::train::{
-    CapLosses, ConfigPatch, Ending, ImageScore, Launch, Outcome, PhotoTraffic, Preset, RunFolder,
-    Seconds, Strategy, TrainConfig, Trainer, WatchReport, train_into,
+    AppearanceModel, CapLosses, ConfigPatch, Ending, ImageScore, Launch, Outcome, PhotoTraffic,
+    Preset, RunFolder, Seconds, Strategy, TrainConfig, Trainer, WatchReport, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ Schedules (densification, learning rates, SH degree) scale with --steps. --print
 result, commented, to stdout; given back with --config it makes the same run.
 
 OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo beside its
-render) and errors/ (where they differ, blue to red). The first Ctrl-C ends the run and saves all of it; the second ends the program
-at once.
+render) and errors/ (where they differ, blue to red), and with --appearance appearance.safetensors. The
+first Ctrl-C ends the run and saves all of it; the second ends the program at once.
 
 --time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,
 photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in
@@ -54,6 +54,7 @@ Examples:
   dapple train captures/bird                            as long as suits it, into out/bird
   dapple train captures/bird --preset quick             7 000 steps: a good first look
   dapple train captures/bird --time-budget 5m            the best that five minutes give
+  dapple train captures/bird --appearance exposure      photos of changing brightness
   dapple train captures/bird --preset m10 --downscale 2 --max-gaussians 200000
   dapple train --preset m10 --print-config > mine.toml
   dapple train captures/bird --config mine.toml -o out/mine
@@ -117,6 +118,12 @@ pub struct Args {
     /// instead of 0.0002. For adc and budgeted
     #[arg(long)]
     absgrad: bool,
+
+    /// What photos differ in, learnt beside the splats and kept in OUT/appearance.safetensors [default:
+    /// none: where photos agree it only costs, and splats that can do without it show in any viewer what
+    /// was scored]
+    #[arg(long, value_name = "MODEL", value_parser = appearance_parser())]
+    appearance: Option<String>,
 
     /// Weight of the mean opacity in the loss [default: 0; mcmc 0.01]. Fades what photos do not need
     #[arg(long, value_name = "X")]
@@ -213,6 +220,12 @@ pub fn preset_parser() -> clap::builder::PossibleValuesParser {
 fn strategy_parser() -> clap::builder::PossibleValuesParser {
     Strategy::ALL
         .map(|s| clap::builder::PossibleValue::new(s.name()).help(s.about()))
+        .into()
+}
+
+fn appearance_parser() -> clap::builder::PossibleValuesParser {
+    AppearanceModel::ALL
+        .map(|m| clap::builder::PossibleValue::new(m.name()).help(m.about()))
         .into()
 }
 
@@ -354,6 +367,10 @@ impl Args {
                 watch_every: self.watch_every,
                 ..self.capture.patch()
             },
+            appearance: AppearancePatch {
+                model: self.appearance.as_deref().map(str::parse).transpose()?,
+                ..AppearancePatch::default()
+            },
             eval: EvalPatch {
                 // The run may go on, and be scored, from another folder.
                 lpips: self
@@ -402,6 +419,10 @@ pub struct Summary {
     gaussians: u64,
     psnr: Option<f64>,
     ssim: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cc_psnr: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cc_ssim: Option<f64>,
     lpips: Option<f64>,
     /// The held-out photo with the lowest PSNR.
     worst: Option<ImageScore>,
@@ -436,6 +457,8 @@ impl Done {
                 gaussians: outcome.gaussians,
                 psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
                 ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
+                cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
+                cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
                 lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
                 worst: outcome
                     .eval
@@ -477,6 +500,12 @@ impl Done {
                 grouped(s.gaussians)
             ),
         ];
+        if let (Some(psnr), Some(ssim)) = (s.cc_psnr, s.cc_ssim) {
+            lines.insert(
+                1,
+                format!("fitted    PSNR {psnr:.2} dB, SSIM {ssim:.4} once colours are fitted to each photo's"),
+            );
+        }
         if s.cap.steps > 0 {
             lines.push(format!(
                 "cap       cut in {} steps, up to {} pairs of Gaussian and tile in one; the largest \

@@ -40,8 +40,8 @@ pub struct Update {
     update: Kernel,
 }
 
-/// Which permutation of a step's kernels: what views through a lens, and strategies other than the
-/// default, ask for.
+/// Which permutation of a step's kernels: what views through a lens, and runs other than the default, ask
+/// for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
     /// With regularisers and noise, see [`dapple_engine::Extras`].
@@ -50,11 +50,21 @@ pub struct Mode {
     pub absolute: bool,
     /// How Gaussians come onto the image.
     pub optics: Optics,
+    /// With the photo's appearance: no matter for `blend_backward` and `update`.
+    pub appearance: bool,
 }
 
 impl Mode {
+    /// That of the step's second half, which knows of no appearance.
+    pub fn of_back(self) -> Self {
+        Self {
+            appearance: false,
+            ..self
+        }
+    }
+
     /// How many there are.
-    pub const COUNT: usize = 4 * Optics::COUNT;
+    pub const COUNT: usize = 8 * Optics::COUNT;
 
     /// What these settings ask for, on a view whose lens distorts or does not.
     pub fn of(settings: &StepSettings, lens: bool) -> Self {
@@ -65,12 +75,16 @@ impl Mode {
                 lens,
                 antialias: settings.render.antialias,
             },
+            appearance: settings.appearance.is_some(),
         }
     }
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * self.optics.index()
+        usize::from(self.extras)
+            + 2 * usize::from(self.absolute)
+            + 4 * self.optics.index()
+            + 4 * Optics::COUNT * usize::from(self.appearance)
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
 //! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own |
 //! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
+//! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
 //! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
@@ -21,14 +22,15 @@ mod tensors;
 pub use capture::CaptureIdentity;
 
 use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
-use dapple_engine::{DensifyReport, OptimizerState};
+use dapple_engine::{Appearance, DensifyReport, OptimizerState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
 use serde::{Deserialize, Serialize};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tensors::{Kind, Metadata, Reader, Tensor};
+pub(crate) use tensors::{Kind, Tensor, write as write_tensors};
+use tensors::{Metadata, Reader};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
 pub const CHECKPOINT_VERSION: u32 = 1;
@@ -141,6 +143,7 @@ impl Checkpoint {
                 &state.smoothing,
             ));
         }
+        all.extend(appearance_tensors(&state.appearance));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
 
@@ -235,6 +238,11 @@ impl Checkpoint {
                 reader.read(SMOOTHING, Kind::F32, &[n])?
             } else {
                 Vec::new()
+            },
+            // The configuration tells, which the checksum covers as it does not the tensors' names.
+            appearance: match config.appearance.is_on() && run.step > 0 {
+                true => read_appearance(&mut reader, config.appearance.grid)?,
+                false => Appearance::default(),
             },
         };
         let best = if run.watched.is_empty() {
@@ -334,6 +342,41 @@ fn read_splats<R: Read + Seek>(
         sh_rest: reader.read(&of("sh_rest"), Kind::F32, &rest)?,
         sh_degree,
     })
+}
+
+/// The tensors of the photos' appearance; none where it is not learnt.
+fn appearance_tensors(appearance: &Appearance) -> Vec<Tensor<'_>> {
+    if appearance.is_empty() {
+        return Vec::new();
+    }
+    let [x, y, luminance] = appearance.cells.map(|n| n as usize);
+    let shape = [appearance.views(), y, x, luminance, 3, 4];
+    let grids = [
+        ("appearance.coefficients", &appearance.coefficients),
+        ("appearance.first_moments", &appearance.first_moments),
+        ("appearance.second_moments", &appearance.second_moments),
+    ];
+    let grids = grids.map(|(name, values)| Tensor::new(name.to_owned(), Kind::F32, &shape, values));
+    let seen = &appearance.seen;
+    let seen = Tensor::new("appearance.seen".to_owned(), Kind::U32, &shape[..1], seen);
+    grids.into_iter().chain([seen]).collect()
+}
+
+fn read_appearance<R: Read + Seek>(reader: &mut Reader<R>, cells: [u32; 3]) -> Result<Appearance> {
+    let &[views] = reader.shape("appearance.seen")? else {
+        return Err(contradiction("its photos' steps are no list"));
+    };
+    let [x, y, luminance] = cells.map(|n| n as usize);
+    let shape = [views, y, x, luminance, 3, 4];
+    let appearance = Appearance {
+        cells,
+        coefficients: reader.read("appearance.coefficients", Kind::F32, &shape)?,
+        first_moments: reader.read("appearance.first_moments", Kind::F32, &shape)?,
+        second_moments: reader.read("appearance.second_moments", Kind::F32, &shape)?,
+        seen: reader.read("appearance.seen", Kind::U32, &[views])?,
+    };
+    appearance.check()?;
+    Ok(appearance)
 }
 
 fn read_losses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<LossRow>> {

@@ -2,9 +2,11 @@
 //!
 //! 1. The base is the field's recipe, written for a run of 30 000 steps.
 //! 2. A [`Preset`] lays its changes on top, then the [`Strategy`] that is named or that suits the
-//!    length of the run, then the TOML file, then the flags ([`TrainConfig::resolve`]); each of them is
-//!    a [`ConfigPatch`]. What of it depends on the capture, [`TrainConfig::resolve_for`] knows.
-//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `eval.every`)
+//!    length of the run, then the [`AppearanceModel`], then the TOML file, then the flags
+//!    ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`]. What of it depends on the capture,
+//!    [`TrainConfig::resolve_for`] knows.
+//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `appearance.start`,
+//!    `eval.every`)
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
 //!    `.reset_every` always are.
@@ -18,11 +20,13 @@
 
 #[macro_use]
 mod tables;
+mod appearance;
 mod background;
 mod preset;
 mod resolve;
 mod validate;
 
+pub use appearance::AppearanceModel;
 pub use background::Background;
 pub use preset::Preset;
 
@@ -83,6 +87,8 @@ table! {
         data: DataConfig, DataPatch,
         /// When and how Gaussians are added and removed.
         densify: DensifyConfig, DensifyPatch,
+        /// What photos may differ in, learnt beside the splats.
+        appearance: AppearanceConfig, AppearancePatch,
         /// When held-out photos are scored.
         eval: EvalConfig, EvalPatch,
         /// Step sizes of Adam.
@@ -151,6 +157,26 @@ table! {
         opacity_reg: f64 = 0.0,
         /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.02.
         scale_reg: f64 = 0.0,
+    } {}
+}
+
+table! {
+    /// What photos may differ in, learnt beside the splats.
+    AppearanceConfig, AppearancePatch {
+        /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]) or bilateral (a grid of them).
+        model: AppearanceModel = AppearanceModel::None,
+        /// Cells of a photo's grid along x, y (1 to 64) and luminance (1 to 8).
+        grid: [u32; 3] = [16, 16, 8],
+        /// Step size of Adam at the first step. Each photo has its own steps: about steps / photos of them.
+        rate: f64 = 2e-2,
+        /// The same at the last step; log-linear between.
+        rate_final: f64 = 2e-3,
+        /// Steps before anything is learnt, in which the splats find the mean photo.
+        start: u32 = 1000,
+        /// Weight of the mean squared difference of neighbouring maps, by axis, in the loss.
+        smoothness: f64 = 100.0,
+        /// Weight of the mean squared distance of the maps from the identity in the loss: keeps the splats' colours those of the mean photo.
+        identity: f64 = 0.1,
     } {}
 }
 

@@ -15,6 +15,7 @@ impl TrainConfig {
     pub fn validate(&self) -> Result<()> {
         self.validate_run()?;
         self.validate_numbers()?;
+        self.appearance.validate(self.steps)?;
         self.validate_densify()
     }
 
@@ -99,6 +100,10 @@ impl TrainConfig {
             ("densify.noise", self.densify.noise),
             ("densify.opacity_reg", self.densify.opacity_reg),
             ("densify.scale_reg", self.densify.scale_reg),
+            ("appearance.rate", self.appearance.rate),
+            ("appearance.rate_final", self.appearance.rate_final),
+            ("appearance.smoothness", self.appearance.smoothness),
+            ("appearance.identity", self.appearance.identity),
             ("checkpoint_minutes", self.checkpoint_minutes),
         ] {
             // Engines compute in f32: a number beyond it is infinite there.

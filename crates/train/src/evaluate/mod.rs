@@ -6,11 +6,13 @@
 //!    LPIPS where the user names a file of weights ([`Lpips`]).
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 
+mod colour_fit;
 mod lpips;
 mod paired;
 mod ssim;
 mod table;
 
+pub use colour_fit::CorrectedScores;
 pub use lpips::{Backbone, Lpips};
 pub use paired::{Difference, Paired};
 pub use ssim::ssim;
@@ -37,6 +39,12 @@ pub struct ImageScore {
     /// Perceptual distance, 0 = equal; `None` where no weights were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
+    /// PSNR after the render's colours were fitted to the photo's, see [`CorrectedScores`]; where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_psnr: Option<f64>,
+    /// SSIM likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_ssim: Option<f64>,
 }
 
 /// Scores of a capture.
@@ -49,6 +57,12 @@ pub struct EvalReport {
     /// Mean LPIPS over the images; `None` where no weights were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
+    /// Mean PSNR with fitted colours, dB; where asked for, see [`CorrectedScores`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_psnr: Option<f64>,
+    /// Mean SSIM likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_ssim: Option<f64>,
     /// Gaussians rendered from.
     pub gaussians: u64,
     /// What transparent photos and renders were seen over, 0..1.
@@ -104,6 +118,8 @@ pub fn evaluate(
                 psnr,
                 ssim,
                 lpips,
+                cc_psnr: None,
+                cc_ssim: None,
             });
         }
         on_render(&view.with_photo(photo), &rendered)
@@ -119,6 +135,8 @@ pub fn evaluate(
         ssim: mean(|image| image.ssim),
         // Each image has it, or none.
         lpips: lpips.map(|_| mean(|image| image.lpips.unwrap_or(0.0))),
+        cc_psnr: None,
+        cc_ssim: None,
         gaussians,
         background: settings.background,
         images,

@@ -316,6 +316,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
+        appearance: None,
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What a stage is for.
 pub fn phase_of(stage: &str) -> Phase {
     match stage {
-        "loss" => Phase::Loss,
+        "loss" | "appearance" => Phase::Loss,
         "blend_backward" => Phase::Backward,
         "update" | "densify" | "morton" => Phase::Update,
         // Numbers for the host.
