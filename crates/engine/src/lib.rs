@@ -5,6 +5,7 @@
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`mod@reference`]: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
 //! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
+//! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`compare`]: how far an engine is from the reference, one number per tensor.
 //! - [`conformance`]: the checks that every engine has to pass.
 //!
@@ -14,6 +15,7 @@ pub mod compare;
 pub mod conformance;
 pub mod constants;
 mod contract;
+pub mod depth;
 mod gradients;
 pub mod noise;
 mod pinhole;
@@ -27,6 +29,7 @@ mod trace;
 mod upload;
 
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
+pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
 pub use pinhole::{MAX_IMAGE_SIDE, Pinhole};
 pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};

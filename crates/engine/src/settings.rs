@@ -13,6 +13,9 @@ pub struct RenderSettings {
     pub max_gaussians_per_tile: u32,
     /// Gaussians whose centre is nearer than this are culled, world units along +z.
     pub near: f32,
+    /// Whether a render also gives depths: [`crate::Rendered::depth`]. Steps do not look at it.
+    #[serde(default)]
+    pub depth: bool,
 }
 
 impl Default for RenderSettings {
@@ -22,6 +25,7 @@ impl Default for RenderSettings {
             sh_degree: dapple_scene::MAX_SH_DEGREE,
             max_gaussians_per_tile: 0,
             near: crate::constants::NEAR,
+            depth: false,
         }
     }
 }
@@ -83,6 +87,10 @@ pub struct StepSettings {
     pub accumulate_density: bool,
     /// What a density strategy adds to `update`.
     pub extras: Extras,
+    /// Weight of the depth loss, where the view has samples of known depth; see [`crate::depth`]. 0
+    /// costs nothing. The loss that is reported is that of the image alone.
+    #[serde(default)]
+    pub depth_weight: f32,
 }
 
 /// What density strategies add to `update`; nothing by default. The loss that is reported is that of

@@ -14,6 +14,7 @@ use crate::frame::{AbsoluteSlot, CameraF32, Frame, Slot, TileSpans};
 use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
 use crate::sh;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
+use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::project::view_direction;
 use dapple_engine::{Adam, Gradients, LearningRates};
@@ -92,10 +93,12 @@ struct Context<'a> {
     instance_slot: &'a [u32],
     slots: &'a [Slot],
     absolute_slots: &'a [AbsoluteSlot],
+    /// Where the loss looks at depths.
+    depth_slots: Option<&'a [f32]>,
 }
 
 impl<'a> Context<'a> {
-    fn new(camera: &'a CameraF32, sh_degree: u8, frame: &'a Frame) -> Self {
+    fn new(camera: &'a CameraF32, sh_degree: u8, depths: bool, frame: &'a Frame) -> Self {
         Self {
             camera,
             sh_degree,
@@ -104,6 +107,7 @@ impl<'a> Context<'a> {
             instance_slot: &frame.instance_slot,
             slots: &frame.slots,
             absolute_slots: &frame.absolute_slots,
+            depth_slots: depths.then_some(&frame.depth.slots),
         }
     }
 
@@ -119,6 +123,22 @@ impl<'a> Context<'a> {
         }
         // The exponent is in powers of two.
         sum.map(|v| v * std::f32::consts::LN_2)
+    }
+
+    /// The sums of the depth slots of a block's Gaussians, where there are some.
+    fn sum_depths(&self, block: usize) -> Option<Row> {
+        let slots = self.depth_slots?;
+        let mut sums = Row::ZERO;
+        for (lane, sum) in sums.0.iter_mut().enumerate() {
+            let gaussian = block * ROW + lane;
+            let tiles = self.spans_of[gaussian].tiles as usize;
+            if tiles > 0 {
+                let first = self.first_instance[gaussian].load(Relaxed) as usize;
+                let own = &self.instance_slot[first..first + tiles];
+                *sum = own.iter().map(|&slot| slots[slot as usize]).sum();
+            }
+        }
+        Some(sums)
     }
 
     /// Step 1: the sums of the slots of a block's Gaussians. `None` if all are invisible.
@@ -163,6 +183,7 @@ fn backward<S: Simd>(
     camera: &CameraV<S>,
     sh_degree: u8,
     sums: &[Row; 9],
+    depths: Option<&Row>,
 ) -> BlockGradient<S> {
     let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums[i], part));
     let p = projection::project(s, block, part, camera);
@@ -173,6 +194,14 @@ fn backward<S: Simd>(
         conic: [sxx * s.k(-0.5), -sxy, syy * s.k(-0.5)],
     };
     let mut g = projection::project_backward(s, &p, camera, &screen);
+    if let Some(depths) = depths {
+        // Depth is the camera's z.
+        let by_depth = V::load(s, depths, part);
+        g.point[2] += by_depth;
+        for i in 0..3 {
+            g.mean[i] = camera.rotation[2][i].mul_add(by_depth, g.mean[i]);
+        }
+    }
     let mut components = [s.k(0.0); MAX_COMPONENTS];
     let through_direction = colour_backward(
         s,
@@ -293,11 +322,11 @@ pub fn run(
     sh_degree: u8,
     adam: &AdamStep,
     stats: Option<&mut DensityStats>,
-    absolute: bool,
+    mode: Mode,
     extras: Option<&ExtrasStep>,
     frame: &Frame,
 ) {
-    let context = Context::new(camera, sh_degree, frame);
+    let context = Context::new(camera, sh_degree, mode.depths, frame);
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
@@ -311,7 +340,7 @@ pub fn run(
         pulp::Arch::new().dispatch(Step {
             context,
             adam,
-            absolute,
+            absolute: mode.absolute,
             extras,
             components,
             first_block: chunk * CHUNK_BLOCKS,
@@ -364,6 +393,7 @@ impl pulp::WithSimd for Step<'_> {
             .zip(self.second.chunks_exact_mut(n));
         for (i, (block, (first, second))) in blocks.zip(moments).enumerate() {
             let sums = self.context.sum_slots(self.first_block + i);
+            let depths = self.context.sum_depths(self.first_block + i);
             for part in 0..parts::<S>() {
                 let (block, first, second) = (
                     &mut block[..active],
@@ -378,7 +408,8 @@ impl pulp::WithSimd for Step<'_> {
                     adam_part(s, self.adam, part, block, first, second, &zeros);
                     continue;
                 };
-                let mut g = backward(s, block, part, &camera, self.context.sh_degree, sums);
+                let degree = self.context.sh_degree;
+                let mut g = backward(s, block, part, &camera, degree, sums, depths.as_ref());
                 if let Some(extras) = self.extras {
                     extras.regularise(s, block, part, &mut g.components);
                 }
@@ -449,9 +480,10 @@ pub fn run_gradients(
     params: &Blocks,
     camera: &CameraF32,
     sh_degree: u8,
+    depths: bool,
     frame: &Frame,
 ) -> Gradients<f32> {
-    let context = Context::new(camera, sh_degree, frame);
+    let context = Context::new(camera, sh_degree, depths, frame);
     let blocks: Vec<ExportedBlock> = (0..params.count())
         .into_par_iter()
         .map(|block| {
@@ -509,9 +541,11 @@ impl pulp::WithSimd for Export<'_> {
         let Some(sums) = self.context.sum_slots(self.block) else {
             return out;
         };
+        let depths = self.context.sum_depths(self.block);
         let camera = CameraV::new(s, self.context.camera);
+        let degree = self.context.sh_degree;
         for part in 0..parts::<S>() {
-            let g = backward(s, self.rows, part, &camera, self.context.sh_degree, &sums);
+            let g = backward(s, self.rows, part, &camera, degree, &sums, depths.as_ref());
             for i in 0..MAX_COMPONENTS {
                 g.components[i].store(&mut out.components[i], part);
             }

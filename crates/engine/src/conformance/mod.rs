@@ -6,6 +6,7 @@
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
+//! - depths, their gradients, and a step that is supervised by them;
 //! - rounds of density control and of relocation, noise, regularisers;
 //! - the same bits from run to run.
 
@@ -19,12 +20,17 @@
 
 mod capture;
 mod density;
+mod depth;
 mod parity;
 mod strategy;
 mod training;
 
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
+pub use depth::{
+    depth_gradients_match_the_reference, depth_steps_match_the_reference,
+    depth_steps_repeat_themselves, depths_match_the_reference,
+};
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };

@@ -48,6 +48,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         ssim_weight: SSIM_WEIGHT,
         accumulate_density: true,
         extras: Extras::default(),
+        depth_weight: 0.0,
     }
 }
 
