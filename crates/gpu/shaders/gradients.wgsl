@@ -19,6 +19,9 @@
 @group(0) @binding(4) var<storage, read> visible_rank: array<u32>;
 @group(0) @binding(5) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(6) var<storage, read> splat_gradients: array<f32>;
+#if EXTRA_SLOTS
+@group(0) @binding(11) var<storage, read> extra_gradients: array<f32>;
+#endif
 // Out.
 @group(0) @binding(7) var<storage, read_write> gradient_geometry: array<f32>;
 @group(0) @binding(8) var<storage, read_write> gradient_sh: array<f32>;

@@ -8,7 +8,8 @@
 //!    the result is the same as with a large buffer from the start.
 //! 3. Calls that return something (`download`, `render`, `gradients`) wait.
 
-use crate::frame::{self, Room};
+use crate::depths::Depths;
+use crate::frame::{self, Asked, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
@@ -17,8 +18,9 @@ use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, OptimizerState, Pinhole, RenderSettings, Rendered, Report,
-    StepCounts, StepSettings, TrainView, ViewId, check_image_gradient, check_upload,
+    DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
+    Pinhole, RenderSettings, Rendered, Report, StepCounts, StepSettings, TrainView, ViewId,
+    check_depths, check_image_gradient, check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
 use dapple_scene::{Camera, Error, Result, Splats};
@@ -75,6 +77,9 @@ pub struct GpuEngine {
     pub(crate) room: Room,
     pub(crate) sh_degree: u8,
     pub(crate) views: Views,
+    depths: Depths,
+    /// What was ever asked for beside the default.
+    pub(crate) asked: Asked,
     /// Cameras that the GPU does not know yet.
     views_changed: bool,
     pub(crate) stages: Stages,
@@ -120,6 +125,8 @@ impl GpuEngine {
         }
         Ok(Self {
             views: Views::new(options.photo_budget_bytes),
+            depths: Depths::default(),
+            asked: Asked::default(),
             context,
             buffers,
             options,
@@ -175,7 +182,7 @@ impl GpuEngine {
 
     /// Bytes of the engine's buffers, photos included.
     pub fn memory_bytes(&self) -> u64 {
-        self.buffers.bytes() + self.views.resident_bytes()
+        self.buffers.bytes() + self.views.resident_bytes() + self.depths.resident_bytes()
     }
 
     /// Photos copied to the GPU so far.
@@ -257,18 +264,24 @@ impl GpuEngine {
             self.sh_degree,
             self.default_cap,
         );
-        let recordings = &mut self.recordings;
+        let (recordings, depths) = (&mut self.recordings, &mut self.depths);
         let photo = self
             .views
             .make_resident(&self.context.gpu, view.0, |other| {
                 if let Some(recordings) = recordings {
                     recordings.forget_step(other);
                 }
+                depths.release(other);
             })?;
-        let mode = Mode::of(settings);
-        if mode.absolute {
-            self.fit_absolute()?;
-        }
+        let mode = Mode::of(settings, self.depths.count(view.0) > 0);
+        let samples = match mode.depth {
+            true => self.depths.make_resident(&self.context.gpu, view.0)?,
+            false => None,
+        };
+        self.fit_extra(Asked {
+            steps: mode,
+            depth_images: false,
+        })?;
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
@@ -279,6 +292,7 @@ impl GpuEngine {
             &self.buffers,
             (view.0, mode),
             &photo,
+            samples.as_ref().map(|(buffer, count)| (buffer, *count)),
         )?;
         let bytes = bytemuck::bytes_of(&immediates);
         let gpu = &self.context.gpu;
@@ -378,25 +392,33 @@ impl GpuEngine {
     }
 
     /// Runs the stages up to `blend` for a camera until the buffers are large enough: for the image
-    /// alone, or also for what `blend_backward` needs.
+    /// alone, or also for what `blend_backward` needs; with depths or without.
     fn forward(
         &mut self,
         camera: &Pinhole,
         settings: &RenderSettings,
         image_only: bool,
+        depth: bool,
     ) -> Result<layout::State> {
         self.settle()?;
         self.ready()?;
         self.fit_image(camera)?;
         self.write_views(Some(camera))?;
+        self.fit_extra(Asked {
+            steps: Mode::of_gradients(depth && !image_only),
+            depth_images: depth,
+        })?;
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
             self.record()?;
-            if let Some(recordings) = &self.recordings {
-                let recording = if image_only {
-                    &recordings.image
-                } else {
-                    &recordings.front
+            if let Some(recordings) = &mut self.recordings {
+                let (context, stages) = (&self.context, &mut self.stages);
+                let recording = match (depth, image_only) {
+                    (true, _) => {
+                        recordings.with_depth(context, stages, &self.buffers, image_only)?
+                    }
+                    (false, true) => &recordings.image,
+                    (false, false) => &recordings.front,
                 };
                 recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
             }
@@ -504,9 +526,25 @@ impl Engine for GpuEngine {
         Ok(ids)
     }
 
+    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
+        let Some(camera) = self.views.get(view.0).map(|v| v.camera) else {
+            return Err(Error::internal(format!("there is no view {}", view.0)));
+        };
+        check_depths(&camera, &samples)?;
+        // Steps that are on their way may have to be submitted again, with what they had.
+        self.settle()?;
+        self.depths.set(view.0, &samples);
+        if !self.views_changed
+            && let Some(recordings) = &mut self.recordings
+        {
+            recordings.forget_step(view.0);
+        }
+        Ok(())
+    }
+
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         let camera = Pinhole::new(camera)?;
-        let state = self.forward(&camera, settings, true)?;
+        let state = self.forward(&camera, settings, true, settings.depth)?;
         let pixels: Vec<[f32; 4]> = self
             .context
             .gpu
@@ -516,6 +554,10 @@ impl Engine for GpuEngine {
             height: camera.size[1],
             rgb: pixels.iter().flat_map(|p| [p[0], p[1], p[2]]).collect(),
             alpha: pixels.iter().map(|p| 1.0 - p[3]).collect(),
+            depth: settings
+                .depth
+                .then(|| self.depth_image(&camera))
+                .transpose()?,
             counts: StepCounts {
                 gaussians: state.gaussians.into(),
                 visible: state.visible.into(),
@@ -550,23 +592,26 @@ impl Engine for GpuEngine {
         Ok(std::mem::take(&mut self.finished))
     }
 
-    fn gradients(
+    fn differentiate(
         &mut self,
         camera: &Camera,
         settings: &RenderSettings,
-        dl_drgb: &[f32],
-        dl_dalpha: Option<&[f32]>,
+        derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
         let camera = Pinhole::new(camera)?;
-        check_image_gradient(&camera, dl_drgb, dl_dalpha)?;
-        let state = self.forward(&camera, settings, false)?;
+        check_image_gradient(&camera, derivative)?;
+        let state = self.forward(&camera, settings, false, derivative.depth.is_some())?;
+        if let Some(by_depth) = derivative.depth {
+            self.write_depth_gradient(&camera, by_depth)?;
+        }
         // The fourth value is transmittance, one minus alpha.
-        let gradient: Vec<[f32; 4]> = dl_drgb
+        let gradient: Vec<[f32; 4]> = derivative
+            .rgb
             .as_chunks::<3>()
             .0
             .iter()
             .enumerate()
-            .map(|(i, &[r, g, b])| [r, g, b, dl_dalpha.map_or(0.0, |a| -a[i])])
+            .map(|(i, &[r, g, b])| [r, g, b, derivative.alpha.map_or(0.0, |a| -a[i])])
             .collect();
         let gpu = &self.context.gpu;
         gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
@@ -584,7 +629,32 @@ impl Engine for GpuEngine {
                 capacity: self.room.gaussians as usize,
                 sh_degree: self.sh_degree,
             },
+            derivative.depth.is_some(),
         )
+    }
+}
+
+impl GpuEngine {
+    /// What `blend` left in `depth_pixels` of a render.
+    fn depth_image(&self, camera: &Pinhole) -> Result<DepthImage> {
+        let buffer = self.buffers.get("depth_pixels")?;
+        let pixels: Vec<[f32; 2]> = self.context.gpu.read(buffer, camera.pixel_count())?;
+        Ok(DepthImage {
+            blended: pixels.iter().map(|p| p[0]).collect(),
+            median: pixels.iter().map(|p| p[1]).collect(),
+        })
+    }
+
+    /// Puts dL/d(blended depth) beside what `blend` left in `depth_pixels`.
+    fn write_depth_gradient(&self, camera: &Pinhole, by_depth: &[f32]) -> Result<()> {
+        let gpu = &self.context.gpu;
+        let buffer = self.buffers.get("depth_pixels")?;
+        let mut pixels: Vec<[f32; 2]> = gpu.read(buffer, camera.pixel_count())?;
+        for (pixel, &value) in pixels.iter_mut().zip(by_depth) {
+            pixel[1] = value;
+        }
+        gpu.write(buffer, 0, &pixels);
+        Ok(())
     }
 }
 

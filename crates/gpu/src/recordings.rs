@@ -8,8 +8,8 @@ use crate::layout::{WORKGROUP, plane};
 use crate::stages::gather::Planes;
 use crate::stages::update::Mode;
 use crate::stages::{
-    blend::Blend, blend_backward::BlendBackward, densify::Densify, emit::Emit, loss::Loss,
-    morton::Morton, order::Order, project::Project, ranges::Ranges, relocate::Relocate,
+    blend::Blend, blend_backward::BlendBackward, densify::Densify, depth::Depth, emit::Emit,
+    loss::Loss, morton::Morton, order::Order, project::Project, ranges::Ranges, relocate::Relocate,
     report::Report, sort::SortInstances, update,
 };
 use crate::{Buffers, Context, frame, params};
@@ -38,7 +38,10 @@ pub struct Stages {
     /// Compiled when first asked for.
     relocate: Option<Relocate>,
     morton: Morton,
-    gradients: Option<update::Gradients>,
+    /// By whether depths have a gradient too.
+    gradients: [Option<update::Gradients>; 2],
+    /// Compiled when first asked for.
+    depth: Option<Depth>,
 }
 
 /// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
@@ -62,16 +65,17 @@ impl Stages {
             sort: SortInstances::new(context, LEAST_TILE_BITS)?,
             tile_bits: LEAST_TILE_BITS,
             ranges: Ranges::new(context)?,
-            blend: Blend::new(context)?,
+            blend: Blend::new(context, false)?,
             loss: Loss::new(context)?,
-            blend_backward: BlendBackward::new(context, false)?,
+            blend_backward: BlendBackward::new(context, Mode::default())?,
             update: update::Update::new(context, Mode::default())?,
             special: [const { None }; Mode::COUNT],
             report: Report::new(context)?,
             densify: Densify::new(context)?,
             relocate: None,
             morton: Morton::new(context)?,
-            gradients: None,
+            gradients: [const { None }; 2],
+            depth: None,
         })
     }
 
@@ -110,9 +114,9 @@ impl Stages {
         let mut back = Recording::new();
         let special = &mut self.special[mode.index()];
         if special.is_none() && mode != Mode::default() {
-            let blend_backward = match mode.absolute {
-                true => BlendBackward::new(context, true)?,
-                false => self.blend_backward.clone(),
+            let blend_backward = match mode.without_extras() {
+                other if other == Mode::default() => self.blend_backward.clone(),
+                other => BlendBackward::new(context, other)?,
             };
             *special = Some((blend_backward, update::Update::new(context, mode)?));
         }
@@ -122,6 +126,14 @@ impl Stages {
         update.record(context, buffers, &mut back)?;
         self.report.record_step(context, buffers, &mut back)?;
         Ok(back)
+    }
+
+    /// What steps and renders with depths need.
+    fn depth(&mut self, context: &Context) -> Result<&Depth> {
+        Ok(match &mut self.depth {
+            Some(depth) => depth,
+            none => none.insert(Depth::new(context)?),
+        })
     }
 
     /// Makes sure that views of so many tiles can be sorted.
@@ -151,6 +163,11 @@ pub struct Recordings {
     pub front: Recording,
     /// `project` to `blend` for the image alone.
     pub image: Recording,
+    /// Both with depths; made when first asked for.
+    depth_front: Option<Recording>,
+    depth_image: Option<Recording>,
+    /// `project` to `ranges`, for those.
+    lists: Recording,
     /// `blend_backward` to the report, by mode.
     backs: [Option<Recording>; Mode::COUNT],
     /// A step, by view and mode; made when first asked for.
@@ -158,7 +175,8 @@ pub struct Recordings {
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
     densify: [Option<Recording>; 4],
-    gradients: Option<Recording>,
+    /// By whether depths have a gradient too.
+    gradients: [Option<Recording>; 2],
 }
 
 impl Recordings {
@@ -178,16 +196,49 @@ impl Recordings {
         for stage in LISTS {
             stages.record_stage(stage, context, buffers, &mut front)?;
         }
+        let lists = front.clone();
         let mut image = front.clone();
         stages.blend.record_image(context, buffers, &mut image)?;
         stages.blend.record(context, buffers, &mut front)?;
         Ok(Self {
             front,
             image,
+            depth_front: None,
+            depth_image: None,
+            lists,
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; views],
             densify: [const { None }; 4],
-            gradients: None,
+            gradients: [const { None }; 2],
+        })
+    }
+
+    /// `project` to `blend` with depths: for the image alone, or with what `blend_backward` needs.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses a kernel.
+    pub fn with_depth(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        image_only: bool,
+    ) -> Result<&Recording> {
+        let place = match image_only {
+            true => &mut self.depth_image,
+            false => &mut self.depth_front,
+        };
+        Ok(match place {
+            Some(recording) => recording,
+            none => {
+                let blend = &stages.depth(context)?.blend;
+                let mut recording = self.lists.clone();
+                match image_only {
+                    true => blend.record_image(context, buffers, &mut recording)?,
+                    false => blend.record(context, buffers, &mut recording)?,
+                }
+                none.insert(recording)
+            }
         })
     }
 
@@ -202,14 +253,22 @@ impl Recordings {
         buffers: &Buffers,
         (view, mode): (usize, Mode),
         photo: &wgpu::Buffer,
+        depths: Option<(&wgpu::Buffer, usize)>,
     ) -> Result<&Recording> {
         let which = mode.index();
-        let step = &mut self.steps[view][which];
-        if step.is_none() {
+        if self.steps[view][which].is_none() {
             let mut with_photo = buffers.clone();
             with_photo.set("photo", photo.clone());
-            let mut whole = self.front.clone();
+            let mut whole = match mode.depth {
+                true => self.with_depth(context, stages, buffers, false)?.clone(),
+                false => self.front.clone(),
+            };
             stages.loss.record(context, &with_photo, &mut whole)?;
+            if let (true, Some((samples, count))) = (mode.depth, depths) {
+                with_photo.set("depth_samples", samples.clone());
+                let depth = stages.depth(context)?;
+                depth.record_loss(context, &with_photo, &mut whole, count)?;
+            }
             let back = match &self.backs[which] {
                 Some(back) => back.clone(),
                 None => {
@@ -218,9 +277,9 @@ impl Recordings {
                 }
             };
             whole.append(back);
-            return Ok(step.insert(whole));
+            self.steps[view][which] = Some(whole);
         }
-        Ok(step.get_or_insert_default())
+        Ok(self.steps[view][which].get_or_insert_default())
     }
 
     /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
@@ -300,6 +359,7 @@ impl Recordings {
         immediates: &[u8],
         n: usize,
         shape: Shape,
+        depth: bool,
     ) -> Result<Gradients<f32>> {
         let gpu = &context.gpu;
         let Shape {
@@ -314,23 +374,32 @@ impl Recordings {
             ("gradient_means2d", 2 * capacity),
             ("gradient_pose", 6 * workgroups),
         ];
-        if self.gradients.is_none() {
-            if stages.gradients.is_none() {
-                stages.gradients = Some(update::Gradients::new(context)?);
+        let which = usize::from(depth);
+        let mode = Mode::of_gradients(depth);
+        if self.gradients[which].is_none() {
+            if stages.gradients[which].is_none() {
+                stages.gradients[which] = Some(update::Gradients::new(context, mode)?);
             }
             for (name, floats) in outputs {
                 buffers.set(name, gpu.buffer(name, 4 * floats as u64)?);
             }
+            // The other's were bound to the buffers before.
+            self.gradients = [const { None }; 2];
             let mut recording = Recording::new();
-            stages
-                .blend_backward
-                .record(context, buffers, &mut recording)?;
-            if let Some(kernel) = &stages.gradients {
+            match depth {
+                true => {
+                    BlendBackward::new(context, mode)?.record(context, buffers, &mut recording)?
+                }
+                false => stages
+                    .blend_backward
+                    .record(context, buffers, &mut recording)?,
+            }
+            if let Some(kernel) = &stages.gradients[which] {
                 kernel.record(context, buffers, &mut recording)?;
             }
-            self.gradients = Some(recording);
+            self.gradients[which] = Some(recording);
         }
-        if let Some(recording) = &self.gradients {
+        if let Some(recording) = &self.gradients[which] {
             recording.submit(gpu, immediates);
         }
         let mut read = outputs.map(|(name, floats)| gpu.read::<f32>(buffers.get(name)?, floats));

@@ -75,6 +75,30 @@ fn absolute_density_matches_the_reference() {
     ]);
 }
 
+#[test]
+fn depths_match_the_reference() {
+    conformance::depths_match_the_reference(&|| engine(false));
+}
+
+#[test]
+fn depth_gradients_match_the_reference() {
+    conformance::depth_gradients_match_the_reference(&|| engine(false));
+}
+
+#[test]
+fn depth_steps_match_the_reference() {
+    conformance::depth_steps_match_the_reference(&|| engine(false));
+}
+
+#[test]
+fn depth_steps_repeat_themselves_without_subgroups_and_in_short_dispatches() {
+    conformance::depth_steps_repeat_themselves(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
 /// As on a device that kills long dispatches.
 fn with_short_dispatches() -> Box<dyn Engine> {
     let options = GpuEngineOptions {

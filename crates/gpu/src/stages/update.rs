@@ -3,19 +3,25 @@
 use crate::layout::groups;
 use crate::{Buffers, Context};
 use dapple_engine::StepSettings;
-use dapple_runtime::{Kernel, Recording};
+use dapple_runtime::{Defines, Kernel, Recording};
 use dapple_scene::Result;
 
-/// What both begin with: `splat_gradients` from `slots`; see `shaders/slot_sums.wgsl`.
+/// What both begin with: `splat_gradients` from `slots`, see `shaders/slot_sums.wgsl`, and
+/// `extra_gradients` from `extra_slots`, see `shaders/extra_sums.wgsl`.
 #[derive(Debug, Clone)]
 struct SlotSums {
     kernel: Kernel,
+    extra: Option<Kernel>,
 }
 
 impl SlotSums {
-    fn new(context: &Context) -> Result<Self> {
+    fn new(context: &Context, mode: Mode) -> Result<Self> {
+        let defines = mode.define(context.defines.clone());
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
+        let extra = || Kernel::new(gpu, shaders, "extra_sums", "extra_sums", &defines);
         Ok(Self {
             kernel: context.kernel("slot_sums", "slot_sums")?,
+            extra: (mode.extra_floats() > 0).then(extra).transpose()?,
         })
     }
 
@@ -27,6 +33,10 @@ impl SlotSums {
     ) -> Result<()> {
         let bound = buffers.bind(&context.gpu, &self.kernel)?;
         recording.dispatch(bound, buffers.groups(groups::SLOT_SUMS)?);
+        if let Some(kernel) = &self.extra {
+            let bound = buffers.bind(&context.gpu, kernel)?;
+            recording.dispatch(bound, buffers.groups(groups::VISIBLE)?);
+        }
         Ok(())
     }
 }
@@ -35,7 +45,6 @@ impl SlotSums {
 #[derive(Debug, Clone)]
 pub struct Update {
     sums: SlotSums,
-    absolute_sums: Option<Kernel>,
     update: Kernel,
 }
 
@@ -46,23 +55,57 @@ pub struct Mode {
     pub extras: bool,
     /// With density statistics of absolute gradients.
     pub absolute: bool,
+    /// With a loss that looks at depths.
+    pub depth: bool,
 }
 
 impl Mode {
     /// How many there are.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 8;
 
-    /// What these settings ask for.
-    pub fn of(settings: &StepSettings) -> Self {
+    /// What these settings ask for, on a view whose depths are known or not.
+    pub fn of(settings: &StepSettings, knows_depths: bool) -> Self {
         Self {
             extras: !settings.extras.are_off(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
+            depth: settings.depth_weight > 0.0 && knows_depths,
         }
+    }
+
+    /// That of gradients which are written out, by depths too or not.
+    pub fn of_gradients(depth: bool) -> Self {
+        Self {
+            depth,
+            ..Self::default()
+        }
+    }
+
+    /// What it makes of `blend_backward`.
+    #[must_use]
+    pub fn without_extras(self) -> Self {
+        Self {
+            extras: false,
+            ..self
+        }
+    }
+
+    /// Numbers of an instance beside its slot's: see `shaders/shared/extra_slots.wgsl`.
+    pub fn extra_floats(self) -> u32 {
+        2 * u32::from(self.absolute) + u32::from(self.depth)
+    }
+
+    /// The flags of this permutation, added to others.
+    pub fn define(self, defines: Defines) -> Defines {
+        defines
+            .flag("EXTRAS", self.extras)
+            .flag("ABSOLUTE", self.absolute)
+            .flag("DEPTH", self.depth)
+            .flag("EXTRA_SLOTS", self.extra_floats() > 0)
     }
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute)
+        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * usize::from(self.depth)
     }
 }
 
@@ -72,14 +115,10 @@ impl Update {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        let defines = context.defines.clone().flag("EXTRAS", mode.extras);
-        let defines = defines.flag("ABSOLUTE", mode.absolute);
-        let (gpu, shaders) = (&context.gpu, &context.shaders);
-        let absolute_sums = || context.kernel("absolute_sums", "absolute_sums");
+        let defines = mode.define(context.defines.clone());
         Ok(Self {
-            sums: SlotSums::new(context)?,
-            absolute_sums: mode.absolute.then(absolute_sums).transpose()?,
-            update: Kernel::new(gpu, shaders, "update", "update", &defines)?,
+            sums: SlotSums::new(context, mode)?,
+            update: Kernel::new(&context.gpu, &context.shaders, "update", "update", &defines)?,
         })
     }
 
@@ -97,10 +136,6 @@ impl Update {
     ) -> Result<()> {
         recording.span("update");
         self.sums.record(context, buffers, recording)?;
-        if let Some(kernel) = &self.absolute_sums {
-            let bound = buffers.bind(&context.gpu, kernel)?;
-            recording.dispatch(bound, buffers.groups(groups::VISIBLE)?);
-        }
         let bound = buffers.bind(&context.gpu, &self.update)?;
         recording.dispatch(bound, buffers.groups(groups::UPDATE)?);
         Ok(())
@@ -119,10 +154,12 @@ impl Gradients {
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, mode: Mode) -> Result<Self> {
+        let defines = mode.define(context.defines.clone());
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
-            sums: SlotSums::new(context)?,
-            gradients: context.kernel("gradients", "gradients")?,
+            sums: SlotSums::new(context, mode)?,
+            gradients: Kernel::new(gpu, shaders, "gradients", "gradients", &defines)?,
         })
     }
 

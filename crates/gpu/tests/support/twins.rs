@@ -303,6 +303,7 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
         ssim_weight: 0.2,
         accumulate_density: true,
         extras: Extras::default(),
+        depth_weight: 0.0,
     }
 }
 
