@@ -11,7 +11,7 @@ use crate::capture::{Capture, PosedImage, relative_path};
 use crate::images::{self, Decoded};
 use crate::resize::{reduce, reduce_mask};
 use crate::undistort::undistort;
-use crate::{Camera, Dataset, Error, Photo, Progress, Result, View};
+use crate::{Camera, Dataset, Error, Photo, Progress, Result, View, depth_map};
 use crate::{blender, colmap, nerfstudio};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,12 @@ pub struct LoadOptions {
     pub images: Option<PathBuf>,
     /// Loads at most this many views, spread evenly over the names.
     pub max_views: Option<usize>,
+    /// Also loads depth images: [`View::depth`]. Those that the capture names, else files of the
+    /// photos' names in `depth_folder`, else in `depths` or `depth` beside the image folder, as
+    /// `.exr` or `.png`.
+    pub depths: bool,
+    /// Folder that holds the depth images. Relative as `images` is.
+    pub depth_folder: Option<PathBuf>,
 }
 
 /// Loads the capture at `path`: its folder, a COLMAP model folder, or the transforms JSON itself.
@@ -47,7 +53,8 @@ pub struct LoadOptions {
 /// Nothing recognisable at `path`; damaged files; photos missing, undecodable or of another aspect
 /// ratio than their camera; impossible cameras or poses. The error names the file or the image.
 pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
-    decode(open(path, options)?, options, progress)
+    let capture = open(path, options)?;
+    decode(capture, &with_depth_folder(options, path)?, progress)
 }
 
 /// Finds the capture at `path` and reads everything but the photos.
@@ -229,7 +236,8 @@ fn open_colmap(
     let images = read
         .images
         .into_iter()
-        .map(|(name, camera, source_model)| {
+        .zip(read.image_ids)
+        .map(|((name, camera, source_model), id)| {
             Ok(PosedImage {
                 file: relative_path(&name)
                     .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?,
@@ -237,6 +245,8 @@ fn open_colmap(
                 folder: folder.clone(),
                 downscaled: false,
                 mask: None,
+                id,
+                depth: None,
                 camera,
                 source_model: source_model.to_owned(),
             })
@@ -245,9 +255,25 @@ fn open_colmap(
     Ok(Capture {
         images,
         points: read.points,
+        tracks: Some(read.tracks),
         missing_points: read.missing_points,
         notes,
     })
+}
+
+/// The options with the folder of the depth images found.
+fn with_depth_folder(options: &LoadOptions, capture: &Path) -> Result<LoadOptions> {
+    let mut options = options.clone();
+    if let Some(folder) = &options.depth_folder {
+        let places = [folder.clone(), capture.join(folder)];
+        let found = places.into_iter().find(|folder| folder.is_dir());
+        options.depth_folder = Some(found.ok_or_else(|| {
+            Error::input("the folder of the depth images does not exist")
+                .at_path(folder)
+                .hint("name an existing folder, relative to here or to the capture")
+        })?);
+    }
+    Ok(options)
 }
 
 fn image_folder_override(folder: &Path, capture: &Path) -> Result<PathBuf> {
@@ -321,11 +347,19 @@ pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) 
         views.push(view);
         done.push(treatment);
     }
+    let numbers = capture
+        .images
+        .iter()
+        .map(|image| image.id)
+        .zip(0..)
+        .collect();
+    let tracks = capture.tracks.map(|tracks| tracks.renumbered(&numbers));
     let mut notes = capture.notes;
     note_treatments(&done, &capture.images, &mut notes);
     Ok(Dataset {
         views,
         points: capture.points,
+        tracks,
         missing_points: capture.missing_points,
         notes,
     })
@@ -396,11 +430,17 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
             .hint("the camera's distortion coefficients make no lens: calibrate again"));
         }
     }
+    let folder = options.depth_folder.as_deref();
+    let depth = match options.depths {
+        true => depth_map::load(image, folder, &camera)?.map(Arc::new),
+        false => None,
+    };
     let view = View {
         name: image.name.clone(),
         camera,
         source_model: image.source_model.clone(),
         photo: Arc::new(photo),
+        depth,
     };
     Ok((view, treatment))
 }
