@@ -188,6 +188,7 @@ fn expected_gradient(scene: &TestScene, samples: &[DepthSample]) -> Gradients<f6
 /// First moments after one supervised step, alone and with absolute density statistics; a step whose
 /// depth weight is zero, or whose view has no samples, is the plain one to the bit.
 pub fn depth_steps_match_the_reference(make: Make<'_>) {
+    let mut engine = make();
     for name in [
         "random_sh3",
         "off_centre",
@@ -199,8 +200,8 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
         let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
         let samples = samples(&scene);
         assert!(!samples.is_empty(), "{name}: nothing to compare");
-        let run = |samples: &[DepthSample], settings: &StepSettings| {
-            let mut engine = with_splats(make, &scene.splats);
+        let mut run = |samples: &[DepthSample], settings: &StepSettings| {
+            engine.upload(&scene.splats, None).unwrap();
             let loss = step(engine.as_mut(), &scene, samples, settings);
             let (splats, state) = engine.download().unwrap();
             (splats, state, loss)
