@@ -14,6 +14,7 @@
 mod checkpoint;
 mod clock;
 pub mod config;
+mod depth;
 pub mod evaluate;
 mod history;
 pub mod init;
@@ -26,7 +27,7 @@ mod trainer;
 mod views;
 
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
-pub use config::{ConfigPatch, Preset, TrainConfig};
+pub use config::{ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use evaluate::{EvalReport, ImageScore, evaluate};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};

@@ -4,10 +4,12 @@
 //!    is in units of the scene's extent (Kerbl et al. 2023).
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
-//! 4. Density control after a step, and what it adds to steps, are the strategy's:
+//! 4. The weight of known depths falls log-linearly.
+//! 5. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
 
 use crate::TrainConfig;
+use crate::config::DepthSource;
 use crate::strategy::{self, DensityStrategy};
 use dapple_engine::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
 use rand_chacha::ChaCha8Rng;
@@ -45,6 +47,7 @@ impl Schedule {
             sh_degree: self.config.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
+            depth: false,
         }
     }
 
@@ -75,6 +78,18 @@ impl Schedule {
         }
     }
 
+    /// Weight of the depth loss in step `step`: log-linear over the run, so that depths decide where
+    /// Gaussians settle and photos what becomes of them (Kerbl et al. 2024, "A Hierarchical 3D Gaussian
+    /// Representation").
+    pub fn depth_weight(&self, step: u32) -> f32 {
+        let depth = &self.config.depth;
+        if depth.from == DepthSource::None {
+            return 0.0;
+        }
+        let done = f64::from(step.saturating_sub(1)) / f64::from(self.config.steps.max(1));
+        (depth.weight * depth.decay.powf(done)) as f32
+    }
+
     /// Everything an engine needs for step `step`.
     pub fn step_settings(&self, step: u32) -> StepSettings {
         let adam = &self.config.adam;
@@ -94,6 +109,7 @@ impl Schedule {
             ssim_weight: self.config.ssim_weight as f32,
             accumulate_density: self.strategy.accumulates(step),
             extras: self.strategy.extras(step, &learning_rates),
+            depth_weight: self.depth_weight(step),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::saving::Saving;
 use crate::views::{Chosen, notes_on};
 use crate::{
     CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
-    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, evaluate, init, strategy,
+    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, depth, evaluate, init, strategy,
 };
 use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
@@ -74,7 +74,8 @@ impl Trainer {
         let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
-        trainer.notes = notes_on(dataset, chosen.eval.len(), splats.len());
+        let notes = notes_on(dataset, chosen.eval.len(), splats.len());
+        trainer.notes.extend(notes);
         trainer.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
     }
@@ -91,6 +92,11 @@ impl Trainer {
             photo: dataset.views[i].photo.clone(),
         };
         let view_ids = engine.add_views(chosen.train.iter().map(view).collect())?;
+        let known = depth::supervision(dataset, &chosen.train, chosen.extent, &config)?;
+        let (samples, notes) = known;
+        for (&view, samples) in view_ids.iter().zip(samples) {
+            engine.supervise_depth(view, samples)?;
+        }
         let eval = chosen.eval.iter();
         Ok(Self {
             schedule: Schedule::new(config.clone(), chosen.extent),
@@ -103,7 +109,7 @@ impl Trainer {
             history: History::default(),
             smoothed_loss: Smoothed::over(50.0),
             clock: Clock::at(0.0),
-            notes: Vec::new(),
+            notes,
             bad_end: None,
             has_queue: false,
             saving: Saving::new(CaptureIdentity::of(dataset)),

@@ -29,6 +29,7 @@ fn ring(points: Vec<Point>) -> Dataset {
             ),
             source_model: "PINHOLE".to_owned(),
             photo: Arc::new(Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3])),
+            depth: None,
         }
     };
     Dataset {

@@ -55,6 +55,7 @@ fn capture() -> Dataset {
             camera,
             source_model: "PINHOLE".to_owned(),
             photo: Arc::new(Photo::from_rgb(96, 80, rgb)),
+            depth: None,
         }
     };
     Dataset {

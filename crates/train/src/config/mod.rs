@@ -16,10 +16,12 @@
 
 #[macro_use]
 mod tables;
+mod depth;
 mod preset;
 mod resolve;
 mod validate;
 
+pub use depth::DepthSource;
 pub use preset::Preset;
 
 use crate::strategy::Strategy;
@@ -73,6 +75,8 @@ table! {
         data: DataConfig, DataPatch,
         /// When and how Gaussians are added and removed.
         densify: DensifyConfig, DensifyPatch,
+        /// Known depths that the run is supervised by.
+        depth: DepthConfig, DepthPatch,
         /// When held-out photos are scored.
         eval: EvalConfig, EvalPatch,
         /// Step sizes of Adam.
@@ -133,6 +137,24 @@ table! {
         opacity_reg: f64 = 0.0,
         /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.01.
         scale_reg: f64 = 0.0,
+    } {}
+}
+
+table! {
+    /// Known depths that the run is supervised by, beside the photos.
+    DepthConfig, DepthPatch {
+        /// none, points (the sparse points, in the photos that found them) or images (a depth image for each photo).
+        from: DepthSource = DepthSource::None,
+        /// Weight of the relative error of the depths in the loss, at the first step.
+        weight: f64 = 0.1,
+        /// The weight at the last step as a fraction of that at the first; log-linear between.
+        decay: f64 = 0.01,
+        /// Folder of the depth images; empty = where the capture says, or depths/ or depth/ beside the photos.
+        folder: PathBuf = PathBuf::new(),
+        /// World units of one step of a 16-bit PNG.
+        unit: f64 = 0.001,
+        /// Whether depth images are inverse depths of unknown scale and shift, which are fitted to the sparse points.
+        relative: bool = false,
     } {}
 }
 
@@ -200,6 +222,16 @@ impl TrainConfig {
             max_resolution: (self.data.max_resolution > 0).then_some(self.data.max_resolution),
             images: (!images.as_os_str().is_empty()).then(|| images.clone()),
             ..dapple_scene::LoadOptions::default()
+        }
+    }
+
+    /// [`Self::load_options`] with the depth images that training asks for.
+    pub fn training_load_options(&self) -> dapple_scene::LoadOptions {
+        let folder = &self.depth.folder;
+        dapple_scene::LoadOptions {
+            depths: self.depth.from == DepthSource::Images,
+            depth_folder: (!folder.as_os_str().is_empty()).then(|| folder.clone()),
+            ..self.load_options()
         }
     }
 

@@ -1,8 +1,8 @@
 //! Layers a configuration, scales its schedule, reads and prints TOML.
 
 use super::{
-    AdamConfig, ConfigPatch, DataConfig, DensifyConfig, EvalConfig, LearningRateConfig, Preset,
-    TrainConfig,
+    AdamConfig, ConfigPatch, DataConfig, DensifyConfig, DepthConfig, EvalConfig,
+    LearningRateConfig, Preset, TrainConfig,
 };
 use dapple_scene::{Error, Result};
 use serde::Serialize;
@@ -226,6 +226,7 @@ impl TrainConfig {
         write_table(&mut text, "", Self::COMMENTS, self)?;
         write_table(&mut text, "data", DataConfig::COMMENTS, &self.data)?;
         write_table(&mut text, "densify", DensifyConfig::COMMENTS, &self.densify)?;
+        write_table(&mut text, "depth", DepthConfig::COMMENTS, &self.depth)?;
         write_table(&mut text, "eval", EvalConfig::COMMENTS, &self.eval)?;
         let rates = &self.learning_rates;
         write_table(
