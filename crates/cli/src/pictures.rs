@@ -27,7 +27,8 @@ impl Picture {
         Self::from_floats(photo.width, photo.height, &target)
     }
 
-    fn from_floats(width: u32, height: u32, rgb: &[f32]) -> Self {
+    /// Colours as floats, `[height, width, 3]`, clamped and rounded.
+    pub fn from_floats(width: u32, height: u32, rgb: &[f32]) -> Self {
         Self {
             width,
             height,

@@ -74,6 +74,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         sh_degree: splats.sh_degree,
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),
+        depth: false,
     };
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;

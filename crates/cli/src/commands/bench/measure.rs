@@ -315,6 +315,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         ssim_weight: 0.2,
         accumulate_density: true,
         extras: Extras::default(),
+        depth_weight: 0.0,
     }
 }
 
