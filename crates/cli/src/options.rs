@@ -4,8 +4,8 @@ use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
-use dapple::scene::{Error, PosedImage, Result, Split};
-use dapple::train::config::{DataConfig, DataPatch};
+use dapple::scene::{Error, MaskMode, PosedImage, Result, Split};
+use dapple::train::config::{Background, DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Launch, Preset, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
 use std::io::ErrorKind;
@@ -112,8 +112,21 @@ pub fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
         .hint("choose another name, or give --overwrite to replace it"))
 }
 
-/// Three numbers in 0..1, `R,G,B`.
+/// A colour or `random`, for training.
+pub fn parse_background(text: &str) -> Result<Background, String> {
+    match text {
+        "random" => Ok(Background::Random),
+        _ => parse_colour(text).map(Background::Colour),
+    }
+}
+
+/// Three numbers in 0..1, `R,G,B`, or the name of two such colours.
 pub fn parse_colour(text: &str) -> Result<[f64; 3], String> {
+    match text {
+        "black" => return Ok([0.0; 3]),
+        "white" => return Ok([1.0; 3]),
+        _ => {}
+    }
     let parts: Vec<f64> = text
         .split(',')
         .map(|part| {
@@ -182,6 +195,26 @@ pub struct CaptureOptions {
     /// Folder of the photos [default: the one the capture names]
     #[arg(long, value_name = "FOLDER")]
     pub images: Option<PathBuf>,
+
+    /// Undistort photos whose lens distorts while loading, which loses their borders, instead of
+    /// rendering through the lens [default: through the lens]
+    #[arg(long)]
+    pub undistort: bool,
+
+    /// What masks (masks/ beside the photos' folder, named as they are; white is used) and alpha
+    /// channels do [default: auto, as such files are mostly meant]
+    #[arg(long, value_name = "MODE", value_parser = mask_mode_parser())]
+    pub mask_mode: Option<String>,
+
+    /// Masks are white where photos are to be left out
+    #[arg(long)]
+    pub invert_masks: bool,
+}
+
+fn mask_mode_parser() -> clap::builder::PossibleValuesParser {
+    MaskMode::ALL
+        .map(|mode| clap::builder::PossibleValue::new(mode.name()).help(mode.about()))
+        .into()
 }
 
 impl CaptureOptions {
@@ -192,6 +225,10 @@ impl CaptureOptions {
             downscale: self.downscale,
             max_resolution: self.max_resolution,
             images: self.images.clone(),
+            undistort: self.undistort.then_some(true),
+            // The parser lets no other names pass.
+            mask_mode: self.mask_mode.as_deref().and_then(|mode| mode.parse().ok()),
+            invert_masks: self.invert_masks.then_some(true),
             ..DataPatch::default()
         }
     }
@@ -204,7 +241,17 @@ pub fn merged_config(
     file: Option<&Path>,
     flags: ConfigPatch,
 ) -> Result<TrainConfig> {
-    TrainConfig::resolve(preset, file, flags).map_err(|e| {
+    merged_config_for(None, preset, file, flags)
+}
+
+/// [`merged_config`] for a capture of which so many photos are trained on.
+pub fn merged_config_for(
+    train_photos: Option<usize>,
+    preset: Option<Preset>,
+    file: Option<&Path>,
+    flags: ConfigPatch,
+) -> Result<TrainConfig> {
+    TrainConfig::resolve_for(train_photos, preset, file, flags).map_err(|e| {
         if e.place().is_some() {
             return e;
         }

@@ -504,6 +504,13 @@ fn mistakes_in_settings() {
         INPUT,
         &["densify.absgrad", "leave absgrad out"],
     );
+    for (mode, words) in [
+        (&["--mask-mode", "segment"][..], "no photo has a mask"),
+        (&["--invert-masks"], "inverted, but no photo has one"),
+    ] {
+        let args = [&["train", "capture", "-q", "-o", "out"], mode].concat();
+        refused(path, &args, INPUT, &[words, "masks/"]);
+    }
     // What the parser of the command line finds: where and what to do, in its own words.
     for (args, words) in [
         (

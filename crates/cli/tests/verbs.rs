@@ -64,7 +64,8 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
     for name in ["config.toml", "metrics.csv", "metrics.json", "splats.ply"] {
         assert!(left.iter().any(|file| file == name), "{name}: {left:?}");
     }
-    assert_eq!(left.len(), 6, "nothing else: {left:?}");
+    assert_eq!(left.iter().filter(|f| f.starts_with("errors/")).count(), 2);
+    assert_eq!(left.len(), 8, "nothing else: {left:?}");
 
     let args = [
         "eval",
@@ -90,7 +91,19 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
             "{key}: {mean}, the run said {run}"
         );
     }
-    assert_eq!(files(&path.join("compare")).len(), 2);
+    let written = files(&path.join("compare"));
+    assert_eq!(written.len(), 6, "{written:?}");
+    let kept = std::fs::read(path.join("compare/scores.json")).unwrap();
+    assert_eq!(
+        serde_json::from_slice::<serde_json::Value>(&kept).unwrap(),
+        scores
+    );
+    // The run's own pictures are the same.
+    for kind in ["renders", "errors"] {
+        let name = files(&path.join("out").join(kind))[0].clone();
+        let read = |folder: &str| std::fs::read(path.join(folder).join(kind).join(&name)).unwrap();
+        assert!(read("out") == read("compare"), "{kind}");
+    }
     let table = ok_in(path, &["eval", "capture", "out/splats.ply", "--markdown"]).stdout;
     assert_eq!(table.lines().count(), 5, "{table}");
     assert!(
@@ -98,6 +111,38 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
             .lines()
             .all(|line| line.starts_with('|') && line.ends_with('|'))
     );
+}
+
+/// The 3D filters lie in the file of splats, the 2D one in the configuration beside it: `eval` and the
+/// run see the same images. Where no configuration lies, the option says so.
+#[test]
+fn splats_trained_against_aliasing_are_looked_at_so() {
+    let folder = small_capture();
+    let path = folder.path();
+    let trained = json(&ok_in(
+        path,
+        &[&TRAIN[..], &["--antialias", "--json"]].concat(),
+    ));
+    let psnr = |args: &[&str]| {
+        let scored = ok_in(path, &[&["eval", "capture"], args, &["--json"]].concat());
+        json(&scored)["psnr"].as_f64().unwrap()
+    };
+    let config = std::fs::read_to_string(path.join("out/config.toml")).unwrap();
+    assert!(config.contains("\nantialias = true\n"), "{config}");
+    let run = trained["psnr"].as_f64().unwrap();
+    // Files hold the filters' product with scales and opacities, rounded.
+    assert!((psnr(&["out/splats.ply"]) - run).abs() < 1e-3);
+
+    std::fs::create_dir(path.join("alone")).unwrap();
+    std::fs::copy(path.join("out/splats.ply"), path.join("alone/splats.ply")).unwrap();
+    let near = config.lines().find_map(|line| line.strip_prefix("near = "));
+    std::fs::write(
+        path.join("alone/config.toml"),
+        format!("near = {}\n", near.unwrap()),
+    )
+    .unwrap();
+    assert!((psnr(&["alone/splats.ply", "--antialias"]) - run).abs() < 1e-3);
+    assert!((psnr(&["alone/splats.ply"]) - run).abs() > 1e-2);
 }
 
 #[test]

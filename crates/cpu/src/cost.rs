@@ -104,7 +104,8 @@ const BACKWARD_INSTANCE: u64 = LANES * 3 + 9 * (LANES - 1);
 /// `blend_backward` at the start of a pixel: FMA per plane.
 const BACKWARD_START: u64 = PLANES as u64 * FMA;
 
-/// `projection::project` for one Gaussian.
+/// `projection::project` for one Gaussian, seen by a pinhole. A lens that distorts adds several hundred
+/// here and in [`PROJECTION_BACKWARD`], which are not counted.
 const PROJECTION: u64 = (1 + 3 * FMA)       // |quat|^2
     + (1 + 10 * FMA + 1)                    // all finite?
     + 3 * (DOT + 1)                         // camera coordinates

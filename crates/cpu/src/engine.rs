@@ -1,5 +1,6 @@
 //! [`CpuEngine`]: the stages in order behind the engine contract.
 
+use crate::antialias;
 use crate::blocks::Blocks;
 use crate::ceilings;
 use crate::cost::Work;
@@ -37,6 +38,8 @@ pub struct CpuEngine {
     first: Blocks,
     second: Blocks,
     stats: DensityStats,
+    /// 3D filters by block; empty until something is anti-aliased.
+    smoothing: Vec<Row>,
     sh_degree: u8,
     views: Vec<(CameraF32, TrainView)>,
     /// Samples of known depth, by view.
@@ -89,6 +92,7 @@ impl CpuEngine {
             first: Blocks::zeros(0, 0),
             second: Blocks::zeros(0, 0),
             stats: DensityStats::default(),
+            smoothing: Vec::new(),
             sh_degree: 0,
             views: Vec::new(),
             depths: Vec::new(),
@@ -147,8 +151,10 @@ impl CpuEngine {
         clock: &mut Clock,
     ) {
         let degree = settings.sh_degree.min(self.sh_degree);
+        self.fit_smoothing(settings.antialias);
+        let smoothing = settings.antialias.then_some(self.smoothing.as_slice());
         let frame = &mut self.frame;
-        project::run(&self.params, camera, degree, frame);
+        project::run(&self.params, smoothing, camera, degree, frame);
         clock.lap(Stage::Project);
         order::run(self.params.len, frame);
         clock.lap(Stage::Order);
@@ -168,12 +174,24 @@ impl CpuEngine {
         clock.lap(Stage::Blend);
     }
 
+    /// 3D filters that filter nothing, where they are needed and were never set.
+    fn fit_smoothing(&mut self, antialias: bool) {
+        if antialias && self.smoothing.is_empty() {
+            self.smoothing = vec![Row::ZERO; self.params.count()];
+        }
+    }
+
     fn train_step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         let Some((camera, train_view)) = self.views.get(view.0).cloned() else {
             return Err(Error::internal(format!("there is no view {}", view.0)));
         };
         let camera = camera.with_near(settings.render.near);
         let mut clock = Clock::start();
+        let antialias = settings.render.antialias;
+        if antialias && settings.refresh_smoothing {
+            let cameras: Vec<CameraF32> = self.views.iter().map(|view| view.0).collect();
+            self.smoothing = antialias::deviations(&self.params, &cameras, settings.render.near);
+        }
         let samples = Arc::clone(&self.depths[view.0]);
         let mode = Mode {
             absolute: settings.accumulate_density && settings.extras.absolute_density,
@@ -200,6 +218,7 @@ impl CpuEngine {
             &mut self.params,
             &mut self.first,
             &mut self.second,
+            antialias.then_some(self.smoothing.as_slice()),
             &camera,
             settings.render.sh_degree.min(self.sh_degree),
             &adam,
@@ -324,6 +343,7 @@ impl Engine for CpuEngine {
         self.first = first;
         self.second = second;
         self.stats = stats;
+        self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
         self.sh_degree = splats.sh_degree;
         Ok(())
     }
@@ -335,6 +355,7 @@ impl Engine for CpuEngine {
             second_moments: self.second.to_splats(degree),
             gradient_sums: self.stats.gradient_sums.clone(),
             visible_counts: self.stats.visible_counts.clone(),
+            smoothing: antialias::values(&self.smoothing, self.params.len),
         };
         Ok((self.params.to_splats(degree), state))
     }
@@ -378,6 +399,7 @@ impl Engine for CpuEngine {
             first: &mut self.first,
             second: &mut self.second,
             stats: &mut self.stats,
+            smoothing: &mut self.smoothing,
         };
         let report = densify::run(plan, state);
         self.reports.push(Report::Densify(report));
@@ -405,8 +427,10 @@ impl Engine for CpuEngine {
             let cap = settings.max_gaussians_per_tile;
             blend_backward::run(&camera, cap, mode, &mut engine.frame);
             let degree = settings.sh_degree.min(engine.sh_degree);
+            let smoothing = engine.smoothing.as_slice();
             Ok(update::run_gradients(
                 &engine.params,
+                settings.antialias.then_some(smoothing),
                 &camera,
                 degree,
                 mode.depths,

@@ -5,7 +5,7 @@
 
 use crate::simd::{ROW, Row};
 use dapple_engine::constants::NEAR;
-use dapple_engine::{Pinhole, StepCounts};
+use dapple_engine::{PosedCamera, StepCounts};
 use dapple_scene::{Camera, Result};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -20,10 +20,10 @@ pub const PLANES: usize = 4;
 /// Rows of one tile in a tiled image.
 pub const TILE_ROWS: usize = PLANES * ROW;
 
-/// A pinhole camera with the near plane of a render.
+/// A camera with the near plane of a render.
 #[derive(Debug, Clone, Copy)]
 pub struct CameraF32 {
-    pinhole: Pinhole,
+    posed: PosedCamera,
     /// Gaussians nearer than this are culled.
     pub near: f32,
 }
@@ -32,7 +32,7 @@ impl CameraF32 {
     /// Checks a camera and prepares it.
     pub fn new(camera: &Camera) -> Result<Self> {
         Ok(Self {
-            pinhole: Pinhole::new(camera)?,
+            posed: PosedCamera::new(camera)?,
             near: NEAR,
         })
     }
@@ -45,10 +45,10 @@ impl CameraF32 {
 }
 
 impl Deref for CameraF32 {
-    type Target = Pinhole;
+    type Target = PosedCamera;
 
-    fn deref(&self) -> &Pinhole {
-        &self.pinhole
+    fn deref(&self) -> &PosedCamera {
+        &self.posed
     }
 }
 

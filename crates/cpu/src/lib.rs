@@ -10,11 +10,13 @@
     reason = "kernels index arrays of vectors: iterator adapters are functions of their own, see `simd::each`"
 )]
 
+mod antialias;
 mod blocks;
 pub mod ceilings;
 pub mod cost;
 mod engine;
 mod frame;
+mod lens;
 mod limits;
 mod projection;
 mod sh;

@@ -8,12 +8,16 @@
 //!    |U1|^2) + dilation^2 (Lagrange's identity), which does not cancel for needles.
 //! 5. conic = cov2d^-1.
 //!
+//! Where a camera's lens distorts (`LENS`), [`crate::lens`] takes the place of 1's last part and 3.
+//! Where `ANTIALIAS` is set, [`crate::antialias`] filters between 2 and 3 and after 4.
+//!
 //! Backward is the chain rule through the same steps; `engine::reference` has it in f64.
 
+use crate::antialias::{self, Filters};
 use crate::blocks::component;
 use crate::frame::CameraF32;
+use crate::lens::{self, LensV};
 use crate::simd::{M, Row, Splat, V, each};
-use dapple_engine::constants::DILATION;
 use pulp::Simd;
 
 /// Three vectors: x, y, z.
@@ -25,8 +29,9 @@ pub fn dot<S: Simd>(a: V3<S>, b: V3<S>) -> V<S> {
     a[0].mul_add(b[0], a[1].mul_add(b[1], a[2] * b[2]))
 }
 
+/// Cross product.
 #[inline(always)]
-fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
+pub fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
     [
         a[1].mul_add(b[2], -(a[2] * b[1])),
         a[2].mul_add(b[0], -(a[0] * b[2])),
@@ -40,22 +45,28 @@ fn transposed<S: Simd>(m: [V3<S>; 3]) -> [V3<S>; 3] {
     each!(3, |j| [m[0][j], m[1][j], m[2][j]])
 }
 
-/// Camera constants in every lane.
+/// Camera constants in every lane; `LENS`: of one whose lens distorts.
 #[derive(Clone, Copy)]
-pub struct CameraV<S: Simd> {
+pub struct CameraV<S: Simd, const LENS: bool> {
     /// Rows of the world-to-camera rotation.
     pub rotation: [V3<S>; 3],
     centre_rest: V3<S>,
     /// Centre in world coordinates.
     pub centre: V3<S>,
-    focal: [V<S>; 2],
-    principal: [V<S>; 2],
-    jacobian_min: [V<S>; 2],
-    jacobian_max: [V<S>; 2],
+    /// Focal lengths, pixels.
+    pub focal: [V<S>; 2],
+    /// Principal point, pixels.
+    pub principal: [V<S>; 2],
+    /// See [`dapple_engine::PosedCamera`].
+    pub jacobian_min: [V<S>; 2],
+    /// See `jacobian_min`.
+    pub jacobian_max: [V<S>; 2],
     near: V<S>,
+    /// Without meaning unless `LENS`.
+    pub lens: LensV<S>,
 }
 
-impl<S: Simd> CameraV<S> {
+impl<S: Simd, const LENS: bool> CameraV<S, LENS> {
     /// Broadcasts a camera.
     #[inline(always)]
     pub fn new(s: S, camera: &CameraF32) -> Self {
@@ -68,6 +79,7 @@ impl<S: Simd> CameraV<S> {
             jacobian_min: each!(2, |i| s.k(camera.jacobian_min[i])),
             jacobian_max: each!(2, |i| s.k(camera.jacobian_max[i])),
             near: s.k(camera.near),
+            lens: LensV::new(s, &camera.lens.filter(|_| LENS).unwrap_or_default()),
         }
     }
 }
@@ -95,12 +107,16 @@ pub struct Projection<S: Simd> {
     quat: [V<S>; 4],
     inverse_norm: V<S>,
     rotation: [V3<S>; 3],
-    inverse_z: V<S>,
-    uv: [V<S>; 2],
-    uv_clamped: [V<S>; 2],
+    /// 1 / z.
+    pub inverse_z: V<S>,
+    /// x / z and y / z.
+    pub uv: [V<S>; 2],
+    /// The same where the Jacobian is evaluated.
+    pub uv_clamped: [V<S>; 2],
     t: [V3<S>; 2],
     m: [V3<S>; 3],
     u: [V3<S>; 2],
+    filters: Filters<S>,
 }
 
 /// Gradients with respect to what `blend` reads, and the screen.
@@ -151,9 +167,15 @@ fn rotation_matrix<S: Simd>(s: S, q: [V<S>; 4]) -> [V3<S>; 3] {
     ]
 }
 
-/// Projects part `part` of a block.
+/// Projects part `part` of a block. `smoothing` holds the block's 3D filters; only with `ANTIALIAS`.
 #[inline(always)]
-pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -> Projection<S> {
+pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
+    s: S,
+    block: &[Row],
+    part: usize,
+    camera: &CameraV<S, LENS>,
+    smoothing: &Row,
+) -> Projection<S> {
     let mean = each!(3, |i| V::load(s, &block[component::MEAN + i], part));
     let log_scales = each!(3, |i| V::load(s, &block[component::SCALE + i], part));
     let stored = each!(4, |i| V::load(s, &block[component::QUAT + i], part));
@@ -190,25 +212,52 @@ pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -
     let uv_clamped = each!(2, |a| uv[a]
         .max(camera.jacobian_min[a])
         .min(camera.jacobian_max[a]));
-    let mean2d = each!(2, |a| uv[a].mul_add(camera.focal[a], camera.principal[a]));
+    let valid = if LENS {
+        valid.and(camera.lens.shows(uv))
+    } else {
+        valid
+    };
+    let (mean2d, t) = if LENS {
+        lens::forward(s, camera, uv, uv_clamped, inverse_z)
+    } else {
+        let mean2d = each!(2, |a| uv[a].mul_add(camera.focal[a], camera.principal[a]));
+        let t = each!(2, |a| {
+            let factor = camera.focal[a] * inverse_z;
+            each!(3, |j| {
+                uv_clamped[a].neg_mul_add(camera.rotation[2][j], camera.rotation[a][j]) * factor
+            })
+        });
+        (mean2d, t)
+    };
 
     let quat = each!(4, |i| stored[i] * inverse_norm);
-    let scales = each!(3, |i| log_scales[i].exp());
+    let mut scales = each!(3, |i| log_scales[i].exp());
+    let mut opacity = logit.sigmoid();
+    let mut filters = Filters::none(s);
+    if ANTIALIAS {
+        let deviation = V::load(s, smoothing, part);
+        let (wider, share) = filters.smooth(s, scales, deviation);
+        scales = wider;
+        opacity = opacity * share;
+    }
     let rotation = rotation_matrix(s, quat);
     let m = each!(3, |i| each!(3, |j| rotation[i][j] * scales[j]));
-    let t = each!(2, |a| {
-        let factor = camera.focal[a] * inverse_z;
-        each!(3, |j| {
-            uv_clamped[a].neg_mul_add(camera.rotation[2][j], camera.rotation[a][j]) * factor
-        })
-    });
     let columns = transposed(m);
     let u = each!(2, |a| each!(3, |j| dot(t[a], columns[j])));
     let (uu0, uu1) = (dot(u[0], u[0]), dot(u[1], u[1]));
-    let normal = cross(u[0], u[1]);
-    let dilation = s.k(DILATION);
-    let determinant = dilation.mul_add(uu0 + uu1, dot(normal, normal)) + s.k(DILATION * DILATION);
+    let area2 = if ANTIALIAS {
+        filters.area2(s, t, rotation, scales)
+    } else {
+        let normal = cross(u[0], u[1]);
+        dot(normal, normal)
+    };
+    let d = antialias::dilation(ANTIALIAS);
+    let dilation = s.k(d);
+    let determinant = dilation.mul_add(uu0 + uu1, area2) + s.k(d * d);
     let inverse = s.k(1.0) / determinant;
+    if ANTIALIAS {
+        opacity = opacity * (area2 * inverse).sqrt();
+    }
     let variance = [uu0 + dilation, uu1 + dilation];
     let conic = [
         variance[1] * inverse,
@@ -224,7 +273,7 @@ pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -
         conic,
         inverse_determinant: inverse,
         variance,
-        opacity: logit.sigmoid(),
+        opacity,
         valid,
         scales,
         quat,
@@ -236,16 +285,19 @@ pub fn project<S: Simd>(s: S, block: &[Row], part: usize, camera: &CameraV<S>) -
         t,
         m,
         u,
+        filters,
     }
 }
 
-/// The chain rule through [`project`].
+/// The chain rule through [`project`]. `weight` is the derivative by the opacity's logarithm; only
+/// with `ANTIALIAS`.
 #[inline(always)]
-pub fn project_backward<S: Simd>(
+pub fn project_backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     s: S,
     p: &Projection<S>,
-    camera: &CameraV<S>,
+    camera: &CameraV<S, LENS>,
     g: &ScreenGradient<S>,
+    weight: V<S>,
 ) -> GeometryGradient<S> {
     // d cov2d = -conic d(conic) conic; the symmetric matrix H is dL/dcov2d.
     let [ka, kb, kc] = p.conic;
@@ -253,9 +305,15 @@ pub fn project_backward<S: Simd>(
     // conic * G, row by row.
     let (l00, l01) = (ka * ga + kb * gb, ka * gb + kb * gc);
     let (l10, l11) = (kb * ga + kc * gb, kb * gb + kc * gc);
-    let h00 = -(l00 * ka + l01 * kb);
-    let h01 = -(l00 * kb + l01 * kc);
-    let h11 = -(l10 * kb + l11 * kc);
+    let mut h00 = -(l00 * ka + l01 * kb);
+    let mut h01 = -(l00 * kb + l01 * kc);
+    let mut h11 = -(l10 * kb + l11 * kc);
+    if ANTIALIAS {
+        let half = weight * s.k(0.5);
+        h00 = half.neg_mul_add(ka, h00);
+        h01 = half.neg_mul_add(kb, h01);
+        h11 = half.neg_mul_add(kc, h11);
+    }
     // cov2d = U U^T, so dL/dU = 2 H U.
     let two = s.k(2.0);
     let du = [
@@ -266,20 +324,55 @@ pub fn project_backward<S: Simd>(
     let dm = each!(3, |i| {
         each!(3, |j| p.t[0][i].mul_add(du[0][j], p.t[1][i] * du[1][j]))
     });
-    let dt = each!(2, |a| each!(3, |i| dot(du[a], p.m[i])));
+    let mut dt = each!(2, |a| each!(3, |i| dot(du[a], p.m[i])));
 
-    let dscales = each!(3, |j| {
+    let mut dscales = each!(3, |j| {
         let along = dm[0][j].mul_add(
             p.rotation[0][j],
             dm[1][j].mul_add(p.rotation[1][j], dm[2][j] * p.rotation[2][j]),
         );
         along * p.scales[j]
     });
-    let dr = each!(3, |i| each!(3, |j| dm[i][j] * p.scales[j]));
+    let mut dr = each!(3, |i| each!(3, |j| dm[i][j] * p.scales[j]));
+    if ANTIALIAS {
+        let onto = (&mut dscales, &mut dr, &mut dt);
+        p.filters.area_backward(s, weight, p.rotation, p.t, onto);
+        dscales = p.filters.smooth_backward(s, weight, dscales);
+    }
     let quat = quat_backward(s, p, &dr);
 
+    let (point, omega) = if LENS {
+        lens::backward(s, p, camera, g.mean2d, &dt)
+    } else {
+        pinhole_backward(s, p, camera, g.mean2d, &dt)
+    };
+    let mean = each!(3, |j| {
+        camera.rotation[0][j].mul_add(
+            point[0],
+            camera.rotation[1][j].mul_add(point[1], camera.rotation[2][j] * point[2]),
+        )
+    });
+    GeometryGradient {
+        mean,
+        scales: dscales,
+        quat,
+        point,
+        omega,
+    }
+}
+
+/// To the point in camera coordinates, and to a small rotation of the camera through T alone, from
+/// dL/dcentre and dL/dT.
+#[inline(always)]
+fn pinhole_backward<S: Simd, const LENS: bool>(
+    s: S,
+    p: &Projection<S>,
+    camera: &CameraV<S, LENS>,
+    d_mean2d: [V<S>; 2],
+    dt: &[V3<S>; 2],
+) -> (V3<S>, V3<S>) {
     // T row a = focal_a / z (R_a - uv_a R_2).
-    let mut duv = each!(2, |a| g.mean2d[a] * camera.focal[a]);
+    let mut duv = each!(2, |a| d_mean2d[a] * camera.focal[a]);
     let mut dz = -(dot(p.t[0], dt[0]) + dot(p.t[1], dt[1])) * p.inverse_z;
     let mut through_jacobian = [s.k(0.0); 2];
     for a in 0..2 {
@@ -294,20 +387,7 @@ pub fn project_backward<S: Simd>(
     }
     dz += -(duv[0] * p.uv[0] + duv[1] * p.uv[1]) * p.inverse_z;
     let point = [duv[0] * p.inverse_z, duv[1] * p.inverse_z, dz];
-    let mean = each!(3, |j| {
-        camera.rotation[0][j].mul_add(
-            point[0],
-            camera.rotation[1][j].mul_add(point[1], camera.rotation[2][j] * point[2]),
-        )
-    });
-    let omega = rotation_of_jacobian(p, camera, &dt);
-    GeometryGradient {
-        mean,
-        scales: dscales,
-        quat,
-        point,
-        omega,
-    }
+    (point, rotation_of_jacobian(p, camera, dt))
 }
 
 /// From dL/d(rotation matrix) to dL/d(stored quaternion): through the matrix's entries, then
@@ -336,7 +416,11 @@ fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4]
 /// How the loss changes when the camera's axes turn by a small angle while the camera-space point
 /// stays: R_i' = R_i + (omega x R)_i in `T`'s rows. The point's own motion is added by the caller.
 #[inline(always)]
-fn rotation_of_jacobian<S: Simd>(p: &Projection<S>, camera: &CameraV<S>, dt: &[V3<S>; 2]) -> V3<S> {
+fn rotation_of_jacobian<S: Simd, const LENS: bool>(
+    p: &Projection<S>,
+    camera: &CameraV<S, LENS>,
+    dt: &[V3<S>; 2],
+) -> V3<S> {
     // dL/dR by rows: T_a = f_a / z (R_a - uv_a R_2).
     let f = each!(2, |a| camera.focal[a] * p.inverse_z);
     let d0 = each!(3, |j| dt[0][j] * f[0]);

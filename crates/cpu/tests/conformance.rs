@@ -91,3 +91,23 @@ fn depth_steps_match_the_reference() {
 fn threads_change_nothing_with_depths() {
     conformance::depth_steps_repeat_themselves(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
 }
+
+#[test]
+fn antialiasing_matches_the_reference() {
+    conformance::antialiasing_matches_the_reference(&|| engine(2));
+}
+
+#[test]
+fn steps_refresh_the_3d_filter() {
+    conformance::steps_refresh_the_3d_filter(&|| engine(2));
+}
+
+#[test]
+fn density_control_carries_the_3d_filter() {
+    conformance::density_control_carries_the_3d_filter(&|| engine(1));
+}
+
+#[test]
+fn threads_change_nothing_when_antialiased() {
+    conformance::antialiased_runs_repeat_themselves(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
+}

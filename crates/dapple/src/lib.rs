@@ -87,8 +87,8 @@ pub use glam;
 
 pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};
 pub use dapple_scene::{
-    Camera, Dataset, Error, ErrorKind, Lens, LoadOptions, NoProgress, Photo, Point, Pose, Progress,
-    Result, Splats, Split, View, load, ply, synth,
+    Camera, Dataset, Error, ErrorKind, Lens, LoadOptions, MaskMode, NoProgress, Photo, Point, Pose,
+    Progress, Result, Splats, Split, View, load, ply, synth,
 };
 pub use dapple_train::{
     ConfigPatch, Ending, EvalReport, Observer, Outcome, Preset, RunFolder, Silent, StepProgress,

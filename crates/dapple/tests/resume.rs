@@ -5,7 +5,7 @@ use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::Precision;
 use dapple::prelude::*;
 use dapple::scene::Tracks;
-use dapple::train::config::{DensifyConfig, EvalConfig};
+use dapple::train::config::{Background, DensifyConfig, EvalConfig};
 use dapple::train::{Checkpoint, DepthSource, EvalRow, LossRow, Metrics, train_into};
 use dapple::{EngineOptions, Point, open};
 use std::path::Path;
@@ -83,13 +83,15 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
 });
 
 /// 300 steps with everything that changes on the way: density control on both sides of step 150,
-/// opacity resets at 100 and 200, SH degrees from 60, 120 and 180 on, a scoring at 140 and at 200.
+/// opacity resets at 100 and 200, SH degrees from 60, 120 and 180 on, a scoring at 140 and at 200,
+/// another background each step.
 fn config() -> TrainConfig {
     let base = Preset::M9.config_for(300);
     TrainConfig {
         seed: 5,
         sh_every: 60,
         max_gaussians: 500,
+        background: Background::Random,
         checkpoint_minutes: 0.0,
         densify: DensifyConfig {
             start: 20,
@@ -101,45 +103,54 @@ fn config() -> TrainConfig {
         eval: EvalConfig {
             every: 0,
             steps: vec![140, 200],
+            ..EvalConfig::default()
         },
         ..base
     }
 }
 
 /// Runs until `stop_at`, from the checkpoint in the folder if there is one.
-fn run(folder: &Path, engine: Box<dyn Engine>, stop_at: Option<u32>) -> RunFolder {
+fn run(
+    folder: &Path,
+    config: &TrainConfig,
+    engine: Box<dyn Engine>,
+    stop_at: Option<u32>,
+) -> RunFolder {
     let folder = RunFolder::create(folder).unwrap();
     let mut trainer = if folder.checkpoint_path().exists() {
         Trainer::resume(&CAPTURE, folder.read_checkpoint().unwrap(), engine).unwrap()
     } else {
-        Trainer::new(&CAPTURE, config(), engine).unwrap()
+        Trainer::new(&CAPTURE, config.clone(), engine).unwrap()
     };
     trainer.stop_at(stop_at);
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
-    assert!(trainer.notes().is_empty(), "{:?}", trainer.notes());
+    let says = |word: &str| trainer.notes().iter().all(|note| note.contains(word));
+    assert!(says("background"), "{:?}", trainer.notes());
     folder
 }
 
 #[track_caller]
-fn goes_on_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
+fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine>) {
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let whole = left(&run(whole.path(), engine(), None));
+    let whole = left(&run(whole.path(), config, engine(), None));
     let steps: Vec<u32> = whole.evals.iter().map(|row| row.0).collect();
     assert_eq!(steps, [140, 200, 300]);
     assert!(whole.rounds.len() > 10);
     assert!(whole.rounds.iter().any(|round| round.split > 0));
 
-    let half = run(parts.path(), engine(), Some(150));
+    let half = run(parts.path(), config, engine(), Some(150));
     // Stopped in an epoch, between two rounds, with statistics gathered.
     let checkpoint = half.read_checkpoint().unwrap();
     assert_eq!(checkpoint.step, 150);
     let counts = &checkpoint.state.visible_counts;
     assert!(counts.iter().any(|&count| count > 0.0));
+    let filters = &checkpoint.state.smoothing;
+    assert_eq!(filters.iter().any(|&d| d > 0.0), config.antialias);
     // Once more, at a scoring, a round and a reset.
-    let later = run(parts.path(), engine(), Some(200));
+    let later = run(parts.path(), config, engine(), Some(200));
     let scored_at_200 = metrics(&later).evals.into_iter();
     assert_eq!(scored_at_200.filter(|row| row.step == 200).count(), 1);
-    let folder = run(parts.path(), engine(), None);
+    let folder = run(parts.path(), config, engine(), None);
     let parts = left(&folder);
     assert!(parts.ply == whole.ply, "other splats");
     assert_eq!(
@@ -183,7 +194,7 @@ fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
 
 #[test]
 fn on_the_processor() {
-    goes_on_bit_for_bit(&cpu);
+    goes_on_bit_for_bit(&config(), &cpu);
 }
 
 #[test]
@@ -192,7 +203,21 @@ fn on_a_gpu_however_it_stores() {
         if gpu(precision).is_none() {
             return;
         }
-        goes_on_bit_for_bit(&|| gpu(precision).unwrap());
+        goes_on_bit_for_bit(&config(), &|| gpu(precision).unwrap());
+    }
+}
+
+/// Stopped between two settings of the 3D filters, which are part of the state, and not of the file of
+/// splats, into whose scales they go.
+#[test]
+fn anti_aliased() {
+    let config = TrainConfig {
+        antialias: true,
+        ..config()
+    };
+    goes_on_bit_for_bit(&config, &cpu);
+    if gpu("f32").is_some() {
+        goes_on_bit_for_bit(&config, &|| gpu("f32").unwrap());
     }
 }
 

@@ -20,6 +20,18 @@ pub const TRANSMITTANCE_MIN: f32 = 1e-4;
 /// than a pixel's reconstruction filter (EWA splatting, Zwicker et al. 2001).
 pub const DILATION: f32 = 0.3;
 
+/// The dilation of renders that are anti-aliased: the variance of the 2D Mip filter, pixels squared,
+/// after Mip-Splatting (Yu et al. 2024, arXiv:2311.16493): about a pixel's box. At the resolution that
+/// was trained on it makes [`DILATION`] with [`SMOOTHING_VARIANCE`].
+pub const MIP_DILATION: f32 = 0.1;
+
+/// Variance of the 3D smoothing filter, in squares of the finest sampling interval (the same paper).
+pub const SMOOTHING_VARIANCE: f32 = 0.2;
+
+/// A photo samples a Gaussian whose centre lies at most this fraction of its width and height outside
+/// (the same paper's code).
+pub const SMOOTHING_MARGIN: f32 = 0.15;
+
 /// Where nothing else is known, Gaussians whose centre is nearer than this are culled, world units
 /// along +z. Training chooses it by the scene's extent: right before a camera, and off its axis, a
 /// Gaussian's linearised projection covers the whole image with fog.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A photograph to train on, with its camera.
 #[derive(Debug, Clone)]
 pub struct TrainView {
-    /// Pinhole camera of the photo's size.
+    /// Camera of the photo's size; its lens may distort.
     pub camera: Camera,
     /// The pixels. Where it has alpha, the target is the photo over the step's background; where
     /// it has a mask, masked pixels count neither in the loss nor in its gradient.
@@ -33,6 +33,9 @@ pub struct OptimizerState {
     pub gradient_sums: Vec<f32>,
     /// Steps in which each Gaussian was visible since the last density round, `[N]`.
     pub visible_counts: Vec<f32>,
+    /// Standard deviation of each Gaussian's 3D smoothing filter, world units, `[N]`; empty where no
+    /// step or render was anti-aliased. See [`crate::smoothing`].
+    pub smoothing: Vec<f32>,
 }
 
 /// A rendered view.
@@ -68,6 +71,14 @@ pub trait Engine: Send {
     /// Waits for enqueued work and copies the splats alone out.
     fn splats(&mut self) -> Result<Splats> {
         Ok(self.download()?.0)
+    }
+
+    /// As [`Self::splats`], with the 3D smoothing filters in scales and opacities, as files hold them:
+    /// see [`crate::smoothing`].
+    fn fused_splats(&mut self) -> Result<Splats> {
+        let (mut splats, state) = self.download()?;
+        crate::smoothing::fuse(&mut splats, &state.smoothing);
+        Ok(splats)
     }
 
     /// Hands over photographs to train on; the ids follow the order given.

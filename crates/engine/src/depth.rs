@@ -13,7 +13,7 @@
 //! is divided by, its slopes are bounded, and a pixel that is empty yet is not pulled at. Disparities
 //! (gsplat, 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.
 
-use crate::Pinhole;
+use crate::PosedCamera;
 use dapple_scene::{Camera, Error, Result};
 use glam::{DVec2, DVec3};
 
@@ -67,7 +67,7 @@ pub struct ImageDerivative<'a, T> {
 ///
 /// # Errors
 /// They are not, or a number is not finite or negative.
-pub fn check_depths(camera: &Pinhole, samples: &[DepthSample]) -> Result<()> {
+pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()> {
     let ascending = samples.windows(2).all(|pair| pair[0].pixel < pair[1].pixel);
     let inside = samples
         .last()
@@ -95,16 +95,20 @@ pub fn check_depths(camera: &Pinhole, samples: &[DepthSample]) -> Result<()> {
 /// decides for a Gaussian, while depth is what blending makes of all of them. `depth` is along +z,
 /// `[height, width]`, 0 where there is none.
 ///
-/// 1. A pixel's point is its ray times its depth.
+/// 1. A pixel's point is its ray, through the camera's lens, times its depth.
 /// 2. Across and down, the difference to the neighbour whose depth is nearer: the other may lie
 ///    beyond an edge.
 /// 3. The normal is their cross product.
 pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
     let (width, height) = (camera.width as usize, camera.height as usize);
-    let at = |x: usize, y: usize| depth.get(y * width + x).map_or(0.0, |&z| f64::from(z));
+    let slopes = slopes(camera);
+    // A pixel that no ray of the lens reaches shows nothing.
+    let at = |x: usize, y: usize| {
+        let known = depth.get(y * width + x).zip(slopes[y * width + x]);
+        known.map_or(0.0, |(&z, _)| f64::from(z))
+    };
     let point = |x: usize, y: usize| {
-        let pixel = DVec2::new(x as f64 + 0.5, y as f64 + 0.5);
-        let slope = (pixel - DVec2::new(camera.cx, camera.cy)) / DVec2::new(camera.fx, camera.fy);
+        let slope = slopes[y * width + x].unwrap_or_default();
         slope.extend(1.0) * at(x, y)
     };
     // The difference along one axis, towards the neighbour of nearer depth.
@@ -138,4 +142,22 @@ pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
         }
     }
     out
+}
+
+/// `(x / z, y / z)` of the ray through each pixel's centre, `[height, width]`; `None` where the lens
+/// shows none.
+fn slopes(camera: &Camera) -> Vec<Option<DVec2>> {
+    let is_plain = camera.lens.is_identity();
+    let reach = camera.lens.max_radius();
+    let pixels = (0..camera.height).flat_map(|y| (0..camera.width).map(move |x| (x, y)));
+    let slope = |(x, y): (u32, u32)| {
+        let pixel = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5);
+        let seen = (pixel - DVec2::new(camera.cx, camera.cy)) / DVec2::new(camera.fx, camera.fy);
+        if is_plain {
+            return Some(seen);
+        }
+        let ideal = camera.lens.undistort_within(seen.x, seen.y, reach);
+        ideal.map(DVec2::from)
+    };
+    pixels.map(slope).collect()
 }

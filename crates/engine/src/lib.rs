@@ -7,6 +7,7 @@
 //! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
 //! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`compare`]: how far an engine is from the reference, one number per tensor.
+//! - [`smoothing`]: the 3D filters of anti-aliased splats.
 //! - [`conformance`]: the checks that every engine has to pass.
 //!
 //! This crate knows no backend.
@@ -17,13 +18,15 @@ pub mod constants;
 mod contract;
 pub mod depth;
 mod gradients;
+mod lens;
 pub mod noise;
-mod pinhole;
+mod posed_camera;
 pub mod reference;
 pub mod relocation;
 mod report;
 pub mod scenes;
 mod settings;
+pub mod smoothing;
 mod stage;
 mod trace;
 mod upload;
@@ -31,7 +34,8 @@ mod upload;
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
-pub use pinhole::{MAX_IMAGE_SIDE, Pinhole};
+pub use lens::{LensForm, slope_range};
+pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
 pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};
 pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,

@@ -8,6 +8,10 @@
 //!
 //! Scenes are 72 x 52 pixels, so that tiles at the right and bottom edges are cut.
 
+mod lenses;
+
+pub use lenses::lenses;
+
 use crate::RenderSettings;
 use dapple_scene::{Camera, Pose, Splats, sh_coefficient_count};
 use glam::DVec3;
@@ -48,6 +52,9 @@ pub fn all() -> Vec<TestScene> {
         tile_cap(),
         tiny_image(),
     ]
+    .into_iter()
+    .chain(lenses::all())
+    .collect()
 }
 
 /// The scene of this name, if there is one.
@@ -124,6 +131,20 @@ const BATCH: Batch = Batch {
     logit: [-3.0, 3.0],
 };
 
+/// x/z and y/z of the ray that lands on a pixel. Where no ray does, one half as far again off the
+/// axis as the lens shows, in that direction.
+fn slope_of(camera: &Camera, [x, y]: [f64; 2]) -> [f64; 2] {
+    let (a, b) = ((x - camera.cx) / camera.fx, (y - camera.cy) / camera.fy);
+    if camera.lens.is_identity() {
+        return [a, b];
+    }
+    let reach = camera.lens.max_radius();
+    match camera.lens.undistort_within(a, b, reach) {
+        Some((a, b)) => [a, b],
+        None => [a, b].map(|v| 1.5 * reach * v / a.hypot(b)),
+    }
+}
+
 /// Appends a batch to the splats.
 fn scatter(splats: &mut Splats, random: &mut Random, camera: &Camera, batch: Batch) {
     let world_from_camera = camera.camera_from_world.rotation.conjugate();
@@ -134,11 +155,8 @@ fn scatter(splats: &mut Splats, random: &mut Random, camera: &Camera, batch: Bat
         let z = near + (far - near) * t;
         let x = random.uniform(batch.window[0], batch.window[1]);
         let y = random.uniform(batch.window[2], batch.window[3]);
-        let p = DVec3::new(
-            (x - camera.cx) / camera.fx * z,
-            (y - camera.cy) / camera.fy * z,
-            z,
-        );
+        let [a, b] = slope_of(camera, [x, y]);
+        let p = DVec3::new(a * z, b * z, z);
         let mean = world_from_camera * (p - camera.camera_from_world.translation);
         splats.means.push(mean.as_vec3().to_array());
         let world_per_pixel = z.abs() / camera.fx;

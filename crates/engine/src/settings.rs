@@ -16,6 +16,21 @@ pub struct RenderSettings {
     /// Whether a render also gives depths: [`crate::Rendered::depth`]. Steps do not look at it.
     #[serde(default)]
     pub depth: bool,
+    /// Filters what a pixel cannot resolve instead of making it brighter (Mip-Splatting): dilates by
+    /// [`crate::constants::MIP_DILATION`] and lowers opacities by as much as that makes ellipses
+    /// larger; 3D filters count where a step has set them. See [`crate::smoothing`].
+    pub antialias: bool,
+}
+
+impl RenderSettings {
+    /// What is added to the diagonal of projected covariances, pixels squared.
+    pub fn dilation(&self) -> f32 {
+        if self.antialias {
+            crate::constants::MIP_DILATION
+        } else {
+            crate::constants::DILATION
+        }
+    }
 }
 
 impl Default for RenderSettings {
@@ -26,6 +41,7 @@ impl Default for RenderSettings {
             max_gaussians_per_tile: 0,
             near: crate::constants::NEAR,
             depth: false,
+            antialias: false,
         }
     }
 }
@@ -85,6 +101,9 @@ pub struct StepSettings {
     pub ssim_weight: f32,
     /// Whether to add this step's screen-space gradients to the density statistics.
     pub accumulate_density: bool,
+    /// Whether the step begins by setting each Gaussian's 3D filter by the views to train on. Only with
+    /// [`RenderSettings::antialias`]; see [`crate::smoothing`].
+    pub refresh_smoothing: bool,
     /// What a density strategy adds to `update`.
     pub extras: Extras,
     /// Weight of the depth loss, where the view has samples of known depth; see [`crate::depth`]. 0

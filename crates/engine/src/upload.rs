@@ -1,6 +1,6 @@
 //! What every engine checks before it takes something in.
 
-use crate::{ImageDerivative, OptimizerState, Pinhole};
+use crate::{ImageDerivative, OptimizerState, PosedCamera};
 use dapple_scene::{Error, Photo, Result, Splats, sh_coefficient_count};
 
 /// Checks splats, and that a state belongs to them.
@@ -19,7 +19,8 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
         .iter()
         .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
         && state.gradient_sums.len() == n
-        && state.visible_counts.len() == n;
+        && state.visible_counts.len() == n
+        && (state.smoothing.is_empty() || state.smoothing.len() == n);
     if fits {
         Ok(())
     } else {
@@ -56,7 +57,7 @@ fn check_splats(splats: &Splats, what: &str) -> Result<()> {
 ///
 /// # Errors
 /// It has not.
-pub fn check_photo(camera: &Pinhole, photo: &Photo) -> Result<()> {
+pub fn check_photo(camera: &PosedCamera, photo: &Photo) -> Result<()> {
     if [photo.width, photo.height] == camera.size {
         return Ok(());
     }
@@ -70,7 +71,10 @@ pub fn check_photo(camera: &Pinhole, photo: &Photo) -> Result<()> {
 ///
 /// # Errors
 /// They are not those of the camera's image.
-pub fn check_image_gradient(camera: &Pinhole, derivative: &ImageDerivative<'_, f32>) -> Result<()> {
+pub fn check_image_gradient(
+    camera: &PosedCamera,
+    derivative: &ImageDerivative<'_, f32>,
+) -> Result<()> {
     let pixels = camera.pixel_count();
     let fits = |plane: Option<&[f32]>| plane.is_none_or(|values| values.len() == pixels);
     if derivative.rgb.len() == 3 * pixels && fits(derivative.alpha) && fits(derivative.depth) {

@@ -6,7 +6,7 @@ mod finite_differences;
 
 use dapple_engine::reference::{self, Image, Projected};
 use dapple_engine::{DepthImage, DepthSample, Gradients, ImageDerivative, depth};
-use dapple_scene::{Camera, Pose};
+use dapple_scene::{Camera, Lens, Pose};
 use finite_differences::{
     Recipe, Scene, assert_agrees, assert_close, central_difference, dot, weights,
 };
@@ -185,15 +185,24 @@ fn expected_and_median_depth_are_what_they_are_called() {
 fn normals_of_planes_are_exact_up_to_the_edge() {
     let mut camera = Camera::pinhole(24, 18, 30.0, Pose::IDENTITY);
     (camera.fy, camera.cx) = (26.0, 10.0);
+    normals_of_planes(&camera);
+    camera.lens = Lens::OpenCv([-0.16, 0.05, 0.012, -0.015]);
+    normals_of_planes(&camera);
+    camera.lens = Lens::Fisheye([0.06, -0.03, 0.01, -0.002]);
+    normals_of_planes(&camera);
+}
+
+fn normals_of_planes(camera: &Camera) {
     let tilted = DVec3::new(0.3, -0.4, -1.0).normalize();
     let facing = DVec3::NEG_Z;
     // n . (z ray) = n . (0, 0, distance).
     let depth_of = |x: u32, y: u32, normal: DVec3, distance: f64| {
-        let ray = DVec3::new(
+        let (u, v) = (
             (f64::from(x) + 0.5 - camera.cx) / camera.fx,
             (f64::from(y) + 0.5 - camera.cy) / camera.fy,
-            1.0,
         );
+        let (u, v) = camera.lens.undistort(u, v).unwrap();
+        let ray = DVec3::new(u, v, 1.0);
         (normal.z * distance / normal.dot(ray)) as f32
     };
     let mut image = Vec::new();
@@ -206,7 +215,7 @@ fn normals_of_planes_are_exact_up_to_the_edge() {
             });
         }
     }
-    let normals = depth::normals(&camera, &image);
+    let normals = depth::normals(camera, &image);
     for (i, normal) in normals.iter().enumerate() {
         let normal = DVec3::from(normal.map(f64::from));
         let expected = match i % 24 {

@@ -8,6 +8,7 @@ use dapple_engine::ImageDerivative;
 use dapple_engine::compare::relative_l2;
 use dapple_engine::reference::{self, Gaussian, Projected};
 use dapple_engine::scenes::Random;
+use dapple_engine::slope_range;
 use finite_differences::{
     Recipe, Scene, assert_agrees, assert_close, central_difference, dot, numeric, parameters,
     weights,
@@ -77,12 +78,12 @@ fn clamped_jacobian() {
             ..Recipe::PLAIN
         };
         let scene = recipe.draw();
-        let lens = reference::Pinhole::new(&scene.camera);
+        let (slope_min, slope_max) = slope_range(&scene.camera);
         let eye = reference::PosedLens::new(&scene.camera).unwrap();
         let is_clamped = |g: &&Gaussian| {
             let p = eye.to_camera(g.mean);
             let slope = p.truncate() / p.z;
-            slope.clamp(lens.slope_min, lens.slope_max) != slope
+            slope.clamp(slope_min, slope_max) != slope
         };
         let clamped = scene.gaussians.iter().filter(is_clamped).count();
         assert!(clamped >= 3, "only {clamped} Gaussians at the limit");
@@ -344,7 +345,7 @@ fn a_halved_off_diagonal_shows_in_scales_quats_and_means() {
     let mut wrong = vec![Vec::new(); 3];
     for i in 0..scene.gaussians.len() {
         let at = visible.iter().position(|v| v.index == i).unwrap();
-        let g = reference::project_backward(&scene.gaussians[i], &eye, 1, &slots[at]);
+        let g = reference::project_backward(&scene.gaussians[i], &eye, &scene.settings, &slots[at]);
         wrong[0].extend(g.mean.to_array());
         wrong[1].extend(g.scale);
         wrong[2].extend(g.quat);

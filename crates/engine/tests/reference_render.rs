@@ -356,13 +356,13 @@ fn bad_cameras_and_sizes_are_errors() {
         result.unwrap_err().kind()
     };
     let good = scene.camera;
-    let fisheye = Lens::Fisheye([0.1, 0.0, 0.0, 0.0]);
+    let fisheye = Lens::Fisheye([f64::NAN, 0.0, 0.0, 0.0]);
     assert_eq!(
         kind(Camera {
             lens: fisheye,
             ..good
         }),
-        ErrorKind::Unsupported
+        ErrorKind::Input
     );
     assert_eq!(
         kind(Camera {

@@ -19,14 +19,24 @@
 @group(0) @binding(4) var<storage, read> visible_rank: array<u32>;
 @group(0) @binding(5) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(6) var<storage, read> splat_gradients: array<f32>;
-#if EXTRA_SLOTS
-@group(0) @binding(11) var<storage, read> extra_gradients: array<f32>;
-#endif
 // Out.
 @group(0) @binding(7) var<storage, read_write> gradient_geometry: array<f32>;
 @group(0) @binding(8) var<storage, read_write> gradient_sh: array<f32>;
 @group(0) @binding(9) var<storage, read_write> gradient_means2d: array<f32>;
 @group(0) @binding(10) var<storage, read_write> gradient_pose: array<f32>;
+#if LENS
+// In: the views' lenses.
+@group(0) @binding(11) var<storage, read> lenses: array<Lens>;
+#endif
+
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(12) var<storage, read> smoothing: array<f32>;
+#endif
+#if EXTRA_SLOTS
+// By place: extra_sums.wgsl left them.
+@group(0) @binding(13) var<storage, read> extra_gradients: array<f32>;
+#endif
 
 #import shared/gaussian_backward
 

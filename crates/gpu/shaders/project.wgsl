@@ -1,7 +1,7 @@
 // `project`: from Gaussians to ellipses, colours and the number of tiles they touch. One invocation a
 // Gaussian:
 // 1. Leave out what is absent: a parameter that is not finite, no direction in the quaternion, nearer
-//    than `near`, opacity below ALPHA_MIN, a covariance beyond f32.
+//    than `near`, beyond what the lens shows, opacity below ALPHA_MIN, a covariance beyond f32.
 // 2. Project (shared/projection) and count tiles (shared/tiles): none means invisible.
 // 3. Of the visible, evaluate the colour; one that is not finite makes absent too.
 // 4. Count the workgroup's visible ones, for `order`, and give them places side by side in the buffers
@@ -17,7 +17,7 @@
 // follows from them take memory for what a view sees, not for what there is, without projecting twice.
 // If there are more than visible_capacity, the ones beyond are not written, and `order` halts.
 //
-// Bindings: views, state, geometry, sh_rest in; visible_placed, the counter, 0 before; out, by Gaussian,
+// Bindings: views (and lenses), state, geometry, sh_rest in; visible_placed, the counter, 0 before; out, by Gaussian,
 // visible_rank (0 = invisible, or one more than its place), and group_visible, a word per workgroup; by
 // place splats2d, tiles_touched, and depth_bits (depths once more by themselves, for `order` to read
 // densely).
@@ -44,6 +44,14 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(7) var<storage, read_write> depth_bits: array<u32>;
 @group(0) @binding(8) var<storage, read_write> visible_rank: array<u32>;
 @group(0) @binding(9) var<storage, read_write> visible_placed: atomic<u32>;
+#if LENS
+@group(0) @binding(10) var<storage, read> lenses: array<Lens>;
+#endif
+
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(11) var<storage, read> smoothing: array<f32>;
+#endif
 
 const LN_2: f32 = 0.69314718;
 // The conic is stored times -log2(e) / 2, so that alpha is a power of two.
@@ -66,6 +74,11 @@ fn splat_of(i: u32) -> Splat {
     if !is_valid_gaussian(g) || point.z < step.near || point.z <= 0.0 {
         return Splat();
     }
+#if LENS
+    if !lens_shows(lenses[step.view], point) {
+        return Splat();
+    }
+#endif
     let p = project_gaussian(g, point, view);
     let centre_is_finite = is_finite_bits(max(magnitude(p.mean2d.x), magnitude(p.mean2d.y)));
     if !p.is_sound || !centre_is_finite || p.opacity < ALPHA_MIN {

@@ -33,6 +33,15 @@
 // By place: extra_sums.wgsl left them, absolute ones in powers of two.
 @group(0) @binding(11) var<storage, read> extra_gradients: array<f32>;
 #endif
+#if LENS
+// The views' lenses.
+@group(0) @binding(12) var<storage, read> lenses: array<Lens>;
+#endif
+
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(13) var<storage, read> smoothing: array<f32>;
+#endif
 
 #import shared/adam
 #import shared/gaussian_backward

@@ -1,5 +1,6 @@
 //! What stages are made with: the device, the shaders, the buffers by name.
 
+use crate::optics::Optics;
 use crate::{layout, primitives};
 use dapple_runtime::{Bound, Defines, Gpu, Groups, Kernel, ShaderSet, wgpu};
 use dapple_scene::{Error, Result};
@@ -52,6 +53,15 @@ impl Context {
     pub fn kernel(&self, name: &str, entry: &str) -> Result<Kernel> {
         Kernel::new(&self.gpu, &self.shaders, name, entry, &self.defines)
     }
+
+    /// [`Self::kernel`] in the permutation for these optics.
+    ///
+    /// # Errors
+    /// See [`Kernel::new`].
+    pub fn optical_kernel(&self, name: &str, entry: &str, optics: Optics) -> Result<Kernel> {
+        let defines = optics.define(self.defines.clone());
+        Kernel::new(&self.gpu, &self.shaders, name, entry, &defines)
+    }
 }
 
 /// Buffers by the names that shaders give them.
@@ -64,6 +74,11 @@ impl Buffers {
     /// Adds or replaces a buffer.
     pub fn set(&mut self, name: &'static str, buffer: wgpu::Buffer) {
         self.by_name.insert(name, buffer);
+    }
+
+    /// Takes a buffer away.
+    pub fn remove(&mut self, name: &'static str) {
+        self.by_name.remove(name);
     }
 
     /// A buffer that must be there.

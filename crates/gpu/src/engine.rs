@@ -11,15 +11,17 @@
 use crate::depths::Depths;
 use crate::frame::{self, Asked, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
+use crate::optics::Optics;
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
+use crate::stages::smoothing::SMOOTHING;
 use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
     DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
-    Pinhole, RenderSettings, Rendered, Report, StepCounts, StepSettings, TrainView, ViewId,
+    PosedCamera, RenderSettings, Rendered, Report, StepCounts, StepSettings, TrainView, ViewId,
     check_depths, check_image_gradient, check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
@@ -195,16 +197,19 @@ impl GpuEngine {
         self.room
     }
 
-    pub(crate) fn write_views(&mut self, render: Option<&Pinhole>) -> Result<()> {
+    pub(crate) fn write_views(&mut self, render: Option<&PosedCamera>) -> Result<()> {
         let gpu = &self.context.gpu;
         if self.views_changed {
-            let entries = self.views.entries(render);
+            let (entries, lenses) = (self.views.entries(render), self.views.lenses(render));
             self.buffers.set("views", gpu.upload("views", &entries)?);
+            self.buffers.set("lenses", gpu.upload("lenses", &lenses)?);
             self.views_changed = false;
             self.recordings = None;
         } else if let Some(camera) = render {
             let entry = crate::views::entry(camera, None);
             gpu.write(self.buffers.get("views")?, 0, &[entry]);
+            let lens = crate::views::lens_entry(camera);
+            gpu.write(self.buffers.get("lenses")?, 0, &[lens]);
         }
         Ok(())
     }
@@ -254,7 +259,7 @@ impl GpuEngine {
         let Some(gpu_view) = self.views.get(view.0) else {
             return Err(Error::internal(format!("there is no view {}", view.0)));
         };
-        let masked = gpu_view.is_masked();
+        let (masked, lens) = (gpu_view.is_masked(), gpu_view.camera.lens.is_some());
         let entry = Ring::entry(sequence);
         let immediates = step_immediates(
             view,
@@ -273,7 +278,7 @@ impl GpuEngine {
                 }
                 depths.release(other);
             })?;
-        let mode = Mode::of(settings, self.depths.count(view.0) > 0);
+        let mode = Mode::of(settings, lens, self.depths.count(view.0) > 0);
         let samples = match mode.depth {
             true => self.depths.make_resident(&self.context.gpu, view.0)?,
             false => None,
@@ -282,10 +287,18 @@ impl GpuEngine {
             steps: mode,
             depth_images: false,
         })?;
+        self.fit_smoothing(mode.optics.antialias)?;
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
+        let bytes = bytemuck::bytes_of(&immediates);
+        if mode.optics.antialias && settings.refresh_smoothing {
+            let room = self.room.gaussians;
+            recordings
+                .smoothing(&self.context, &mut self.stages, &self.buffers, room)?
+                .submit(&self.context.gpu, bytes);
+        }
         let recording = recordings.step(
             &self.context,
             &mut self.stages,
@@ -294,13 +307,13 @@ impl GpuEngine {
             &photo,
             samples.as_ref().map(|(buffer, count)| (buffer, *count)),
         )?;
-        let bytes = bytemuck::bytes_of(&immediates);
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
         self.record()?;
+        let planes = self.state_planes();
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
         };
@@ -313,7 +326,7 @@ impl GpuEngine {
             &self.context,
             &mut self.stages,
             &self.buffers,
-            &frame::state_planes(self.options.precision, self.sh_degree),
+            &planes,
             plan,
         )?;
         let bytes = bytemuck::bytes_of(&immediates);
@@ -395,7 +408,7 @@ impl GpuEngine {
     /// alone, or also for what `blend_backward` needs; with depths or without.
     fn forward(
         &mut self,
-        camera: &Pinhole,
+        camera: &PosedCamera,
         settings: &RenderSettings,
         image_only: bool,
         depth: bool,
@@ -403,9 +416,14 @@ impl GpuEngine {
         self.settle()?;
         self.ready()?;
         self.fit_image(camera)?;
+        self.fit_smoothing(settings.antialias)?;
         self.write_views(Some(camera))?;
+        let optics = Optics {
+            lens: camera.lens.is_some(),
+            antialias: settings.antialias,
+        };
         self.fit_extra(Asked {
-            steps: Mode::of_gradients(depth && !image_only),
+            steps: Mode::of_gradients(depth && !image_only, optics),
             depth_images: depth,
         })?;
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
@@ -413,12 +431,11 @@ impl GpuEngine {
             self.record()?;
             if let Some(recordings) = &mut self.recordings {
                 let (context, stages) = (&self.context, &mut self.stages);
-                let recording = match (depth, image_only) {
-                    (true, _) => {
-                        recordings.with_depth(context, stages, &self.buffers, image_only)?
-                    }
-                    (false, true) => &recordings.image,
-                    (false, false) => &recordings.front,
+                let front = recordings.front(context, stages, &self.buffers, optics, depth)?;
+                let recording = if image_only {
+                    &front.image
+                } else {
+                    &front.whole
                 };
                 recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
             }
@@ -450,11 +467,15 @@ impl Engine for GpuEngine {
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         let room = n.max(self.options.first_room.gaussians).max(1);
+        // Where the state has filters, room is made for them.
+        self.buffers.remove(SMOOTHING);
         let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
         if let Err(error) = self.make_room(room) {
             self.sh_degree = before;
             return Err(error);
         }
+        let is_smoothed = state.is_some_and(|state| !state.smoothing.is_empty());
+        self.fit_smoothing(is_smoothed)?;
         params::upload(
             &self.context.gpu,
             &self.buffers,
@@ -509,6 +530,14 @@ impl Engine for GpuEngine {
         )
     }
 
+    fn fused_splats(&mut self) -> Result<Splats> {
+        let mut splats = self.splats()?;
+        let gpu = &self.context.gpu;
+        let smoothing = params::download_smoothing(gpu, &self.buffers, splats.len())?;
+        dapple_engine::smoothing::fuse(&mut splats, &smoothing);
+        Ok(splats)
+    }
+
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.settle()?;
         let mut ids = Vec::with_capacity(views.len());
@@ -543,7 +572,7 @@ impl Engine for GpuEngine {
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        let camera = Pinhole::new(camera)?;
+        let camera = PosedCamera::new(camera)?;
         let state = self.forward(&camera, settings, true, settings.depth)?;
         let pixels: Vec<[f32; 4]> = self
             .context
@@ -598,7 +627,7 @@ impl Engine for GpuEngine {
         settings: &RenderSettings,
         derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
-        let camera = Pinhole::new(camera)?;
+        let camera = PosedCamera::new(camera)?;
         check_image_gradient(&camera, derivative)?;
         let state = self.forward(&camera, settings, false, derivative.depth.is_some())?;
         if let Some(by_depth) = derivative.depth {
@@ -624,19 +653,23 @@ impl Engine for GpuEngine {
             &mut self.stages,
             &mut self.buffers,
             bytemuck::bytes_of(&immediates),
-            state.gaussians as usize,
             Shape {
+                gaussians: state.gaussians as usize,
                 capacity: self.room.gaussians as usize,
                 sh_degree: self.sh_degree,
+                optics: Optics {
+                    lens: camera.lens.is_some(),
+                    antialias: settings.antialias,
+                },
+                depth: derivative.depth.is_some(),
             },
-            derivative.depth.is_some(),
         )
     }
 }
 
 impl GpuEngine {
     /// What `blend` left in `depth_pixels` of a render.
-    fn depth_image(&self, camera: &Pinhole) -> Result<DepthImage> {
+    fn depth_image(&self, camera: &PosedCamera) -> Result<DepthImage> {
         let buffer = self.buffers.get("depth_pixels")?;
         let pixels: Vec<[f32; 2]> = self.context.gpu.read(buffer, camera.pixel_count())?;
         Ok(DepthImage {
@@ -646,7 +679,7 @@ impl GpuEngine {
     }
 
     /// Puts dL/d(blended depth) beside what `blend` left in `depth_pixels`.
-    fn write_depth_gradient(&self, camera: &Pinhole, by_depth: &[f32]) -> Result<()> {
+    fn write_depth_gradient(&self, camera: &PosedCamera, by_depth: &[f32]) -> Result<()> {
         let gpu = &self.context.gpu;
         let buffer = self.buffers.get("depth_pixels")?;
         let mut pixels: Vec<[f32; 2]> = gpu.read(buffer, camera.pixel_count())?;

@@ -6,10 +6,11 @@
 //! so there is always room for more instances than for Gaussians.
 
 use crate::layout::{self, BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
+use crate::optics::Optics;
 use crate::precision::Precision;
 use crate::stages::update::Mode;
 use crate::{Buffers, Context};
-use dapple_engine::Pinhole;
+use dapple_engine::PosedCamera;
 use dapple_engine::constants::TILE_SIZE;
 use dapple_runtime::wgpu;
 use dapple_scene::{Result, sh_coefficient_count};
@@ -38,7 +39,7 @@ pub struct Room {
 }
 
 /// Room for an image of a camera's size.
-pub fn tiles_and_pixels(camera: &Pinhole) -> (u32, u32) {
+pub fn tiles_and_pixels(camera: &PosedCamera) -> (u32, u32) {
     (camera.tile_count() as u32, camera.pixel_count() as u32)
 }
 
@@ -154,15 +155,14 @@ pub fn allocate_fixed(context: &Context, buffers: &mut Buffers) -> Result<()> {
     Ok(())
 }
 
-/// Makes the per-Gaussian buffers; with `keep`, copies the first `keep` Gaussians of the old ones.
+/// Makes the per-Gaussian buffers, among them `planes` of their state; with `keep`, copies the first `keep` Gaussians of the old ones.
 ///
 /// # Errors
 /// No memory, or more than a binding takes.
 pub fn allocate_gaussians(
     context: &Context,
     buffers: &mut Buffers,
-    precision: Precision,
-    sh_degree: u8,
+    planes: &[(&'static str, u32)],
     capacity: u32,
     keep: Option<(u32, u32)>,
 ) -> Result<()> {
@@ -172,7 +172,7 @@ pub fn allocate_gaussians(
     buffers.set(name, gpu.buffer(name, bytes)?);
     let groups = u64::from(capacity).div_ceil(u64::from(layout::WORKGROUP)) + 1;
     buffers.set("group_visible", gpu.buffer("group_visible", groups * WORD)?);
-    for (name, planes) in state_planes(precision, sh_degree) {
+    for &(name, planes) in planes {
         let bytes = u64::from(capacity) * u64::from(planes) * WORD;
         let grown = gpu.buffer(name, bytes)?;
         if let (Some((count, old_capacity)), Ok(old)) = (keep, buffers.get(name)) {
@@ -281,6 +281,8 @@ impl Asked {
                 extras: self.steps.extras || more.steps.extras,
                 absolute: self.steps.absolute || more.steps.absolute,
                 depth: self.steps.depth || more.steps.depth,
+                // Asks for no buffers of these.
+                optics: Optics::default(),
             },
             depth_images: self.depth_images || more.depth_images,
         }

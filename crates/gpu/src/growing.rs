@@ -1,8 +1,9 @@
 //! Room in the engine's buffers: how much at first, and more when it was too little.
 
 use crate::frame::Asked;
+use crate::stages::smoothing::SMOOTHING;
 use crate::{GpuEngine, frame, layout};
-use dapple_engine::Pinhole;
+use dapple_engine::PosedCamera;
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
 
@@ -118,6 +119,28 @@ impl GpuEngine {
         frame::allocate_extra(&self.context, &mut self.buffers, self.room, self.asked)
     }
 
+    /// Makes room for 3D filters where something is `smoothed`, which few runs are: they filter nothing
+    /// until they are set.
+    pub(crate) fn fit_smoothing(&mut self, smoothed: bool) -> Result<()> {
+        if smoothed && self.buffers.get(SMOOTHING).is_err() {
+            let bytes = u64::from(self.room.gaussians) * size_of::<f32>() as u64;
+            let buffer = self.context.gpu.buffer(SMOOTHING, bytes)?;
+            self.buffers.set(SMOOTHING, buffer);
+            // Density control carries them from now on.
+            self.recordings = None;
+        }
+        Ok(())
+    }
+
+    /// Buffers that hold Gaussians' state, with the words of a Gaussian in each.
+    pub(crate) fn state_planes(&self) -> Vec<(&'static str, u32)> {
+        let mut planes = frame::state_planes(self.options.precision, self.sh_degree);
+        if self.buffers.get(SMOOTHING).is_ok() {
+            planes.push((SMOOTHING, 1));
+        }
+        planes
+    }
+
     fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {
         Error::unsupported(format!(
             "there are {wanted} {what}, and {most} fit: {} takes {:.2} MB in one buffer",
@@ -162,21 +185,15 @@ impl GpuEngine {
         // Density control's scratch.
         self.reserve_instances(capacity.saturating_add(1))?;
         let keep = keep.map(|count| (count, self.room.gaussians));
-        frame::allocate_gaussians(
-            &self.context,
-            &mut self.buffers,
-            self.options.precision,
-            self.sh_degree,
-            capacity,
-            keep,
-        )?;
+        let planes = self.state_planes();
+        frame::allocate_gaussians(&self.context, &mut self.buffers, &planes, capacity, keep)?;
         self.room.gaussians = capacity;
         self.recordings = None;
         self.write_room()
     }
 
     /// Makes room for a camera's image.
-    pub(crate) fn fit_image(&mut self, camera: &Pinhole) -> Result<()> {
+    pub(crate) fn fit_image(&mut self, camera: &PosedCamera) -> Result<()> {
         let (tiles, pixels) = frame::tiles_and_pixels(camera);
         self.fit_tiles(tiles, pixels)
     }

@@ -2,7 +2,7 @@
 //! in `shaders/shared/`; a test holds their sizes against these.
 
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{constants, depth, reference};
+use dapple_engine::{constants, depth, reference, smoothing};
 use dapple_runtime::{Defines, ShaderSet};
 use std::mem::offset_of;
 
@@ -136,6 +136,30 @@ pub struct View {
     pub counted_windows: u32,
     /// Alignment.
     pub pad: [u32; 2],
+}
+
+/// Twin of WGSL's `Lens`: [`dapple_engine::LensForm`]; zeros for a pinhole, whose kernels do not ask.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+pub struct Lens {
+    /// See [`dapple_engine::LensForm`], as for what follows.
+    pub bend: f32,
+    /// The largest (x/z)^2 + (y/z)^2.
+    pub reach: f32,
+    /// Not 0 = tangential and prism terms are those of the distorted point.
+    pub decentres_distorted: u32,
+    /// Alignment.
+    pub pad: u32,
+    /// Coefficients of u^0 to u^6, and 0.
+    pub numerator: [f32; 8],
+    /// 1, and the coefficients of u^1 to u^3.
+    pub denominator: [f32; 4],
+    /// Two coefficients for x, two for y.
+    pub prism: [f32; 4],
+    /// p1, p2.
+    pub tangential: [f32; 2],
+    /// Alignment.
+    pub pad_end: [u32; 2],
 }
 
 /// Twin of WGSL's `Report`: an entry of the ring `reports`.
@@ -296,6 +320,11 @@ pub fn defines() -> Defines {
         .f32("TRANSMITTANCE_MIN", constants::TRANSMITTANCE_MIN)
         .f32("MEDIAN_TRANSMITTANCE", depth::MEDIAN_TRANSMITTANCE)
         .f32("DILATION", constants::DILATION)
+        .f32("SMOOTHING_MARGIN", constants::SMOOTHING_MARGIN)
+        .f32(
+            "DEVIATION_PER_INTERVAL",
+            smoothing::deviation_per_interval(),
+        )
         .f32("LOG2_255", -constants::ALPHA_MIN.log2())
         .f32("SSIM_C1", constants::SSIM_C1 as f32)
         .f32("SSIM_C2", constants::SSIM_C2 as f32)
@@ -318,6 +347,16 @@ pub fn defines() -> Defines {
     })
 }
 
+/// [`defines`] of the permutation that filters against aliasing, or of the one that does not.
+pub fn antialias(defines: Defines, antialias: bool) -> Defines {
+    if antialias {
+        let defines = defines.flag("ANTIALIAS", true);
+        defines.f32("DILATION", constants::MIP_DILATION)
+    } else {
+        defines
+    }
+}
+
 /// All WGSL of this crate, by name.
 pub fn shaders() -> ShaderSet {
     macro_rules! pieces {
@@ -327,7 +366,9 @@ pub fn shaders() -> ShaderSet {
     }
     pieces![
         "shared/adam",
+        "shared/antialias",
         "shared/blocks",
+        "shared/centre",
         "shared/colour",
         "shared/extra_slots",
         "shared/extras",
@@ -335,6 +376,8 @@ pub fn shaders() -> ShaderSet {
         "shared/gaussian_backward",
         "shared/groups",
         "shared/halt",
+        "shared/lens",
+        "shared/lens_form",
         "shared/high_product",
         "shared/long_scan",
         "shared/noise",
@@ -376,6 +419,7 @@ pub fn shaders() -> ShaderSet {
         "report",
         "scan",
         "slot_sums",
+        "smoothing",
         "update",
     ]
 }

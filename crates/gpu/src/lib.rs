@@ -15,6 +15,7 @@ mod frame;
 mod growing;
 pub mod layout;
 mod messages;
+mod optics;
 mod params;
 pub mod precision;
 pub mod primitives;

@@ -6,6 +6,7 @@
 use crate::Buffers;
 use crate::layout::plane;
 use crate::precision::{Precision, Storage, Values, pack, unpack};
+use crate::stages::smoothing::SMOOTHING;
 use dapple_engine::OptimizerState;
 use dapple_runtime::Gpu;
 use dapple_scene::{Result, Splats};
@@ -68,7 +69,22 @@ pub fn upload(
     let mut stats = vec![0.0f32; 2 * capacity];
     stats[..state.gradient_sums.len()].copy_from_slice(&state.gradient_sums);
     stats[capacity..capacity + state.visible_counts.len()].copy_from_slice(&state.visible_counts);
-    put("stats", 0, Storage::F32, parameters, &stats)
+    put("stats", 0, Storage::F32, parameters, &stats)?;
+    if !state.smoothing.is_empty() {
+        gpu.write(buffers.get(SMOOTHING)?, 0, &state.smoothing);
+    }
+    Ok(())
+}
+
+/// Waits, and takes the first `n` Gaussians' 3D filters out of their buffer; empty where there is none.
+///
+/// # Errors
+/// As [`download`].
+pub fn download_smoothing(gpu: &Gpu, buffers: &Buffers, n: usize) -> Result<Vec<f32>> {
+    match buffers.get(SMOOTHING) {
+        Ok(buffer) if n > 0 => gpu.read(buffer, n),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Waits, and takes the first `n` Gaussians out of the planes' buffers.
@@ -102,6 +118,7 @@ pub fn download(
         second_moments: moments(Values::Second, second, "sh_second")?,
         gradient_sums: stats[..n].to_vec(),
         visible_counts: stats[capacity..capacity + n].to_vec(),
+        smoothing: download_smoothing(gpu, buffers, n)?,
     };
     let splats = download_splats(gpu, buffers, precision, capacity, n, sh_degree)?;
     Ok((splats, state))

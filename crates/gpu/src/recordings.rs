@@ -5,12 +5,13 @@
 //! differs in one binding: its photo.
 
 use crate::layout::{WORKGROUP, plane};
+use crate::optics::Optics;
 use crate::stages::gather::Planes;
 use crate::stages::update::Mode;
 use crate::stages::{
     blend::Blend, blend_backward::BlendBackward, densify::Densify, depth::Depth, emit::Emit,
     loss::Loss, morton::Morton, order::Order, project::Project, ranges::Ranges, relocate::Relocate,
-    report::Report, sort::SortInstances, update,
+    report::Report, smoothing::Smoothing, sort::SortInstances, update,
 };
 use crate::{Buffers, Context, frame, params};
 use dapple_engine::{DensifyPlan, Gradients, Stage};
@@ -21,6 +22,9 @@ use dapple_scene::{Error, Result};
 #[derive(Debug)]
 pub struct Stages {
     project: Project,
+    /// For other optics; compiled when first asked for, as the one below.
+    special_project: [Option<Project>; Optics::COUNT],
+    smoothing: Option<Smoothing>,
     order: Order,
     emit: Emit,
     sort: SortInstances,
@@ -38,9 +42,9 @@ pub struct Stages {
     /// Compiled when first asked for.
     relocate: Option<Relocate>,
     morton: Morton,
-    /// By whether depths have a gradient too.
-    gradients: [Option<update::Gradients>; 2],
-    /// Compiled when first asked for.
+    /// By optics and by whether depths have a gradient too; compiled when first asked for, as the one
+    /// below.
+    gradients: [Option<update::Gradients>; FRONTS],
     depth: Option<Depth>,
 }
 
@@ -59,7 +63,9 @@ impl Stages {
     /// The driver refuses one.
     pub fn new(context: &Context) -> Result<Self> {
         Ok(Self {
-            project: Project::new(context)?,
+            project: Project::new(context, Optics::default())?,
+            special_project: [const { None }; Optics::COUNT],
+            smoothing: None,
             order: Order::new(context)?,
             emit: Emit::new(context)?,
             sort: SortInstances::new(context, LEAST_TILE_BITS)?,
@@ -74,12 +80,12 @@ impl Stages {
             densify: Densify::new(context)?,
             relocate: None,
             morton: Morton::new(context)?,
-            gradients: [const { None }; 2],
+            gradients: [const { None }; FRONTS],
             depth: None,
         })
     }
 
-    /// Appends one stage of a step; `loss` asks `buffers` for the view's photo.
+    /// Appends one stage of a step on a view of a pinhole; `loss` asks `buffers` for the view's photo.
     ///
     /// # Errors
     /// A buffer is missing, no memory for scratch, a stage that is not one of a step.
@@ -102,6 +108,28 @@ impl Stages {
             Stage::Update => self.update.record(context, buffers, recording),
             Stage::Densify => Err(Error::internal("densify is no stage of a step")),
         }
+    }
+
+    /// `project` to `ranges`.
+    fn record_lists(
+        &mut self,
+        context: &Context,
+        buffers: &Buffers,
+        optics: Optics,
+    ) -> Result<Recording> {
+        let mut recording = Recording::new();
+        for stage in LISTS {
+            if stage == Stage::Project && optics != Optics::default() {
+                let project = match &mut self.special_project[optics.index()] {
+                    Some(project) => project,
+                    none => none.insert(Project::new(context, optics)?),
+                };
+                project.record(context, buffers, &mut recording)?;
+            } else {
+                self.record_stage(stage, context, buffers, &mut recording)?;
+            }
+        }
+        Ok(recording)
     }
 
     /// `blend_backward` to the report.
@@ -147,27 +175,52 @@ impl Stages {
     }
 }
 
-/// The stages that make the tiles' lists.
-const LISTS: [Stage; 5] = [
-    Stage::Project,
-    Stage::Order,
-    Stage::Emit,
-    Stage::Sort,
-    Stage::Ranges,
-];
+/// The stages that make the tiles' lists, after `project`.
+const LISTS: [Stage; 4] = [Stage::Order, Stage::Emit, Stage::Sort, Stage::Ranges];
+
+/// How many kinds of renders there are: by optics, with depths and without.
+const FRONTS: usize = 2 * Optics::COUNT;
+
+fn front_index(optics: Optics, depth: bool) -> usize {
+    optics.index() + Optics::COUNT * usize::from(depth)
+}
+
+/// The stages of a render.
+#[derive(Debug)]
+pub struct Front {
+    /// `project` to `blend`, with what `blend_backward` needs.
+    pub whole: Recording,
+    /// `project` to `blend` for the image alone.
+    pub image: Recording,
+}
+
+impl Front {
+    fn new(
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        optics: Optics,
+        depth: bool,
+    ) -> Result<Self> {
+        let mut whole = stages.record_lists(context, buffers, optics)?;
+        let mut image = whole.clone();
+        let blend = match depth {
+            true => &stages.depth(context)?.blend,
+            false => &stages.blend,
+        };
+        blend.record_image(context, buffers, &mut image)?;
+        blend.record(context, buffers, &mut whole)?;
+        Ok(Self { whole, image })
+    }
+}
 
 /// Recordings over the present buffers.
 #[derive(Debug)]
 pub struct Recordings {
-    /// `project` to `blend`, with what `blend_backward` needs.
-    pub front: Recording,
-    /// `project` to `blend` for the image alone.
-    pub image: Recording,
-    /// Both with depths; made when first asked for.
-    depth_front: Option<Recording>,
-    depth_image: Option<Recording>,
-    /// `project` to `ranges`, for those.
-    lists: Recording,
+    /// By optics and by whether there are depths; made when first asked for.
+    fronts: [Option<Front>; FRONTS],
+    /// Sets 3D filters; made when first asked for.
+    smoothing: Option<Recording>,
     /// `blend_backward` to the report, by mode.
     backs: [Option<Recording>; Mode::COUNT],
     /// A step, by view and mode; made when first asked for.
@@ -175,8 +228,8 @@ pub struct Recordings {
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
     densify: [Option<Recording>; 4],
-    /// By whether depths have a gradient too.
-    gradients: [Option<Recording>; 2],
+    /// As the fronts.
+    gradients: [Option<Recording>; FRONTS],
 }
 
 impl Recordings {
@@ -192,54 +245,59 @@ impl Recordings {
         views: usize,
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
-        let mut front = Recording::new();
-        for stage in LISTS {
-            stages.record_stage(stage, context, buffers, &mut front)?;
-        }
-        let lists = front.clone();
-        let mut image = front.clone();
-        stages.blend.record_image(context, buffers, &mut image)?;
-        stages.blend.record(context, buffers, &mut front)?;
+        let optics = Optics::default();
+        let front = Front::new(context, stages, buffers, optics, false)?;
+        let mut fronts = [const { None }; FRONTS];
+        fronts[front_index(optics, false)] = Some(front);
         Ok(Self {
-            front,
-            image,
-            depth_front: None,
-            depth_image: None,
-            lists,
+            fronts,
+            smoothing: None,
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; views],
             densify: [const { None }; 4],
-            gradients: [const { None }; 2],
+            gradients: [const { None }; FRONTS],
         })
     }
 
-    /// `project` to `blend` with depths: for the image alone, or with what `blend_backward` needs.
+    /// The stages of a render, with depths or without.
     ///
     /// # Errors
     /// A buffer is missing; the driver refuses a kernel.
-    pub fn with_depth(
+    pub fn front(
         &mut self,
         context: &Context,
         stages: &mut Stages,
         buffers: &Buffers,
-        image_only: bool,
-    ) -> Result<&Recording> {
-        let place = match image_only {
-            true => &mut self.depth_image,
-            false => &mut self.depth_front,
-        };
-        Ok(match place {
-            Some(recording) => recording,
-            none => {
-                let blend = &stages.depth(context)?.blend;
-                let mut recording = self.lists.clone();
-                match image_only {
-                    true => blend.record_image(context, buffers, &mut recording)?,
-                    false => blend.record(context, buffers, &mut recording)?,
-                }
-                none.insert(recording)
-            }
+        optics: Optics,
+        depth: bool,
+    ) -> Result<&Front> {
+        Ok(match &mut self.fronts[front_index(optics, depth)] {
+            Some(front) => front,
+            none => none.insert(Front::new(context, stages, buffers, optics, depth)?),
         })
+    }
+
+    /// What sets the 3D filters of up to `capacity` Gaussians.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses the kernel.
+    pub fn smoothing(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        capacity: u32,
+    ) -> Result<&Recording> {
+        if self.smoothing.is_none() {
+            let stage = match &mut stages.smoothing {
+                Some(stage) => stage,
+                none => none.insert(Smoothing::new(context)?),
+            };
+            let mut recording = Recording::new();
+            stage.record(context, buffers, &mut recording, capacity)?;
+            self.smoothing = Some(recording);
+        }
+        Ok(self.smoothing.get_or_insert_default())
     }
 
     /// The recording of a step on a view.
@@ -259,10 +317,8 @@ impl Recordings {
         if self.steps[view][which].is_none() {
             let mut with_photo = buffers.clone();
             with_photo.set("photo", photo.clone());
-            let mut whole = match mode.depth {
-                true => self.with_depth(context, stages, buffers, false)?.clone(),
-                false => self.front.clone(),
-            };
+            let front = self.front(context, stages, buffers, mode.optics, mode.depth)?;
+            let mut whole = front.whole.clone();
             stages.loss.record(context, &with_photo, &mut whole)?;
             if let (true, Some((samples, count))) = (mode.depth, depths) {
                 with_photo.set("depth_samples", samples.clone());
@@ -347,7 +403,7 @@ impl Recordings {
     }
 
     /// Runs `blend_backward` and the chain rule over what `front` left and the image gradient that
-    /// was written, waits, and reads the gradients of the first `n` Gaussians.
+    /// was written, waits, and reads the gradients.
     ///
     /// # Errors
     /// No memory, a lost device.
@@ -357,14 +413,15 @@ impl Recordings {
         stages: &mut Stages,
         buffers: &mut Buffers,
         immediates: &[u8],
-        n: usize,
         shape: Shape,
-        depth: bool,
     ) -> Result<Gradients<f32>> {
         let gpu = &context.gpu;
         let Shape {
+            gaussians: n,
             capacity,
             sh_degree,
+            optics,
+            depth,
         } = shape;
         let sh_planes = frame::sh_planes(sh_degree) as usize;
         let workgroups = capacity.div_ceil(WORKGROUP as usize);
@@ -374,17 +431,17 @@ impl Recordings {
             ("gradient_means2d", 2 * capacity),
             ("gradient_pose", 6 * workgroups),
         ];
-        let which = usize::from(depth);
-        let mode = Mode::of_gradients(depth);
+        let which = front_index(optics, depth);
+        let mode = Mode::of_gradients(depth, optics);
         if self.gradients[which].is_none() {
             if stages.gradients[which].is_none() {
                 stages.gradients[which] = Some(update::Gradients::new(context, mode)?);
             }
-            for (name, floats) in outputs {
+            // All write the same buffers: those that others were recorded with must stay.
+            let made = self.gradients.iter().any(Option::is_some);
+            for (name, floats) in outputs.into_iter().filter(|_| !made) {
                 buffers.set(name, gpu.buffer(name, 4 * floats as u64)?);
             }
-            // The other's were bound to the buffers before.
-            self.gradients = [const { None }; 2];
             let mut recording = Recording::new();
             match depth {
                 true => {
@@ -427,11 +484,17 @@ impl Recordings {
     }
 }
 
-/// How Gaussians lie in the planes.
+/// How Gaussians lie in the planes, and what their gradients are of.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
+    /// How many there are.
+    pub gaussians: usize,
     /// Stride of a plane.
     pub capacity: usize,
     /// Degree that SH rest is stored for.
     pub sh_degree: u8,
+    /// How Gaussians come onto the image.
+    pub optics: Optics,
+    /// Whether depths have a gradient too.
+    pub depth: bool,
 }

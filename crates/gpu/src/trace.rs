@@ -2,12 +2,12 @@
 //! before it. For tests that hold every stage to its CPU twin. The only file, stages apart, that knows
 //! how intermediate results lie in buffers.
 
+use crate::GpuEngine;
 use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP, groups};
 use crate::messages::step_immediates;
 use crate::primitives::radix_block;
 use crate::ring::Ring;
-use crate::{GpuEngine, frame};
-use dapple_engine::{Engine, Pinhole, Stage, StepSettings, Trace, TracedSplat, ViewId};
+use dapple_engine::{Engine, PosedCamera, Stage, StepSettings, Trace, TracedSplat, ViewId};
 use dapple_runtime::{Groups, Recording};
 use dapple_scene::{Error, Result};
 
@@ -104,7 +104,7 @@ impl GpuEngine {
         Ok(out)
     }
 
-    fn camera_of(&self, view: ViewId) -> Result<Pinhole> {
+    fn camera_of(&self, view: ViewId) -> Result<PosedCamera> {
         let view = self.views.get(view.0);
         view.map(|v| v.camera)
             .ok_or_else(|| Error::internal("there is no such view"))
@@ -112,11 +112,11 @@ impl GpuEngine {
 
     /// Zeroes whatever steps and stages have left, so that no stage finds its results already there.
     fn forget(&self) -> Result<()> {
-        let kept = frame::state_planes(self.options.precision, self.sh_degree);
+        let kept = self.state_planes();
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
             let is_kept = kept.iter().any(|(other, _)| *other == name);
-            if !is_kept && !matches!(name, "views" | "state") {
+            if !is_kept && !matches!(name, "views" | "lenses" | "state") {
                 encoder.clear_buffer(buffer, 0, None);
             }
         }
@@ -134,7 +134,7 @@ impl GpuEngine {
         &mut self,
         stage: Stage,
         inputs: &Trace,
-        camera: &Pinhole,
+        camera: &PosedCamera,
         settings: &StepSettings,
     ) -> Result<()> {
         let gaussians = self.state()?.gaussians;
@@ -263,7 +263,7 @@ impl GpuEngine {
     }
 
     /// Takes what `stage` made into the trace.
-    fn read_stage(&mut self, stage: Stage, camera: &Pinhole, trace: &mut Trace) -> Result<()> {
+    fn read_stage(&mut self, stage: Stage, camera: &PosedCamera, trace: &mut Trace) -> Result<()> {
         let state = self.state()?;
         if state.halted != 0 {
             return Err(Error::internal("the stage halted: a buffer is too small"));

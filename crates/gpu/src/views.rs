@@ -1,7 +1,7 @@
 //! Cameras and photos on the GPU.
 //!
-//! 1. Cameras are few bytes: all of them lie in one buffer. Entry 0 is for renders, training views
-//!    follow.
+//! 1. Cameras are few bytes: all of them lie in one buffer, and their lenses in another, which only
+//!    the kernels for lenses that distort read. Entry 0 is for renders, training views follow.
 //! 2. Photos are kept as 8 bits a channel, one word a pixel, and stay on the GPU as long as they fit
 //!    a budget. Beyond it the photo that was used longest ago gives way.
 //!
@@ -10,7 +10,7 @@
 
 use crate::layout;
 use dapple_engine::constants::SSIM_WINDOW;
-use dapple_engine::{Pinhole, TrainView, check_photo, reference};
+use dapple_engine::{PosedCamera, TrainView, check_photo, reference};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Photo, Result};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct GpuView {
     /// The camera as kernels want it.
-    pub camera: Pinhole,
+    pub camera: PosedCamera,
     /// The photo.
     pub photo: Arc<Photo>,
     /// The photo on the GPU.
@@ -67,9 +67,9 @@ impl Views {
     /// Takes a view in; returns its number.
     ///
     /// # Errors
-    /// A camera that is not a sound pinhole, or a photo of another size.
+    /// A camera that is not sound, or a photo of another size.
     pub fn add(&mut self, view: &TrainView) -> Result<usize> {
-        let camera = Pinhole::new(&view.camera)?;
+        let camera = PosedCamera::new(&view.camera)?;
         check_photo(&camera, &view.photo)?;
         self.views.push(GpuView {
             camera,
@@ -91,9 +91,16 @@ impl Views {
     }
 
     /// Entries of the buffer of cameras: `render` first, then the views.
-    pub fn entries(&self, render: Option<&Pinhole>) -> Vec<layout::View> {
+    pub fn entries(&self, render: Option<&PosedCamera>) -> Vec<layout::View> {
         let first = render.map(|camera| entry(camera, None)).unwrap_or_default();
         let rest = self.views.iter().map(|v| entry(&v.camera, Some(&v.photo)));
+        std::iter::once(first).chain(rest).collect()
+    }
+
+    /// Entries of the buffer of lenses, in the order of [`Self::entries`].
+    pub fn lenses(&self, render: Option<&PosedCamera>) -> Vec<layout::Lens> {
+        let first = render.map(lens_entry).unwrap_or_default();
+        let rest = self.views.iter().map(|v| lens_entry(&v.camera));
         std::iter::once(first).chain(rest).collect()
     }
 
@@ -159,7 +166,7 @@ pub fn photo_words(photo: &Photo) -> Vec<u32> {
 }
 
 /// A camera, and the counts of what its photo leaves to compare.
-pub fn entry(camera: &Pinhole, photo: Option<&Arc<Photo>>) -> layout::View {
+pub fn entry(camera: &PosedCamera, photo: Option<&Arc<Photo>>) -> layout::View {
     let row = |i: usize| {
         let [x, y, z] = camera.rotation[i];
         [x, y, z, camera.centre_rest[i]]
@@ -181,8 +188,27 @@ pub fn entry(camera: &Pinhole, photo: Option<&Arc<Photo>>) -> layout::View {
     }
 }
 
+/// A camera's lens as the shaders read it.
+pub fn lens_entry(camera: &PosedCamera) -> layout::Lens {
+    let Some(lens) = &camera.lens else {
+        return layout::Lens::default();
+    };
+    let [n0, n1, n2, n3, n4, n5, n6] = lens.numerator;
+    let [d1, d2, d3] = lens.denominator;
+    layout::Lens {
+        bend: lens.bend,
+        reach: lens.reach,
+        decentres_distorted: lens.decentres_distorted.into(),
+        numerator: [n0, n1, n2, n3, n4, n5, n6, 0.0],
+        denominator: [1.0, d1, d2, d3],
+        prism: lens.prism,
+        tangential: lens.tangential,
+        ..layout::Lens::default()
+    }
+}
+
 /// Pixels that are not masked, and whole SSIM windows whose centre is not.
-fn counted(camera: &Pinhole, photo: Option<&Photo>) -> (u32, u32) {
+fn counted(camera: &PosedCamera, photo: Option<&Photo>) -> (u32, u32) {
     let [width, height] = camera.size.map(|v| v as usize);
     let radius = SSIM_WINDOW / 2;
     let Some(mask) = photo.and_then(reference::photo_mask) else {

@@ -99,6 +99,45 @@ fn depth_steps_repeat_themselves_without_subgroups_and_in_short_dispatches() {
     ]);
 }
 
+#[test]
+fn antialiasing_matches_the_reference() {
+    conformance::antialiasing_matches_the_reference(&|| engine(false));
+}
+
+#[test]
+fn steps_refresh_the_3d_filter() {
+    conformance::steps_refresh_the_3d_filter(&|| engine(false));
+}
+
+#[test]
+fn density_control_carries_the_3d_filter() {
+    conformance::density_control_carries_the_3d_filter(&|| engine(false));
+}
+
+#[test]
+fn antialiased_runs_repeat_themselves() {
+    conformance::antialiased_runs_repeat_themselves(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_little_room,
+    ]);
+}
+
+/// Every buffer has to grow, in steps that set 3D filters too.
+fn with_little_room() -> Box<dyn Engine> {
+    let options = GpuEngineOptions {
+        gpu: support::options(false),
+        first_room: dapple_gpu::Room {
+            gaussians: 1,
+            visible: 1,
+            instances: 1,
+            ..dapple_gpu::Room::default()
+        },
+        ..GpuEngineOptions::default()
+    };
+    Box::new(GpuEngine::new(options).unwrap())
+}
+
 /// As on a device that kills long dispatches.
 fn with_short_dispatches() -> Box<dyn Engine> {
     let options = GpuEngineOptions {

@@ -65,6 +65,7 @@ fn settings(step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: 0.2,
         accumulate_density: true,
+        refresh_smoothing: false,
         extras: Extras::default(),
         depth_weight: 0.0,
     }

@@ -36,6 +36,16 @@ fn structs_have_the_same_size_on_both_sides() {
 }
 
 #[test]
+fn lenses_have_the_same_size_on_both_sides() {
+    let wgsl = layout::shaders()
+        .compose("shared/lens_form", &layout::defines())
+        .unwrap();
+    let module = naga::front::wgsl::parse_str(&wgsl).unwrap();
+    let bytes = size_of::<layout::Lens>() as u32;
+    assert_eq!(struct_bytes(&module, "Lens"), bytes);
+}
+
+#[test]
 fn reports_have_the_same_size_on_both_sides() {
     let wgsl = layout::shaders()
         .compose("shared/report", &layout::defines())

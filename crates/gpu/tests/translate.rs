@@ -147,6 +147,14 @@ fn axes() -> Vec<Axis> {
                 }),
             ],
         },
+        switch(&["LENS"]),
+        Axis {
+            names: &["ANTIALIAS"],
+            settings: vec![
+                setting("", |d| d),
+                setting("ANTIALIAS", |d| layout::antialias(d, true)),
+            ],
+        },
         Axis {
             names: &["PARTS", "PART"],
             settings: vec![

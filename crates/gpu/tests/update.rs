@@ -7,7 +7,7 @@ mod gaussians;
 mod support;
 
 use dapple_engine::scenes::{self, TestScene};
-use dapple_engine::{Adam, Pinhole, compare, reference};
+use dapple_engine::{Adam, PosedCamera, compare, reference};
 use dapple_gpu::Precision;
 use dapple_gpu::layout::{FLAG_DENSITY, HALT_INSTANCES, Step};
 use gaussians::{Fixture, Slots, Stages, gradient_planes};
@@ -216,7 +216,7 @@ fn density_statistics_add_up() {
     fixture.update(&Step { flags: 0, ..still });
     fixture.update(&still);
     let stats: Vec<f32> = fixture.read("stats", 2 * capacity);
-    let size = Pinhole::new(&scene.camera).unwrap().size.map(f64::from);
+    let size = PosedCamera::new(&scene.camera).unwrap().size.map(f64::from);
     let sums: Vec<f64> = expected
         .means2d
         .iter()

@@ -85,10 +85,10 @@ impl PosedImage {
                 )
             };
         }
-        let Some(parent) = self.folder.parent() else {
+        let Some(masks) = self.mask_folder() else {
             return Ok(None);
         };
-        let mut named = parent.join("masks").join(&self.file);
+        let mut named = masks.join(&self.file);
         let mut appended = named.clone().into_os_string();
         appended.push(".png");
         let exact = named.clone();
@@ -96,6 +96,13 @@ impl PosedImage {
         Ok([PathBuf::from(appended), named, exact]
             .into_iter()
             .find(|path| path.is_file()))
+    }
+}
+
+impl PosedImage {
+    /// Where masks are looked for unless the capture names them.
+    pub(crate) fn mask_folder(&self) -> Option<PathBuf> {
+        Some(self.folder.parent()?.join("masks"))
     }
 }
 

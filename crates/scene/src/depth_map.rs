@@ -5,9 +5,10 @@
 //!    the image folder: `a.exr`, `a.png`, `a.jpg.exr`, `a.jpg.png`.
 //! 2. Values are taken as they are: 16-bit (or 8-bit) steps of a PNG, floats of an OpenEXR file's
 //!    channel Z, Y, R or only one. What they mean, training knows.
-//! 3. Each pixel of the photo, as training sees it, takes the nearest value along its ray: through
-//!    the lens that the photo was undistorted from, at whatever size the depth image has. Nothing is
-//!    interpolated: between a depth before an edge and one behind it there is none.
+//! 3. Each pixel of the photo, as training sees it, takes the nearest value along its ray, at whatever
+//!    size the depth image has: at its own place where the photo keeps its lens, through the lens where
+//!    it was undistorted. Nothing is interpolated: between a depth before an edge and one behind it
+//!    there is none.
 
 use crate::capture::PosedImage;
 use crate::exr_file::FloatImage;
@@ -32,7 +33,8 @@ struct Raw {
     has_steps: bool,
 }
 
-/// Reads the depth image of a photo for its camera `camera`, which has no lens; `None` if there is none.
+/// Reads the depth image of a photo for `camera`, which has the photo's lens or, where it was
+/// undistorted, none; `None` if there is no depth image.
 pub(crate) fn load(
     image: &PosedImage,
     folder: Option<&Path>,
@@ -61,6 +63,7 @@ pub(crate) fn load(
 /// Step 3.
 fn fit(raw: &Raw, image: &PosedImage, camera: &Camera) -> DepthMap {
     let source = image.camera.resized(raw.width as u32, raw.height as u32);
+    let keeps_lens = camera.lens == source.lens;
     let mut values = Vec::with_capacity(camera.width as usize * camera.height as usize);
     for y in 0..camera.height {
         for x in 0..camera.width {
@@ -69,7 +72,10 @@ fn fit(raw: &Raw, image: &PosedImage, camera: &Camera) -> DepthMap {
                 slope(x, camera.cx, camera.fx),
                 slope(y, camera.cy, camera.fy),
             );
-            let (u, v) = source.lens.distort(u, v);
+            let (u, v) = match keeps_lens {
+                true => (u, v),
+                false => source.lens.distort(u, v),
+            };
             let (px, py) = (u * source.fx + source.cx, v * source.fy + source.cy);
             let inside = px >= 0.0 && py >= 0.0 && px < raw.width as f64 && py < raw.height as f64;
             values.push(match inside {
@@ -166,12 +172,8 @@ mod tests {
     use crate::undistort::pinhole_camera;
     use crate::{Lens, Pose};
 
-    /// A depth image of half the size, through a lens, against the value at the ray's place.
-    #[test]
-    fn values_are_found_through_the_lens_at_any_size() {
-        let mut source = Camera::pinhole(80, 60, 70.0, Pose::IDENTITY);
-        source.lens = Lens::Radial([-0.2, 0.03]);
-        let image = PosedImage {
+    fn posed(camera: Camera) -> PosedImage {
+        PosedImage {
             name: "a.png".to_owned(),
             folder: PathBuf::new(),
             file: PathBuf::new(),
@@ -179,9 +181,17 @@ mod tests {
             mask: None,
             id: 0,
             depth: None,
-            camera: source,
+            camera,
             source_model: String::new(),
-        };
+        }
+    }
+
+    /// A depth image of half the size, through a lens, against the value at the ray's place.
+    #[test]
+    fn values_are_found_through_the_lens_at_any_size() {
+        let mut source = Camera::pinhole(80, 60, 70.0, Pose::IDENTITY);
+        source.lens = Lens::Radial([-0.2, 0.03]);
+        let image = posed(source);
         let camera = pinhole_camera(&source);
         let raw = Raw {
             width: 40,
@@ -202,6 +212,22 @@ mod tests {
         let expected = (py as usize * 40 + px as usize) as f32;
         assert_eq!(map.values[(y * camera.width + x) as usize], expected);
         assert_eq!(map.values.len(), (camera.width * camera.height) as usize);
+    }
+
+    /// The photo and its depth image have the same lens: pixels stay where they are.
+    #[test]
+    fn a_photo_that_keeps_its_lens_takes_pixels_as_they_lie() {
+        let mut source = Camera::pinhole(80, 60, 70.0, Pose::IDENTITY);
+        source.lens = Lens::Fisheye([0.02, -0.01, 0.0, 0.0]);
+        let raw = Raw {
+            width: 40,
+            height: 30,
+            values: (0..1200).map(|i| i as f32).collect(),
+            has_steps: false,
+        };
+        let map = fit(&raw, &posed(source), &source);
+        assert_eq!(map.values[59 * 80 + 79], 1199.0);
+        assert_eq!(map.values[13 * 80 + 5], (6 * 40 + 2) as f32);
     }
 
     #[test]

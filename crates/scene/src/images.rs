@@ -50,15 +50,13 @@ pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -
     Ok(to_photo(image))
 }
 
-/// Decodes a mask to one byte a pixel, 0 = ignore, 255 = use, at its own size.
+/// Decodes a mask to one byte a pixel, from 0 = leave out to 255 = use, at its own size.
 pub(crate) fn decode_mask(path: &Path) -> Result<(u32, u32, Vec<u8>)> {
     let bytes = read(path)?;
     let image = decode_bytes(&bytes, |_, _| Ok(())).map_err(|e| e.at_path(path))?;
     let grey = image.into_luma8();
     let (width, height) = grey.dimensions();
-    let mut mask = grey.into_raw();
-    threshold(&mut mask);
-    Ok((width, height, mask))
+    Ok((width, height, grey.into_raw()))
 }
 
 /// From half coverage on a pixel is used.

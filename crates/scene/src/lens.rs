@@ -21,28 +21,34 @@ const WIDEST: f64 = 89.5 / 180.0 * std::f64::consts::PI;
 const WALK_STEPS: u32 = 1790;
 
 impl Lens {
-    /// Whether the lens leaves rays as they are.
+    /// Whether the lens leaves rays as they are, as far as can be told.
     pub fn is_identity(&self) -> bool {
         match self {
             Self::Pinhole => true,
             Self::Radial(k) => k.iter().all(|&k| k == 0.0),
             Self::OpenCv(k) => k.iter().all(|&k| k == 0.0),
             Self::FullOpenCv(k) => k.iter().all(|&k| k == 0.0),
-            Self::Fov(omega) => *omega == 0.0,
+            // The arctangent is its argument to 1e-8, and its formula 0/0 at 0.
+            Self::Fov(omega) => omega.abs() < 1e-4,
             Self::Fisheye(_) | Self::ThinPrismFisheye(_) | Self::RadTanThinPrismFisheye(_) => false,
+        }
+    }
+
+    /// The coefficients, in the order of the variants' documentation.
+    pub fn coefficients(&self) -> &[f64] {
+        match self {
+            Self::Pinhole => &[],
+            Self::Radial(k) => k,
+            Self::OpenCv(k) | Self::Fisheye(k) => k,
+            Self::FullOpenCv(k) | Self::ThinPrismFisheye(k) => k,
+            Self::Fov(omega) => std::slice::from_ref(omega),
+            Self::RadTanThinPrismFisheye(k) => k,
         }
     }
 
     /// Whether every coefficient is finite.
     pub fn is_finite(&self) -> bool {
-        match self {
-            Self::Pinhole => true,
-            Self::Radial(k) => k.iter().all(|k| k.is_finite()),
-            Self::OpenCv(k) | Self::Fisheye(k) => k.iter().all(|k| k.is_finite()),
-            Self::FullOpenCv(k) | Self::ThinPrismFisheye(k) => k.iter().all(|k| k.is_finite()),
-            Self::Fov(omega) => omega.is_finite(),
-            Self::RadTanThinPrismFisheye(k) => k.iter().all(|k| k.is_finite()),
-        }
+        self.coefficients().iter().all(|k| k.is_finite())
     }
 
     /// Where the lens puts the ideal point `(x, y)`; both in normalised coordinates.
@@ -87,7 +93,7 @@ impl Lens {
     }
 
     /// [`Lens::undistort`] with [`Lens::max_radius`] known, for many points.
-    pub(crate) fn undistort_within(&self, x: f64, y: f64, max_radius: f64) -> Option<(f64, f64)> {
+    pub fn undistort_within(&self, x: f64, y: f64, max_radius: f64) -> Option<(f64, f64)> {
         let distance = x.hypot(y);
         if !distance.is_finite() {
             return None;
@@ -156,8 +162,7 @@ impl Lens {
             Self::FullOpenCv([k1, k2, _, _, k3, k4, k5, k6]) => {
                 r * series(r2, &[k1, k2, k3]) / series(r2, &[k4, k5, k6])
             }
-            // Below this the arctangent is its argument to 1e-8 and the formula is 0/0.
-            Self::Fov(omega) if omega.abs() < 1e-4 => r,
+            Self::Fov(_) if self.is_identity() => r,
             Self::Fov(omega) => (2.0 * r * (omega / 2.0).tan()).atan() / omega,
             Self::Fisheye(k) => {
                 let theta = r.atan();

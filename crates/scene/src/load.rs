@@ -4,17 +4,21 @@
 //!    of several), a Nerfstudio `transforms.json`, Blender's `transforms_train.json`, or a model
 //!    one level down (`colmap/sparse`, `dense/sparse`).
 //! 2. Sort the images by name, choose those asked for, check that every photo is there.
-//! 3. Per photo, in parallel: compare its size with the camera's, decode, reduce, read its mask,
-//!    undistort. Every camera comes out as a pinhole camera of the photo's size.
+//! 3. Per photo, in parallel: compare its size with the camera's, decode, mask, reduce. A
+//!    photo whose lens distorts stays as it is and its camera keeps the lens, or both are turned
+//!    into those of a pinhole: [`LoadOptions::undistort`].
 
 use crate::capture::{Capture, PosedImage, relative_path};
 use crate::images::{self, Decoded};
-use crate::resize::{reduce, reduce_mask};
+use crate::masks::{self, MaskMode, Masked};
+use crate::resize::reduce;
+use crate::shown::mask_beyond;
 use crate::undistort::undistort;
-use crate::{Camera, Dataset, Error, Photo, Progress, Result, View, depth_map};
+use crate::{Camera, Dataset, Error, Progress, Result, View, depth_map};
 use crate::{blender, colmap, nerfstudio};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,13 +31,21 @@ pub struct LoadOptions {
     /// folder is used where there is one for this number, as it is.
     pub downscale: Option<u32>,
     /// Longest edge of a photo, pixels; larger photos are reduced. Applied after `downscale`.
-    /// Undistortion comes after it and may change the size a little.
+    /// Undistortion, if any, comes after it and may change the size a little.
     pub max_resolution: Option<u32>,
     /// Folder that holds the photos, instead of the one the capture names. Relative to the working
     /// directory, or to the capture if that does not exist.
     pub images: Option<PathBuf>,
     /// Loads at most this many views, spread evenly over the names.
     pub max_views: Option<usize>,
+    /// Turns photos whose lens distorts into those of a pinhole camera, which loses what lies
+    /// outside the largest rectangle in them, instead of leaving them and their cameras' lenses as
+    /// they are.
+    pub undistort: bool,
+    /// What masks and the photos' own alpha channels do.
+    pub mask_mode: MaskMode,
+    /// Masks are white where the photo is to be left out, not where it is to be used.
+    pub invert_masks: bool,
     /// Also loads depth images: [`View::depth`]. Those that the capture names, else files of the
     /// photos' names in `depth_folder`, else in `depths` or `depth` beside the image folder, as
     /// `.exr` or `.png`.
@@ -44,18 +56,31 @@ pub struct LoadOptions {
 
 /// Loads the capture at `path`: its folder, a COLMAP model folder, or the transforms JSON itself.
 ///
-/// Views come sorted by name; their cameras are pinhole cameras of the photos' sizes, with lens
-/// distortion removed. EXIF orientation and colour profiles are ignored: poses belong to the pixels
+/// Views come sorted by name; their cameras have the photos' sizes. Where a lens distorts, pixels
+/// that its model cannot explain are masked (see [`crate::shown`]). EXIF orientation and colour profiles are ignored: poses belong to the pixels
 /// as they are stored. 16-bit PNGs are rounded to 8 bits, with a note; CMYK and 12-bit JPEGs are
 /// refused, as are formats other than JPEG and PNG.
 ///
 /// # Errors
 /// Nothing recognisable at `path`; damaged files; photos missing, undecodable or of another aspect
-/// ratio than their camera; impossible cameras or poses. The error names the file or the image.
+/// ratio than their camera; impossible cameras or poses; a mask mode where nothing is masked. The
+/// error names the file or the image.
 pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
-    let capture = open(path, options)?;
-    decode(capture, &with_depth_folder(options, path)?, progress)
+    let (options, capture) = (&with_depth_folder(options, path)?, open(path, options)?);
+    let (dataset, done) = decode_each(capture, options, progress)?;
+    let mode = options.mask_mode;
+    if mode != MaskMode::Auto && done.iter().all(|t| t.masked == Masked::default()) {
+        return Err(Error::input(format!(
+            "the mask mode is {mode}, but no photo has a mask or transparent pixels"
+        ))
+        .at_path(path)
+        .hint(MASKS_HINT));
+    }
+    Ok(dataset)
 }
+
+const MASKS_HINT: &str = "put masks into masks/ beside the image folder, named as the photos \
+                          (photo.png or photo.jpg.png) and white where they are to be used";
 
 /// Finds the capture at `path` and reads everything but the photos.
 pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
@@ -75,7 +100,33 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
         use_downscaled_folders(&mut capture, n);
     }
     capture.select(options).map_err(|e| e.at_path(path))?;
+    check_masks(&mut capture, options).map_err(|e| match e.place() {
+        Some(_) => e,
+        None => e.at_path(path),
+    })?;
     Ok(capture)
+}
+
+/// Refuses to invert masks that are not there, and tells of a folder of masks that fit no photo.
+fn check_masks(capture: &mut Capture, options: &LoadOptions) -> Result<()> {
+    for image in &capture.images {
+        if image.mask_path()?.is_some() {
+            return Ok(());
+        }
+    }
+    if options.invert_masks {
+        return Err(
+            Error::input("masks are to be inverted, but no photo has one").hint(MASKS_HINT),
+        );
+    }
+    let masks = capture.images.first().and_then(PosedImage::mask_folder);
+    if let Some(masks) = masks.filter(|folder| folder.is_dir()) {
+        capture.notes.push(format!(
+            "no mask in {} is named as a photo (photo.png or photo.jpg.png): none is used",
+            masks.display()
+        ));
+    }
+    Ok(())
 }
 
 fn check_options(options: &LoadOptions) -> Result<()> {
@@ -312,12 +363,25 @@ fn use_downscaled_folders(capture: &mut Capture, n: u32) {
 struct Treatment {
     rescaled: bool,
     deep: bool,
+    /// The lens distorts, and the camera keeps it.
+    distorted: bool,
+    /// Pixels were masked that no ray of the lens reaches.
+    beyond: bool,
     undistorted: bool,
-    masked: bool,
+    masked: Masked,
 }
 
 /// Decodes the photos of a capture.
 pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
+    Ok(decode_each(capture, options, progress)?.0)
+}
+
+/// Also what was done to each photo.
+fn decode_each(
+    capture: Capture,
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<(Dataset, Vec<Treatment>)> {
     capture.check_files()?;
     progress.start("reading photos", capture.images.len() as u64);
     // Photos after the first that failed are not started, so that the error is the first by name
@@ -347,6 +411,13 @@ pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) 
         views.push(view);
         done.push(treatment);
     }
+    if !done.is_empty() && done.iter().all(|t| t.masked.nothing_left) {
+        return Err(Error::input("masks leave nothing of any photo")
+            .at(views
+                .first()
+                .map_or(String::new(), |view| view.name.clone()))
+            .hint("masks are white where photos are used: --invert-masks turns them round"));
+    }
     let numbers = capture
         .images
         .iter()
@@ -356,13 +427,14 @@ pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) 
     let tracks = capture.tracks.map(|tracks| tracks.renumbered(&numbers));
     let mut notes = capture.notes;
     note_treatments(&done, &capture.images, &mut notes);
-    Ok(Dataset {
+    let dataset = Dataset {
         views,
         points: capture.points,
         tracks,
         missing_points: capture.missing_points,
         notes,
-    })
+    };
+    Ok((dataset, done))
 }
 
 fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<String>) {
@@ -377,18 +449,34 @@ fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<St
         |t| t.rescaled,
     );
     say("have 16 bits a channel: rounded to 8", |t| t.deep);
-    say("have a mask", |t| t.masked);
-    let mut models: Vec<&str> = images
-        .iter()
-        .zip(done)
-        .filter(|(_, t)| t.undistorted)
-        .map(|(image, _)| image.source_model.as_str())
-        .collect();
-    models.sort_unstable();
-    models.dedup();
-    say(&format!("are undistorted ({})", models.join(", ")), |t| {
-        t.undistorted
-    });
+    say("have a mask", |t| t.masked.ignored);
+    say("have transparent pixels", |t| t.masked.transparent);
+    say(
+        "have nothing left by their masks: are those inverted?",
+        |t| t.masked.nothing_left,
+    );
+    let models = |which: fn(&Treatment) -> bool| {
+        let chosen = images.iter().zip(done).filter(|(_, t)| which(t));
+        let models: BTreeSet<&str> = chosen
+            .map(|(image, _)| image.source_model.as_str())
+            .collect();
+        models.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    say(
+        &format!(
+            "are of a lens that distorts ({}), and kept as they are",
+            models(|t| t.distorted)
+        ),
+        |t| t.distorted,
+    );
+    say(
+        "show more than their lens model reaches: the rest is masked",
+        |t| t.beyond,
+    );
+    say(
+        &format!("are undistorted ({})", models(|t| t.undistorted)),
+        |t| t.undistorted,
+    );
 }
 
 fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treatment)> {
@@ -407,10 +495,9 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
         _ => 1,
     };
     let (width, height) = target_size((photo.width, photo.height), divisor, options.max_resolution);
-    if let Some(path) = image.mask_path()? {
-        photo.mask = read_mask(&path, &photo)?;
-        treatment.masked = photo.mask.is_some();
-    }
+    let mask = image.mask_path()?;
+    let invert = options.invert_masks;
+    treatment.masked = masks::apply(&mut photo, mask.as_deref(), options.mask_mode, invert)?;
     if (width, height) != (photo.width, photo.height) {
         photo = reduce(&photo, width, height);
     }
@@ -419,11 +506,16 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
         camera.lens = crate::Lens::Pinhole;
     } else {
         let wanted = photo.mask.as_ref().is_none_or(|mask| mask.contains(&255));
-        (photo, camera) = undistort(&photo, &camera);
-        treatment.undistorted = true;
+        if options.undistort {
+            (photo, camera) = undistort(&photo, &camera);
+            treatment.undistorted = true;
+        } else {
+            treatment.distorted = true;
+            treatment.beyond = mask_beyond(&mut photo, &camera);
+        }
         if wanted && photo.mask.as_ref().is_some_and(|mask| !mask.contains(&255)) {
             return Err(Error::input(format!(
-                "nothing of the photo \"{}\" is left after undistortion",
+                "nothing of the photo \"{}\" lies within what its lens shows",
                 image.name
             ))
             .at_path(&path)
@@ -480,43 +572,4 @@ fn target_size(
     let scale = max_resolution.map_or(1.0, |max| (f64::from(max) / w.max(h)).min(1.0));
     let scaled = |edge: f64| (edge * scale).round().max(1.0) as u32;
     (scaled(w), scaled(h))
-}
-
-/// The mask at `path` at the photo's size; `None` if it leaves out nothing.
-fn read_mask(path: &Path, photo: &Photo) -> Result<Option<Vec<u8>>> {
-    let (width, height, mask) = images::decode_mask(path)?;
-    if mask.iter().all(|&m| m == 255) {
-        return Ok(None);
-    }
-    let (from, to) = (
-        (width as usize, height as usize),
-        (photo.width as usize, photo.height as usize),
-    );
-    let off = (from.0 * to.1).abs_diff(from.1 * to.0);
-    if off > from.0 + from.1 + to.0 + to.1 {
-        return Err(Error::input(format!(
-            "the mask has {width}x{height} pixels, its photo {}x{}",
-            photo.width, photo.height
-        ))
-        .at_path(path)
-        .hint("a mask needs its photo's aspect ratio"));
-    }
-    if from == to {
-        return Ok(Some(mask));
-    }
-    if from.0 >= to.0 && from.1 >= to.1 {
-        return Ok(Some(reduce_mask(&mask, from, to)));
-    }
-    // Smaller than the photo: each pixel takes the mask's nearest.
-    let nearest = |i: usize, old: usize, new: usize| (i * old / new).min(old - 1);
-    let enlarged = (0..to.0 * to.1)
-        .map(|i| {
-            let (x, y) = (
-                nearest(i % to.0, from.0, to.0),
-                nearest(i / to.0, from.1, to.1),
-            );
-            mask[y * from.0 + x]
-        })
-        .collect();
-    Ok(Some(enlarged))
 }

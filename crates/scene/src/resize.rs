@@ -54,11 +54,16 @@ pub(crate) fn reduce(photo: &Photo, width: u32, height: u32) -> Photo {
 }
 
 /// A mask at a smaller size: a pixel counts if at least half of what it covers does.
-pub(crate) fn reduce_mask(mask: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
-    let mean = average(from, to, 1, |at, pixel| pixel[0] = f32::from(mask[at]));
-    let mut reduced: Vec<u8> = mean.iter().map(|&m| m.round() as u8).collect();
+fn reduce_mask(mask: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
+    let mut reduced = reduce_grey(mask, from, to);
     threshold(&mut reduced);
     reduced
+}
+
+/// A channel at a smaller size.
+pub(crate) fn reduce_grey(grey: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
+    let mean = average(from, to, 1, |at, pixel| pixel[0] = f32::from(grey[at]));
+    mean.iter().map(|&m| m.round() as u8).collect()
 }
 
 /// Means over rectangles. `pixel` writes the `channels` values of an old pixel.

@@ -3,7 +3,7 @@
 
 mod load_support;
 
-use dapple_scene::{Dataset, Error, Lens, LoadOptions, NoProgress, load};
+use dapple_scene::{Dataset, Error, Lens, LoadOptions, MaskMode, NoProgress, load};
 use load_support::{Tiny, write_png};
 use std::fs;
 use std::path::Path;
@@ -235,7 +235,11 @@ fn distorted_photos_come_out_as_pinhole() {
     let mut tiny = Tiny::default();
     let parameters = vec![18.0, 19.0, 10.5, 7.0, -0.1, 0.01, 0.001, 0.0];
     tiny.cameras[0] = (7, 4, 20, 15, parameters);
-    let dataset = loaded(&written(&tiny));
+    let undistort = LoadOptions {
+        undistort: true,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(written(&tiny).path(), &undistort).unwrap();
     for view in &dataset.views {
         assert_eq!(view.camera.lens, Lens::Pinhole);
         assert_eq!(view.source_model, "OPENCV");
@@ -246,6 +250,46 @@ fn distorted_photos_come_out_as_pinhole() {
         assert_eq!((view.camera.fx, view.camera.fy), (18.0, 19.0));
     }
     assert_noted(&dataset, "3 of 3 photos are undistorted (OPENCV)");
+}
+
+#[test]
+fn distorted_photos_keep_their_lens_and_their_pixels() {
+    let mut tiny = Tiny::default();
+    let parameters = vec![18.0, 19.0, 10.5, 7.0, -0.1, 0.01, 0.001, 0.0];
+    let plain = loaded(&written(&tiny));
+    tiny.cameras[0] = (7, 4, 20, 15, parameters);
+    let dataset = loaded(&written(&tiny));
+    for (view, same) in dataset.views.iter().zip(&plain.views) {
+        assert_eq!(view.camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
+        assert_eq!(view.photo, same.photo);
+        assert_eq!((view.camera.cx, view.camera.cy), (10.5, 7.0));
+    }
+    assert_noted(
+        &dataset,
+        "3 of 3 photos are of a lens that distorts (OPENCV)",
+    );
+
+    // Reduced photos: the intrinsics follow, the lens is in units of the focal length.
+    let half = LoadOptions {
+        downscale: Some(2),
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(written(&tiny).path(), &half).unwrap();
+    let camera = dataset.views[0].camera;
+    assert_eq!((camera.width, camera.height), (10, 8));
+    assert_eq!((camera.fx, camera.cx), (9.0, 5.25));
+    assert_eq!(camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
+}
+
+/// A photo that goes on where the polynomial folds: the corners have no ray.
+#[test]
+fn pixels_beyond_the_lens_are_masked() {
+    let mut tiny = Tiny::default();
+    tiny.cameras[0] = (7, 2, 20, 15, vec![12.0, 10.0, 7.5, -0.6]);
+    let dataset = loaded(&written(&tiny));
+    assert_noted(&dataset, "show more than their lens model reaches");
+    let mask = dataset.views[0].photo.mask.as_ref().unwrap();
+    assert_eq!((mask[0], mask[7 * 20 + 10]), (0, 255));
 }
 
 #[test]
@@ -363,7 +407,7 @@ fn bad_captures_get_one_clear_error() {
             |t| {
                 (t.cameras[0].1, t.cameras[0].4) = (2, vec![18.0, 10.0, 7.0, -1e9]);
             },
-            &["\"a.png\"", "undistortion"],
+            &["\"a.png\"", "lens shows"],
         ),
         (
             "no such model",
@@ -461,4 +505,85 @@ fn bad_files_and_paths_get_one_clear_error() {
         let error = load_with(root.path(), &options).unwrap_err();
         assert!(error.what().contains(field));
     }
+}
+
+/// A mask for each photo, black on the left, and what comes of it.
+fn masked_capture() -> TempDir {
+    let root = written(&Tiny::default());
+    for name in ["a.png", "c.png.png", "sub/b.png"] {
+        let path = root.path().join("masks").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        image::GrayImage::from_fn(20, 15, |x, _| image::Luma([if x < 5 { 0 } else { 255 }]))
+            .save(path)
+            .unwrap();
+    }
+    root
+}
+
+#[test]
+fn masks_segment_and_are_inverted() {
+    let root = masked_capture();
+    let left = |value: u8| -> Vec<u8> {
+        let other = 255 - value;
+        (0..20 * 15)
+            .map(|i| if i % 20 < 5 { value } else { other })
+            .collect()
+    };
+    let segment = LoadOptions {
+        mask_mode: MaskMode::Segment,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(root.path(), &segment).unwrap();
+    for view in &dataset.views {
+        assert_eq!(view.photo.alpha, Some(left(0)), "{}", view.name);
+        assert_eq!(view.photo.mask, None);
+    }
+    assert_noted(&dataset, "3 of 3 photos have transparent pixels");
+    let inverted = LoadOptions {
+        invert_masks: true,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(root.path(), &inverted).unwrap();
+    assert_eq!(dataset.views[0].photo.mask, Some(left(255)));
+    // A lens leaves pixels that no photo shows: those are no part of the object and do not count.
+    let mut tiny = Tiny::default();
+    tiny.cameras[0] = (7, 4, 20, 15, vec![6.0, 6.0, 10.0, 7.0, -0.9, 0.0, 0.0, 0.0]);
+    tiny.write_model(&root.path().join("sparse/0"));
+    let dataset = load_with(root.path(), &segment).unwrap();
+    let photo = &dataset.views[0].photo;
+    assert!(photo.alpha.is_some() && photo.mask.is_some());
+}
+
+#[test]
+fn contradictions_about_masks_are_refused() {
+    let plain = written(&Tiny::default());
+    let refused = |root: &TempDir, options: LoadOptions, words: &str| {
+        let error = load_with(root.path(), &options).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.hint_text().is_some() && error.place().is_some());
+    };
+    for mask_mode in [MaskMode::Segment, MaskMode::Ignore] {
+        let options = LoadOptions {
+            mask_mode,
+            ..LoadOptions::default()
+        };
+        refused(&plain, options, "no photo has a mask");
+    }
+    let inverted = LoadOptions {
+        invert_masks: true,
+        ..LoadOptions::default()
+    };
+    refused(&plain, inverted.clone(), "inverted, but no photo has one");
+    // A folder whose names fit nothing is told of.
+    fs::create_dir_all(plain.path().join("masks")).unwrap();
+    assert_noted(&loaded(&plain), "named as a photo");
+
+    let white = masked_capture();
+    for name in ["a.png", "c.png.png", "sub/b.png"] {
+        image::GrayImage::from_pixel(20, 15, image::Luma([255]))
+            .save(white.path().join("masks").join(name))
+            .unwrap();
+    }
+    assert!(load_with(white.path(), &LoadOptions::default()).is_ok());
+    refused(&white, inverted, "leave nothing of any photo");
 }

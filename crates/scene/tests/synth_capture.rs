@@ -202,7 +202,11 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             .map(|b| f64::from_le_bytes(b.try_into().unwrap()))
             .collect();
         // What the loader makes of it: poses as they are, photos without distortion.
-        let flat = reload(&out);
+        let undistort = LoadOptions {
+            undistort: true,
+            ..LoadOptions::default()
+        };
+        let flat = load(&out, &undistort, &NoProgress).unwrap();
         let (names, observations) = observations(&out.join("sparse/0"));
         assert_eq!(summary.observations, observations.len());
         assert_eq!((summary.photos, flat.views.len()), (3, 3));

@@ -20,7 +20,7 @@
 use crate::TrainConfig;
 use crate::config::{DepthConfig, DepthSource};
 use dapple_engine::DepthSample;
-use dapple_scene::{Dataset, DepthMap, Error, Result, View};
+use dapple_scene::{Camera, Dataset, DepthMap, Error, Result, View};
 use glam::DVec3;
 use std::collections::BTreeMap;
 
@@ -131,9 +131,10 @@ fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
     };
     let seen = tracks.points_of_photos(dataset.views.len());
     let of_view = |(view, points): (&View, &Vec<u32>)| {
+        let reach = view.camera.lens.max_radius();
         let points = points.iter().filter_map(|&point| {
             let at = dataset.points.get(point as usize)?.position.map(f64::from);
-            let seen = see(view, DVec3::from(at), near)?;
+            let seen = see(&view.camera, DVec3::from(at), near, reach)?;
             let weight = trust(tracks.errors()[point as usize]);
             Some(Seen { weight, ..seen })
         });
@@ -142,17 +143,20 @@ fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
     Ok(dataset.views.iter().zip(&seen).map(of_view).collect())
 }
 
-/// Where a view sees a place, if it does.
-fn see(view: &View, place: DVec3, near: f64) -> Option<Seen> {
-    let camera = &view.camera;
+/// Where a camera sees a place, if it does: beyond `near`, and no farther off its axis than its lens
+/// shows rays, `reach` ([`dapple_scene::Lens::max_radius`]).
+fn see(camera: &Camera, place: DVec3, near: f64, reach: f64) -> Option<Seen> {
     let point = camera.camera_from_world.transform(place);
-    let pixel = camera.project_pinhole(point).filter(|_| point.z > near)?;
-    let inside = pixel.x >= 0.0
-        && pixel.y >= 0.0
-        && pixel.x < f64::from(camera.width)
-        && pixel.y < f64::from(camera.height);
+    let (x, y) = (point.x / point.z, point.y / point.z);
+    if !(point.z > near && x.hypot(y) <= reach) {
+        return None;
+    }
+    let (u, v) = camera.lens.distort(x, y);
+    let (px, py) = (u * camera.fx + camera.cx, v * camera.fy + camera.cy);
+    let (width, height) = (f64::from(camera.width), f64::from(camera.height));
+    let inside = px >= 0.0 && py >= 0.0 && px < width && py < height;
     inside.then_some(Seen {
-        pixel: pixel.y as usize * camera.width as usize + pixel.x as usize,
+        pixel: py as usize * camera.width as usize + px as usize,
         depth: point.z,
         weight: 1.0,
     })
@@ -262,6 +266,7 @@ fn samples(view: &View, known: &[Seen], extent: f64) -> Vec<DepthSample> {
 mod tests {
     use super::*;
     use dapple_scene::synth::{self, SynthOptions};
+    use dapple_scene::{Lens, Pose};
     use std::sync::Arc;
 
     fn capture() -> (Dataset, Vec<Vec<f32>>) {
@@ -308,6 +313,22 @@ mod tests {
             let ascending = samples.windows(2).all(|p| p[0].pixel < p[1].pixel);
             assert!(ascending);
         }
+    }
+
+    /// A place is seen where the ray to it comes through the lens, and nowhere beyond what that shows.
+    #[test]
+    fn places_are_seen_through_the_lens() {
+        let mut camera = Camera::pinhole(80, 60, 40.0, Pose::IDENTITY);
+        // (0.8, 0, 1) to x = 0.8 (1 - 0.25 0.64), which is pixel 66.88; without a lens, 72.
+        camera.lens = Lens::Radial([-0.25, 0.0]);
+        let reach = camera.lens.max_radius();
+        let place = |slope: f64| DVec3::new(2.0 * slope, 0.0, 2.0);
+        let seen = see(&camera, place(0.8), 0.01, reach).unwrap();
+        assert_eq!((seen.pixel, seen.depth), (30 * 80 + 66, 2.0));
+        // The polynomial has folded back: 1.8 (1 - 0.81) is in the middle of the image again.
+        assert!(see(&camera, place(1.8), 0.01, reach).is_none());
+        assert!(see(&camera, place(0.8), 2.5, reach).is_none());
+        assert!(see(&camera, -place(0.8), 0.01, reach).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! - [`mod@strategy`]: when Gaussians are added, moved and removed.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
 //! - [`Checkpoint`]: a run, stopped in the middle, as a file.
-//! - [`mod@evaluate`]: PSNR and SSIM of held-out photos.
+//! - [`mod@evaluate`]: PSNR, SSIM and LPIPS of held-out photos, and comparisons of runs.
 //! - [`RunFolder`]: what a run leaves on disk.
 //!
 //! This crate knows no backend: engines are handed in.
@@ -20,11 +20,13 @@ mod history;
 pub mod init;
 mod observer;
 mod output;
+mod pictures;
 mod saving;
 mod schedule;
 pub mod strategy;
 mod trainer;
 mod views;
+mod watch;
 
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
 pub use config::{ConfigPatch, DepthSource, Preset, TrainConfig};
@@ -32,6 +34,8 @@ pub use evaluate::{EvalReport, ImageScore, evaluate};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
+pub use pictures::FULL_ERROR;
 pub use schedule::{Schedule, ViewOrder};
 pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::Trainer;
+pub use watch::{WatchReport, WatchRow};

@@ -7,15 +7,17 @@
 //! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
 //! | `renders/NAME.png` | each held-out photo beside its rendered view |
+//! | `errors/NAME.png` | where the two differ: blue as the photo, red off by a quarter of the range |
+//! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
 //! | `checkpoint.safetensors` | while the run is not finished: what it needs to go on ([`Checkpoint`]) |
 //!
 //! Every file is written whole or not at all. A run that is killed leaves parts with names of their own,
 //! which the next one takes away.
 
-use crate::evaluate::target;
+use crate::pictures::{error_map, side_by_side};
 use crate::{
     CapLosses, Checkpoint, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome,
-    Seconds, StepProgress, TrainConfig, Trainer,
+    Seconds, StepProgress, TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
@@ -52,6 +54,9 @@ pub struct Metrics {
     pub psnr: Option<f64>,
     /// Mean SSIM of the held-out photos at the end.
     pub ssim: Option<f64>,
+    /// Mean LPIPS of the held-out photos at the end; `None` without weights.
+    #[serde(default)]
+    pub lpips: Option<f64>,
     /// Each held-out photo at the end.
     pub images: Vec<crate::ImageScore>,
     /// Where the time went.
@@ -71,6 +76,9 @@ pub struct Metrics {
     pub config: TrainConfig,
     /// Every scoring.
     pub evals: Vec<EvalRow>,
+    /// What the photos set aside to watch for overfitting said; `None` where none are.
+    #[serde(default)]
+    pub watch: Option<WatchReport>,
     /// Every round of density control.
     pub densify: Vec<DensifyReport>,
     /// The loss every `log_every` steps.
@@ -93,6 +101,7 @@ impl Metrics {
             gaussians: outcome.gaussians,
             psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
             ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
+            lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
             images: outcome
                 .eval
                 .as_ref()
@@ -110,6 +119,7 @@ impl Metrics {
             extent: trainer.schedule().extent(),
             config: trainer.config().clone(),
             evals: history.evals.clone(),
+            watch: trainer.watch_report(),
             densify: history.densify.clone(),
             losses: logged(history, trainer.config()).copied().collect(),
         }
@@ -148,6 +158,7 @@ impl RunFolder {
         let folder = Self::open(path);
         remove_leftovers(path);
         remove_leftovers(&folder.renders_path());
+        remove_leftovers(&folder.errors_path());
         Ok(folder)
     }
 
@@ -186,6 +197,11 @@ impl RunFolder {
     /// Where the rendered views lie.
     pub fn renders_path(&self) -> PathBuf {
         self.path.join("renders")
+    }
+
+    /// Where the maps of errors lie.
+    pub fn errors_path(&self) -> PathBuf {
+        self.path.join("errors")
     }
 
     /// Where the last checkpoint lies.
@@ -256,7 +272,8 @@ impl RunFolder {
         write_bytes(&self.csv_path(), csv(metrics).as_bytes())
     }
 
-    /// Writes `renders/FILE_NAME`: the photo on the left, the rendered view on the right.
+    /// Writes `renders/FILE_NAME`, the photo on the left and the rendered view on the right, and
+    /// `errors/FILE_NAME`, where they differ.
     pub fn write_render(
         &self,
         file_name: &str,
@@ -264,11 +281,27 @@ impl RunFolder {
         background: [f32; 3],
         rendered: &Rendered,
     ) -> Result<()> {
-        let folder = self.renders_path();
-        std::fs::create_dir_all(&folder)
-            .map_err(|e| Error::io("cannot make the folder of renders", &folder, e))?;
-        let path = folder.join(file_name);
-        write_bytes(&path, &side_by_side(photo, background, rendered)?)
+        for (folder, png) in [
+            (
+                self.renders_path(),
+                side_by_side(photo, background, rendered)?,
+            ),
+            (self.errors_path(), error_map(photo, background, rendered)?),
+        ] {
+            std::fs::create_dir_all(&folder)
+                .map_err(|e| Error::io("cannot make the folder of renders", &folder, e))?;
+            write_bytes(&folder.join(file_name), &png)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `scores.json`, which is `scores`, and `scores.md`, which is `table`.
+    pub fn write_scores(&self, scores: &impl Serialize, table: &str) -> Result<()> {
+        let json = serde_json::to_vec_pretty(scores).map_err(|e| {
+            Error::internal(format!("the scores cannot be written: {e}")).caused_by(e)
+        })?;
+        write_bytes(&self.path.join("scores.json"), &json)?;
+        write_bytes(&self.path.join("scores.md"), table.as_bytes())
     }
 }
 
@@ -455,31 +488,6 @@ fn keep_finite(splats: &mut Splats) {
         })
         .collect();
     splats.retain(|i| finite[i]);
-}
-
-/// A PNG of the photo beside the rendered view.
-fn side_by_side(photo: &Photo, background: [f32; 3], rendered: &Rendered) -> Result<Vec<u8>> {
-    let (left, right) = (photo.width as usize, rendered.width as usize);
-    let height = photo.height.max(rendered.height) as usize;
-    let mut pixels = vec![0u8; (left + right) * height * 3];
-    let target = target(photo, background);
-    let mut place = |values: &[f32], x: usize, width: usize| {
-        for (y, row) in values.chunks_exact(width.max(1) * 3).enumerate() {
-            let start = (y * (left + right) + x) * 3;
-            for (byte, value) in pixels[start..].iter_mut().zip(row) {
-                // The cast saturates and turns NaN into 0.
-                *byte = (value * 255.0 + 0.5) as u8;
-            }
-        }
-    };
-    place(&target, 0, left);
-    place(&rendered.rgb, left, right);
-    let mut png = std::io::Cursor::new(Vec::new());
-    image::RgbImage::from_raw((left + right) as u32, height as u32, pixels)
-        .ok_or_else(|| Error::internal("a render has another size than its pixels"))?
-        .write_to(&mut png, image::ImageFormat::Png)
-        .map_err(|e| Error::internal(format!("a render cannot be encoded: {e}")).caused_by(e))?;
-    Ok(png.into_inner())
 }
 
 /// One row a logged step; scores stand in the row of their step, and what density control did in the

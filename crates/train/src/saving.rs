@@ -13,7 +13,7 @@
 use crate::clock::Clock;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer};
-use dapple_engine::Engine;
+use dapple_engine::{Engine, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ pub(crate) struct Saving {
     last_took_seconds: f64,
 }
 
-/// A copy of the splats.
+/// A copy of the splats, as files hold them.
 struct Kept {
     /// Steps that went into them.
     step: u32,
@@ -108,6 +108,8 @@ impl Trainer {
         trainer.reported = checkpoint.step;
         trainer.gaussians = checkpoint.splats.len() as u64;
         trainer.saving.launch = checkpoint.launch;
+        trainer.watch.rows = checkpoint.watched;
+        trainer.watch.best = checkpoint.best;
         let (then, now) = (checkpoint.device, trainer.device());
         if kind_of(&then) != kind_of(&now) {
             trainer.notes.push(format!(
@@ -140,6 +142,8 @@ impl Trainer {
             history: self.history.clone(),
             splats,
             state,
+            watched: self.watch.rows.clone(),
+            best: self.watch.best.clone(),
         })
     }
 
@@ -173,14 +177,18 @@ impl Trainer {
         observer.on_checkpoint(self.step, &saved);
         self.saving.saved_step = saved.is_ok().then_some(self.step);
         self.saving.unsaved = saved.err();
-        self.keep(checkpoint.splats, started);
+        let Checkpoint {
+            mut splats, state, ..
+        } = checkpoint;
+        smoothing::fuse(&mut splats, &state.smoothing);
+        self.keep(splats, started);
         Ok(())
     }
 
     /// Copies the splats alone, to be kept if the device may be lost; gives their number.
     pub(crate) fn copy(&mut self) -> Result<usize> {
         let started = Instant::now();
-        let splats = self.engine.splats()?;
+        let splats = self.engine.fused_splats()?;
         let count = splats.len();
         self.keep(splats, started);
         Ok(count)
@@ -203,7 +211,7 @@ impl Trainer {
     pub(crate) fn rescue(&mut self, error: Error, observer: &mut dyn Observer) -> Result<Outcome> {
         // The device may still answer: then nothing is lost. It makes no checkpoint: a round of density
         // control may be missing.
-        if let Ok(splats) = self.engine.splats()
+        if let Ok(splats) = self.engine.fused_splats()
             && !splats.is_empty()
         {
             // Of these reports only the steps matter now.

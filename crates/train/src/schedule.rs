@@ -1,20 +1,26 @@
 //! The numbers of each step: a pure function of the configuration and the step.
 //!
-//! 1. Learning rates are constant but for the centres', which falls log-linearly over the run and
-//!    is in units of the scene's extent (Kerbl et al. 2023).
+//! 1. The centres' learning rate falls log-linearly over the run and is in units of the scene's
+//!    extent (Kerbl et al. 2023). The others are constant, and may fall once the number of Gaussians is
+//!    fixed: what is left then is noise of the steps, which smaller steps average out.
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
-//! 4. The weight of known depths falls log-linearly.
-//! 5. Density control after a step, and what it adds to steps, are the strategy's:
+//! 4. A random background is another one each step, keyed by (seed, step).
+//! 5. The weight of known depths falls log-linearly.
+//! 6. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
+//! 7. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
 
 use crate::TrainConfig;
-use crate::config::DepthSource;
+use crate::config::{Background, DepthSource};
 use crate::strategy::{self, DensityStrategy};
 use dapple_engine::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::sync::Arc;
+
+/// Steps between two settings of the 3D filters: Mip-Splatting's (Yu et al. 2024).
+const SMOOTHING_EVERY: u32 = 100;
 
 /// The numbers of each step of a run. Steps count from 1.
 #[derive(Debug, Clone)]
@@ -40,14 +46,26 @@ impl Schedule {
         self.extent
     }
 
-    /// How to render at full degree: for scoring and for finished splats.
+    /// How to render at full degree, over a fixed background: for scoring and for finished splats.
     pub fn render_settings(&self) -> RenderSettings {
         RenderSettings {
-            background: self.config.background.map(|v| v as f32),
+            background: self.config.background.fixed(),
             sh_degree: self.config.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
             depth: false,
+            antialias: self.config.antialias,
+        }
+    }
+
+    /// The colour behind step `step`, keyed by (seed, step) where it is random.
+    pub fn background(&self, step: u32) -> [f32; 3] {
+        match self.config.background {
+            Background::Colour(_) => self.config.background.fixed(),
+            Background::Random => {
+                let mut random = generator(self.config.seed, Purpose::Background, step.into());
+                std::array::from_fn(|_| unit(&mut random))
+            }
         }
     }
 
@@ -68,13 +86,14 @@ impl Schedule {
         } else {
             0.0
         };
+        let others = rates.decay.powf(self.settled(step));
         LearningRates {
             means: (means * self.extent) as f32,
-            scales: rates.scales as f32,
-            quats: rates.quats as f32,
-            opacities: rates.opacities as f32,
-            sh0: rates.sh0 as f32,
-            sh_rest: rates.sh_rest as f32,
+            scales: (rates.scales * others) as f32,
+            quats: (rates.quats * others) as f32,
+            opacities: (rates.opacities * others) as f32,
+            sh0: (rates.sh0 * others) as f32,
+            sh_rest: (rates.sh_rest * others) as f32,
         }
     }
 
@@ -90,6 +109,15 @@ impl Schedule {
         (depth.weight * depth.decay.powf(done)) as f32
     }
 
+    /// How much of the time in which the number of Gaussians is fixed is over, 0 to 1.
+    fn settled(&self, step: u32) -> f64 {
+        let (stop, last) = (self.config.densify.stop, self.config.steps);
+        if stop >= last {
+            return 0.0;
+        }
+        f64::from(step.saturating_sub(1).saturating_sub(stop)) / f64::from(last - stop)
+    }
+
     /// Everything an engine needs for step `step`.
     pub fn step_settings(&self, step: u32) -> StepSettings {
         let adam = &self.config.adam;
@@ -97,6 +125,7 @@ impl Schedule {
         StepSettings {
             step,
             render: RenderSettings {
+                background: self.background(step),
                 sh_degree: self.sh_degree(step),
                 ..self.render_settings()
             },
@@ -108,9 +137,18 @@ impl Schedule {
             },
             ssim_weight: self.config.ssim_weight as f32,
             accumulate_density: self.strategy.accumulates(step),
+            refresh_smoothing: self.refreshes_smoothing(step),
             extras: self.strategy.extras(step, &learning_rates),
             depth_weight: self.depth_weight(step),
         }
+    }
+
+    /// Whether step `step` begins by setting the 3D filters anew: every so often, since centres move, and
+    /// after density control.
+    fn refreshes_smoothing(&self, step: u32) -> bool {
+        let before = step.saturating_sub(1);
+        self.config.antialias
+            && (before.is_multiple_of(SMOOTHING_EVERY) || self.densify_plan(before).is_some())
     }
 
     /// The round of density control that follows step `step`, if one does.
@@ -171,6 +209,8 @@ pub(crate) enum Purpose {
     Views = 1,
     Sample = 2,
     Initial = 3,
+    Background = 4,
+    Bootstrap = 5,
 }
 
 /// Random numbers keyed by (seed, purpose, index): the same on every platform.

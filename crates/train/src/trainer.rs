@@ -5,17 +5,22 @@
 //!    follows it, collect the reports of what has finished.
 //! 3. Score held-out photos when the schedule says so, and at the end.
 //! 4. Stop early when the observer asks, when a loss is not finite, or when no Gaussian is left.
-//! 5. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
+//! 5. Look at the photos that are set aside, where some are, and end with the best splats:
+//!    [`mod@crate::watch`].
+//! 6. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
 //!
 //! The trainer waits for the engine only to score, for checkpoints and at the end.
 
 use crate::clock::Clock;
+use crate::evaluate::Lpips;
 use crate::history::Smoothed;
 use crate::saving::Saving;
 use crate::views::{Chosen, notes_on};
+use crate::watch::Watch;
 use crate::{
     CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
-    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, depth, evaluate, init, strategy,
+    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, depth, evaluate, init,
+    strategy,
 };
 use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
@@ -34,6 +39,8 @@ pub struct Trainer {
     order: ViewOrder,
     view_ids: Vec<ViewId>,
     eval_views: Vec<View>,
+    /// For the last scoring.
+    lpips: Option<Lpips>,
     /// Steps enqueued, and those whose reports are in.
     pub(crate) step: u32,
     pub(crate) reported: u32,
@@ -47,6 +54,7 @@ pub struct Trainer {
     /// Whether a step was ever enqueued and not done: then there is a device that may be lost.
     pub(crate) has_queue: bool,
     pub(crate) saving: Saving,
+    pub(crate) watch: Watch,
     stop_at: Option<u32>,
 }
 
@@ -56,7 +64,7 @@ impl Trainer {
     ///
     /// # Errors
     /// A configuration that contradicts itself, a capture that cannot be trained on (a single
-    /// photo, none left after the split, a distorted camera, points that are lost), what the engine
+    /// photo, none left after the split, a lens that is none, points that are lost), what the engine
     /// refuses.
     pub fn new(
         dataset: &Dataset,
@@ -74,7 +82,7 @@ impl Trainer {
         let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
-        let notes = notes_on(dataset, chosen.eval.len(), splats.len());
+        let notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
         trainer.notes.extend(notes);
         trainer.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
@@ -87,6 +95,8 @@ impl Trainer {
         mut engine: Box<dyn Engine>,
         chosen: &Chosen,
     ) -> Result<Self> {
+        // Before anything takes time: better to fail now than after an hour.
+        let lpips = config.read_lpips()?;
         let view = |&i: &usize| TrainView {
             camera: dataset.views[i].camera,
             photo: dataset.views[i].photo.clone(),
@@ -103,6 +113,7 @@ impl Trainer {
             order: ViewOrder::new(config.seed, view_ids.len()),
             view_ids,
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
+            lpips,
             step: 0,
             reported: 0,
             gaussians: 0,
@@ -113,6 +124,14 @@ impl Trainer {
             bad_end: None,
             has_queue: false,
             saving: Saving::new(CaptureIdentity::of(dataset)),
+            watch: Watch::new(
+                chosen
+                    .watch
+                    .iter()
+                    .map(|&i| dataset.views[i].clone())
+                    .collect(),
+                config.ssim_weight,
+            ),
             stop_at: None,
             engine,
             config,
@@ -164,6 +183,9 @@ impl Trainer {
             }
             self.advance(observer)?;
             let last = self.step >= self.config.last_step();
+            if self.watch.is_due(self.step, self.config.last_step()) {
+                self.look(observer)?;
+            }
             if !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty() {
                 self.drain(observer)?;
                 if self.bad_end.is_none() {
@@ -177,6 +199,9 @@ impl Trainer {
         }
         self.drain(observer)?;
         if ending == Ending::Finished {
+            if let Some(best) = self.watch.better_than_last() {
+                self.engine.upload(&best, None)?;
+            }
             self.gaussians = self.copy()? as u64;
         } else {
             // Without the scoring that follows: the whole run does not have it.
@@ -198,14 +223,23 @@ impl Trainer {
         })
     }
 
-    /// Scores the held-out photos with the present splats.
+    /// Scores the held-out photos with the present splats, by PSNR and SSIM.
     pub fn evaluate(&mut self) -> Result<EvalReport> {
-        self.evaluate_each(&mut |_, _| Ok(()))
+        self.score(false, &mut |_, _| Ok(()))
     }
 
-    /// Scores the held-out photos and shows each rendered view to `on_render`.
+    /// Scores the held-out photos as at the end of a run, by LPIPS too where the configuration names
+    /// weights, and shows each rendered view to `on_render`.
     pub fn evaluate_each(
         &mut self,
+        on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
+    ) -> Result<EvalReport> {
+        self.score(true, on_render)
+    }
+
+    fn score(
+        &mut self,
+        is_last: bool,
         on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
     ) -> Result<EvalReport> {
         // Waiting for steps is training.
@@ -213,7 +247,8 @@ impl Trainer {
         let started = Instant::now();
         let settings = self.schedule.render_settings();
         let views: Vec<&View> = self.eval_views.iter().collect();
-        let report = evaluate(self.engine.as_mut(), &views, &settings, on_render)?;
+        let lpips = self.lpips.as_ref().filter(|_| is_last);
+        let report = evaluate(self.engine.as_mut(), &views, &settings, lpips, on_render)?;
         self.history.seconds.eval += started.elapsed().as_secs_f64();
         // A run that is stopped where it was scored anyway.
         self.history.evals.retain(|row| row.step != self.step);
@@ -227,13 +262,33 @@ impl Trainer {
         Ok(report)
     }
 
-    /// The present splats; after the engine has failed, those that were saved from it.
+    /// Looks at the photos that are set aside.
+    fn look(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.drain(observer)?;
+        if self.bad_end.is_some() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let settings = self.schedule.render_settings();
+        self.watch
+            .look(self.step, self.engine.as_mut(), &settings)?;
+        self.history.seconds.eval += started.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// What the photos that are set aside said; `None` where none are.
+    pub fn watch_report(&self) -> Option<WatchReport> {
+        self.watch.report()
+    }
+
+    /// The present splats, with the 3D filters of an anti-aliased run in them: what files hold and viewers
+    /// show. After the engine has failed, those that were saved from it.
     pub fn splats(&mut self) -> Result<Splats> {
         if let Some(splats) = self.saving.failed_splats() {
             return Ok(splats.clone());
         }
         self.drain(&mut Silent)?;
-        self.engine.splats()
+        self.engine.fused_splats()
     }
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`].
@@ -408,11 +463,12 @@ fn settle_budget(config: &mut TrainConfig, dataset: &Dataset, train: &[usize]) {
             let camera = &dataset.views[i].camera;
             u64::from(camera.width) * u64::from(camera.height)
         };
+        let points = dataset.points.len();
         let first = match config.initial_gaussians {
-            0 => dataset.points.len(),
+            0 => points,
             n => n,
         };
-        config.max_gaussians =
-            strategy::default_budget(train.iter().map(pixels).sum(), first as u64);
+        let pixels = train.iter().map(pixels).sum();
+        config.max_gaussians = strategy::default_budget(pixels, points as u64, first as u64);
     }
 }

@@ -1,11 +1,24 @@
 //! Which views of a capture a run takes, and whether they can be trained on.
 
 use crate::TrainConfig;
-use dapple_scene::{Dataset, Error, Lens, Result, Split, View};
+use crate::config::Background;
+use dapple_engine::LensForm;
+use dapple_scene::{Dataset, Error, Result, Split, View};
 
 /// What of a run is not as its user may expect.
-pub(crate) fn notes_on(dataset: &Dataset, eval_views: usize, gaussians: usize) -> Vec<String> {
+pub(crate) fn notes_on(
+    dataset: &Dataset,
+    config: &TrainConfig,
+    eval_views: usize,
+    gaussians: usize,
+) -> Vec<String> {
     let mut notes = Vec::new();
+    if config.background == Background::Random {
+        notes.push(
+            "the background is another colour each step; renders and scores are over black"
+                .to_owned(),
+        );
+    }
     if dataset.points.is_empty() {
         notes.push(format!(
             "the capture has no sparse points: training starts from {gaussians} random ones"
@@ -23,6 +36,8 @@ pub(crate) struct Chosen {
     pub(crate) train: Vec<usize>,
     /// And of those to score.
     pub(crate) eval: Vec<usize>,
+    /// And of those set aside to watch for overfitting.
+    pub(crate) watch: Vec<usize>,
     /// The scene's extent, world units.
     pub(crate) extent: f64,
 }
@@ -30,8 +45,9 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// Chooses, and checks every view that is taken.
     pub(crate) fn of(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
-        let (train, eval) = choose_views(dataset, config)?;
-        for &index in train.iter().chain(&eval) {
+        let (mut train, eval) = choose_views(dataset, config)?;
+        let watch = set_aside(&mut train, config.data.watch_every);
+        for &index in train.iter().chain(&eval).chain(&watch) {
             check_view(&dataset.views[index])?;
         }
         let extent = dataset.extent(&train);
@@ -42,6 +58,7 @@ impl Chosen {
         Ok(Self {
             train,
             eval,
+            watch,
             extent,
         })
     }
@@ -76,16 +93,25 @@ fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, 
     Ok((train, eval))
 }
 
-/// Engines take pinhole cameras of the photo's size.
+/// Takes every `every`-th of the views out, from the middle of the first `every` on: beside those that
+/// are held out, not among them. One at least; none where that would leave fewer than two.
+fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
+    if every == 0 || train.len() < 3 {
+        return Vec::new();
+    }
+    let first = (every / 2).min(train.len() / 2);
+    let is_watched = |place: usize| place % every == first % every && place >= first;
+    let (watch, rest): (Vec<_>, Vec<_>) = (0..train.len()).partition(|&place| is_watched(place));
+    let of = |places: Vec<usize>| places.into_iter().map(|place| train[place]).collect();
+    let (watch, rest) = (of(watch), of(rest));
+    *train = rest;
+    watch
+}
+
+/// Engines take cameras of the photo's size whose lens they know.
 fn check_view(view: &View) -> Result<()> {
     let (camera, photo) = (&view.camera, &view.photo);
-    if camera.lens != Lens::Pinhole {
-        return Err(
-            Error::unsupported("this photo's lens distorts, and engines take pinholes")
-                .at(view.name.clone())
-                .hint("load the capture with dapple_scene::load, which undistorts"),
-        );
-    }
+    LensForm::of(&camera.lens).map_err(|e| e.at(view.name.clone()))?;
     if (camera.width, camera.height) != (photo.width, photo.height) {
         return Err(Error::input(format!(
             "the photo is {}x{} and its camera {}x{}",
@@ -108,4 +134,23 @@ fn check_view(view: &View) -> Result<()> {
         .hint("leave the photo out, or make its pose again"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::set_aside;
+
+    #[test]
+    fn photos_are_set_aside_evenly_and_never_all() {
+        let aside = |photos: usize, every| {
+            let mut train: Vec<usize> = (0..photos).collect();
+            let watch = set_aside(&mut train, every);
+            assert_eq!(train.len() + watch.len(), photos);
+            watch
+        };
+        assert_eq!(aside(40, 16), [8, 24]);
+        assert_eq!(aside(14, 16), [7]);
+        assert_eq!(aside(4, 2), [1, 3]);
+        assert!(aside(2, 16).is_empty() && aside(40, 0).is_empty());
+    }
 }

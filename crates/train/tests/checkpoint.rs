@@ -8,7 +8,7 @@ use dapple_engine::{DensifyReport, OptimizerState};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History, Launch,
-    LossRow, Preset, RunFolder, Silent, TrainConfig, Trainer, train_into,
+    LossRow, Preset, RunFolder, Silent, TrainConfig, Trainer, WatchRow, train_into,
 };
 use fake::{FakeEngine, Listener, capture, fake};
 use proptest::prelude::*;
@@ -85,7 +85,14 @@ fn sample() -> Checkpoint {
             second_moments: splats(n, 200),
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
+            smoothing: Vec::new(),
         },
+        watched: vec![WatchRow {
+            step: 2,
+            loss: 0.1 + 0.2,
+            psnr: 1.0 / 3.0,
+        }],
+        best: Some(Arc::new(splats(n - 2, 500))),
     }
 }
 
@@ -149,6 +156,20 @@ fn what_goes_in_comes_out_to_the_last_bit() {
     assert!(bytes(&read) == *WHOLE, "other bytes");
 }
 
+/// The 3D filters of an anti-aliased run are part of it from its first step on.
+#[test]
+fn filters_against_aliasing_come_out_too() {
+    let mut sample = sample();
+    sample.config.antialias = true;
+    let lost = bytes(&sample);
+    refused(&lost, "antialias.smoothing");
+    sample.state.smoothing = numbers(5, 500);
+    let whole = bytes(&sample);
+    let read = Checkpoint::parse(&whole).unwrap();
+    assert_eq!(format!("{:?}", read.state), format!("{:?}", sample.state));
+    assert!(bytes(&read) == whole);
+}
+
 #[test]
 fn the_safetensors_crate_opens_it_and_is_read_in_turn() {
     let file = SafeTensors::deserialize(&WHOLE).unwrap();
@@ -160,7 +181,7 @@ fn the_safetensors_crate_opens_it_and_is_read_in_turn() {
     );
     let rest = file.tensor("second_moments.sh_rest").unwrap();
     assert_eq!(rest.shape(), [5, 8, 3]);
-    assert_eq!(file.names().len(), 4 + 3 * 6 + 2);
+    assert_eq!(file.names().len(), 4 + 4 * 6 + 2);
     let theirs = Checkpoint::parse(&forged(|_, _| ())).unwrap();
     assert!(bytes(&theirs) == *WHOLE);
 }

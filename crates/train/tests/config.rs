@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use dapple_train::config::{DensifyPatch, EvalPatch};
-use dapple_train::{ConfigPatch, Preset, TrainConfig};
+use dapple_train::{ConfigPatch, Preset, Strategy, TrainConfig};
 
 fn resolve(preset: Option<Preset>, toml: &str, flags: ConfigPatch) -> TrainConfig {
     let folder = tempfile::tempdir().unwrap();
@@ -22,7 +22,15 @@ fn error_of(toml: &str) -> String {
 
 #[test]
 fn seven_thousand_steps_scale_as_the_field_does() {
-    let config = Preset::Quick.config();
+    let adc = ConfigPatch {
+        preset: Some(Preset::Quick),
+        densify: DensifyPatch {
+            strategy: Some(Strategy::Adc),
+            ..DensifyPatch::default()
+        },
+        ..ConfigPatch::default()
+    };
+    let config = TrainConfig::resolve(None, None, adc).unwrap();
     let densify = &config.densify;
     assert_eq!(config.steps, 7000);
     assert_eq!(
@@ -35,7 +43,6 @@ fn seven_thousand_steps_scale_as_the_field_does() {
         (100, 116, 3500, 3000)
     );
     assert_eq!(config.sh_every, 233);
-    assert_eq!(Preset::Standard.config(), TrainConfig::default());
     // Never zero, however short.
     assert_eq!(TrainConfig::for_steps(10).sh_every, 1);
 }
@@ -191,4 +198,23 @@ fn errors_name_the_key_the_line_and_the_remedy() {
             .to_string()
             .contains("/nowhere/run.toml")
     );
+}
+
+#[test]
+fn a_capture_decides_what_nobody_names() {
+    let of = |photos, toml: &str| {
+        let flags: ConfigPatch = toml::from_str(toml).unwrap();
+        let config = TrainConfig::resolve_for(Some(photos), None, None, flags).unwrap();
+        (config.steps, config.densify.stop, config.data.watch_every)
+    };
+    // At most 30 000 steps, at least 7 000, 150 for a photo between.
+    assert_eq!(of(1000, ""), (30_000, 25_000, 0));
+    assert_eq!(of(100, ""), (15_000, 12_500, 0));
+    assert_eq!(of(14, ""), (7000, 5833, 0));
+    // What is named stays, and is watched where it is far too long.
+    assert_eq!(of(100, "steps = 30000"), (30_000, 25_000, 0));
+    assert_eq!(of(99, "steps = 30000"), (30_000, 25_000, 16));
+    assert_eq!(of(14, "steps = 30000\n[data]\nwatch_every = 0").2, 0);
+    assert_eq!(of(1000, "preset = \"quick\"").0, 7000);
+    assert_eq!(of(14, "preset = \"m10\"").0, 2000);
 }

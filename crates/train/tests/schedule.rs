@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use dapple_train::{Preset, Schedule, TrainConfig, ViewOrder};
+use dapple_train::{Schedule, TrainConfig, ViewOrder};
 
 fn standard() -> Schedule {
     Schedule::new(TrainConfig::default(), 2.0)
@@ -29,6 +29,25 @@ fn the_degree_rises_every_thousand_steps() {
 }
 
 #[test]
+fn anti_aliased_runs_set_3d_filters_every_hundred_steps_and_after_density_control() {
+    let plain = TrainConfig::default();
+    let mut config = TrainConfig {
+        antialias: true,
+        ..plain.clone()
+    };
+    config.densify.every = 70;
+    let set = |config: &TrainConfig| -> Vec<u32> {
+        let schedule = Schedule::new(config.clone(), 1.0);
+        let is_set = |&step: &u32| schedule.step_settings(step).refresh_smoothing;
+        (1..=702).filter(is_set).collect()
+    };
+    // Rounds after 560, 630 and 700.
+    let every = [1, 101, 201, 301, 401, 501, 561, 601, 631, 701];
+    assert_eq!(set(&config), every);
+    assert!(set(&plain).is_empty());
+}
+
+#[test]
 fn density_control_follows_its_plan() {
     let schedule = standard();
     let plan = |step| schedule.densify_plan(step);
@@ -48,7 +67,8 @@ fn density_control_follows_its_plan() {
     assert!(!schedule.step_settings(15_000).accumulate_density);
 
     // Where resets and rounds fall on different steps, a reset alone neither grows nor prunes.
-    let mut config = Preset::Quick.config();
+    let mut config = TrainConfig::default();
+    config.densify.start = 116;
     config.densify.reset_every = 750;
     let uneven = Schedule::new(config, 1.0);
     let lone = uneven.densify_plan(750).unwrap();

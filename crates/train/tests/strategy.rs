@@ -28,7 +28,8 @@ fn mcmc_comes_with_the_papers_values_scaled_to_the_run() {
         (densify.start, densify.stop, densify.every),
         (500, 25_000, 100)
     );
-    assert_eq!((densify.opacity_reg, densify.scale_reg), (0.01, 0.01));
+    assert_eq!((densify.opacity_reg, densify.scale_reg), (0.01, 0.02));
+    assert_eq!(standard.learning_rates.decay, 0.1);
     assert_eq!(
         (standard.initial_opacity, standard.initial_scale),
         (0.5, 0.1)
@@ -74,13 +75,49 @@ fn mcmc_relocates_and_nothing_else() {
     for step in [1, 10_000, 30_000] {
         let settings = schedule.step_settings(step);
         let ratio = settings.extras.noise / settings.learning_rates.means;
-        assert!((ratio / (5e5 / 4.0) - 1.0).abs() < 1e-6, "{ratio}");
-        assert_eq!(
-            (settings.extras.seed, settings.extras.scale_reg),
-            (7, 0.005)
-        );
+        assert!((ratio / (5e6 / 4.0) - 1.0).abs() < 1e-6, "{ratio}");
+        assert_eq!((settings.extras.seed, settings.extras.scale_reg), (7, 0.01));
         assert!(!settings.accumulate_density);
     }
+}
+
+#[test]
+fn the_strategy_goes_with_the_length_of_the_run_and_with_what_is_named() {
+    let of = |steps, toml: &str| {
+        let flags = ConfigPatch {
+            steps: Some(steps),
+            ..toml::from_str(toml).unwrap()
+        };
+        TrainConfig::resolve(None, None, flags)
+            .unwrap()
+            .densify
+            .strategy
+    };
+    assert_eq!(
+        (of(4999, ""), of(5000, "")),
+        (Strategy::Adc, Strategy::Mcmc)
+    );
+    for adcs in ["absgrad = true", "enabled = false", "reset_every = 3000"] {
+        assert_eq!(of(30_000, &format!("[densify]\n{adcs}")), Strategy::Adc);
+    }
+    assert_eq!(Preset::Quick.config().densify.strategy, Strategy::Mcmc);
+    assert_eq!(Preset::M9.config_for(9000).densify.strategy, Strategy::Adc);
+}
+
+#[test]
+fn rates_fall_once_the_number_of_gaussians_is_fixed() {
+    let schedule = Schedule::new(config(Preset::Standard, Strategy::Mcmc, None), 2.0);
+    let scales = |step| f64::from(schedule.learning_rates(step).scales) / 0.005;
+    for (step, expected) in [
+        (1, 1.0),
+        (25_001, 1.0),
+        (27_501, 0.1f64.sqrt()),
+        (30_001, 0.1),
+    ] {
+        assert!((scales(step) - expected).abs() < 1e-6, "step {step}");
+    }
+    let constant = Schedule::new(TrainConfig::default(), 2.0);
+    assert_eq!(constant.learning_rates(30_000).opacities, 0.05);
 }
 
 #[test]
@@ -113,6 +150,7 @@ fn absolute_gradients_have_a_threshold_of_their_own() {
     let of = |absgrad, grow_gradient| {
         let flags = ConfigPatch {
             densify: DensifyPatch {
+                strategy: Some(Strategy::Adc),
                 absgrad,
                 grow_gradient,
                 ..DensifyPatch::default()

@@ -8,8 +8,8 @@ use dapple_scene::{Dataset, Lens, ply};
 use dapple_train::{
     ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent, TrainConfig, Trainer, train_into,
 };
-use fake::{Listener, capture, fake};
-use std::sync::Arc;
+use fake::{FakeEngine, Listener, Log, capture, fake};
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_run_follows_its_schedule() {
@@ -166,7 +166,7 @@ fn captures_that_cannot_be_trained_on_are_refused() {
     assert!(refused(&capture(0)).contains("no photos"));
     assert!(refused(&capture(1)).contains("single photo"));
     let mut distorted = capture(4);
-    distorted.views[1].camera.lens = Lens::Radial([0.1, 0.0]);
+    distorted.views[1].camera.lens = Lens::Radial([-1e9, 0.0]);
     assert!(refused(&distorted).contains("cam/01.jpg"));
     let mut resized = capture(4);
     resized.views[2].camera.width = 17;
@@ -186,4 +186,53 @@ fn an_unwritable_folder_is_found_before_training() {
         assert!(error.place().unwrap().contains("file"), "{error}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
+    let run = |worse_from| {
+        let log: Arc<Mutex<Log>> = Arc::default();
+        let engine = FakeEngine {
+            log: log.clone(),
+            worse_from,
+            ..FakeEngine::default()
+        };
+        let mut config = Preset::M9.config();
+        config.data.watch_every = 16;
+        let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
+        // 42 that are not held out, 3 of them set aside.
+        assert_eq!(
+            (trainer.train_view_count(), trainer.eval_views().len()),
+            (39, 6)
+        );
+        trainer.run(&mut Silent).unwrap();
+        let report = trainer.watch_report().unwrap();
+        assert_eq!((report.photos, report.rows.len()), (3, 20));
+        (report.kept_step, trainer.splats().unwrap().opacities[0])
+    };
+    // Looks every 50 steps; the opacity of the fake's first Gaussian is the step that made it.
+    assert_eq!(run(0), (None, 1000.0));
+    assert_eq!(run(620), (Some(50), 50.0));
+}
+
+#[test]
+fn a_run_that_goes_on_remembers_the_best_splats() {
+    let engine = || {
+        Box::new(FakeEngine {
+            worse_from: 320,
+            ..FakeEngine::default()
+        })
+    };
+    let mut config = Preset::M9.config();
+    config.data.watch_every = 16;
+    let mut trainer = Trainer::new(&capture(48), config, engine()).unwrap();
+    trainer.stop_at(Some(500));
+    trainer.run(&mut Silent).unwrap();
+    let checkpoint = trainer.checkpoint().unwrap();
+    assert_eq!(checkpoint.watched.len(), 10);
+    let mut trainer = Trainer::resume(&capture(48), checkpoint, engine()).unwrap();
+    trainer.run(&mut Silent).unwrap();
+    let report = trainer.watch_report().unwrap();
+    assert_eq!((report.kept_step, report.rows.len()), (Some(50), 20));
+    assert_eq!(trainer.splats().unwrap().opacities[0], 50.0);
 }

@@ -1,36 +1,70 @@
-//! `dapple eval`: scores splats against photos they were not trained on.
+//! `dapple eval`: scores splats against photos they were not trained on, and against other splats.
 
 use crate::console::Console;
-use crate::options::{CaptureOptions, DeviceOptions, config_beside, split};
-use crate::pictures::Picture;
-use dapple::contract::RenderSettings;
-use dapple::scene::{Dataset, Error, Result, View, load, ply};
-use dapple::train::{ConfigPatch, EvalReport, RenderNames, TrainConfig, evaluate};
+use crate::options::{CaptureOptions, DeviceOptions, config_beside, parse_colour, split};
+use dapple::contract::{Engine, RenderSettings};
+use dapple::scene::{Dataset, Error, Result, Splats, View, load, ply};
+use dapple::train::config::{Background, EvalPatch};
+use dapple::train::evaluate::{Difference, Lpips, Paired, paired_table, table};
+use dapple::train::{ConfigPatch, EvalReport, RenderNames, RunFolder, TrainConfig, evaluate};
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 The photos are scored as the run saw them: if a config.toml lies beside SPLATS, its photo size,
-hold-out split and background are taken, and options here change them.
+hold-out split, masks, background and anti-aliasing are taken, and options here change them. Splats of
+other programs have none: name what differs from the defaults, --background white for example.
 
 PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses an 11x11 window
-(sigma 1.5) that lies inside the image. Both as in the 3DGS paper's evaluation.
+(sigma 1.5) that lies inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide
+count in neither, nor do windows centred at one. Transparent photos are laid over the background.
+
+LPIPS (lower is better) needs a file of weights, AlexNet's or VGG-16's; docs/EVALUATION.md shows how
+three lines of Python make one. It runs on the processor: VGG-16 takes seconds a megapixel and core.
+
+-o writes renders/ (photo beside render), errors/ (blue as the photo, red off by a quarter of the range;
+grey is masked), scores.json and scores.md.
+
+--compare scores a second file of splats on the same photos: differences photo by photo, their mean
+with what holds it with 95 %, on how many photos the first is better, and whether that is more than
+noise among photos. Another seed is another run: to compare methods, train several of each.
 
 Examples:
   dapple eval captures/bird out/bird/splats.ply
   dapple eval captures/bird out/bird/splats.ply --json | jq .psnr
-  dapple eval captures/bird out/bird/splats.ply -o compare    photo and render side by side";
+  dapple eval captures/bird out/bird/splats.ply --downscale 2   at half of the photos' size
+  dapple eval captures/bird out/bird/splats.ply -o compare    renders, error maps, tables
+  dapple eval captures/bird out/a --compare out/b             is a better than b?
+  dapple eval captures/bird out/bird --lpips vgg.safetensors";
 
-/// Scores splats against the held-out photos: PSNR and SSIM
+/// Fewer images are all shown anyway.
+const WORST_FROM: usize = 6;
+
+/// Scores splats against the held-out photos: PSNR, SSIM and LPIPS
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// The capture: a folder (COLMAP, Nerfstudio, Blender) or its transforms.json
     scene: PathBuf,
 
-    /// The splats, a PLY file
+    /// The splats: a PLY file of any program, or the folder of a run
     splats: PathBuf,
+
+    /// Other splats to compare with, scored on the same photos
+    #[arg(long, value_name = "SPLATS")]
+    compare: Option<PathBuf>,
+
+    /// Weights of LPIPS, to score by it too [default: the run's, else no LPIPS]
+    #[arg(long, value_name = "FILE.safetensors")]
+    lpips: Option<PathBuf>,
+
+    /// Colour behind everything and behind transparent photos [default: that of the run, else black]
+    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
+    background: Option<[f64; 3]>,
+
+    /// List this many of the worst images after the table [default: 3, where there are 6 or more]
+    #[arg(long, value_name = "N")]
+    worst: Option<usize>,
 
     /// Print one JSON object with psnr, ssim and the list of images
     #[arg(long)]
@@ -40,9 +74,14 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 
-    /// Write photo and render side by side into this folder
+    /// Write renders, maps of errors and tables into this folder
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+
+    /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
+    /// [default: as the run was]
+    #[arg(long)]
+    antialias: bool,
 
     #[command(flatten)]
     capture: CaptureOptions,
@@ -58,52 +97,166 @@ struct Scores<'a> {
     splats: &'a Path,
     #[serde(flatten)]
     report: &'a EvalReport,
+    worst: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compare: Option<Compared<'a>>,
+}
+
+/// The second splats' part of it.
+#[derive(Serialize)]
+struct Compared<'a> {
+    splats: &'a Path,
+    #[serde(flatten)]
+    report: &'a EvalReport,
+    difference: &'a Paired,
+}
+
+/// Splats to score, and how.
+struct Subject {
+    path: PathBuf,
+    splats: Splats,
+    config: TrainConfig,
+}
+
+impl Subject {
+    fn open(path: &Path, flags: &ConfigPatch, console: &Console) -> Result<Self> {
+        let path = match path.is_dir() {
+            true => RunFolder::open(path).splats_path(),
+            false => path.to_owned(),
+        };
+        let config = config_beside(&path, flags.clone(), console)?;
+        Ok(Self {
+            splats: ply::read(&path)?,
+            config,
+            path,
+        })
+    }
+
+    /// Over the given background.
+    fn settings(&self, background: [f32; 3]) -> RenderSettings {
+        RenderSettings {
+            background,
+            sh_degree: self.splats.sh_degree,
+            max_gaussians_per_tile: self.config.max_gaussians_per_tile,
+            near: self.config.near_plane(),
+            depth: false,
+            antialias: self.config.antialias,
+        }
+    }
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
+        background: args.background.map(Background::Colour),
+        antialias: args.antialias.then_some(true),
         data: args.capture.patch(),
+        eval: EvalPatch {
+            lpips: args.lpips.clone(),
+            ..EvalPatch::default()
+        },
         ..ConfigPatch::default()
     };
-    let config = config_beside(&args.splats, flags, console)?;
     // Before the photos: a mistake in the name of the splats shows at once.
-    let splats = ply::read(&args.splats)?;
-    let dataset = load_held_out(&args.scene, &config, console)?;
-    let settings = RenderSettings {
-        background: config.background.map(|v| v as f32),
-        sh_degree: splats.sh_degree,
-        max_gaussians_per_tile: config.max_gaussians_per_tile,
-        near: config.near_plane(),
-        depth: false,
-    };
-    let mut engine = args.device.engine(console)?;
-    engine.upload(&splats, None)?;
-    if let Some(folder) = &args.out {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
+    let a = Subject::open(&args.splats, &flags, console)?;
+    let other = args.compare.as_ref();
+    let b = other
+        .map(|path| Subject::open(path, &flags, console))
+        .transpose()?;
+    if let Some(b) = &b {
+        note_differences(&a.config, &b.config, console);
     }
+    let lpips = a.config.read_lpips()?;
+    let dataset = load_held_out(&args.scene, &a.config, console)?;
+    let background = a.config.background.fixed();
+    if dataset.views.iter().any(|view| view.photo.alpha.is_some()) {
+        let [r, g, b] = background;
+        console.note(&format!(
+            "note: transparent photos are scored over the background {r},{g},{b}"
+        ));
+    }
+    let folder = args.out.as_deref().map(RunFolder::create).transpose()?;
+    let mut engine = args.device.engine(console)?;
+    let mut scored = |subject: &Subject, folder: Option<&RunFolder>| {
+        let settings = subject.settings(background);
+        engine.upload(&subject.splats, None)?;
+        score(
+            engine.as_mut(),
+            &dataset,
+            &settings,
+            lpips.as_ref(),
+            folder,
+            console,
+        )
+    };
+    let report = scored(&a, folder.as_ref())?;
+    let second = b.as_ref().map(|b| scored(b, None)).transpose()?;
+    let paired = second
+        .as_ref()
+        .map(|second| Paired::new(&report, second))
+        .transpose()?;
+    let compared = b.as_ref().zip(second.as_ref()).zip(paired.as_ref());
+    let count = args.worst.unwrap_or(match report.images.len() {
+        WORST_FROM.. => 3,
+        _ => 0,
+    });
+    let worst = report.worst(count);
+    let scores = Scores {
+        scene: &args.scene,
+        splats: &a.path,
+        report: &report,
+        worst: worst.iter().map(|image| image.name.as_str()).collect(),
+        compare: compared.map(|((b, report), difference)| Compared {
+            splats: &b.path,
+            report,
+            difference,
+        }),
+    };
+    let text = |markdown: bool| match &paired {
+        Some(paired) => paired_table(&report, paired, markdown),
+        None => table(&report, markdown),
+    };
+    if let Some(folder) = &folder {
+        folder.write_scores(&scores, &text(true))?;
+    }
+    if args.json {
+        return console.json(&scores);
+    }
+    console.data(text(args.markdown).trim_end())?;
+    for image in worst {
+        let below = report.psnr - image.psnr;
+        console.note(&format!(
+            "worst: {} with {:.2} dB, {below:.2} below the mean",
+            image.name, image.psnr
+        ));
+    }
+    match &paired {
+        Some(paired) => console.data(&verdict(paired)),
+        None => Ok(()),
+    }
+}
+
+/// Scores all views; writes what there is to see into `folder`.
+fn score(
+    engine: &mut dyn Engine,
+    dataset: &Dataset,
+    settings: &RenderSettings,
+    lpips: Option<&Lpips>,
+    folder: Option<&RunFolder>,
+    console: &Console,
+) -> Result<EvalReport> {
     let bar = console.bar(dataset.views.len() as u64, "scoring [{bar:30}] {pos}/{len}");
     let mut names = RenderNames::default();
     let views: Vec<&View> = dataset.views.iter().collect();
-    let report = evaluate(engine.as_mut(), &views, &settings, &mut |view, rendered| {
+    let report = evaluate(engine, &views, settings, lpips, &mut |view, rendered| {
         bar.inc(1);
-        let Some(folder) = &args.out else {
+        let Some(folder) = folder else {
             return Ok(());
         };
-        let photo = Picture::from_photo(&view.photo, settings.background);
-        let both = photo.beside(&Picture::from_rendered(rendered))?;
-        both.save(&folder.join(names.name(&view.name)))
+        let name = names.name(&view.name);
+        folder.write_render(&name, &view.photo, settings.background, rendered)
     });
     bar.finish_and_clear();
-    let report = report?;
-    if args.json {
-        return console.json(&Scores {
-            scene: &args.scene,
-            splats: &args.splats,
-            report: &report,
-        });
-    }
-    console.data(table(&report, args.markdown).trim_end())
+    report
 }
 
 /// The held-out photos alone: the others are not decoded.
@@ -125,36 +278,40 @@ fn load_held_out(scene: &Path, config: &TrainConfig, console: &Console) -> Resul
     load::decode(capture, &options, &console.progress())
 }
 
-fn table(report: &EvalReport, markdown: bool) -> String {
-    let longest = report
-        .images
-        .iter()
-        .map(|image| image.name.chars().count())
-        .max();
-    let width = longest.unwrap_or(0).max("image".len());
-    let (edge, between) = if markdown { ("|", "|") } else { ("", "") };
-    let mut text = String::new();
-    let mut row = |name: &str, psnr: &str, ssim: &str| {
-        let _ = writeln!(
-            text,
-            "{edge} {name:<width$} {between} {psnr:>8} {between} {ssim:>7} {edge}"
+/// Both are scored on the photos of the first: what the second saw may have been others.
+fn note_differences(a: &TrainConfig, b: &TrainConfig, console: &Console) {
+    if a.data != b.data {
+        console.note(
+            "note: the runs took other photos, sizes or masks of the capture (the table [data] of \
+             config.toml); both are scored on those of the first, and the second may have been \
+             trained on some of them",
         );
+    }
+    if a.background.fixed() != b.background.fixed() {
+        console
+            .note("note: the runs have other backgrounds; both are scored over that of the first");
+    }
+}
+
+/// What the comparison comes to, in words.
+fn verdict(paired: &Paired) -> String {
+    let line = |name: &str, unit: &str, digits: usize, d: &Difference| {
+        let [low, high] = d.interval;
+        let says = match (d.is_beyond_noise, d.better > d.worse) {
+            (true, true) => "A is better, beyond the photos' noise",
+            (true, false) => "B is better, beyond the photos' noise",
+            (false, _) => "no more than the photos' noise",
+        };
+        format!(
+            "{name:<6}A - B = {:+.digits$}{unit} [{low:+.digits$}, {high:+.digits$}], A better on {}, \
+             worse on {} (sign test p = {:.2}): {says}",
+            d.mean, d.better, d.worse, d.sign_test
+        )
     };
-    row("image", "PSNR dB", "SSIM");
-    if markdown {
-        row(&"-".repeat(width), "-------:", "------:");
-    }
-    for image in &report.images {
-        row(
-            &image.name,
-            &format!("{:.3}", image.psnr),
-            &format!("{:.4}", image.ssim),
-        );
-    }
-    row(
-        "mean",
-        &format!("{:.3}", report.psnr),
-        &format!("{:.4}", report.ssim),
-    );
-    text
+    let mut lines = vec![
+        line("PSNR", " dB", 3, &paired.psnr),
+        line("SSIM", "", 4, &paired.ssim),
+    ];
+    lines.extend(paired.lpips.as_ref().map(|d| line("LPIPS", "", 4, d)));
+    lines.join("\n")
 }

@@ -9,7 +9,9 @@ use crate::options::{
 };
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
+use dapple::scene::undistort::pinhole_camera;
 use dapple::scene::{Camera, Capture, Error, MAX_SH_DEGREE, Pose, Result, Splats, load, ply};
+use dapple::train::config::Background;
 use dapple::train::{ConfigPatch, RenderNames, TrainConfig};
 use std::path::{Path, PathBuf};
 
@@ -31,8 +33,8 @@ z forward), facing the camera. With .png: alpha in 16 bits; depth in 16 bits, in
 towards the camera. Expected depth and normals are 0 where alpha is below a half.
 
 A single picture may go to a file that ends in .png or .exr; several go into a folder. Pictures of
-the same name are replaced. The views of a lens that distorts are rendered as a pinhole camera sees
-them.
+the same name are replaced. The views of a lens that distorts are rendered through it, or with
+--undistort as a pinhole camera sees them; the ring is always a pinhole camera's.
 
 Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
@@ -82,7 +84,7 @@ pub struct Args {
     height: Option<u32>,
 
     /// Colour behind everything [default: that of the run, else black]
-    #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
+    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
     /// Use spherical harmonics up to this degree only [default: all there are]
@@ -100,6 +102,11 @@ pub struct Args {
     /// World units of a step of a depth PNG: up to 65535 of them can be told apart
     #[arg(long, value_name = "X", default_value_t = 0.001)]
     depth_unit: f64,
+
+    /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
+    /// [default: as the run was]
+    #[arg(long)]
+    antialias: bool,
 
     #[command(flatten)]
     capture: CaptureOptions,
@@ -120,7 +127,8 @@ type Shot = (String, Camera);
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
-        background: args.background,
+        background: args.background.map(Background::Colour),
+        antialias: args.antialias.then_some(true),
         data: args.capture.patch(),
         ..ConfigPatch::default()
     };
@@ -139,7 +147,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         );
     }
     let settings = RenderSettings {
-        background: config.background.map(|v| v as f32),
+        background: config.background.fixed(),
         sh_degree: args
             .sh_degree
             .unwrap_or(splats.sh_degree)
@@ -147,6 +155,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),
         depth: output.channel.needs_depth(),
+        antialias: config.antialias,
     };
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;
@@ -255,18 +264,19 @@ fn shots(
     let capture = load::open(scene, &config.load_options())?;
     if let Some(wanted) = &args.views {
         let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
-        return pinhole_views(capture, &indices, config, console);
+        return views_of(capture, &indices, config, console);
     }
     let poses: Vec<Pose> = capture
         .images
         .iter()
         .map(|image| image.camera.camera_from_world)
         .collect();
-    let first = pinhole_views(capture, &[0], config, console)?;
+    let first = views_of(capture, &[0], config, console)?;
     let Some((_, like)) = first.first() else {
         return Err(Error::input("the capture has no photos").at_path(scene));
     };
-    Ok(frames(&Orbit::of_poses(&poses, like), args.frames))
+    let like = pinhole_camera(like);
+    Ok(frames(&Orbit::of_poses(&poses, &like), args.frames))
 }
 
 fn frames(ring: &Orbit, count: u32) -> Vec<Shot> {
@@ -301,9 +311,9 @@ fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<u
     Ok(indices)
 }
 
-/// The cameras of these views as training sees them: reduced, and without lens distortion. The
+/// The cameras of these views as training sees them: reduced, and undistorted if it is so. The
 /// photos are decoded, because theirs is the size that counts.
-fn pinhole_views(
+fn views_of(
     mut capture: Capture,
     indices: &[usize],
     config: &TrainConfig,

@@ -6,14 +6,18 @@ use crate::console::Console;
 use crate::flamegraph::Flamegraph;
 use crate::interrupt;
 use crate::machine;
-use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, parse_colour};
+use crate::options::{
+    CaptureOptions, DeviceOptions, NewFolders, merged_config, merged_config_for, parse_background,
+    split,
+};
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
-use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result, load};
-use dapple::train::config::{DensifyPatch, DepthPatch};
+use dapple::scene::load::{self, load};
+use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
+use dapple::train::config::{Background, DataPatch, DensifyPatch, DepthPatch, EvalPatch};
 use dapple::train::{
-    CapLosses, ConfigPatch, DepthSource, Ending, Launch, Outcome, Preset, RunFolder, Seconds,
-    Strategy, TrainConfig, Trainer, train_into,
+    CapLosses, ConfigPatch, DepthSource, Ending, ImageScore, Launch, Outcome, Preset, RunFolder,
+    Seconds, Strategy, TrainConfig, Trainer, WatchReport, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -23,8 +27,8 @@ Settings come from the preset, then the configuration file, then the options her
 Schedules (densification, learning rates, SH degree) scale with --steps. --print-config writes the
 result, commented, to stdout; given back with --config it makes the same run.
 
-OUT holds splats.ply, config.toml, metrics.json, metrics.csv and renders/ (each held-out photo
-beside its render). The first Ctrl-C ends the run and saves all of it; the second ends the program
+OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo beside its
+render) and errors/ (where they differ, blue to red). The first Ctrl-C ends the run and saves all of it; the second ends the program
 at once.
 
 Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
@@ -40,7 +44,7 @@ information: cargo build --profile profiling is release speed with it. Of a GPU 
 host does for it.
 
 Examples:
-  dapple train captures/bird                            30 000 steps, into out/bird
+  dapple train captures/bird                            as long as suits it, into out/bird
   dapple train captures/bird --preset quick             7 000 steps: a good first look
   dapple train captures/bird --preset m10 --downscale 2 --max-gaussians 200000
   dapple train --preset m10 --print-config > mine.toml
@@ -61,7 +65,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
-    /// What the settings are based on [default: standard, the recipe as published]
+    /// What the settings are based on [default: standard]
     #[arg(short, long, value_name = "PRESET", value_parser = preset_parser())]
     preset: Option<String>,
 
@@ -69,7 +73,9 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Training steps, one photo each [default: the preset's]. Schedules scale with it
+    /// Training steps, one photo each [default: the preset's; standard takes 150 for each photo, at
+    /// least 7 000 and at most 30 000, since beyond that photos are learned by heart]. Schedules scale
+    /// with it
     #[arg(long, value_name = "N")]
     steps: Option<u32>,
 
@@ -87,8 +93,9 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     max_gaussians: Option<usize>,
 
-    /// How Gaussians are added and removed [default: adc]. budgeted and mcmc work towards
-    /// --max-gaussians; without it, one for every 100 pixels of the photos, at most a million
+    /// How Gaussians are added and removed [default: mcmc from 5 000 steps on, where it scores best; adc
+    /// below, where it has no time to grow]. budgeted and mcmc work towards --max-gaussians; without it,
+    /// five for each sparse point, at most one for every 100 pixels of the photos, and a million
     #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
     strategy: Option<String>,
 
@@ -102,9 +109,15 @@ pub struct Args {
     opacity_reg: Option<f64>,
 
     /// Weight of the mean size of Gaussians, as a fraction of the scene's extent, in the loss [default: 0;
-    /// mcmc 0.01]
+    /// mcmc 0.02]
     #[arg(long, value_name = "X")]
     scale_reg: Option<f64>,
+
+    /// Set every N-th training photo aside to watch for overfitting, 0 for none: they are not trained
+    /// on, and the splats that show them best are the result [default: 16 where the run is more than
+    /// twice as long as standard's for this capture, else 0]
+    #[arg(long, value_name = "N")]
+    watch_every: Option<usize>,
 
     /// Supervise depth too [default: none]: by the sparse points in the photos that found them, or by
     /// depth images. Helps where photos are few
@@ -136,9 +149,17 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
 
-    /// Colour behind everything and behind transparent photos, each 0 to 1 [default: 0,0,0, black]
-    #[arg(long, value_name = "R,G,B", value_parser = parse_colour)]
-    background: Option<[f64; 3]>,
+    /// What is behind everything and behind transparent photos: random, black, white or a colour,
+    /// each number 0 to 1 [default: black; with --mask-mode segment random, another colour each step,
+    /// so that splats cannot paint it]. Scores are over that colour, over black for random
+    #[arg(long, value_name = "random|black|white|R,G,B", value_parser = parse_background)]
+    background: Option<Background>,
+
+    /// Filter against aliasing (Mip-Splatting), for renders of other sizes than the photos: half of it gains
+    /// 2 to 4 dB, twice of it 0.4 to 1.5. Off by default: viewers that filter otherwise show such splats
+    /// too thick and too bright, nearly 2 dB worse
+    #[arg(long)]
+    antialias: bool,
 
     /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all [default:
     /// 0, but 2048 on GPUs whose drivers kill long work: `dapple doctor` names them]
@@ -171,6 +192,11 @@ pub struct Args {
     /// browser opens; also after Ctrl-C. Needs no root. Not on Windows
     #[arg(long, value_name = "FILE.svg")]
     flamegraph: Option<PathBuf>,
+
+    /// Weights of LPIPS: the held-out photos are scored by it too when the run ends. `dapple eval --help`
+    /// says more [default: no LPIPS]
+    #[arg(long, value_name = "FILE.safetensors")]
+    lpips: Option<PathBuf>,
 
     /// Print one JSON object when done
     #[arg(long)]
@@ -227,7 +253,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 /// Begins a run; `None` if only the configuration was to be printed.
 fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
     let preset = args.preset.as_deref().map(str::parse).transpose()?;
-    let config = merged_config(preset, args.config.as_deref(), args.patch()?)?;
+    let config = config_for(args, preset, console)?;
     if args.print_config {
         console.data(config.to_toml()?.trim_end())?;
         return Ok(None);
@@ -264,6 +290,32 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
     })
 }
 
+/// The configuration, fitted to the capture where one is named.
+fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<TrainConfig> {
+    let (file, flags) = (args.config.as_deref(), args.patch()?);
+    let config = merged_config(preset, file, flags.clone())?;
+    let Some(scene) = &args.scene else {
+        return Ok(config);
+    };
+    let capture = load::open(scene, &config.load_options())?;
+    let photos = split(&capture.images, &config.data).train.len();
+    let fitted = merged_config_for(Some(photos), preset, file, flags)?;
+    if fitted.steps != config.steps {
+        console.note(&format!(
+            "steps: {}, which suit {photos} photos (--steps names others)",
+            grouped(fitted.steps.into())
+        ));
+    }
+    if fitted.data.watch_every != config.data.watch_every {
+        console.note(&format!(
+            "note: {} steps are many for {photos} photos: some are set aside to watch for overfitting \
+             (--watch-every 0 trains on them)",
+            grouped(fitted.steps.into())
+        ));
+    }
+    Ok(fitted)
+}
+
 fn check_stop_at(stop_at: Option<u32>, config: &TrainConfig) -> Result<()> {
     match stop_at {
         Some(step) if step > config.last_step() => Err(Error::input(format!(
@@ -286,11 +338,23 @@ impl Args {
             max_gaussians: self.max_gaussians,
             sh_degree: self.sh_degree,
             background: self.background,
+            antialias: self.antialias.then_some(true),
             max_gaussians_per_tile: self.max_gaussians_per_tile,
             checkpoint_every: self.checkpoint_every,
             // Who names steps wants no clock.
             checkpoint_minutes: self.checkpoint_every.map(|_| 0.0),
-            data: self.capture.patch(),
+            data: DataPatch {
+                watch_every: self.watch_every,
+                ..self.capture.patch()
+            },
+            eval: EvalPatch {
+                // The run may go on, and be scored, from another folder.
+                lpips: self
+                    .lpips
+                    .as_ref()
+                    .map(|path| std::path::absolute(path).unwrap_or(path.clone())),
+                ..EvalPatch::default()
+            },
             densify: DensifyPatch {
                 strategy: self.strategy.as_deref().map(str::parse).transpose()?,
                 absgrad: self.absgrad.then_some(true),
@@ -366,9 +430,13 @@ pub struct Summary {
     gaussians: u64,
     psnr: Option<f64>,
     ssim: Option<f64>,
+    lpips: Option<f64>,
+    /// The held-out photo with the lowest PSNR.
+    worst: Option<ImageScore>,
     steps_per_second: f64,
     seconds: Seconds,
     cap: CapLosses,
+    watch: Option<WatchReport>,
     peak_memory_bytes: Option<u64>,
 }
 
@@ -395,9 +463,15 @@ impl Done {
                 gaussians: outcome.gaussians,
                 psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
                 ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
+                lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
+                worst: outcome
+                    .eval
+                    .as_ref()
+                    .and_then(|eval| eval.worst(1).first().copied().cloned()),
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
                 cap: trainer.history().cap,
+                watch: trainer.watch_report(),
                 peak_memory_bytes: machine::peak_memory_bytes(),
             },
         }
@@ -408,7 +482,11 @@ impl Done {
         let s = &self.summary;
         let scores = match (s.psnr, s.ssim) {
             (Some(psnr), Some(ssim)) => {
-                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4} on the held-out photos")
+                let lpips = s.lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
+                let worst = s.worst.as_ref().map_or(String::new(), |worst| {
+                    format!("; worst {} with {:.2} dB", worst.name, worst.psnr)
+                });
+                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4}{lpips} on the held-out photos{worst}")
             }
             _ => "none: no photo was held out".to_owned(),
         };
@@ -433,6 +511,9 @@ impl Done {
                 grouped(s.cap.most_instances),
                 s.cap.largest_transmittance
             ));
+        }
+        if let Some(line) = s.watch.as_ref().and_then(overfitting) {
+            lines.push(line);
         }
         lines.extend([
             format!("splats    {}", s.splats.display()),
@@ -461,6 +542,21 @@ impl Done {
             _ => None,
         }
     }
+}
+
+/// What the photos that were set aside say, if they say anything against the last splats.
+fn overfitting(watch: &WatchReport) -> Option<String> {
+    let kept = watch.kept_step?;
+    let at = |step: u32| watch.rows.iter().find(|row| row.step == step);
+    let (best, last) = (at(kept)?, watch.rows.last()?);
+    Some(format!(
+        "overfit   the splats of step {} are kept: of {} photos set aside they show {:.2} dB, the last \
+         ones {:.2}; fewer steps do",
+        grouped(kept.into()),
+        watch.photos,
+        best.psnr,
+        last.psnr
+    ))
 }
 
 /// A run to begin.

@@ -9,7 +9,9 @@
 //!
 //! Survivors keep their order and moments; new Gaussians follow with moments of zero.
 
+use crate::antialias;
 use crate::blocks::{Blocks, component};
+use crate::simd::Row;
 use crate::stages::update::DensityStats;
 use dapple_engine::{DensifyPlan, DensifyReport, noise};
 
@@ -34,6 +36,8 @@ pub struct State<'a> {
     pub second: &'a mut Blocks,
     /// Screen-space gradients.
     pub stats: &'a mut DensityStats,
+    /// 3D filters by block, or empty.
+    pub smoothing: &'a mut Vec<Row>,
 }
 
 /// Runs one round.
@@ -60,9 +64,14 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
     sources.retain(|&(i, sample, _)| keep(plan, state.params, i, sample.is_some()));
     let pruned = before - sources.len();
 
+    if !state.smoothing.is_empty() {
+        let old = antialias::values(state.smoothing, n);
+        let kept: Vec<f32> = sources.iter().map(|&(from, ..)| old[from]).collect();
+        *state.smoothing = antialias::rows(&kept);
+    }
     let degree_components = state.params.components;
     let fresh = || Blocks {
-        rows: vec![crate::simd::Row::ZERO; sources.len().div_ceil(16) * degree_components],
+        rows: vec![Row::ZERO; sources.len().div_ceil(16) * degree_components],
         components: degree_components,
         len: sources.len(),
     };

@@ -17,8 +17,39 @@ use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use pulp::Simd;
 use rayon::prelude::*;
 
-/// Fills `splats2d`, `spans_of` and `spans`.
-pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame) {
+/// Fills `splats2d`, `spans_of` and `spans`. Anti-aliased where `smoothing`, a row for each block, is
+/// given.
+pub fn run(
+    params: &Blocks,
+    smoothing: Option<&[Row]>,
+    camera: &CameraF32,
+    sh_degree: u8,
+    frame: &mut Frame,
+) {
+    let run = match (camera.lens.is_some(), smoothing.is_some()) {
+        (false, false) => run_with::<false, false>,
+        (true, false) => run_with::<true, false>,
+        (false, true) => run_with::<false, true>,
+        (true, true) => run_with::<true, true>,
+    };
+    run(
+        params,
+        smoothing.unwrap_or_default(),
+        camera,
+        sh_degree,
+        frame,
+    );
+}
+
+/// [`run`] for cameras whose lens distorts (`LENS`) or does not, filtered against aliasing
+/// (`ANTIALIAS`) or not.
+fn run_with<const LENS: bool, const ANTIALIAS: bool>(
+    params: &Blocks,
+    smoothing: &[Row],
+    camera: &CameraF32,
+    sh_degree: u8,
+    frame: &mut Frame,
+) {
     let padded = params.count() * ROW;
     grow(&mut frame.splats2d, padded, Splat2d::default());
     grow(&mut frame.spans_of, padded, TileSpans::default());
@@ -31,10 +62,13 @@ pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame
         .zip(frame.splats2d[..padded].par_chunks_mut(PROJECT_CHUNK))
         .zip(frame.spans_of[..padded].par_chunks_mut(PROJECT_CHUNK))
         .zip(&mut frame.spans)
-        .for_each(|(((rows, splats2d), spans_of), spans)| {
+        .enumerate()
+        .for_each(|(chunk, (((rows, splats2d), spans_of), spans))| {
             spans.clear();
-            pulp::Arch::new().dispatch(Chunk {
+            let first = chunk * (PROJECT_CHUNK / ROW);
+            pulp::Arch::new().dispatch(Chunk::<LENS, ANTIALIAS> {
                 rows,
+                smoothing: smoothing.get(first..).unwrap_or_default(),
                 components: params.components,
                 camera,
                 sh_degree,
@@ -45,8 +79,10 @@ pub fn run(params: &Blocks, camera: &CameraF32, sh_degree: u8, frame: &mut Frame
         });
 }
 
-struct Chunk<'a> {
+struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
     rows: &'a [Row],
+    /// 3D filters of the blocks that begin here.
+    smoothing: &'a [Row],
     components: usize,
     camera: &'a CameraF32,
     sh_degree: u8,
@@ -65,12 +101,12 @@ struct Lanes {
     level: Row,
 }
 
-impl pulp::WithSimd for Chunk<'_> {
+impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS, ANTIALIAS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
-        let camera = CameraV::new(s, self.camera);
+        let camera = CameraV::<S, LENS>::new(s, self.camera);
         let mut lanes = Lanes {
             splat: [Row::ZERO; 12],
             conic: [Row::ZERO; 4],
@@ -81,9 +117,17 @@ impl pulp::WithSimd for Chunk<'_> {
             .splats2d
             .chunks_exact_mut(ROW)
             .zip(self.spans_of.chunks_exact_mut(ROW));
-        for (block, (splats2d, spans_of)) in blocks.zip(outputs) {
+        for (i, (block, (splats2d, spans_of))) in blocks.zip(outputs).enumerate() {
+            let smoothing = if ANTIALIAS {
+                &self.smoothing[i]
+            } else {
+                &Row::ZERO
+            };
             for part in 0..parts::<S>() {
-                project_part(s, block, part, &camera, self.sh_degree, &mut lanes);
+                let degree = self.sh_degree;
+                project_part::<S, LENS, ANTIALIAS>(
+                    s, block, part, &camera, smoothing, degree, &mut lanes,
+                );
             }
             for lane in 0..ROW {
                 let fields: [f32; 12] = std::array::from_fn(|f| lanes.splat[f].0[lane]);
@@ -107,15 +151,16 @@ pub fn view_direction<S: Simd>(s: S, mean: V3<S>, centre: V3<S>) -> (V3<S>, V<S>
 }
 
 #[inline(always)]
-fn project_part<S: Simd>(
+fn project_part<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
-    camera: &CameraV<S>,
+    camera: &CameraV<S, LENS>,
+    smoothing: &Row,
     sh_degree: u8,
     lanes: &mut Lanes,
 ) {
-    let p = projection::project(s, block, part, camera);
+    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, smoothing);
     let (direction, _) = view_direction(s, p.mean, camera.centre);
     let (rgb, finite) = colour(s, block, part, sh_degree, direction);
 

@@ -9,6 +9,7 @@
 //! Everyone keeps its place, new Gaussians follow.
 
 use super::densify::{State, is_finite};
+use crate::antialias;
 use crate::blocks::{Blocks, component};
 use dapple_engine::{DensifyPlan, DensifyReport, Relocation, relocation};
 
@@ -27,6 +28,14 @@ struct Draws {
 pub fn run(plan: &DensifyPlan, relocation: &Relocation, state: State<'_>) -> DensifyReport {
     let draws = draw(plan, relocation, state.params);
     let total = state.params.len + draws.added;
+    if !state.smoothing.is_empty() {
+        let mut values = antialias::values(state.smoothing, state.params.len);
+        values.resize(total, 0.0);
+        for &(to, from) in &draws.copies {
+            values[to] = values[from];
+        }
+        *state.smoothing = antialias::rows(&values);
+    }
     for blocks in [&mut *state.params, &mut *state.first, &mut *state.second] {
         blocks.extend_to(total);
     }

@@ -95,10 +95,18 @@ struct Context<'a> {
     absolute_slots: &'a [AbsoluteSlot],
     /// Where the loss looks at depths.
     depth_slots: Option<&'a [f32]>,
+    /// 3D filters by block, where renders are anti-aliased.
+    smoothing: Option<&'a [Row]>,
 }
 
 impl<'a> Context<'a> {
-    fn new(camera: &'a CameraF32, sh_degree: u8, depths: bool, frame: &'a Frame) -> Self {
+    fn new(
+        camera: &'a CameraF32,
+        smoothing: Option<&'a [Row]>,
+        sh_degree: u8,
+        depths: bool,
+        frame: &'a Frame,
+    ) -> Self {
         Self {
             camera,
             sh_degree,
@@ -108,7 +116,24 @@ impl<'a> Context<'a> {
             slots: &frame.slots,
             absolute_slots: &frame.absolute_slots,
             depth_slots: depths.then_some(&frame.depth.slots),
+            smoothing,
         }
+    }
+
+    /// What a block goes backward from. `None` if all its Gaussians are invisible.
+    #[inline(always)]
+    fn sums_of(&self, block: usize) -> Option<Sums<'a>> {
+        Some(Sums {
+            slots: self.sum_slots(block)?,
+            depths: self.sum_depths(block),
+            smoothing: self.smoothing_of(block),
+        })
+    }
+
+    /// A block's 3D filters.
+    #[inline(always)]
+    fn smoothing_of(&self, block: usize) -> &'a Row {
+        self.smoothing.map_or(&Row::ZERO, |all| &all[block])
     }
 
     /// The sums of a visible Gaussian's absolute gradients by its centre.
@@ -167,6 +192,16 @@ impl<'a> Context<'a> {
     }
 }
 
+/// What a block of Gaussians goes backward from.
+struct Sums<'a> {
+    /// Of the slots.
+    slots: [Row; 9],
+    /// Of the depth slots, where there are some.
+    depths: Option<Row>,
+    /// 3D filters.
+    smoothing: &'a Row,
+}
+
 /// The gradients of one vector of Gaussians.
 struct BlockGradient<S: Simd> {
     components: [V<S>; MAX_COMPONENTS],
@@ -176,25 +211,24 @@ struct BlockGradient<S: Simd> {
 
 /// Steps 2 and 3 for part `part` of a block.
 #[inline(always)]
-fn backward<S: Simd>(
+fn backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
-    camera: &CameraV<S>,
+    camera: &CameraV<S, LENS>,
     sh_degree: u8,
-    sums: &[Row; 9],
-    depths: Option<&Row>,
+    sums: &Sums<'_>,
 ) -> BlockGradient<S> {
-    let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums[i], part));
-    let p = projection::project(s, block, part, camera);
+    let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums.slots[i], part));
+    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, sums.smoothing);
     let [a, b, c] = p.conic;
     // alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre.
     let screen = ScreenGradient {
         mean2d: [a * sx + b * sy, b * sx + c * sy],
         conic: [sxx * s.k(-0.5), -sxy, syy * s.k(-0.5)],
     };
-    let mut g = projection::project_backward(s, &p, camera, &screen);
-    if let Some(depths) = depths {
+    let mut g = projection::project_backward::<S, LENS, ANTIALIAS>(s, &p, camera, &screen, s0);
+    if let Some(depths) = &sums.depths {
         // Depth is the camera's z.
         let by_depth = V::load(s, depths, part);
         g.point[2] += by_depth;
@@ -209,7 +243,7 @@ fn backward<S: Simd>(
         part,
         sh_degree,
         view_direction(s, p.mean, camera.centre),
-        each!(3, |c| V::load(s, &sums[6 + c], part)),
+        each!(3, |c| V::load(s, &sums.slots[6 + c], part)),
         &mut components,
     );
     let pose = pose_gradient(&p, camera, &g, through_direction);
@@ -281,9 +315,9 @@ fn colour_backward<S: Simd>(
 
 /// The camera's small motion `p -> p + omega x p + t`, see `Gradients::pose`.
 #[inline(always)]
-fn pose_gradient<S: Simd>(
+fn pose_gradient<S: Simd, const LENS: bool>(
     p: &Projection<S>,
-    camera: &CameraV<S>,
+    camera: &CameraV<S, LENS>,
     g: &GeometryGradient<S>,
     through_direction: V3<S>,
 ) -> [V<S>; 6] {
@@ -318,6 +352,7 @@ pub fn run(
     params: &mut Blocks,
     first: &mut Blocks,
     second: &mut Blocks,
+    smoothing: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
     adam: &AdamStep,
@@ -326,7 +361,7 @@ pub fn run(
     extras: Option<&ExtrasStep>,
     frame: &Frame,
 ) {
-    let context = Context::new(camera, sh_degree, mode.depths, frame);
+    let context = Context::new(camera, smoothing, sh_degree, mode.depths, frame);
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
@@ -337,7 +372,7 @@ pub fn run(
         .zip(second.rows.par_chunks_mut(rows))
         .enumerate();
     let step = |chunk: usize, params: &mut [Row], first, second, stats| {
-        pulp::Arch::new().dispatch(Step {
+        let step = Step::<false, false> {
             context,
             adam,
             absolute: mode.absolute,
@@ -348,7 +383,13 @@ pub fn run(
             first,
             second,
             stats,
-        });
+        };
+        match (camera.lens.is_some(), smoothing.is_some()) {
+            (false, false) => pulp::Arch::new().dispatch(step),
+            (true, false) => pulp::Arch::new().dispatch(step.on::<true, false>()),
+            (false, true) => pulp::Arch::new().dispatch(step.on::<false, true>()),
+            (true, true) => pulp::Arch::new().dispatch(step.on::<true, true>()),
+        }
         if let Some(extras) = extras {
             extras.perturb(chunk * gaussians, components, params);
         }
@@ -364,7 +405,8 @@ pub fn run(
     }
 }
 
-struct Step<'a> {
+/// `LENS`: on a camera whose lens distorts; `ANTIALIAS`: through the filters against aliasing.
+struct Step<'a, const LENS: bool, const ANTIALIAS: bool> {
     context: Context<'a>,
     adam: &'a AdamStep,
     /// Whether the statistics are of absolute gradients.
@@ -378,12 +420,29 @@ struct Step<'a> {
     stats: Option<(&'a mut [f32], &'a mut [f32])>,
 }
 
-impl pulp::WithSimd for Step<'_> {
+impl<'a> Step<'a, false, false> {
+    fn on<const LENS: bool, const ANTIALIAS: bool>(self) -> Step<'a, LENS, ANTIALIAS> {
+        Step {
+            context: self.context,
+            adam: self.adam,
+            absolute: self.absolute,
+            extras: self.extras,
+            components: self.components,
+            first_block: self.first_block,
+            params: self.params,
+            first: self.first,
+            second: self.second,
+            stats: self.stats,
+        }
+    }
+}
+
+impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, LENS, ANTIALIAS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, s: S) {
-        let camera = CameraV::new(s, self.context.camera);
+        let camera = CameraV::<S, LENS>::new(s, self.context.camera);
         let n = self.components;
         let active = component::SH + 3 * dapple_scene::sh_coefficient_count(self.context.sh_degree);
         let blocks = self.params.chunks_exact_mut(n);
@@ -392,8 +451,7 @@ impl pulp::WithSimd for Step<'_> {
             .chunks_exact_mut(n)
             .zip(self.second.chunks_exact_mut(n));
         for (i, (block, (first, second))) in blocks.zip(moments).enumerate() {
-            let sums = self.context.sum_slots(self.first_block + i);
-            let depths = self.context.sum_depths(self.first_block + i);
+            let sums = self.context.sums_of(self.first_block + i);
             for part in 0..parts::<S>() {
                 let (block, first, second) = (
                     &mut block[..active],
@@ -409,7 +467,7 @@ impl pulp::WithSimd for Step<'_> {
                     continue;
                 };
                 let degree = self.context.sh_degree;
-                let mut g = backward(s, block, part, &camera, degree, sums, depths.as_ref());
+                let mut g = backward::<S, LENS, ANTIALIAS>(s, block, part, &camera, degree, sums);
                 if let Some(extras) = self.extras {
                     extras.regularise(s, block, part, &mut g.components);
                 }
@@ -478,21 +536,28 @@ fn adam_part<S: Simd>(
 /// Writes the gradients in `frame` out instead of taking a step.
 pub fn run_gradients(
     params: &Blocks,
+    smoothing: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
     depths: bool,
     frame: &Frame,
 ) -> Gradients<f32> {
-    let context = Context::new(camera, sh_degree, depths, frame);
+    let context = Context::new(camera, smoothing, sh_degree, depths, frame);
     let blocks: Vec<ExportedBlock> = (0..params.count())
         .into_par_iter()
         .map(|block| {
             let rows = &params.rows[block * params.components..(block + 1) * params.components];
-            pulp::Arch::new().dispatch(Export {
+            let export = Export::<false, false> {
                 context,
                 block,
                 rows,
-            })
+            };
+            match (camera.lens.is_some(), smoothing.is_some()) {
+                (false, false) => pulp::Arch::new().dispatch(export),
+                (true, false) => pulp::Arch::new().dispatch(export.on::<true, false>()),
+                (false, true) => pulp::Arch::new().dispatch(export.on::<false, true>()),
+                (true, true) => pulp::Arch::new().dispatch(export.on::<true, true>()),
+            }
         })
         .collect();
     let stride = params.components - component::SH - 3;
@@ -522,13 +587,24 @@ struct ExportedBlock {
     pose: [f64; 6],
 }
 
-struct Export<'a> {
+/// `LENS`: from a camera whose lens distorts; `ANTIALIAS`: through the filters against aliasing.
+struct Export<'a, const LENS: bool, const ANTIALIAS: bool> {
     context: Context<'a>,
     block: usize,
     rows: &'a [Row],
 }
 
-impl pulp::WithSimd for Export<'_> {
+impl<'a> Export<'a, false, false> {
+    fn on<const LENS: bool, const ANTIALIAS: bool>(self) -> Export<'a, LENS, ANTIALIAS> {
+        Export {
+            context: self.context,
+            block: self.block,
+            rows: self.rows,
+        }
+    }
+}
+
+impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Export<'_, LENS, ANTIALIAS> {
     type Output = ExportedBlock;
 
     #[inline(always)]
@@ -538,14 +614,13 @@ impl pulp::WithSimd for Export<'_> {
             mean2d: [Row::ZERO; 2],
             pose: [0.0; 6],
         };
-        let Some(sums) = self.context.sum_slots(self.block) else {
+        let Some(sums) = self.context.sums_of(self.block) else {
             return out;
         };
-        let depths = self.context.sum_depths(self.block);
-        let camera = CameraV::new(s, self.context.camera);
+        let camera = CameraV::<S, LENS>::new(s, self.context.camera);
         let degree = self.context.sh_degree;
         for part in 0..parts::<S>() {
-            let g = backward(s, self.rows, part, &camera, degree, &sums, depths.as_ref());
+            let g = backward::<S, LENS, ANTIALIAS>(s, self.rows, part, &camera, degree, &sums);
             for i in 0..MAX_COMPONENTS {
                 g.components[i].store(&mut out.components[i], part);
             }

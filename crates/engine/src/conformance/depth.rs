@@ -79,11 +79,21 @@ fn wrong_medians(scene: &TestScene, actual: &[f32], expected: &reference::Image)
     (0..actual.len()).filter(is_wrong).count()
 }
 
+/// Scenes that are also filtered against aliasing: through a pinhole and through a lens.
+fn antialiased() -> impl Iterator<Item = TestScene> {
+    let names = ["random_sh3", "needles", "lens_fisheye"];
+    names.into_iter().map(|name| {
+        let mut scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        scene.settings.antialias = true;
+        scene
+    })
+}
+
 /// On every test scene, gradients of colours, alpha and depth at once.
 pub fn depth_gradients_match_the_reference(make: Make<'_>) {
     let mut failures = Vec::new();
     let mut engine = make();
-    for scene in scenes::all() {
+    for scene in scenes::all().into_iter().chain(antialiased()) {
         let (splats, camera, settings) = (&scene.splats, &scene.camera, &scene.settings);
         let n = camera.width as usize * camera.height as usize;
         let (rgb, alpha, depth) = (weights(1, 3 * n), weights(2, n), weights(3, n));
@@ -196,6 +206,7 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
         "tile_cap",
         "deep_stack",
         "tiny_image",
+        "lens_fisheye",
     ] {
         let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
         let samples = samples(&scene);

@@ -8,6 +8,7 @@
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
 //! - depths, their gradients, and a step that is supervised by them;
 //! - rounds of density control and of relocation, noise, regularisers;
+//! - all of that with both filters against aliasing;
 //! - the same bits from run to run.
 
 #![allow(
@@ -18,6 +19,7 @@
     reason = "a suite of tests that engines share"
 )]
 
+mod antialias;
 mod capture;
 mod density;
 mod depth;
@@ -25,6 +27,10 @@ mod parity;
 mod strategy;
 mod training;
 
+pub use antialias::{
+    antialiased_runs_repeat_themselves, antialiasing_matches_the_reference,
+    density_control_carries_the_3d_filter, steps_refresh_the_3d_filter,
+};
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
 pub use depth::{

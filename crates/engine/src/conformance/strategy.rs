@@ -89,6 +89,7 @@ fn check_round(engine: &mut dyn Engine, splats: &Splats, plan: &DensifyPlan, wha
         second_moments: ones,
         gradient_sums: vec![0.0; n],
         visible_counts: vec![0.0; n],
+        ..OptimizerState::default()
     };
     engine.upload(splats, Some(&state)).unwrap();
     engine.densify(plan).unwrap();
@@ -176,7 +177,7 @@ fn step(engine: &mut dyn Engine, scene: &TestScene, settings: &StepSettings) {
 
 /// Noise and regularisers of a step match the reference's, for Gaussians in sight and out of it.
 pub fn extras_match_the_reference(make: Make<'_>) {
-    for name in ["random_sh3", "out_of_sight", "crowd"] {
+    for name in ["random_sh3", "out_of_sight", "crowd", "lens_thin_prism"] {
         let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
         check_noise(make, &scene);
         check_regularisers(make, &scene);

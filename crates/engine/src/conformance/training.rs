@@ -5,7 +5,8 @@ use super::{Make, growing, last_report, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::scenes::{self, Random, TestScene};
 use crate::{
-    Adam, Engine, Extras, LearningRates, OptimizerState, Report, StepSettings, TrainView, reference,
+    Adam, Engine, Extras, Gradients, LearningRates, OptimizerState, Report, StepSettings,
+    TrainView, reference,
 };
 use dapple_scene::{Photo, Splats};
 use std::sync::Arc;
@@ -47,6 +48,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: SSIM_WEIGHT,
         accumulate_density: true,
+        refresh_smoothing: false,
         extras: Extras::default(),
         depth_weight: 0.0,
     }
@@ -74,6 +76,32 @@ fn step_with(
     }
 }
 
+/// After one step the first moments are 0.1 times the gradient.
+pub(super) fn check_moments(moments: &Splats, expected: &Gradients<f64>, what: &str) {
+    let flat = |rows: &mut dyn Iterator<Item = f32>| -> Vec<f64> {
+        rows.map(|v| f64::from(v) * 10.0).collect()
+    };
+    let m = moments;
+    let tensors = [
+        ("means", flat(&mut m.means.iter().flatten().copied())),
+        ("scales", flat(&mut m.scales.iter().flatten().copied())),
+        ("sh0", flat(&mut m.sh0.iter().flatten().copied())),
+        ("quats", flat(&mut m.quats.iter().flatten().copied())),
+        ("opacities", flat(&mut m.opacities.iter().copied())),
+        ("sh_rest", flat(&mut m.sh_rest.iter().copied())),
+    ];
+    for (name, actual) in &tensors {
+        let (_, truth) = expected
+            .tensors()
+            .into_iter()
+            .find(|(other, _)| other == name)
+            .unwrap();
+        let error = compare::relative_l2(actual, &truth);
+        println!("{what:10} {name:10} {error:.2e}");
+        assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
+    }
+}
+
 fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: &str) {
     engine.upload(&scene.splats, None).unwrap();
     let loss = step_loss(engine, scene, photo, 1);
@@ -97,45 +125,7 @@ fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: 
         "{what}: loss {loss} against {expected_loss}"
     );
 
-    // After one step the first moments are 0.1 times the gradient.
-    let m = &state.first_moments;
-    let flat = |rows: &[[f32; 3]]| {
-        rows.iter()
-            .flatten()
-            .map(|&v| f64::from(v) * 10.0)
-            .collect()
-    };
-    let mut tensors: Vec<(&str, Vec<f64>)> = vec![
-        ("means", flat(&m.means)),
-        ("scales", flat(&m.scales)),
-        ("sh0", flat(&m.sh0)),
-    ];
-    tensors.push((
-        "quats",
-        m.quats
-            .iter()
-            .flatten()
-            .map(|&v| f64::from(v) * 10.0)
-            .collect(),
-    ));
-    tensors.push((
-        "opacities",
-        m.opacities.iter().map(|&v| f64::from(v) * 10.0).collect(),
-    ));
-    tensors.push((
-        "sh_rest",
-        m.sh_rest.iter().map(|&v| f64::from(v) * 10.0).collect(),
-    ));
-    for (name, actual) in &tensors {
-        let (_, truth) = expected
-            .tensors()
-            .into_iter()
-            .find(|(other, _)| other == name)
-            .unwrap();
-        let error = compare::relative_l2(actual, &truth);
-        println!("{what:10} {name:10} {error:.2e}");
-        assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
-    }
+    check_moments(&state.first_moments, &expected, what);
 
     // Density statistics: the screen-space gradient with half the image as the unit.
     let half = [f64::from(photo.width) / 2.0, f64::from(photo.height) / 2.0];
@@ -150,30 +140,63 @@ fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: 
 }
 
 /// Loss, first moments and density statistics after one step, for photos that are opaque, masked,
-/// transparent, and smaller than SSIM's window.
+/// transparent, both, and smaller than SSIM's window.
 pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
     let mut engine = make();
     let engine = engine.as_mut();
-    for name in ["random_sh3", "off_centre", "background"] {
+    // One engine, whose views have lenses that distort and ones that do not.
+    for name in [
+        "random_sh3",
+        "lens_opencv",
+        "off_centre",
+        "lens_rad_tan_prism",
+        "background",
+    ] {
         let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
         check_chain(engine, &scene, &photo(&scene), name);
     }
 
-    let scene = scenes::by_name("random_sh3").unwrap();
-    let mut masked = photo(&scene);
-    masked.mask = plane(
-        &scene,
-        |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 },
-    );
-    check_chain(engine, &scene, &masked, "masked");
+    check_masks(engine);
 
     let scene = scenes::by_name("background").unwrap();
     let mut transparent = photo(&scene);
     transparent.alpha = plane(&scene, |x, y| (x * 5 + y * 3) as u8);
     check_chain(engine, &scene, &transparent, "alpha");
+    transparent.mask = plane(&scene, |x, y| if (x + y) % 13 < 4 { 0 } else { 255 });
+    check_chain(engine, &scene, &transparent, "alpha, mask");
 
     let scene = scenes::by_name("tiny_image").unwrap();
     check_chain(engine, &scene, &photo(&scene), "tiny");
+}
+
+/// Masks with whole windows, with pixels that no window has as its centre, and without a pixel.
+fn check_masks(engine: &mut dyn Engine) {
+    let scene = scenes::by_name("random_sh3").unwrap();
+    let (width, height) = (scene.camera.width, scene.camera.height);
+    let masked = |counts: &dyn Fn(u32, u32) -> bool| {
+        let mut masked = photo(&scene);
+        masked.mask = plane(&scene, |x, y| if counts(x, y) { 255 } else { 0 });
+        masked
+    };
+    let holes = masked(&|x, y| (x / 9 + y / 7) % 3 != 0);
+    check_chain(engine, &scene, &holes, "masked");
+    // What windows show of the other half is the target itself.
+    let half = masked(&|x, _| x < width / 2);
+    check_chain(engine, &scene, &half, "half");
+    let rim = masked(&|x, y| x.min(y).min(width - 1 - x).min(height - 1 - y) < 5);
+    check_chain(engine, &scene, &rim, "rim");
+    // What counts begins with the upper half of the values.
+    let mut soft = photo(&scene);
+    soft.mask = plane(&scene, |x, y| 126 + (x + y) as u8 % 4);
+    check_chain(engine, &scene, &soft, "soft");
+
+    engine.upload(&scene.splats, None).unwrap();
+    let loss = step_loss(engine, &scene, &masked(&|_, _| false), 1);
+    let (splats, state) = engine.download().unwrap();
+    assert_eq!(loss, 0.0, "a photo without a pixel that counts");
+    assert!(splats == scene.splats, "it moves Gaussians");
+    let moments = &state.first_moments;
+    assert!(moments.means.iter().flatten().all(|&m| m == 0.0));
 }
 
 /// Density statistics of absolute gradients after one step; the step itself is the same to the bit.
@@ -185,6 +208,7 @@ pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
         "crowd",
         "tile_cap",
         "deep_stack",
+        "lens_fisheye",
     ] {
         let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
         let photo = photo(&scene);

@@ -1,4 +1,4 @@
-//! How a lens maps camera space to pixels, with its first and second derivatives.
+//! How a camera maps camera space to pixels, with its first and second derivatives.
 //!
 //! EWA splatting (Zwicker et al. 2001, section 6.2.2) replaces the projection by its tangent at the
 //! Gaussian's centre. Three things follow, kept in one place for each camera model:
@@ -7,7 +7,8 @@
 //!    because outside the image the tangent is meaningless;
 //! 3. the derivative of that Jacobian by the centre (the shape changes when the centre moves).
 
-use crate::constants::JACOBIAN_MARGIN;
+use super::distortion::{Jet, distort};
+use crate::slope_range;
 use dapple_scene::{Camera, Error, Lens, Result};
 use glam::{DMat3, DVec2, DVec3};
 
@@ -26,7 +27,10 @@ pub struct LensProjection {
 
 /// A camera model: from camera coordinates to pixels.
 pub trait LensModel {
-    /// Projects a point in camera coordinates with `z > 0`.
+    /// Whether the lens shows a point in camera coordinates with `z > 0`, on the image or beside it.
+    fn shows(&self, point: DVec3) -> bool;
+
+    /// Projects a point in camera coordinates with `z > 0` that the lens shows.
     fn project(&self, point: DVec3) -> LensProjection;
 }
 
@@ -44,25 +48,23 @@ pub struct Pinhole {
 }
 
 impl Pinhole {
-    /// The Jacobian's limits lie [`JACOBIAN_MARGIN`] of half the field of view outside the image,
-    /// measured from the image's edges, so that an off-centre principal point is no exception
-    /// (gsplat; the 3DGS paper's code assumes a centred one).
+    /// The Jacobian's limits are [`slope_range`]'s.
     pub fn new(camera: &Camera) -> Self {
-        let size = DVec2::new(f64::from(camera.width), f64::from(camera.height));
-        let focal = DVec2::new(camera.fx, camera.fy);
-        let principal = DVec2::new(camera.cx, camera.cy);
-        let tan_half_fov = 0.5 * size / focal;
-        let margin = f64::from(JACOBIAN_MARGIN) * tan_half_fov;
+        let (slope_min, slope_max) = slope_range(camera);
         Self {
-            focal,
-            principal,
-            slope_min: -(principal / focal + margin),
-            slope_max: (size - principal) / focal + margin,
+            focal: DVec2::new(camera.fx, camera.fy),
+            principal: DVec2::new(camera.cx, camera.cy),
+            slope_min,
+            slope_max,
         }
     }
 }
 
 impl LensModel for Pinhole {
+    fn shows(&self, _: DVec3) -> bool {
+        true
+    }
+
     fn project(&self, p: DVec3) -> LensProjection {
         let z = p.z;
         let mut out = LensProjection {
@@ -96,6 +98,89 @@ impl LensModel for Pinhole {
     }
 }
 
+/// `(u, v) = focal distort(x/z, y/z) + principal` for a lens that distorts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distorting {
+    /// What the lens does to rays.
+    pub lens: Lens,
+    /// The rest, as of a pinhole camera.
+    pub pinhole: Pinhole,
+    /// The largest length of (x/z, y/z) that the lens shows.
+    pub reach: f64,
+}
+
+impl Distorting {
+    /// # Errors
+    /// A lens that the reference does not know.
+    pub fn new(camera: &Camera) -> Result<Self> {
+        distort(&camera.lens, 0.0, 0.0)?;
+        Ok(Self {
+            lens: camera.lens,
+            pinhole: Pinhole::new(camera),
+            reach: camera.lens.max_radius(),
+        })
+    }
+
+    /// [`distort`] for a lens that [`Self::new`] has found known.
+    fn distort(&self, slope: DVec2) -> [Jet; 2] {
+        distort(&self.lens, slope.x, slope.y).unwrap_or([Jet::constant(f64::NAN); 2])
+    }
+}
+
+impl LensModel for Distorting {
+    fn shows(&self, p: DVec3) -> bool {
+        p.truncate().length() <= self.reach * p.z
+    }
+
+    fn project(&self, p: DVec3) -> LensProjection {
+        let Pinhole {
+            focal,
+            principal,
+            slope_min,
+            slope_max,
+        } = self.pinhole;
+        let z = p.z;
+        let slope = p.truncate() / z;
+        let clamped = slope.clamp(slope_min, slope_max);
+        // Gradients by the point: of the slopes, and of those that the Jacobian is evaluated at.
+        let gradient = |k: usize, at: DVec2| (DVec3::AXES[k] - DVec3::Z * at[k]) / z;
+        let slopes = [gradient(0, slope), gradient(1, slope)];
+        let moves = [0, 1].map(|k| match clamped[k] == slope[k] {
+            true => slopes[k],
+            false => DVec3::ZERO,
+        });
+        let (at, shape) = (self.distort(slope), self.distort(clamped));
+        let mut out = LensProjection {
+            centre: focal * DVec2::new(at[0].value, at[1].value) + principal,
+            centre_gradient: [DVec3::ZERO; 2],
+            jacobian: [DVec3::ZERO; 2],
+            jacobian_gradient: [[DVec3::ZERO; 3]; 2],
+        };
+        for row in 0..2 {
+            let f = focal[row];
+            let [aa, ab, bb] = shape[row].second;
+            let second = [[aa, ab], [ab, bb]];
+            for k in 0..2 {
+                out.centre_gradient[row] += f * at[row].first[k] * slopes[k];
+                // J = sum over k of D_k B_k, B_k the gradient of slope k, at the clamped slopes.
+                let (d, b) = (shape[row].first[k], gradient(k, clamped));
+                out.jacobian[row] += f * d * b;
+                let d_moves = second[k][0] * moves[0] + second[k][1] * moves[1];
+                // B_k = (e_k - c_k e_z) / z.
+                let along_z = DVec3::Z * (-1.0 / z);
+                for column in 0..3 {
+                    let mut b_moves = b[column] * along_z;
+                    if column == 2 {
+                        b_moves -= moves[k] / z;
+                    }
+                    out.jacobian_gradient[row][column] += f * (d_moves * b[column] + d * b_moves);
+                }
+            }
+        }
+        out
+    }
+}
+
 /// A lens where it stands.
 pub struct PosedLens {
     /// The camera model.
@@ -115,23 +200,19 @@ impl PosedLens {
     /// A camera that is not finite or has no area, or whose lens the reference does not know.
     pub fn new(camera: &Camera) -> Result<Self> {
         let numbers = [camera.fx, camera.fy, camera.cx, camera.cy];
-        if !numbers.iter().all(|v| v.is_finite()) || !camera.camera_from_world.is_finite() {
+        let is_finite = numbers.iter().all(|v| v.is_finite()) && camera.lens.is_finite();
+        if !is_finite || !camera.camera_from_world.is_finite() {
             return Err(Error::input("the camera has a number that is not finite")
-                .hint("check its pose, focal lengths and principal point"));
+                .hint("check its pose, focal lengths, principal point and lens"));
         }
         if camera.width == 0 || camera.height == 0 || camera.fx <= 0.0 || camera.fy <= 0.0 {
             return Err(Error::input(
                 "the camera has an empty image or a focal length that is not positive",
             ));
         }
-        let lens = match camera.lens {
-            Lens::Pinhole => Box::new(Pinhole::new(camera)),
-            other => {
-                return Err(Error::unsupported(format!(
-                    "the reference renders pinhole cameras only, not {other:?}"
-                ))
-                .hint("undistort the photos first"));
-            }
+        let lens: Box<dyn LensModel> = match camera.lens.is_identity() {
+            true => Box::new(Pinhole::new(camera)),
+            false => Box::new(Distorting::new(camera)?),
         };
         Ok(Self {
             lens,

@@ -9,7 +9,8 @@
 //! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse; [`depth_loss`](fn@depth_loss) makes dL/ddepth.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
-//! 9. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
+//! 9. [`smoothed`]: a Gaussian with its 3D filter, where renders are anti-aliased.
+//! 10. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
 //!
 //! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -20,8 +21,10 @@
 //! 2015, "Adam".
 
 mod adam;
+mod antialias;
 mod blend;
 mod depth;
+mod distortion;
 mod lens;
 mod loss;
 mod project;
@@ -31,11 +34,13 @@ mod relocation;
 mod sh;
 
 pub use adam::adam;
+pub use antialias::{deviation, smoothed, smoothed_backward, smoothed_gradients};
 pub use blend::{
     Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
 };
 pub use depth::{DepthLoss, depth_loss};
-pub use lens::{LensModel, LensProjection, Pinhole, PosedLens};
+pub use distortion::{Jet, distort};
+pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim, ssim_window};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};
@@ -237,7 +242,7 @@ pub fn differentiate_gaussians(
     let mut out = Gradients::zeros(gaussians.len(), sh_rest_stride);
     for (projected, slot) in visible.iter().zip(&slots) {
         let i = projected.index;
-        let g = project_backward(&gaussians[i], &eye, settings.sh_degree, slot);
+        let g = project_backward(&gaussians[i], &eye, settings, slot);
         out.means[i] = g.mean.to_array();
         out.scales[i] = g.scale;
         out.quats[i] = g.quat;

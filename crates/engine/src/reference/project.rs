@@ -1,19 +1,19 @@
 //! `project` and `order`: from a Gaussian in the world to an ellipse with a colour.
 //!
 //! 1. Cull: a Gaussian is *absent* if a parameter is not finite (SH up to the active degree), its
-//!    quaternion is zero, its centre is nearer than `near`, its opacity is below `ALPHA_MIN`, or its
-//!    ellipse has no positive finite area.
+//!    quaternion is zero, its centre is nearer than `near` or beyond what the lens shows, its opacity
+//!    is below `ALPHA_MIN`, or its ellipse has no positive finite area.
 //! 2. Covariance in the world: `R S S^T R^T` (Kerbl et al. 2023, eq. 6).
 //! 3. On the image: `J W Sigma W^T J^T` (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5),
 //!    plus the dilation that keeps it at least a pixel wide.
-//! 4. Opacity is the sigmoid of its logit; colour is `max(0, 0.5 + SH(direction))`, seen along the
+//! 4. Opacity is the sigmoid of its logit, less what [`super::antialias`] takes; colour is `max(0, 0.5 + SH(direction))`, seen along the
 //!    ray from the camera's centre.
 //! 5. Order: by camera z, ties by index.
 
 use super::lens::{LensProjection, PosedLens};
 use super::sh::sh_basis;
 use crate::RenderSettings;
-use crate::constants::{ALPHA_MIN, DILATION};
+use crate::constants::ALPHA_MIN;
 use dapple_scene::{Splats, sh_coefficient_count};
 use glam::{DMat2, DMat3, DVec2, DVec3};
 
@@ -89,7 +89,7 @@ pub struct Projected {
     pub covariance: [f64; 3],
     /// Inverse of the covariance: `[xx, xy, yy]`.
     pub conic: [f64; 3],
-    /// 0..1.
+    /// 0..1, compensated.
     pub opacity: f64,
     /// Not negative, not bounded above.
     pub colour: DVec3,
@@ -127,10 +127,12 @@ pub(super) struct Footprint {
     pub lens: LensProjection,
     /// Covariance on the image, dilated.
     pub covariance: DMat2,
+    /// Determinant of what was dilated.
+    pub bare_determinant: f64,
 }
 
 impl Footprint {
-    pub fn new(gaussian: &Gaussian, eye: &PosedLens) -> Self {
+    pub fn new(gaussian: &Gaussian, eye: &PosedLens, settings: &RenderSettings) -> Self {
         let point = eye.to_camera(gaussian.mean);
         let sigma = DVec3::from(gaussian.scale.map(f64::exp));
         let rotation = rotation_matrix(gaussian.quat);
@@ -140,12 +142,15 @@ impl Footprint {
         let [u, v] = lens.jacobian;
         let cov_u = covariance_camera * u;
         let cov_v = covariance_camera * v;
-        let dilation = f64::from(DILATION);
+        let dilation = f64::from(settings.dilation());
         let xy = u.dot(cov_v);
         let covariance = DMat2::from_cols(
             DVec2::new(u.dot(cov_u) + dilation, xy),
             DVec2::new(xy, v.dot(cov_v) + dilation),
         );
+        // Lagrange's identity: xx yy - xy^2 cancels for needles.
+        let (half_u, half_v) = (m.transpose() * u, m.transpose() * v);
+        let bare_determinant = half_u.cross(half_v).length_squared();
         Self {
             point,
             sigma,
@@ -153,6 +158,7 @@ impl Footprint {
             covariance_camera,
             lens,
             covariance,
+            bare_determinant,
         }
     }
 }
@@ -205,15 +211,23 @@ pub fn project(
     if !gaussian.is_finite(sh_degree) || gaussian.has_zero_quat() {
         return None;
     }
-    let opacity = sigmoid(gaussian.opacity);
-    if eye.to_camera(gaussian.mean).z < f64::from(settings.near) || opacity < f64::from(ALPHA_MIN) {
+    let uncompensated = sigmoid(gaussian.opacity);
+    let point = eye.to_camera(gaussian.mean);
+    if point.z < f64::from(settings.near) || uncompensated < f64::from(ALPHA_MIN) {
         return None;
     }
-    let footprint = Footprint::new(gaussian, eye);
+    if !eye.lens.shows(point) {
+        return None;
+    }
+    let footprint = Footprint::new(gaussian, eye, settings);
     let covariance = footprint.covariance;
     let determinant = covariance.determinant();
     // Beyond f32's range no engine can follow; such a Gaussian is 1e9 images wide.
     if !(determinant > 0.0 && determinant < f64::from(f32::MAX)) {
+        return None;
+    }
+    let opacity = uncompensated * footprint.compensation(settings);
+    if opacity < f64::from(ALPHA_MIN) {
         return None;
     }
     let conic = covariance.inverse();

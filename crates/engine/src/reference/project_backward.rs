@@ -4,7 +4,8 @@
 //! a symmetric A has a symmetric `G_A` and no factor of two hides anywhere. The one conversion is at
 //! the top, where the conic's single xy is shared out to its two places.
 //!
-//! 1. Conic = covariance^-1: `G_V = -Q G_Q Q` (arXiv:2312.02121, section 4).
+//! 1. Conic = covariance^-1: `G_V = -Q G_Q Q` (arXiv:2312.02121, section 4); and by way of the
+//!    opacity, where [`super::antialias`] makes it depend on the covariance.
 //! 2. `V = J C J^T`: `G_C = J^T G_V J`, `G_J = 2 G_V J C`.
 //! 3. `C = W Sigma W^T`: `G_Sigma = W^T G_C W`.
 //! 4. `Sigma = M M^T`, `M = R S`: `G_M = 2 G_Sigma M`, then to scales and rotation.
@@ -15,6 +16,7 @@
 use super::lens::PosedLens;
 use super::project::{Footprint, Gaussian, ProjectedGradient, degree_of, raw_colour, sigmoid};
 use super::sh::{sh_basis, sh_basis_gradient};
+use crate::RenderSettings;
 use glam::{DMat2, DMat3, DVec2, DVec3};
 
 /// Derivatives of a loss with respect to a [`Gaussian`] and, by way of it, to the pose.
@@ -38,16 +40,18 @@ pub struct GaussianGradient {
 pub fn project_backward(
     gaussian: &Gaussian,
     eye: &PosedLens,
-    sh_degree: u8,
+    settings: &RenderSettings,
     dl: &ProjectedGradient,
 ) -> GaussianGradient {
-    let footprint = Footprint::new(gaussian, eye);
+    let footprint = Footprint::new(gaussian, eye, settings);
+    let sh_degree = settings.sh_degree;
+    let opacity = sigmoid(gaussian.opacity) * footprint.compensation(settings);
 
     // 1. Conic to covariance.
     let q = footprint.covariance.inverse();
     let [xx, xy, yy] = dl.conic;
     let g_q = DMat2::from_cols(DVec2::new(xx, 0.5 * xy), DVec2::new(0.5 * xy, yy));
-    let g_v = -(q * g_q * q);
+    let g_v = -(q * g_q * q) + footprint.compensation_backward(settings) * (dl.opacity * opacity);
 
     // 2. Covariance on the image to covariance in camera coordinates and to the Jacobian.
     let jacobian = footprint.lens.jacobian;
@@ -97,12 +101,11 @@ pub fn project_backward(
     let omega = footprint.point.cross(g_point) + turn;
     let translation = g_point + eye.rotation * g_direction;
 
-    let opacity = sigmoid(gaussian.opacity);
     GaussianGradient {
         mean,
         scale,
         quat,
-        opacity: dl.opacity * opacity * (1.0 - opacity),
+        opacity: dl.opacity * opacity * sigmoid(-gaussian.opacity),
         sh,
         pose: [
             omega.x,

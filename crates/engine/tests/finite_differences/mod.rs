@@ -7,8 +7,8 @@
 use dapple_engine::compare::relative_l2;
 use dapple_engine::reference::{self, Gaussian, PosedLens, Projected};
 use dapple_engine::scenes::Random;
-use dapple_engine::{Gradients, RenderSettings};
-use dapple_scene::{Camera, Pose, sh_coefficient_count};
+use dapple_engine::{Gradients, RenderSettings, slope_range};
+use dapple_scene::{Camera, Lens, Pose, sh_coefficient_count};
 use glam::{DQuat, DVec3};
 
 /// The half step of central differences. Their truncation is of order STEP^2, their rounding of
@@ -39,6 +39,8 @@ pub struct Recipe {
     /// Scales all sizes.
     pub size: f64,
     pub cap: u32,
+    pub lens: Lens,
+    pub antialias: bool,
 }
 
 impl Recipe {
@@ -49,6 +51,8 @@ impl Recipe {
         logit_max: 2.0,
         size: 1.0,
         cap: 0,
+        lens: Lens::Pinhole,
+        antialias: false,
     };
 
     /// The first scene from a fixed list of seeds in which nothing sits at an edge: no alpha close
@@ -77,17 +81,23 @@ impl Recipe {
         if self.off_centre {
             (camera.fx, camera.fy, camera.cx, camera.cy) = (31.0, 19.0, 5.3, 13.9);
         }
+        camera.lens = self.lens;
+        let reach = self.lens.max_radius();
         let count = sh_coefficient_count(self.sh_degree);
         let gaussians = (0..14)
             .map(|_| {
                 let z = random.uniform(1.5, 5.0);
                 let x = random.uniform(-self.outside, 26.0 + self.outside);
                 let y = random.uniform(-self.outside, 18.0 + self.outside);
-                let point = DVec3::new(
-                    (x - camera.cx) / camera.fx * z,
-                    (y - camera.cy) / camera.fy * z,
-                    z,
-                );
+                // Nearer to the axis where the lens shows nothing.
+                let mut place = ((x - camera.cx) / camera.fx, (y - camera.cy) / camera.fy);
+                let slope = loop {
+                    match self.lens.undistort_within(place.0, place.1, reach) {
+                        Some(slope) => break slope,
+                        None => place = (0.8 * place.0, 0.8 * place.1),
+                    }
+                };
+                let point = DVec3::new(slope.0 * z, slope.1 * z, z);
                 let widest = 6.0 + 0.3 * self.outside;
                 let world_per_pixel = (self.size * z / camera.fx).ln();
                 Gaussian {
@@ -110,6 +120,7 @@ impl Recipe {
                 background: [0.3, 0.7, 0.5],
                 sh_degree: self.sh_degree,
                 max_gaussians_per_tile: self.cap,
+                antialias: self.antialias,
                 ..RenderSettings::default()
             },
         }
@@ -141,22 +152,20 @@ impl Scene {
         .unwrap()
     }
 
-    fn sh_rest_stride(&self) -> usize {
+    pub fn sh_rest_stride(&self) -> usize {
         (self.gaussians[0].sh.len() - 1) * 3
     }
 
-    fn is_smooth(&self) -> bool {
+    pub fn is_smooth(&self) -> bool {
         let visible = self.visible();
         let cap = self.settings.max_gaussians_per_tile;
         let lists = reference::ranges(&visible, &self.camera, cap);
-        let lens = reference::Pinhole::new(&self.camera);
+        let (slope_min, slope_max) = slope_range(&self.camera);
         let eye = PosedLens::new(&self.camera).unwrap();
         let away_from_clamps = self.gaussians.iter().all(|g| {
             let p = eye.to_camera(g.mean);
             let slope = p.truncate() / p.z;
-            let gap = (slope - lens.slope_min)
-                .abs()
-                .min((slope - lens.slope_max).abs());
+            let gap = (slope - slope_min).abs().min((slope - slope_max).abs());
             gap.min_element() > 1e-4
         });
         let colours = visible.iter().flat_map(|v| v.colour.to_array());

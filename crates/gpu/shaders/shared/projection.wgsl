@@ -7,8 +7,20 @@
 // 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 + |U1|^2)
 //    + dilation^2 (Lagrange's identity), which does not cancel for needles.
 // 5. conic = cov2d^-1.
+// In permutation LENS, shared/lens has the centre of 1 and the T of 3, through a lens that distorts.
 //
-// The importing shader declares `geometry: array<f32>` and imports shared/step and shared/planes.
+// In permutation ANTIALIAS, shared/antialias filters between 2 and 3 and after 4.
+//
+// The importing shader declares `geometry: array<f32>`, with ANTIALIAS `smoothing: array<f32>` too, and
+// imports shared/step and shared/planes.
+#import shared/centre
+#if ANTIALIAS
+#import shared/antialias
+#endif
+
+#if LENS
+#import shared/lens
+#endif
 
 // A Gaussian as stored: logarithms of scales, quaternion (w, x, y, z) of any length, logit.
 struct Gaussian {
@@ -16,6 +28,10 @@ struct Gaussian {
     log_scales: vec3f,
     quat: vec4f,
     logit: f32,
+#if ANTIALIAS
+    // Standard deviation of its 3D filter.
+    deviation: f32,
+#endif
 }
 
 struct Projection {
@@ -46,6 +62,10 @@ struct Projection {
     u1: vec3f,
     // Whether the covariance can be inverted in f32.
     is_sound: bool,
+#if ANTIALIAS
+    shares2: vec3f,
+    area: Area,
+#endif
 }
 
 // Least square of a quaternion's length, f32's smallest normal number: below it there is no direction.
@@ -90,17 +110,9 @@ fn load_gaussian(i: u32, capacity: u32) -> Gaussian {
             geometry3(PLANE_QUAT + 1u, i, capacity),
         ),
         geometry_at(PLANE_OPACITY, i, capacity),
-    );
-}
-
-// Step 1.
-fn to_camera(mean: vec3f, view: View) -> vec3f {
-    let centre_rest = vec3f(view.row0.w, view.row1.w, view.row2.w);
-    let from_camera = (mean - view.centre.xyz) - centre_rest;
-    return vec3f(
-        dot(view.row0.xyz, from_camera),
-        dot(view.row1.xyz, from_camera),
-        dot(view.row2.xyz, from_camera),
+#if ANTIALIAS
+        smoothing[i],
+#endif
     );
 }
 
@@ -134,12 +146,22 @@ fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
     p.inverse_z = 1.0 / point.z;
     p.uv = point.xy * p.inverse_z;
     p.uv_clamped = clamp(p.uv, view.jacobian_min, view.jacobian_max);
+#if LENS
+    lens_project(&p, view);
+#else
     p.mean2d = fma(p.uv, view.focal, view.principal);
+#endif
     p.opacity = 1.0 / (1.0 + exp(-max(g.logit, LOGIT_MIN)));
 
     p.inverse_norm = 1.0 / sqrt(dot(g.quat, g.quat));
     p.quat = g.quat * p.inverse_norm;
     p.scales = exp(g.log_scales);
+#if ANTIALIAS
+    let smoothed = smooth_scales(p.scales, g.deviation);
+    p.scales = smoothed.scales;
+    p.shares2 = smoothed.shares2;
+    p.opacity *= smoothed.factor;
+#endif
     p.rotation = rotation_of(p.quat);
     p.m = mat3x3f(
         p.rotation[0] * p.scales.x,
@@ -147,19 +169,29 @@ fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
         p.rotation[2] * p.scales.z,
     );
 
+#if !LENS
     let factor = view.focal * p.inverse_z;
     p.t0 = (view.row0.xyz - p.uv_clamped.x * view.row2.xyz) * factor.x;
     p.t1 = (view.row1.xyz - p.uv_clamped.y * view.row2.xyz) * factor.y;
+#endif
     p.u0 = p.t0 * p.m;
     p.u1 = p.t1 * p.m;
 
     let uu0 = dot(p.u0, p.u0);
     let uu1 = dot(p.u1, p.u1);
+#if ANTIALIAS
+    p.area = area_of(p.t0, p.t1, p.rotation, p.scales);
+    let normal = p.area.normal;
+#else
     let normal = cross(p.u0, p.u1);
+#endif
     let determinant = dot(normal, normal) + DILATION * (uu0 + uu1) + DILATION * DILATION;
     let inverse = 1.0 / determinant;
     p.variance = vec2f(uu0 + DILATION, uu1 + DILATION);
     p.conic = vec3f(p.variance.y, -dot(p.u0, p.u1), p.variance.x) * inverse;
     p.is_sound = is_finite_bits(magnitude(determinant));
+#if ANTIALIAS
+    p.opacity *= sqrt(dot(normal, normal) * inverse);
+#endif
     return p;
 }

@@ -4,7 +4,8 @@
 //    dL/dcentre = conic (sx, sy) and dL/dconic = -1/2 (sxx, 2 sxy, syy).
 // 2. d cov2d = -conic d(conic) conic; cov2d = U U^T, so that dL/dU = 2 dL/dcov2d U.
 // 3. U = T M: to M, and from there to scales, rotation and quaternion; to T.
-// 4. T's rows are focal / z (R_a - uv_a R_2): to the point, and to the camera's rotation.
+// 4. T's rows are focal / z (R_a - uv_a R_2): to the point, and to the camera's rotation. In
+//    permutation LENS by shared/lens.
 // Ye & Kanazawa, "Mathematical Supplement for the gsplat Library" (arXiv:2312.02121).
 #import shared/projection
 
@@ -13,6 +14,10 @@ struct ScreenGradient {
     mean2d: vec2f,
     // By xx, xy and yy of the conic; xy stands in two places of the matrix, and this is one's share.
     conic: vec3f,
+#if ANTIALIAS
+    // By the opacity's logarithm.
+    weight: f32,
+#endif
 }
 
 struct GeometryGradient {
@@ -32,13 +37,21 @@ fn screen_gradient(p: Projection, linear: vec3f, quadratic: vec3f) -> ScreenGrad
     return ScreenGradient(
         vec2f(dot(p.conic.xy, linear.yz), dot(p.conic.yz, linear.yz)),
         -0.5 * quadratic,
+#if ANTIALIAS
+        linear.x,
+#endif
     );
 }
 
 // Steps 2 to 4.
 fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> GeometryGradient {
     let conic = mat2x2f(p.conic.xy, p.conic.yz);
-    let h = conic * mat2x2f(screen.conic.xy, screen.conic.yz) * conic;
+    let through_conic = conic * mat2x2f(screen.conic.xy, screen.conic.yz) * conic;
+#if ANTIALIAS
+    let h = through_conic + conic * (0.5 * screen.weight);
+#else
+    let h = through_conic;
+#endif
     let du0 = -2.0 * (h[0].x * p.u0 + h[1].x * p.u1);
     let du1 = -2.0 * (h[1].x * p.u0 + h[1].y * p.u1);
     // By columns, as M.
@@ -47,16 +60,31 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
         p.t0 * du0.y + p.t1 * du1.y,
         p.t0 * du0.z + p.t1 * du1.z,
     );
+    let dr = mat3x3f(dm[0] * p.scales.x, dm[1] * p.scales.y, dm[2] * p.scales.z);
+#if ANTIALIAS
+    let area = area_backward(p.area, screen.weight, p.rotation, p.t0, p.t1);
+    let dt0 = p.m * du0 + area.t0;
+    let dt1 = p.m * du1 + area.t1;
+#else
     let dt0 = p.m * du0;
     let dt1 = p.m * du1;
+#endif
 
     var g: GeometryGradient;
     g.log_scales = vec3f(dot(dm[0], p.m[0]), dot(dm[1], p.m[1]), dot(dm[2], p.m[2]));
-    g.quat = quat_backward(
-        p,
-        mat3x3f(dm[0] * p.scales.x, dm[1] * p.scales.y, dm[2] * p.scales.z),
-    );
+#if ANTIALIAS
+    g.log_scales = smooth_backward(p.shares2, screen.weight, g.log_scales + area.log_scales);
+    g.quat = quat_backward(p, dr + area.rotation);
+#else
+    g.quat = quat_backward(p, dr);
+#endif
 
+#if LENS
+    let back = lens_backward(p, view, screen.mean2d, dt0, dt1);
+    g.point = back.point;
+    g.mean = view.row0.xyz * g.point.x + view.row1.xyz * g.point.y + view.row2.xyz * g.point.z;
+    g.omega = back.omega;
+#else
     let factor = view.focal * p.inverse_z;
     // Where the Jacobian's position is clamped it does not move.
     let inside = (p.uv >= view.jacobian_min) & (p.uv <= view.jacobian_max);
@@ -75,6 +103,7 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
         dot(d0, view.row2.xyz) - dot(d2, view.row0.xyz),
         dot(d1, view.row0.xyz) - dot(d0, view.row1.xyz),
     );
+#endif
     return g;
 }
 

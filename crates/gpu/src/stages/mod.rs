@@ -14,5 +14,6 @@ pub mod project;
 pub mod ranges;
 pub mod relocate;
 pub mod report;
+pub mod smoothing;
 pub mod sort;
 pub mod update;

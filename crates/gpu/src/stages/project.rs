@@ -1,6 +1,7 @@
 //! `project`: Gaussians to ellipses, colours and counts of tiles. See `shaders/project.wgsl`.
 
 use super::begin::Begin;
+use crate::optics::Optics;
 use crate::{Buffers, Context, layout::groups};
 use dapple_runtime::{Kernel, Recording};
 use dapple_scene::Result;
@@ -23,10 +24,10 @@ impl Project {
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &Context, optics: Optics) -> Result<Self> {
         Ok(Self {
             begin: Begin::new(context)?,
-            project: context.kernel("project", "project")?,
+            project: context.optical_kernel("project", "project", optics)?,
         })
     }
 

@@ -1,6 +1,7 @@
 //! `update`: from slots to new parameters; `gradients`: the same, written out instead.
 
 use crate::layout::groups;
+use crate::optics::Optics;
 use crate::{Buffers, Context};
 use dapple_engine::StepSettings;
 use dapple_runtime::{Defines, Kernel, Recording};
@@ -48,7 +49,8 @@ pub struct Update {
     update: Kernel,
 }
 
-/// Which permutation of a step's second half: what strategies other than the default ask for.
+/// Which permutation of a step's kernels: what views through a lens, and strategies other than the
+/// default, ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
     /// With regularisers and noise, see [`dapple_engine::Extras`].
@@ -57,25 +59,33 @@ pub struct Mode {
     pub absolute: bool,
     /// With a loss that looks at depths.
     pub depth: bool,
+    /// How Gaussians come onto the image.
+    pub optics: Optics,
 }
 
 impl Mode {
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 8 * Optics::COUNT;
 
-    /// What these settings ask for, on a view whose depths are known or not.
-    pub fn of(settings: &StepSettings, knows_depths: bool) -> Self {
+    /// What these settings ask for, on a view whose lens distorts or does not, and whose depths are
+    /// known or not.
+    pub fn of(settings: &StepSettings, lens: bool, knows_depths: bool) -> Self {
         Self {
             extras: !settings.extras.are_off(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
             depth: settings.depth_weight > 0.0 && knows_depths,
+            optics: Optics {
+                lens,
+                antialias: settings.render.antialias,
+            },
         }
     }
 
     /// That of gradients which are written out, by depths too or not.
-    pub fn of_gradients(depth: bool) -> Self {
+    pub fn of_gradients(depth: bool, optics: Optics) -> Self {
         Self {
             depth,
+            optics,
             ..Self::default()
         }
     }
@@ -105,7 +115,8 @@ impl Mode {
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * usize::from(self.depth)
+        let flags = [self.extras, self.absolute, self.depth].map(usize::from);
+        flags[0] + 2 * flags[1] + 4 * flags[2] + 8 * self.optics.index()
     }
 }
 
@@ -115,7 +126,7 @@ impl Update {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        let defines = mode.define(context.defines.clone());
+        let defines = mode.optics.define(mode.define(context.defines.clone()));
         Ok(Self {
             sums: SlotSums::new(context, mode)?,
             update: Kernel::new(&context.gpu, &context.shaders, "update", "update", &defines)?,
@@ -155,7 +166,7 @@ impl Gradients {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        let defines = mode.define(context.defines.clone());
+        let defines = mode.optics.define(mode.define(context.defines.clone()));
         let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
             sums: SlotSums::new(context, mode)?,

@@ -6,7 +6,7 @@ use crate::support::{context, relative_l2};
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use dapple_engine::reference::{self, Projected, ProjectedGradient, TileLists};
 use dapple_engine::scenes::{self, Random};
-use dapple_engine::{ImageDerivative, Pinhole, RenderSettings};
+use dapple_engine::{ImageDerivative, PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, SLOT_FLOATS, State, Step, View, groups};
 use dapple_gpu::stages::blend::Blend;
 use dapple_gpu::stages::blend_backward::BlendBackward;
@@ -203,7 +203,7 @@ impl Default for Stages {
 pub fn run(stages: &Stages, case: &Case) -> Output {
     let context = &stages.context;
     let lists = case.lists(stages.bucket);
-    let camera = Pinhole::new(&case.camera).unwrap();
+    let camera = PosedCamera::new(&case.camera).unwrap();
     let gpu = &context.gpu;
     let (tiles, pixels) = (camera.tile_count(), camera.pixel_count());
     let view = View {

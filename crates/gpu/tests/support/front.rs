@@ -1,7 +1,7 @@
 //! Runs the stages from `begin` to `ranges`, and reads back what they made.
 
 use dapple_engine::scenes::Random;
-use dapple_engine::{Pinhole, RenderSettings};
+use dapple_engine::{PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, State, Step, View};
 use dapple_gpu::precision::{Values, pack};
 use dapple_gpu::stages::emit::Emit;
@@ -78,7 +78,7 @@ impl Outcome {
 
 /// A camera as shaders take it.
 pub fn view(camera: &Camera) -> View {
-    let camera = Pinhole::new(camera).unwrap();
+    let camera = PosedCamera::new(camera).unwrap();
     let row = |i: usize| {
         let [x, y, z] = camera.rotation[i];
         [x, y, z, camera.centre_rest[i]]
@@ -138,7 +138,7 @@ impl Front {
         };
         context.defines = precision.define(context.defines);
         Self {
-            project: Project::new(&context).unwrap(),
+            project: Project::new(&context, false).unwrap(),
             order: Order::new(&context).unwrap(),
             emit: Emit::new(&context).unwrap(),
             sort: SortInstances::new(&context, tile_bits).unwrap(),
@@ -312,7 +312,7 @@ impl Front {
             gpu.read(buffers.get(name).unwrap(), count).unwrap()
         };
         let (visible, instances) = (state.visible as usize, state.instances as usize);
-        let tiles = Pinhole::new(camera).unwrap().tile_count();
+        let tiles = PosedCamera::new(camera).unwrap().tile_count();
         let groups = layout::groups::COUNT as usize;
         let ranks = words("visible_rank", gaussians);
         let places: Vec<(usize, usize)> = (ranks.iter().enumerate())

@@ -5,7 +5,7 @@
 
 use dapple_engine::reference::{self, Gaussian, Projected, ProjectedGradient};
 use dapple_engine::scenes::{Random, TestScene};
-use dapple_engine::{Gradients, ImageDerivative, Pinhole};
+use dapple_engine::{Gradients, ImageDerivative, PosedCamera};
 use dapple_gpu::layout::{self, Step, groups, plane};
 use dapple_gpu::precision::{Precision, Values, pack, unpack};
 use dapple_gpu::stages::update;
@@ -173,7 +173,7 @@ pub fn planes_of(splats: &Splats, capacity: usize) -> [Vec<f32>; 2] {
     [geometry, rest]
 }
 
-fn view(camera: &Pinhole) -> layout::View {
+fn view(camera: &PosedCamera) -> layout::View {
     let row = |i: usize| {
         let [a, b, c] = camera.rotation[i];
         [a, b, c, camera.centre_rest[i]]
@@ -207,7 +207,7 @@ impl Fixture {
         };
         let capacity = fixture.capacity;
         let rest = sh_planes(fixture.sh_degree);
-        let camera = Pinhole::new(&scene.camera).unwrap();
+        let camera = PosedCamera::new(&scene.camera).unwrap();
         fixture.put("views", &[view(&camera)]);
         fixture.set_state(0);
         let n32 = n as u32;

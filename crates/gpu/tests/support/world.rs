@@ -264,6 +264,7 @@ pub fn random(n: usize, seed: u64) -> (Splats, OptimizerState) {
         second_moments,
         gradient_sums: (0..n).map(|_| numbers(0.0, 1.0).powi(3)).collect(),
         visible_counts: (0..n).map(|_| numbers(0.0, 6.0).floor()).collect(),
+        ..OptimizerState::default()
     };
     (params, state)
 }

@@ -7,6 +7,8 @@
 //! | metadata `run` | JSON: step, device, capture, scores, rounds of density control, seconds |
 //! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
+//! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own |
+//! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
 //! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
@@ -18,17 +20,21 @@ mod tensors;
 
 pub use capture::CaptureIdentity;
 
-use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig};
+use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
 use dapple_engine::{DensifyReport, OptimizerState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
 use serde::{Deserialize, Serialize};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tensors::{Kind, Metadata, Reader, Tensor};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
 pub const CHECKPOINT_VERSION: u32 = 1;
+
+/// The tensor of anti-aliased runs.
+const SMOOTHING: &str = "antialias.smoothing";
 
 const FORMAT: &str = "dapple-checkpoint";
 
@@ -51,6 +57,10 @@ pub struct Checkpoint {
     pub splats: Splats,
     /// Moments and density statistics.
     pub state: OptimizerState,
+    /// What the photos set aside to watch for overfitting said so far.
+    pub watched: Vec<WatchRow>,
+    /// The splats that showed them best.
+    pub best: Option<Arc<Splats>>,
 }
 
 /// How a run was started, for whoever lets it go on. Training takes no notice of it.
@@ -79,6 +89,8 @@ struct Run {
     cap: CapLosses,
     evals: Vec<EvalRow>,
     densify: Vec<DensifyReport>,
+    #[serde(default)]
+    watched: Vec<WatchRow>,
 }
 
 impl Checkpoint {
@@ -105,6 +117,9 @@ impl Checkpoint {
         all.extend(splat_tensors("splats", &self.splats));
         all.extend(splat_tensors("first_moments", &state.first_moments));
         all.extend(splat_tensors("second_moments", &state.second_moments));
+        if let Some(best) = &self.best {
+            all.extend(splat_tensors("best", best));
+        }
         for (name, values) in [
             ("density.gradient_sums", &state.gradient_sums),
             ("density.visible_counts", &state.visible_counts),
@@ -114,6 +129,16 @@ impl Checkpoint {
                 Kind::F32,
                 &[values.len()],
                 values,
+            ));
+        }
+        // Others have no such tensor: their files are as they always were.
+        if !state.smoothing.is_empty() {
+            let name = SMOOTHING.to_owned();
+            all.push(Tensor::new(
+                name,
+                Kind::F32,
+                &[state.smoothing.len()],
+                &state.smoothing,
             ));
         }
         write_atomically(path, |out| tensors::write(out, metadata, &all))
@@ -130,6 +155,7 @@ impl Checkpoint {
             cap: self.history.cap,
             evals: self.history.evals.clone(),
             densify: self.history.densify.clone(),
+            watched: self.watched.clone(),
         };
         let run = serde_json::to_string(&run).map_err(|e| {
             Error::internal(format!("the checkpoint cannot be written: {e}")).caused_by(e)
@@ -204,6 +230,18 @@ impl Checkpoint {
             second_moments,
             gradient_sums: reader.read("density.gradient_sums", Kind::F32, &[n])?,
             visible_counts: reader.read("density.visible_counts", Kind::F32, &[n])?,
+            // The first step sets them.
+            smoothing: if config.antialias && run.step > 0 {
+                reader.read(SMOOTHING, Kind::F32, &[n])?
+            } else {
+                Vec::new()
+            },
+        };
+        let best = if run.watched.is_empty() {
+            None
+        } else {
+            let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
+            Some(Arc::new(read_splats(&mut reader, "best", n, degree)?))
         };
         let losses = read_losses(&mut reader)?;
         let ascend = losses.windows(2).all(|rows| rows[0].step < rows[1].step);
@@ -228,6 +266,8 @@ impl Checkpoint {
             },
             splats,
             state,
+            watched: run.watched,
+            best,
         })
     }
 }

@@ -1,30 +1,36 @@
 //! Everything that determines a training run.
 //!
 //! 1. The base is the field's recipe, written for a run of 30 000 steps.
-//! 2. A [`Preset`] lays its changes on top, then the [`Strategy`] that is named, then the TOML file,
-//!    then the flags ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`].
+//! 2. A [`Preset`] lays its changes on top, then the [`Strategy`] that is named or that suits the
+//!    length of the run, then the TOML file, then the flags ([`TrainConfig::resolve`]); each of them is
+//!    a [`ConfigPatch`]. What of it depends on the capture, [`TrainConfig::resolve_for`] knows.
 //! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `eval.every`)
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
 //!    `.reset_every` always are.
-//! 4. `random_start` is set where the file or the flags name `initial_gaussians`: a preset's number
+//! 4. `background` is random where masks segment and nobody names another.
+//! 5. `random_start` is set where the file or the flags name `initial_gaussians`: a preset's number
 //!    is no wish to do without sparse points.
-//! 5. The result holds the numbers as they are used: a printed configuration read back gives the
+//! 6. The result holds the numbers as they are used: a printed configuration read back gives the
 //!    same run.
 //!
 //! In all tables, 0 means "no limit" or "never" where the comment says so.
 
 #[macro_use]
 mod tables;
+mod background;
 mod depth;
 mod preset;
 mod resolve;
 mod validate;
 
+pub use background::Background;
 pub use depth::DepthSource;
 pub use preset::Preset;
 
+use crate::evaluate::Lpips;
 use crate::strategy::Strategy;
+use dapple_scene::MaskMode;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -54,16 +60,18 @@ table! {
         initial_opacity: f64 = 0.1,
         /// Scale of the Gaussians at the start, in distances to their neighbours; mcmc: 0.1.
         initial_scale: f64 = 1.0,
-        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, one for every 100 pixels of the photos, at most a million.
+        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, five for each sparse point, but no more than one for every 100 pixels of the photos, and a million.
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,
         /// Cull Gaussians nearer to a camera than this, world units; 0 = 5 % of the scene's extent.
         near: f64 = 0.0,
+        /// Filter against aliasing (Mip-Splatting): for renders nearer, farther or of another size than the photos. Off, since viewers that filter otherwise show its splats otherwise.
+        antialias: bool = false,
         /// Weight of 1 - SSIM in the loss; the rest is L1.
         ssim_weight: f64 = 0.2,
-        /// Colour behind everything and behind transparent photos, red, green, blue in 0 to 1.
-        background: [f64; 3] = [0.0; 3],
+        /// What is behind everything and behind transparent photos: a colour (red, green, blue in 0 to 1), or "random", another one each step, scored over black; data.mask_mode segment sets "random".
+        background: Background = Background::BLACK,
         /// Steps between two rows of the logs (the last step is always logged).
         log_every: u32 = 10,
         /// Steps between two checkpoints; 0 = none by steps.
@@ -97,17 +105,25 @@ table! {
         max_resolution: u32 = 0,
         /// Folder of the photos; empty = where the capture says.
         images: PathBuf = PathBuf::new(),
+        /// Turn photos whose lens distorts into those of a pinhole camera first, instead of rendering through the lens.
+        undistort: bool = false,
         /// Train on at most this many photos, spread evenly; 0 = all.
         max_train_views: usize = 0,
         /// Score at most this many held-out photos, spread evenly; 0 = all.
         max_eval_views: usize = 0,
+        /// Set every n-th of the other photos aside to watch for overfitting: they are not trained on, and the splats that show them best are kept; 0 = none.
+        watch_every: usize = 0,
+        /// auto (masks hide what does not count, alpha is transparency), ignore (neither counts) or segment (both are transparent; sets another default: background "random").
+        mask_mode: MaskMode = MaskMode::Auto,
+        /// Masks are white where photos are to be left out.
+        invert_masks: bool = false,
     } {}
 }
 
 table! {
     /// When and how Gaussians are added and removed.
     DensifyConfig, DensifyPatch {
-        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale).
+        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale, learning_rates.decay). Default: mcmc from 5000 steps on.
         strategy: Strategy = Strategy::Adc,
         /// Whether Gaussians are added and removed at all.
         enabled: bool = true,
@@ -132,10 +148,10 @@ table! {
         /// mcmc adds this fraction of the Gaussians in a round.
         add: f64 = 0.05,
         /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent.
-        noise: f64 = 5e5,
+        noise: f64 = 5e6,
         /// Weight of the mean opacity in the loss; mcmc: 0.01.
         opacity_reg: f64 = 0.0,
-        /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.01.
+        /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.02.
         scale_reg: f64 = 0.0,
     } {}
 }
@@ -165,6 +181,8 @@ table! {
         every: u32 = 3000,
         /// Further steps after which to score.
         steps: Vec<u32> = Vec::new(),
+        /// Weights of LPIPS (safetensors), by which the last scoring scores too; empty = no LPIPS.
+        lpips: PathBuf = PathBuf::new(),
     } {}
 }
 
@@ -185,6 +203,8 @@ table! {
         sh0: f64 = 2.5e-3,
         /// Colour: SH coefficients 1 and up.
         sh_rest: f64 = 1.25e-4,
+        /// All but the centres' fall log-linearly to this fraction, from densify.stop to the last step; 1 = they stay; mcmc: 0.1.
+        decay: f64 = 1.0,
     } {}
 }
 
@@ -221,6 +241,9 @@ impl TrainConfig {
             downscale: (self.data.downscale > 1).then_some(self.data.downscale),
             max_resolution: (self.data.max_resolution > 0).then_some(self.data.max_resolution),
             images: (!images.as_os_str().is_empty()).then(|| images.clone()),
+            undistort: self.data.undistort,
+            mask_mode: self.data.mask_mode,
+            invert_masks: self.data.invert_masks,
             ..dapple_scene::LoadOptions::default()
         }
     }
@@ -233,6 +256,16 @@ impl TrainConfig {
             depth_folder: (!folder.as_os_str().is_empty()).then(|| folder.clone()),
             ..self.load_options()
         }
+    }
+
+    /// The weights of LPIPS, read from the file that is named, if one is.
+    ///
+    /// # Errors
+    /// As [`Lpips::read`].
+    pub fn read_lpips(&self) -> dapple_scene::Result<Option<Lpips>> {
+        let path = &self.eval.lpips;
+        let named = !path.as_os_str().is_empty();
+        named.then(|| Lpips::read(path)).transpose()
     }
 
     /// The near plane as engines take it, world units.

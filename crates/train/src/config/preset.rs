@@ -22,7 +22,7 @@ pub enum Preset {
     M10,
     /// 7 000 steps, the full recipe scaled down.
     Quick,
-    /// 30 000 steps: the recipe as published.
+    /// The full recipe: 150 steps for each photo, at least 7 000 and at most 30 000.
     #[default]
     Standard,
 }
@@ -63,7 +63,9 @@ impl Preset {
             Self::M9 => "1 000 steps with densification",
             Self::M10 => "2 000 steps, the full recipe scaled down",
             Self::Quick => "7 000 steps, the full recipe scaled down",
-            Self::Standard => "30 000 steps: the recipe as published",
+            Self::Standard => {
+                "the full recipe: 150 steps for each photo, at least 7 000 and at most 30 000"
+            }
         }
     }
 

@@ -1,10 +1,10 @@
 //! Layers a configuration, scales its schedule, reads and prints TOML.
 
 use super::{
-    AdamConfig, ConfigPatch, DataConfig, DensifyConfig, DepthConfig, EvalConfig,
-    LearningRateConfig, Preset, TrainConfig,
+    AdamConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig, DepthConfig,
+    EvalConfig, LearningRateConfig, Preset, Strategy, TrainConfig,
 };
-use dapple_scene::{Error, Result};
+use dapple_scene::{Error, MaskMode, Result};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,6 +21,21 @@ impl TrainConfig {
         file: Option<&Path>,
         overrides: ConfigPatch,
     ) -> Result<Self> {
+        Self::resolve_for(None, preset, file, overrides)
+    }
+
+    /// [`Self::resolve`] for a capture of which so many photos are trained on. What nobody names is
+    /// chosen by them: the steps of [`Preset::Standard`], and whether photos are set aside to watch
+    /// for overfitting.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_for(
+        train_photos: Option<usize>,
+        preset: Option<Preset>,
+        file: Option<&Path>,
+        overrides: ConfigPatch,
+    ) -> Result<Self> {
         let in_file = file.map(ConfigPatch::read).transpose()?.unwrap_or_default();
         let preset = overrides.preset.or(preset).or(in_file.preset);
         let random_start = overrides
@@ -29,6 +44,9 @@ impl TrainConfig {
         let mut named = in_file.merged(overrides);
         named.preset = preset;
         named.random_start = random_start;
+        if let Some(photos) = train_photos {
+            named.suit(photos);
+        }
         let config = named.resolve_named();
         config.validate()?;
         Ok(config)
@@ -140,6 +158,31 @@ impl ConfigPatch {
             .or(self.initial_gaussians.map(|number| number > 0))
     }
 
+    /// Names what depends on the number of photos and is not named yet.
+    fn suit(&mut self, photos: usize) {
+        let preset = self.preset.unwrap_or_default();
+        if preset == Preset::Standard {
+            self.steps.get_or_insert(steps_for(photos));
+        }
+        let steps = self.steps.unwrap_or(preset.steps());
+        if steps > LONG_RUN * steps_for(photos) {
+            self.data.watch_every.get_or_insert(WATCH_EVERY);
+        }
+    }
+
+    /// The strategy that this layer names, or that goes with what it names.
+    fn strategy_of(&self, base: Strategy, steps: u32) -> Strategy {
+        let densify = &self.densify;
+        let asks_for_adc = densify.absgrad == Some(true)
+            || densify.enabled == Some(false)
+            || densify.reset_every.is_some_and(|every| every > 0);
+        densify.strategy.unwrap_or(if asks_for_adc {
+            base
+        } else {
+            Strategy::for_steps(steps)
+        })
+    }
+
     /// The file and the flags (`self`) over their preset and strategy, with the schedule scaled.
     fn resolve_named(self) -> TrainConfig {
         let preset = self.preset.unwrap_or_default();
@@ -149,12 +192,42 @@ impl ConfigPatch {
             ..TrainConfig::default()
         });
         let steps = self.steps.unwrap_or(base.steps);
-        let strategy = self.densify.strategy.unwrap_or(base.densify.strategy);
+        let strategy = if preset.written_for() == BASE_STEPS {
+            self.strategy_of(base.densify.strategy, steps)
+        } else {
+            self.densify.strategy.unwrap_or(base.densify.strategy)
+        };
         let absgrad = self.densify.absgrad.unwrap_or(base.densify.absgrad);
-        let base = strategy.patch(preset.written_for(), absgrad).fill(base);
+        let mut base = strategy.patch(preset.written_for(), absgrad).fill(base);
+        base.densify.strategy = strategy;
+        if self.data.mask_mode == Some(MaskMode::Segment) {
+            base.background = Background::Random;
+        }
         self.fill(scaled(base, steps, preset.written_for()))
             .normalised()
     }
+}
+
+/// Steps for each photo: with more, the classic recipe and its successors begin to learn photos by
+/// heart (BENCHMARKS.md).
+const STEPS_PER_PHOTO: u32 = 150;
+
+/// The fewest steps that a capture is given: those of [`Preset::Quick`].
+const FEWEST_STEPS: u32 = 7000;
+
+/// A run of more than so many times the steps that suit a capture is watched.
+const LONG_RUN: u32 = 2;
+
+/// Of how many photos one is set aside for it.
+const WATCH_EVERY: usize = 16;
+
+/// The steps of [`Preset::Standard`] for a capture with so many photos to train on: at most those of
+/// the published recipe.
+fn steps_for(photos: usize) -> u32 {
+    let photos = u32::try_from(photos).unwrap_or(u32::MAX);
+    photos
+        .saturating_mul(STEPS_PER_PHOTO)
+        .clamp(FEWEST_STEPS, BASE_STEPS)
 }
 
 /// `config` with the step-valued entries of its schedule scaled by `steps / written_for`, rounded

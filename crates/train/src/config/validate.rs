@@ -1,6 +1,6 @@
 //! Refuses configurations that cannot work, before any photo is read.
 
-use super::{DepthSource, TrainConfig};
+use super::{Background, DepthSource, TrainConfig};
 use crate::strategy::Strategy;
 use dapple_scene::{Error, MAX_SH_DEGREE, Result};
 
@@ -57,6 +57,12 @@ impl TrainConfig {
             )
             .hint("8 holds out every eighth photo, 0 none"));
         }
+        if self.data.watch_every == 1 {
+            return Err(Error::input(
+                "data.watch_every = 1 sets every photo aside: none is left to train on",
+            )
+            .hint("16 sets every sixteenth photo aside, 0 none"));
+        }
         Ok(())
     }
 
@@ -91,6 +97,10 @@ impl TrainConfig {
             )
             .hint("the rate falls log-linearly from one to the other"));
         }
+        if !(rates.decay > 0.0 && rates.decay <= 1.0) {
+            let range = "larger than 0 and at most 1, which keeps the rates as they are";
+            return Err(out_of_range("learning_rates.decay", rates.decay, range));
+        }
         for (key, value) in [
             ("adam.beta1", self.adam.beta1),
             ("adam.beta2", self.adam.beta2),
@@ -113,9 +123,18 @@ impl TrainConfig {
         for (key, value) in [
             ("ssim_weight", self.ssim_weight),
             ("densify.prune_opacity", self.densify.prune_opacity),
-            ("background (red)", self.background[0]),
-            ("background (green)", self.background[1]),
-            ("background (blue)", self.background[2]),
+        ] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(out_of_range(key, value, "between 0 and 1"));
+            }
+        }
+        let Background::Colour([red, green, blue]) = self.background else {
+            return Ok(());
+        };
+        for (key, value) in [
+            ("background (red)", red),
+            ("background (green)", green),
+            ("background (blue)", blue),
         ] {
             if !(0.0..=1.0).contains(&value) {
                 return Err(out_of_range(key, value, "between 0 and 1"));

@@ -1,13 +1,20 @@
-//! How good the splats are: PSNR and SSIM of held-out photos.
+//! How good the splats are: PSNR, SSIM and LPIPS of held-out photos, and whether others are better.
 //!
 //! 1. Render each view at full SH degree; transparent photos are composited over the background.
 //! 2. PSNR of the values clamped to 0..1; SSIM over windows that lie inside the image ([`ssim`]).
-//! 3. Pixels a mask hides count in neither: a window counts when all of its pixels do.
+//! 3. Pixels a mask hides count in neither: a window counts when its centre does, as in the loss.
+//!    LPIPS where the user names a file of weights ([`Lpips`]).
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 
+mod lpips;
+mod paired;
 mod ssim;
+mod table;
 
+pub use lpips::{Backbone, Lpips};
+pub use paired::{Difference, Paired};
 pub use ssim::ssim;
+pub use table::{paired_table, table};
 
 use dapple_engine::{Engine, RenderSettings, Rendered};
 use dapple_scene::{Error, Photo, Result, View};
@@ -26,6 +33,9 @@ pub struct ImageScore {
     pub psnr: f64,
     /// Structural similarity, 1 = equal.
     pub ssim: f64,
+    /// Perceptual distance, 0 = equal; `None` where no weights were given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lpips: Option<f64>,
 }
 
 /// Scores of a capture.
@@ -35,14 +45,41 @@ pub struct EvalReport {
     pub psnr: f64,
     /// Mean SSIM over the images.
     pub ssim: f64,
+    /// Mean LPIPS over the images; `None` where no weights were given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lpips: Option<f64>,
     /// Gaussians rendered from.
     pub gaussians: u64,
+    /// What transparent photos and renders were seen over, 0..1.
+    #[serde(default)]
+    pub background: [f32; 3],
     /// Each image, in the order of the views. An image that its mask hides whole is left out.
     pub images: Vec<ImageScore>,
 }
 
-/// Renders and scores `views` with the engine's present splats; each rendered view is shown to
-/// `on_render`.
+impl EvalReport {
+    /// The `count` images with the lowest PSNR, worst first.
+    pub fn worst(&self, count: usize) -> Vec<&ImageScore> {
+        let mut images: Vec<&ImageScore> = self.images.iter().collect();
+        images.sort_by(|a, b| a.psnr.total_cmp(&b.psnr));
+        images.truncate(count);
+        images
+    }
+}
+
+/// Scores of one rendered view: PSNR (dB), SSIM, and LPIPS where weights were given.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scores {
+    /// Peak signal-to-noise ratio, dB, at most [`PSNR_MAX`].
+    pub psnr: f64,
+    /// Structural similarity, 1 = equal.
+    pub ssim: f64,
+    /// Perceptual distance, 0 = equal.
+    pub lpips: Option<f64>,
+}
+
+/// Renders and scores `views` with the engine's present splats, by `lpips` too if it is given; each
+/// rendered view is shown to `on_render`.
 ///
 /// # Errors
 /// No view to score, a photo of another size than its camera, what the engine cannot do.
@@ -50,6 +87,7 @@ pub fn evaluate(
     engine: &mut dyn Engine,
     views: &[&View],
     settings: &RenderSettings,
+    lpips: Option<&Lpips>,
     on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
 ) -> Result<EvalReport> {
     let mut images = Vec::with_capacity(views.len());
@@ -57,13 +95,14 @@ pub fn evaluate(
     for view in views {
         let rendered = engine.render(&view.camera, settings)?;
         gaussians = rendered.counts.gaussians;
-        let scores = score(&rendered, &view.photo, settings.background)
+        let scores = score(&rendered, &view.photo, settings.background, lpips)
             .map_err(|error| error.at(view.name.clone()))?;
-        if let Some((psnr, ssim)) = scores {
+        if let Some(Scores { psnr, ssim, lpips }) = scores {
             images.push(ImageScore {
                 name: view.name.clone(),
                 psnr,
                 ssim,
+                lpips,
             });
         }
         on_render(view, &rendered)?;
@@ -77,20 +116,24 @@ pub fn evaluate(
     Ok(EvalReport {
         psnr: mean(|image| image.psnr),
         ssim: mean(|image| image.ssim),
+        // Each image has it, or none.
+        lpips: lpips.map(|_| mean(|image| image.lpips.unwrap_or(0.0))),
         gaussians,
+        background: settings.background,
         images,
     })
 }
 
-/// PSNR (dB) and SSIM of a rendered view against its photo; `None` when a mask hides all of it.
+/// Scores of a rendered view against its photo; `None` when a mask hides all of it.
 ///
 /// # Errors
-/// Sizes that differ.
+/// Sizes that differ; an image too small for LPIPS.
 pub fn score(
     rendered: &Rendered,
     photo: &Photo,
     background: [f32; 3],
-) -> Result<Option<(f64, f64)>> {
+    lpips: Option<&Lpips>,
+) -> Result<Option<Scores>> {
     let (width, height) = (photo.width as usize, photo.height as usize);
     if (rendered.width, rendered.height) != (photo.width, photo.height)
         || rendered.rgb.len() != width * height * 3
@@ -107,10 +150,12 @@ pub fn score(
         return Ok(None);
     }
     let image: Vec<f32> = rendered.rgb.par_iter().map(|&v| clamped(v)).collect();
-    Ok(Some((
-        psnr(&image, &target, width, mask),
-        ssim(&image, &target, width, height, mask),
-    )))
+    let distance = |lpips: &Lpips| lpips.distance(&image, &target, width, height, mask);
+    Ok(Some(Scores {
+        psnr: psnr(&image, &target, width, mask),
+        ssim: ssim(&image, &target, width, height, mask),
+        lpips: lpips.map(distance).transpose()?,
+    }))
 }
 
 /// The photo as a renderer should show it: values in 0..1, `[height, width, 3]`, composited over
@@ -165,7 +210,7 @@ pub fn psnr(image: &[f32], target: &[f32], width: usize, mask: Option<&[u8]>) ->
 }
 
 /// Whether a mask's value shows its pixel. Masks are 0 or 255; scaled ones have values between.
-fn counts(mask: u8) -> bool {
+pub(crate) fn counts(mask: u8) -> bool {
     mask >= 128
 }
 

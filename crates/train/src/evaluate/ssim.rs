@@ -2,7 +2,8 @@
 //!
 //! Only four filtered maps are needed, since SSIM uses the variances as a sum:
 //! `E[x]`, `E[y]`, `E[x^2 + y^2]`, `E[xy]`.
-//! 1. Values are shifted by -0.5, which leaves variances alone and makes `f32` accurate to 1e-6.
+//! 1. A pixel that the mask hides is taken from the target in both images, as the loss does.
+//!    Values are shifted by -0.5, which leaves variances alone and makes `f32` accurate to 1e-6.
 //! 2. For each output row: filter the four maps down the 11 input rows, then along the row.
 //! 3. SSIM of each window, summed over the row in `f64`; rows are added in order, so that the
 //!    result does not depend on the number of threads.
@@ -15,10 +16,10 @@ use rayon::prelude::*;
 const SHIFT: f32 = 0.5;
 
 /// Mean SSIM of two images `[height, width, 3]` in 0..1: Gaussian windows of 11x11, sigma 1.5, that
-/// lie inside the image and hold only pixels that `mask` (`[height, width]`, 0 = ignore) shows;
-/// mean over windows and channels.
+/// lie inside the image and whose centre pixel `mask` (`[height, width]`, 0 = ignore) shows; mean over
+/// windows and channels. The same windows as in the loss ([`dapple_engine::reference::loss()`]).
 ///
-/// Where there is no such window (an image narrower than 11, a mask full of holes), windows are
+/// Where there is no such window (an image narrower than 11, a mask that leaves the rim), windows are
 /// taken about every shown pixel and cut to the shown pixels of the image, their weights
 /// renormalised.
 pub fn ssim(
@@ -31,20 +32,16 @@ pub fn ssim(
     let weights = window();
     let rows = (height + 1).saturating_sub(SSIM_WINDOW);
     let columns = (width + 1).saturating_sub(SSIM_WINDOW);
-    let covered = mask.map(|mask| hidden_sums(mask, width, height));
-    let planes = Planes::new(image, target);
+    let planes = Planes::new(image, target, mask);
     let sums: Vec<(f64, usize)> = (0..if columns > 0 { rows } else { 0 })
         .into_par_iter()
         .map_init(
             || [const { Vec::new() }; 4],
             |filtered, y| {
                 planes.filter_down(y, width, &weights, filtered);
-                let whole = |x: usize| {
-                    covered
-                        .as_ref()
-                        .is_none_or(|sums| hidden_in_window(sums, width, x, y) == 0)
-                };
-                sum_row(filtered, columns, &weights, whole)
+                let centre = (y + SSIM_WINDOW / 2) * width + SSIM_WINDOW / 2;
+                let shown = |x: usize| mask.is_none_or(|mask| counts(mask[centre + x]));
+                sum_row(filtered, columns, &weights, shown)
             },
         )
         .collect();
@@ -76,12 +73,16 @@ struct Planes {
 }
 
 impl Planes {
-    fn new(image: &[f32], target: &[f32]) -> Self {
-        let shift = |values: &[f32]| values.par_iter().map(|v| v - SHIFT).collect();
-        Self {
-            x: shift(image),
-            y: shift(target),
+    fn new(image: &[f32], target: &[f32], mask: Option<&[u8]>) -> Self {
+        let shift = |values: &[f32]| -> Vec<f32> { values.par_iter().map(|v| v - SHIFT).collect() };
+        let (mut x, y) = (shift(image), shift(target));
+        if let Some(mask) = mask {
+            let pixels = x.chunks_exact_mut(3).zip(y.chunks_exact(3)).zip(mask);
+            for ((pixel, target), _) in pixels.filter(|(_, mask)| !counts(**mask)) {
+                pixel.copy_from_slice(target);
+            }
         }
+        Self { x, y }
     }
 
     /// Filters the four maps over the rows `top..top + 11`; each result is one row of
@@ -122,7 +123,7 @@ fn sum_row(
     filtered: &[Vec<f32>; 4],
     columns: usize,
     weights: &[f32; SSIM_WINDOW],
-    whole: impl Fn(usize) -> bool,
+    shown: impl Fn(usize) -> bool,
 ) -> (f64, usize) {
     // Blocks that stay in registers and the first-level cache.
     const BLOCK: usize = 48;
@@ -145,7 +146,7 @@ fn sum_row(
             *value = similarity(maps[0][j], maps[1][j], maps[2][j], maps[3][j]);
         }
         for (j, &value) in values[..length].iter().enumerate() {
-            if whole((start + j) / 3) {
+            if shown((start + j) / 3) {
                 sum += f64::from(value);
                 count += 1;
             }
@@ -165,28 +166,6 @@ fn similarity(mean_x: f32, mean_y: f32, squares: f32, products: f32) -> f32 {
     let (x, y) = (mean_x + SHIFT, mean_y + SHIFT);
     let luminance = (2.0 * x * y + C1) / (x * x + y * y + C1);
     luminance * (2.0 * covariance + C2) / (variances + C2)
-}
-
-/// Summed-area table of hidden pixels, `[height + 1, width + 1]`.
-fn hidden_sums(mask: &[u8], width: usize, height: usize) -> Vec<u32> {
-    let stride = width + 1;
-    let mut sums = vec![0u32; stride * (height + 1)];
-    for y in 0..height {
-        let mut row = 0;
-        for x in 0..width {
-            row += u32::from(!counts(mask[y * width + x]));
-            sums[(y + 1) * stride + x + 1] = sums[y * stride + x + 1] + row;
-        }
-    }
-    sums
-}
-
-/// Hidden pixels in the window whose first pixel is (x, y).
-fn hidden_in_window(sums: &[u32], width: usize, x: usize, y: usize) -> u32 {
-    let stride = width + 1;
-    let at = |x: usize, y: usize| sums[y * stride + x];
-    let (right, bottom) = (x + SSIM_WINDOW, y + SSIM_WINDOW);
-    at(right, bottom) + at(x, y) - at(x, bottom) - at(right, y)
 }
 
 /// Windows about every shown pixel, cut to what is shown: the slow path for small images.

@@ -32,6 +32,8 @@ pub struct FakeEngine {
     pub empty_at: u32,
     /// This step is refused, and every call that would need the device.
     pub fail_at: u32,
+    /// From this step on renders differ from the capture's photos; 0 = never.
+    pub worse_from: u32,
     /// After a failure the splats can still be had.
     pub answers_after_failure: bool,
     /// What a step takes on the device. Not zero: `step` returns at once and reports come later.
@@ -47,6 +49,16 @@ impl FakeEngine {
             return Err(Error::unsupported("the device is lost").hint("plug it in"));
         }
         Ok(())
+    }
+
+    fn brightness(&self) -> f32 {
+        let step = self
+            .splats
+            .opacities
+            .first()
+            .map_or(0, |&opacity| opacity as u32);
+        let is_worse = self.worse_from > 0 && step >= self.worse_from;
+        if is_worse { 0.9 } else { 0.5 }
     }
 
     fn wait(&self) {
@@ -94,7 +106,7 @@ impl Engine for FakeEngine {
         Ok(Rendered {
             width: camera.width,
             height: camera.height,
-            rgb: vec![0.5; (camera.width * camera.height * 3) as usize],
+            rgb: vec![self.brightness(); (camera.width * camera.height * 3) as usize],
             ..Rendered::default()
         })
     }

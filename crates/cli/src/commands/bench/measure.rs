@@ -314,6 +314,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         adam: Adam::default(),
         ssim_weight: 0.2,
         accumulate_density: true,
+        refresh_smoothing: false,
         extras: Extras::default(),
         depth_weight: 0.0,
     }

@@ -299,6 +299,10 @@ impl Engine for Probe {
         self.lock().engine.as_engine().splats()
     }
 
+    fn fused_splats(&mut self) -> Result<Splats> {
+        self.lock().engine.as_engine().fused_splats()
+    }
+
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         let mut state = self.lock();
         let sizes = views.iter().map(|view| &view.camera);

@@ -1,14 +1,15 @@
-//! A pinhole camera in the precision and form that kernels want.
+//! A posed camera in the precision and form that kernels want.
 
-use crate::constants::{JACOBIAN_MARGIN, TILE_SIZE};
-use dapple_scene::{Camera, Error, Lens, Result};
+use crate::constants::TILE_SIZE;
+use crate::{LensForm, slope_range};
+use dapple_scene::{Camera, Error, Result};
 
 /// Longest side of an image, pixels.
 pub const MAX_IMAGE_SIDE: u32 = 1 << 16;
 
-/// A checked pinhole camera, ready for kernels.
+/// A checked camera, ready for kernels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pinhole {
+pub struct PosedCamera {
     /// World to camera, row by row.
     pub rotation: [[f32; 3]; 3],
     /// Centre in world coordinates.
@@ -21,28 +22,25 @@ pub struct Pinhole {
     pub focal: [f32; 2],
     /// Principal point, pixels.
     pub principal: [f32; 2],
-    /// Least x/z and y/z at which the projection's Jacobian is evaluated; see
-    /// [`JACOBIAN_MARGIN`].
+    /// Least x/z and y/z at which the projection's Jacobian is evaluated; see [`slope_range`].
     pub jacobian_min: [f32; 2],
     /// See `jacobian_min`.
     pub jacobian_max: [f32; 2],
+    /// What the lens does to rays; `None` = nothing, a pinhole.
+    pub lens: Option<LensForm>,
     /// Image size, pixels.
     pub size: [u32; 2],
     /// Tiles across and down.
     pub tiles: [u32; 2],
 }
 
-impl Pinhole {
+impl PosedCamera {
     /// Checks a camera and prepares it.
     ///
     /// # Errors
-    /// Another lens, a pose or focal length that is not finite, an image without area or beyond
-    /// [`MAX_IMAGE_SIDE`].
+    /// A lens that engines do not know or that shows nothing; a pose or focal length that is not
+    /// finite, an image without area or beyond [`MAX_IMAGE_SIDE`].
     pub fn new(camera: &Camera) -> Result<Self> {
-        if camera.lens != Lens::Pinhole {
-            return Err(Error::unsupported("engines render pinhole cameras only")
-                .hint("undistort the photos first; loading a capture does so"));
-        }
         let finite = camera.camera_from_world.is_finite()
             && [camera.fx, camera.fy, camera.cx, camera.cy]
                 .iter()
@@ -68,18 +66,16 @@ impl Pinhole {
         let centre = exact.map(|v| v as f32);
         let focal = [camera.fx, camera.fy];
         let principal = [camera.cx, camera.cy];
-        let limit = |axis: usize, near_edge: f64| {
-            let half = 0.5 * f64::from(size[axis]) / focal[axis];
-            (near_edge / focal[axis] + f64::from(JACOBIAN_MARGIN) * half) as f32
-        };
+        let (slope_min, slope_max) = slope_range(camera);
         Ok(Self {
             rotation: [0, 1, 2].map(|i| r.row(i).to_array().map(|v| v as f32)),
             centre,
             centre_rest: [0, 1, 2].map(|i| (exact[i] - f64::from(centre[i])) as f32),
             focal: focal.map(|v| v as f32),
             principal: principal.map(|v| v as f32),
-            jacobian_min: [0, 1].map(|a| -limit(a, principal[a])),
-            jacobian_max: [0, 1].map(|a| limit(a, f64::from(size[a]) - principal[a])),
+            jacobian_min: slope_min.to_array().map(|v| v as f32),
+            jacobian_max: slope_max.to_array().map(|v| v as f32),
+            lens: LensForm::of(&camera.lens)?,
             size,
             tiles: size.map(|v| v.div_ceil(TILE_SIZE)),
         })

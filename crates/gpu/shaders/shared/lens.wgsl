@@ -1,0 +1,197 @@
+// Projection through a lens that distorts, forward and backward: in permutation LENS, what stands in
+// place of the pinhole's in shared/projection and shared/projection_backward.
+// With (a, b) = (x/z, y/z) and t = a^2 + b^2:
+// 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is small
+//    and the closed form would cancel. The arctangent is four times that of the tangent of a quarter
+//    of the angle, which the same series knows: devices' own may be off by 4096 units in the last place.
+// 2. s(t) = A N(u) / D(u), u = t A^2, with s' and s'': the chain rule.
+// 3. Tangential and prism terms: G(t) Q(a, b) + P(t), where G = w^2, Q is quadratic and P the prism.
+// 4. The place is (a, b) s + G Q + P; its first and second derivatives follow from the above.
+// 5. centre = focal place(a, b) + principal; T = focal D (R_k - c_k R_2) / z, where D is the
+//    derivative of the place at the clamped slopes c.
+// Twin: cpu/src/lens.rs. Reference: engine::reference::distort.
+//
+// The importing shader declares `lenses: array<Lens>`, an entry a view.
+#import shared/lens_form
+
+// Where a ray lands, in units of the focal length, with the derivatives by the slopes (a, b).
+struct Jet {
+    place: vec2f,
+    da: vec2f,
+    db: vec2f,
+    daa: vec2f,
+    dab: vec2f,
+    dbb: vec2f,
+}
+
+struct LensGradient {
+    // By the centre, camera coordinates.
+    point: vec3f,
+    // By a small rotation of the camera, through T alone.
+    omega: vec3f,
+}
+
+// Below this m t the series is taken: there its tenth term is 3e-6 of the second derivative.
+const SERIES_END: f32 = 0.15;
+
+// Horner's scheme with first and second derivative.
+fn horner(sums: vec3f, t: f32, coefficient: f32) -> vec3f {
+    return fma(sums, vec3f(t), vec3f(coefficient, sums.x, 2.0 * sums.y));
+}
+
+fn angle_series(t: f32) -> vec3f {
+    var sums = vec3f(-1.0 / 19.0, 0.0, 0.0);
+    sums = horner(sums, t, 1.0 / 17.0);
+    sums = horner(sums, t, -1.0 / 15.0);
+    sums = horner(sums, t, 1.0 / 13.0);
+    sums = horner(sums, t, -1.0 / 11.0);
+    sums = horner(sums, t, 1.0 / 9.0);
+    sums = horner(sums, t, -1.0 / 7.0);
+    sums = horner(sums, t, 1.0 / 5.0);
+    sums = horner(sums, t, -1.0 / 3.0);
+    return horner(sums, t, 1.0);
+}
+
+// Step 1, with cos2 = 1 / (1 + x).
+fn angle_over_slope(x: f32, cos2: f32) -> vec3f {
+    if x < SERIES_END {
+        return angle_series(x);
+    }
+    // Tangents of the half and of the quarter, over the whole one.
+    let half = 1.0 / (1.0 + sqrt(1.0 + x));
+    let quarter = half / (1.0 + sqrt(1.0 + x * half * half));
+    let value = 4.0 * quarter * angle_series(x * quarter * quarter).x;
+    let first = (cos2 - value) / (2.0 * x);
+    return vec3f(value, first, -(cos2 * cos2 + 3.0 * first) / (2.0 * x));
+}
+
+// Steps 1 to 4.
+fn lens_jet(lens: Lens, slope: vec2f) -> Jet {
+    let a = slope.x;
+    let b = slope.y;
+    let t = dot(slope, slope);
+    let m = lens.bend;
+    let cos2 = 1.0 / (1.0 + m * t);
+    let angle = angle_over_slope(m * t, cos2) * vec3f(1.0, m, m * m);
+
+    // Step 2.
+    let u = t * angle.x * angle.x;
+    let u1 = angle.x * cos2;
+    let u2 = angle.y * cos2 - angle.x * m * cos2 * cos2;
+    var n = vec3f(lens.numerator_high.z, 0.0, 0.0);
+    n = horner(n, u, lens.numerator_high.y);
+    n = horner(n, u, lens.numerator_high.x);
+    n = horner(n, u, lens.numerator_low.w);
+    n = horner(n, u, lens.numerator_low.z);
+    n = horner(n, u, lens.numerator_low.y);
+    n = horner(n, u, lens.numerator_low.x);
+    var d = vec3f(lens.denominator.w, 0.0, 0.0);
+    d = horner(d, u, lens.denominator.z);
+    d = horner(d, u, lens.denominator.y);
+    d = horner(d, u, lens.denominator.x);
+    let q = n.x / d.x;
+    let q1 = (n.y - q * d.y) / d.x;
+    let q2 = (n.z - 2.0 * q1 * d.y - q * d.z) / d.x;
+    let s = vec3f(
+        angle.x * q,
+        angle.y * q + angle.x * q1 * u1,
+        angle.z * q + 2.0 * angle.y * q1 * u1 + angle.x * (q2 * u1 * u1 + q1 * u2),
+    );
+
+    // Step 3; by x and y.
+    let w = select(angle, s, lens.decentres_distorted != 0u);
+    let g = w.x * w.x;
+    let g1 = 2.0 * w.x * w.y;
+    let g2 = 2.0 * (w.y * w.y + w.x * w.z);
+    let rho = t * g;
+    let rho1 = g + t * g1;
+    let rho2 = 2.0 * g1 + t * g2;
+    let linear = lens.prism.xz;
+    let quadratic = lens.prism.yw;
+    let along = linear + 2.0 * quadratic * rho;
+    let prism = rho * (linear + quadratic * rho);
+    let prism1 = along * rho1;
+    let prism2 = 2.0 * quadratic * rho1 * rho1 + along * rho2;
+    let p1 = lens.tangential.x;
+    let p2 = lens.tangential.y;
+    let mixed = 2.0 * (p1 * a + p2 * b);
+    let quad = vec2f(
+        2.0 * p1 * a * b + p2 * (3.0 * a * a + b * b),
+        p1 * (a * a + 3.0 * b * b) + 2.0 * p2 * a * b,
+    );
+    let quad_a = vec2f(2.0 * p1 * b + 6.0 * p2 * a, mixed);
+    let quad_b = vec2f(mixed, 6.0 * p1 * b + 2.0 * p2 * a);
+
+    // Step 4: `f` and `e` are the factors of (2a, 2b) in the first and second derivatives.
+    let f = slope * s.y + g1 * quad + prism1;
+    let e = slope * s.z + g2 * quad + prism2;
+    return Jet(
+        slope * s.x + g * quad + prism,
+        2.0 * a * f + g * quad_a + vec2f(s.x, 0.0),
+        2.0 * b * f + g * quad_b + vec2f(0.0, s.x),
+        2.0 * f + 4.0 * a * (a * e + g1 * quad_a) + g * vec2f(6.0 * p2, 2.0 * p1)
+            + vec2f(4.0 * a * s.y, 0.0),
+        4.0 * a * b * e + 2.0 * g1 * (a * quad_b + b * quad_a) + g * vec2f(2.0 * p1, 2.0 * p2)
+            + 2.0 * s.y * slope.yx,
+        2.0 * f + 4.0 * b * (b * e + g1 * quad_b) + g * vec2f(2.0 * p2, 6.0 * p1)
+            + vec2f(0.0, 4.0 * b * s.y),
+    );
+}
+
+// Whether the lens shows a point before the camera.
+fn lens_shows(lens: Lens, point: vec3f) -> bool {
+    let slope = point.xy * (1.0 / point.z);
+    return dot(slope, slope) <= lens.reach;
+}
+
+// Step 5, from `p`'s inverse_z, uv and uv_clamped: its centre and the rows of T.
+fn lens_project(p: ptr<function, Projection>, view: View) {
+    let lens = lenses[step.view];
+    let shape = lens_jet(lens, (*p).uv_clamped);
+    let ra = (view.row0.xyz - (*p).uv_clamped.x * view.row2.xyz) * (*p).inverse_z;
+    let rb = (view.row1.xyz - (*p).uv_clamped.y * view.row2.xyz) * (*p).inverse_z;
+    (*p).mean2d = fma(lens_jet(lens, (*p).uv).place, view.focal, view.principal);
+    (*p).t0 = view.focal.x * (shape.da.x * ra + shape.db.x * rb);
+    (*p).t1 = view.focal.y * (shape.da.y * ra + shape.db.y * rb);
+}
+
+// The chain rule through step 5, from dL/dcentre and dL/dT.
+fn lens_backward(p: Projection, view: View, d_mean2d: vec2f, dt0: vec3f, dt1: vec3f) -> LensGradient {
+    let lens = lenses[step.view];
+    let at = lens_jet(lens, p.uv);
+    let shape = lens_jet(lens, p.uv_clamped);
+    let ra = (view.row0.xyz - p.uv_clamped.x * view.row2.xyz) * p.inverse_z;
+    let rb = (view.row1.xyz - p.uv_clamped.y * view.row2.xyz) * p.inverse_z;
+    let ft0 = view.focal.x * dt0;
+    let ft1 = view.focal.y * dt1;
+    // To the rows, and to D: T_i = f_i (D_ia P_a + D_ib P_b).
+    let dra = shape.da.x * ft0 + shape.da.y * ft1;
+    let drb = shape.db.x * ft0 + shape.db.y * ft1;
+    let d_da = vec2f(dot(ft0, ra), dot(ft1, ra));
+    let d_db = vec2f(dot(ft0, rb), dot(ft1, rb));
+    // To the slopes that D and the rows are taken at; clamped ones do not move.
+    let through_shape = vec2f(
+        dot(d_da, shape.daa) + dot(d_db, shape.dab),
+        dot(d_da, shape.dab) + dot(d_db, shape.dbb),
+    );
+    let through_rows = -vec2f(dot(view.row2.xyz, dra), dot(view.row2.xyz, drb)) * p.inverse_z;
+    let inside = (p.uv >= view.jacobian_min) & (p.uv <= view.jacobian_max);
+    // And to the slopes of the centre.
+    let fc = d_mean2d * view.focal;
+    let duv = select(vec2f(0.0), through_shape + through_rows, inside)
+        + vec2f(dot(fc, at.da), dot(fc, at.db));
+    let dz = -(dot(ra, dra) + dot(rb, drb) + dot(duv, p.uv));
+
+    // By R's rows; turned, row 0 becomes omega_y R_2 - omega_z R_1, and cyclic.
+    let d0 = dra * p.inverse_z;
+    let d1 = drb * p.inverse_z;
+    let d2 = -(p.uv_clamped.x * d0 + p.uv_clamped.y * d1);
+    return LensGradient(
+        vec3f(duv * p.inverse_z, dz * p.inverse_z),
+        vec3f(
+            dot(d2, view.row1.xyz) - dot(d1, view.row2.xyz),
+            dot(d0, view.row2.xyz) - dot(d2, view.row0.xyz),
+            dot(d1, view.row0.xyz) - dot(d0, view.row1.xyz),
+        ),
+    );
+}

@@ -1,0 +1,48 @@
+// `smoothing`: sets each Gaussian's 3D filter by the views to train on, before a step that asks for it
+// (engine::smoothing; Yu et al. 2024, arXiv:2311.16493). One invocation a Gaussian:
+// 1. Over all views in front of whose near plane the centre lies, and in whose frame, enlarged by
+//    SMOOTHING_MARGIN on each side: the highest rate of samples a world unit, focal length / depth.
+// 2. The standard deviation is DEVIATION_PER_INTERVAL / rate; 0 where no view sees it.
+// Twin: `deviations` in cpu/src/antialias.rs. Reference: engine::reference::deviation.
+//
+// Bindings: views, the first of which is that of renders; state; geometry; smoothing out.
+
+#import shared/step
+#import shared/groups
+#import shared/planes
+#import shared/centre
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read> state: State;
+@group(0) @binding(2) var<storage, read> geometry: array<f32>;
+@group(0) @binding(3) var<storage, read_write> smoothing: array<f32>;
+
+fn sampling_rate(mean: vec3f, view: View) -> f32 {
+    let point = to_camera(mean, view);
+    if !(point.z >= step.near && point.z > 0.0) {
+        return 0.0;
+    }
+    let place = (point.xy / point.z * view.focal + view.principal) / vec2f(view.size);
+    let is_inside = all(place >= vec2f(-SMOOTHING_MARGIN))
+        && all(place <= vec2f(1.0 + SMOOTHING_MARGIN));
+    return select(0.0, max(view.focal.x, view.focal.y) / point.z, is_inside);
+}
+
+@compute @workgroup_size(256)
+fn smoothing_of_views(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = group_number(id, dispatched) * 256u + local;
+    if state.halted != 0u || i >= state.gaussians {
+        return;
+    }
+    let at = PLANE_MEAN * state.capacity + i;
+    let mean = vec3f(geometry[at], geometry[at + state.capacity], geometry[at + 2u * state.capacity]);
+    var rate = 0.0;
+    for (var v = 1u; v < arrayLength(&views); v++) {
+        rate = max(rate, sampling_rate(mean, views[v]));
+    }
+    smoothing[i] = select(0.0, DEVIATION_PER_INTERVAL / rate, rate > 0.0);
+}

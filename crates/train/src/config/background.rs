@@ -1,0 +1,108 @@
+//! What lies behind everything: a colour, or another one each step.
+
+use dapple_scene::{Error, Result};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+const WANTED: &str = "random, black, white, or three numbers from 0 to 1 as in 1,0.5,0";
+
+/// What a photo is seen over where it is transparent, and a render where nothing is.
+///
+/// With one colour, splats of that colour may stand where photos are transparent: nobody sees them.
+/// Over another colour each step they always show, and go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Background {
+    /// Red, green, blue, 0 to 1.
+    Colour([f64; 3]),
+    /// Uniform in all colours, drawn anew for each step.
+    Random,
+}
+
+impl Background {
+    /// Black.
+    pub const BLACK: Self = Self::Colour([0.0; 3]);
+
+    /// The colour to score and render over: black for a random one.
+    pub fn fixed(self) -> [f32; 3] {
+        match self {
+            Self::Colour(colour) => colour.map(|v| v as f32),
+            Self::Random => [0.0; 3],
+        }
+    }
+}
+
+impl fmt::Display for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Colour([r, g, b]) => write!(f, "{r},{g},{b}"),
+            Self::Random => f.write_str("random"),
+        }
+    }
+}
+
+impl FromStr for Background {
+    type Err = Error;
+
+    /// A name, or three numbers; whether those are colours is for [`super::TrainConfig::validate`].
+    fn from_str(text: &str) -> Result<Self> {
+        let refused =
+            || Error::input(format!("{text:?} is no background")).hint(format!("choose {WANTED}"));
+        match text {
+            "random" => return Ok(Self::Random),
+            "black" => return Ok(Self::BLACK),
+            "white" => return Ok(Self::Colour([1.0; 3])),
+            _ => {}
+        }
+        let numbers: Vec<f64> = text
+            .split(',')
+            .map(|part| part.trim().parse().map_err(|_| refused()))
+            .collect::<Result<_>>()?;
+        let colour = numbers.try_into().map_err(|_| refused())?;
+        Ok(Self::Colour(colour))
+    }
+}
+
+impl Serialize for Background {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Colour(colour) => colour.serialize(serializer),
+            Self::Random => serializer.serialize_str("random"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Background {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Background;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"random\", \"black\", \"white\" or [red, green, blue]")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Background, E> {
+        text.parse()
+            .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Background, A::Error> {
+        let mut colour = [0.0; 3];
+        for (i, value) in colour.iter_mut().enumerate() {
+            *value = numbers
+                .next_element()?
+                .ok_or_else(|| de::Error::invalid_length(i, &self))?;
+        }
+        match numbers.next_element::<de::IgnoredAny>()? {
+            None => Ok(Background::Colour(colour)),
+            Some(_) => Err(de::Error::invalid_length(4, &self)),
+        }
+    }
+}

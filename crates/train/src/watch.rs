@@ -1,0 +1,176 @@
+//! Watches for overfitting: photos that are set aside, neither trained on nor scored.
+//!
+//! 1. Every `data.watch_every`-th photo that is not held out is set aside.
+//! 2. [`LOOKS`] times in a run, and at its end, they are rendered and compared with the loss that
+//!    training minimises.
+//! 3. The splats with the least loss so far are kept. Where the last ones are worse by more than
+//!    [`NOTICEABLE`], the run ends with the kept ones instead, and says so.
+//!
+//! Training photos cannot tell: their loss falls whatever is learned. Held-out photos must not: a score
+//! that chose the splats is none.
+
+use crate::evaluate::{score, target};
+use dapple_engine::{Engine, RenderSettings};
+use dapple_scene::{Result, Splats, View};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Looks in a run. Each waits for the engine, and renders a sixteenth of the photos.
+const LOOKS: u32 = 20;
+
+/// A loss lower than the last one by this fraction is no accident of the last steps.
+const NOTICEABLE: f64 = 0.005;
+
+/// What the photos that are set aside say after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WatchRow {
+    /// Steps done before it.
+    pub step: u32,
+    /// Mean loss.
+    pub loss: f64,
+    /// Mean PSNR, dB.
+    pub psnr: f64,
+}
+
+/// What watching came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WatchReport {
+    /// Photos set aside.
+    pub photos: usize,
+    /// Every look.
+    pub rows: Vec<WatchRow>,
+    /// The step whose splats the run ended with, because it did better than the last.
+    pub kept_step: Option<u32>,
+}
+
+/// The photos set aside, and the best splats so far.
+pub(crate) struct Watch {
+    pub(crate) views: Vec<View>,
+    ssim_weight: f64,
+    pub(crate) rows: Vec<WatchRow>,
+    pub(crate) best: Option<Arc<Splats>>,
+    pub(crate) kept_step: Option<u32>,
+}
+
+impl Watch {
+    pub(crate) fn new(views: Vec<View>, ssim_weight: f64) -> Self {
+        Self {
+            views,
+            ssim_weight,
+            rows: Vec::new(),
+            best: None,
+            kept_step: None,
+        }
+    }
+
+    /// Whether there is a look after this step of so many.
+    pub(crate) fn is_due(&self, step: u32, steps: u32) -> bool {
+        !self.views.is_empty() && (step == steps || step.is_multiple_of((steps / LOOKS).max(1)))
+    }
+
+    /// The look with the least loss.
+    pub(crate) fn best_row(&self) -> Option<WatchRow> {
+        let least = |a: WatchRow, b: WatchRow| if b.loss < a.loss { b } else { a };
+        self.rows.iter().copied().reduce(least)
+    }
+
+    /// Looks at the engine's present splats and keeps them, as files hold them, if they are the best.
+    pub(crate) fn look(
+        &mut self,
+        step: u32,
+        engine: &mut dyn Engine,
+        settings: &RenderSettings,
+    ) -> Result<()> {
+        let (mut loss, mut psnr, mut count) = (0.0, 0.0, 0.0);
+        for view in &self.views {
+            let rendered = engine.render(&view.camera, settings)?;
+            let scores = score(&rendered, &view.photo, settings.background, None)
+                .map_err(|error| error.at(view.name.clone()))?;
+            // Nothing where a mask hides all of it.
+            if let Some(scores) = scores {
+                let l1 = mean_difference(&rendered.rgb, view, settings.background);
+                loss += (1.0 - self.ssim_weight) * l1 + self.ssim_weight * (1.0 - scores.ssim);
+                psnr += scores.psnr;
+                count += 1.0;
+            }
+        }
+        if count == 0.0 {
+            return Ok(());
+        }
+        let row = WatchRow {
+            step,
+            loss: loss / count,
+            psnr: psnr / count,
+        };
+        if self.best_row().is_none_or(|best| row.loss < best.loss) {
+            self.best = Some(Arc::new(engine.fused_splats()?));
+        }
+        // A run that is stopped where it looked anyway.
+        self.rows.retain(|other| other.step != step);
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// The splats to end with instead of the last, if those are worse.
+    pub(crate) fn better_than_last(&mut self) -> Option<Arc<Splats>> {
+        let (best, last) = (self.best_row()?, *self.rows.last()?);
+        if best.loss >= last.loss * (1.0 - NOTICEABLE) {
+            return None;
+        }
+        self.kept_step = Some(best.step);
+        self.best.take()
+    }
+
+    pub(crate) fn report(&self) -> Option<WatchReport> {
+        (!self.views.is_empty()).then(|| WatchReport {
+            photos: self.views.len(),
+            rows: self.rows.clone(),
+            kept_step: self.kept_step,
+        })
+    }
+}
+
+/// Mean absolute difference of the values that a mask shows.
+fn mean_difference(rgb: &[f32], view: &View, background: [f32; 3]) -> f64 {
+    let photo = &view.photo;
+    let shown = |i: usize| photo.mask.as_ref().is_none_or(|mask| mask[i / 3] >= 128);
+    let target = target(photo, background);
+    let (sum, count) = rgb
+        .iter()
+        .zip(&target)
+        .enumerate()
+        .filter(|(i, _)| shown(*i))
+        .fold((0.0, 0.0), |(sum, count), (_, (a, b))| {
+            (sum + f64::from((a - b).abs()), count + 1.0)
+        });
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched(losses: &[f64]) -> Watch {
+        let mut watch = Watch::new(Vec::new(), 0.2);
+        watch.best = Some(Arc::new(Splats::empty(0)));
+        for (i, &loss) in losses.iter().enumerate() {
+            watch.rows.push(WatchRow {
+                step: 10 * (i as u32 + 1),
+                loss,
+                psnr: 20.0,
+            });
+        }
+        watch
+    }
+
+    #[test]
+    fn the_last_splats_stay_unless_they_are_noticeably_worse() {
+        let mut rising = watched(&[0.3, 0.2, 0.1]);
+        assert!(rising.better_than_last().is_none());
+        let mut flat = watched(&[0.3, 0.0999, 0.1]);
+        assert!(flat.better_than_last().is_none() && flat.kept_step.is_none());
+        let mut overfitted = watched(&[0.3, 0.09, 0.095, 0.1]);
+        assert!(overfitted.better_than_last().is_some());
+        assert_eq!(overfitted.kept_step, Some(20));
+    }
+}
