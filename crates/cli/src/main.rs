@@ -17,6 +17,7 @@ mod flamegraph;
 mod interrupt;
 mod machine;
 mod options;
+mod photo_memory;
 mod pictures;
 mod training_display;
 

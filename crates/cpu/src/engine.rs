@@ -19,7 +19,7 @@ use dapple_engine::{
     ViewId, check_depths, check_image_gradient, check_photo, check_upload,
 };
 use dapple_profile::ceilings::Measured;
-use dapple_scene::{Camera, Error, Progress, Result, Splats};
+use dapple_scene::{Camera, Error, Photo, Progress, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,12 +41,21 @@ pub struct CpuEngine {
     /// 3D filters by block; empty until something is anti-aliased.
     smoothing: Vec<Row>,
     sh_degree: u8,
-    views: Vec<(CameraF32, TrainView)>,
+    views: Vec<HeldView>,
     /// Samples of known depth, by view.
     depths: Vec<Arc<[DepthSample]>>,
     frame: Frame,
     work: Work,
     reports: Vec<Report>,
+}
+
+/// A view to train on.
+#[derive(Debug, Clone)]
+struct HeldView {
+    camera: CameraF32,
+    /// `None` where it comes for each step, and has not come.
+    photo: Option<Arc<Photo>>,
+    comes_each_step: bool,
 }
 
 /// Times of the stages of one pass, measured between them.
@@ -133,7 +142,7 @@ impl CpuEngine {
     #[doc(hidden)]
     pub fn trace(&mut self, view: ViewId, settings: &StepSettings) -> Result<Trace> {
         self.step(view, settings)?;
-        let camera = self.views[view.0].0;
+        let camera = self.views[view.0].camera;
         let mut trace = crate::trace::of_frame(&camera, &self.frame);
         if let Some(Report::Step(report)) = self.reports.pop() {
             trace.loss = report.loss;
@@ -182,14 +191,12 @@ impl CpuEngine {
     }
 
     fn train_step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
-        let Some((camera, train_view)) = self.views.get(view.0).cloned() else {
-            return Err(Error::internal(format!("there is no view {}", view.0)));
-        };
+        let (camera, photo) = self.view(view)?;
         let camera = camera.with_near(settings.render.near);
         let mut clock = Clock::start();
         let antialias = settings.render.antialias;
         if antialias && settings.refresh_smoothing {
-            let cameras: Vec<CameraF32> = self.views.iter().map(|view| view.0).collect();
+            let cameras: Vec<CameraF32> = self.views.iter().map(|view| view.camera).collect();
             self.smoothing = antialias::deviations(&self.params, &cameras, settings.render.near);
         }
         let samples = Arc::clone(&self.depths[view.0]);
@@ -200,7 +207,7 @@ impl CpuEngine {
         self.forward(&camera, &settings.render, mode.depths, &mut clock);
         let loss = loss::run(
             &camera,
-            &train_view.photo,
+            &photo,
             settings.render.background,
             settings.ssim_weight,
             &mut self.frame,
@@ -246,6 +253,20 @@ impl CpuEngine {
             stages: clock.stages,
         }));
         Ok(())
+    }
+
+    /// A view for a step; what came for this step alone goes with it.
+    fn view(&mut self, view: ViewId) -> Result<(CameraF32, Arc<Photo>)> {
+        let Some(held) = self.views.get_mut(view.0) else {
+            return Err(no_view(view));
+        };
+        let photo = match held.comes_each_step {
+            true => held.photo.take(),
+            false => held.photo.clone(),
+        };
+        let photo = photo
+            .ok_or_else(|| Error::internal(format!("the photo of view {} has not come", view.0)))?;
+        Ok((held.camera, photo))
     }
 
     /// Puts dL/dimage, row by row, into tiles.
@@ -303,6 +324,10 @@ impl CpuEngine {
             counts: self.frame.counts,
         }
     }
+}
+
+fn no_view(view: ViewId) -> Error {
+    Error::internal(format!("there is no view {}", view.0))
 }
 
 /// First-plane row and lane of a pixel in a tiled image.
@@ -366,17 +391,40 @@ impl Engine for CpuEngine {
             let camera = CameraF32::new(&view.camera)?;
             check_photo(&camera, &view.photo)?;
             ids.push(ViewId(self.views.len()));
-            self.views.push((camera, view));
+            self.views.push(HeldView {
+                camera,
+                photo: Some(view.photo),
+                comes_each_step: false,
+            });
             self.depths.push(Arc::default());
         }
         Ok(ids)
     }
 
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        let mut ids = Vec::with_capacity(cameras.len());
+        for camera in cameras {
+            ids.push(ViewId(self.views.len()));
+            self.views.push(HeldView {
+                camera: CameraF32::new(camera)?,
+                photo: None,
+                comes_each_step: true,
+            });
+            self.depths.push(Arc::default());
+        }
+        Ok(ids)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        let held = self.views.get_mut(view.0).ok_or_else(|| no_view(view))?;
+        check_photo(&held.camera, &photo)?;
+        held.photo = Some(photo);
+        Ok(())
+    }
+
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
-        let Some((camera, _)) = self.views.get(view.0) else {
-            return Err(Error::internal(format!("there is no view {}", view.0)));
-        };
-        check_depths(camera, &samples)?;
+        let held = self.views.get(view.0).ok_or_else(|| no_view(view))?;
+        check_depths(&held.camera, &samples)?;
         self.depths[view.0] = samples.into();
         Ok(())
     }

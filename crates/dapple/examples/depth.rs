@@ -53,7 +53,8 @@ fn main() -> dapple::Result<()> {
         let (mut squares, mut count, mut errors) = (Vec::new(), 0, Vec::new());
         for (view, truth) in views.iter().zip(&truth) {
             let rendered = trainer.engine_mut().render(&view.camera, &settings)?;
-            let pairs = rendered.rgb.iter().zip(&view.photo.rgb);
+            let photo = view.photo.read()?;
+            let pairs = rendered.rgb.iter().zip(&photo.rgb);
             let sum: f64 = pairs
                 .map(|(a, &b)| f64::from(a.clamp(0.0, 1.0) - f32::from(b) / 255.0).powi(2))
                 .sum();

@@ -9,7 +9,7 @@ use dapple::train::config::{Background, DensifyConfig, EvalConfig};
 use dapple::train::{Checkpoint, DepthSource, EvalRow, LossRow, Metrics, train_into};
 use dapple::{EngineOptions, Point, open};
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// What a run leaves that does not depend on how long it took.
 #[derive(Debug, PartialEq)]
@@ -66,7 +66,7 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(Photo::from_rgb(40, 32, bytes.collect())),
+            photo: Photo::from_rgb(40, 32, bytes.collect()).into(),
             depth: None,
         }
     };

@@ -5,7 +5,7 @@
 
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::{DensifyPlan, Gradients, RenderSettings, Report, StepCounts, StepSettings};
-use dapple_scene::{Camera, Photo, Result, Splats};
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
 
 /// A photograph to train on, with its camera.
@@ -84,6 +84,26 @@ pub trait Engine: Send {
     /// Hands over photographs to train on; the ids follow the order given.
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>>;
 
+    /// As [`Self::add_views`], of views whose photos come one by one, by [`Self::put_photo`].
+    ///
+    /// # Errors
+    /// A camera that is no sound pinhole; an engine that has no way to do so.
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        let _ = cameras;
+        Err(photos_at_once())
+    }
+
+    /// Hands over the photo of a view of [`Self::add_cameras`] for its next step; always the same photo.
+    /// The engine lets go of it as soon as it can. Returns at once, unless more photos are on their way to
+    /// the device than it was told to hold.
+    ///
+    /// # Errors
+    /// No such view, a photo of another size than its camera; an engine that has no way to do so.
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        let _ = (view, photo);
+        Err(photos_at_once())
+    }
+
     /// Tells which depths a view is known to have, in place of what was told before: by ascending
     /// pixel, none twice. Steps use them whose `depth_weight` is not 0.
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()>;
@@ -130,4 +150,9 @@ pub trait Engine: Send {
         };
         self.differentiate(camera, settings, &derivative)
     }
+}
+
+fn photos_at_once() -> Error {
+    Error::unsupported("this engine takes photos only all at once")
+        .hint("load the capture without a limit of memory for photos")
 }

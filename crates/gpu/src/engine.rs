@@ -17,7 +17,7 @@ use crate::ring::{RING, Ring};
 use crate::stages::smoothing::SMOOTHING;
 use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
-use crate::views::Views;
+use crate::views::{Views, no_view};
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
     DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
@@ -25,8 +25,9 @@ use dapple_engine::{
     check_depths, check_image_gradient, check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
-use dapple_scene::{Camera, Error, Result, Splats};
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How to run on a GPU.
 #[derive(Debug, Clone)]
@@ -86,7 +87,7 @@ pub struct GpuEngine {
     views_changed: bool,
     pub(crate) stages: Stages,
     pub(crate) recordings: Option<Recordings>,
-    ring: Ring,
+    pub(crate) ring: Ring,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
     times: Times,
@@ -197,6 +198,21 @@ impl GpuEngine {
         self.room
     }
 
+    /// After views were added.
+    fn fit_views(&mut self, ids: Vec<ViewId>) -> Result<Vec<ViewId>> {
+        self.views_changed = true;
+        if let Some(photos) = self.views.photos_that_fit() {
+            self.ring.hold_back(photos);
+        }
+        // The largest image at once: growing later would make the recordings anew.
+        for id in &ids {
+            if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
+                self.fit_image(&camera)?;
+            }
+        }
+        Ok(ids)
+    }
+
     pub(crate) fn write_views(&mut self, render: Option<&PosedCamera>) -> Result<()> {
         let gpu = &self.context.gpu;
         if self.views_changed {
@@ -239,6 +255,10 @@ impl GpuEngine {
     fn enqueue(&mut self, command: Command) -> Result<()> {
         self.ready()?;
         self.write_views(None)?;
+        // Before the command has its number: others may be submitted again meanwhile.
+        if let Command::Step(view, _) = command {
+            self.make_room_for_photo(view)?;
+        }
         let sequence = self.ring.upcoming();
         match command {
             Command::Step(view, settings) => self.encode_step(view, &settings, sequence)?,
@@ -257,7 +277,7 @@ impl GpuEngine {
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
         let Some(gpu_view) = self.views.get(view.0) else {
-            return Err(Error::internal(format!("there is no view {}", view.0)));
+            return Err(no_view(view.0));
         };
         let (masked, lens) = (gpu_view.is_masked(), gpu_view.camera.lens.is_some());
         let entry = Ring::entry(sequence);
@@ -269,15 +289,7 @@ impl GpuEngine {
             self.sh_degree,
             self.default_cap,
         );
-        let (recordings, depths) = (&mut self.recordings, &mut self.depths);
-        let photo = self
-            .views
-            .make_resident(&self.context.gpu, view.0, |other| {
-                if let Some(recordings) = recordings {
-                    recordings.forget_step(other);
-                }
-                depths.release(other);
-            })?;
+        let photo = self.views.use_photo(&self.context.gpu, view.0, sequence)?;
         let mode = Mode::of(settings, lens, self.depths.count(view.0) > 0);
         let samples = match mode.depth {
             true => self.depths.make_resident(&self.context.gpu, view.0)?,
@@ -309,6 +321,31 @@ impl GpuEngine {
         )?;
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
+    }
+
+    /// Makes room for a view's photo on the GPU. Waits if commands that have not reported use all that
+    /// there is: chunks of reports are so small then that others are on their way.
+    fn make_room_for_photo(&mut self, view: ViewId) -> Result<()> {
+        let held = self.views.get(view.0).ok_or_else(|| no_view(view.0))?;
+        if held.is_resident() {
+            return Ok(());
+        }
+        loop {
+            let pending = self.pending.front().map_or(u64::MAX, |(first, _)| *first);
+            let (recordings, depths) = (&mut self.recordings, &mut self.depths);
+            let fits = self.views.make_room(view.0, pending, |other| {
+                if let Some(recordings) = recordings {
+                    recordings.forget_step(other);
+                }
+                depths.release(other);
+            });
+            if fits {
+                return Ok(());
+            }
+            let reports = self.buffers.get("reports")?;
+            self.ring.send(&self.context.gpu, reports)?;
+            self.receive(true)?;
+        }
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
@@ -540,19 +577,36 @@ impl Engine for GpuEngine {
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.settle()?;
-        let mut ids = Vec::with_capacity(views.len());
-        for view in &views {
-            let id = self.views.add(view)?;
-            ids.push(ViewId(id));
+        let views = views.into_iter();
+        let ids: Result<Vec<ViewId>> = views
+            .map(|view| self.views.add(&view.camera, Some(view.photo)).map(ViewId))
+            .collect();
+        self.fit_views(ids?)
+    }
+
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        self.settle()?;
+        let cameras = cameras.iter();
+        let ids: Result<Vec<ViewId>> = cameras
+            .map(|camera| self.views.add(camera, None).map(ViewId))
+            .collect();
+        self.fit_views(ids?)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        let is_first = self.views.put(view.0, photo)?;
+        // What is written takes effect before later submissions; nothing on its way uses this entry.
+        if is_first
+            && !self.views_changed
+            && let Some(held) = self.views.get(view.0)
+        {
+            let offset = (1 + view.0) * size_of::<layout::View>();
+            let buffer = self.buffers.get("views")?;
+            self.context
+                .gpu
+                .write(buffer, offset as u64, &[held.entry()]);
         }
-        self.views_changed = true;
-        // The largest image at once: growing later would make the recordings anew.
-        for id in &ids {
-            if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
-                self.fit_image(&camera)?;
-            }
-        }
-        Ok(ids)
+        Ok(())
     }
 
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {

@@ -71,9 +71,9 @@ impl GpuEngine {
         let masked = self.views.get(view.0).is_some_and(|v| v.is_masked());
         // What photos give way, recordings of steps may still name.
         self.recordings = None;
-        let photo = self
-            .views
-            .make_resident(&self.context.gpu, view.0, |_| {})?;
+        self.views.make_room(view.0, u64::MAX, |_| {});
+        let command = self.ring.upcoming();
+        let photo = self.views.use_photo(&self.context.gpu, view.0, command)?;
         let mut buffers = self.buffers.clone();
         buffers.set("photo", photo);
 

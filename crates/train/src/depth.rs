@@ -75,7 +75,7 @@ pub(crate) fn supervision(
             }
             _ => points.clone(),
         };
-        out.push(samples(view, &known, extent));
+        out.push(samples(view, &known, extent)?);
     }
     let with = out.iter().filter(|samples| !samples.is_empty()).count();
     let total: usize = out.iter().map(Vec::len).sum();
@@ -236,8 +236,15 @@ fn least_squares(pairs: &[Pair]) -> Option<(f64, f64)> {
 }
 
 /// What is known, as an engine takes it.
-fn samples(view: &View, known: &[Seen], extent: f64) -> Vec<DepthSample> {
-    let mask = view.photo.mask.as_ref();
+///
+/// # Errors
+/// The photo cannot be read, which tells what is masked.
+fn samples(view: &View, known: &[Seen], extent: f64) -> Result<Vec<DepthSample>> {
+    if known.is_empty() {
+        return Ok(Vec::new());
+    }
+    let photo = view.photo.read()?;
+    let mask = photo.mask.as_ref();
     let mut by_pixel: BTreeMap<usize, Seen> = BTreeMap::new();
     for seen in known {
         if mask.is_some_and(|mask| mask[seen.pixel] < 128) {
@@ -259,7 +266,7 @@ fn samples(view: &View, known: &[Seen], extent: f64) -> Vec<DepthSample> {
         weight: (seen.weight / total) as f32,
     };
     let sound = |s: &DepthSample| s.inverse_depth.is_finite() && s.weight > 0.0;
-    by_pixel.values().map(sample).filter(sound).collect()
+    Ok(by_pixel.values().map(sample).filter(sound).collect())
 }
 
 #[cfg(test)]
@@ -334,13 +341,13 @@ mod tests {
     #[test]
     fn masked_pixels_say_nothing() {
         let (mut dataset, _) = capture();
-        let mut photo = (*dataset.views[0].photo).clone();
+        let mut photo = (*dataset.views[0].photo.read().unwrap()).clone();
         photo.mask = Some(
             (0..64 * 48)
                 .map(|i| if i % 64 < 32 { 0 } else { 255 })
                 .collect(),
         );
-        dataset.views[0].photo = Arc::new(photo);
+        dataset.views[0].photo = photo.into();
         let config = config(DepthSource::Points, false);
         let (all, _) = supervision(&dataset, &[0], 3.0, &config).unwrap();
         assert!(!all[0].is_empty() && all[0].iter().all(|s| s.pixel % 64 >= 32));

@@ -17,7 +17,7 @@
 use crate::pictures::{error_map, side_by_side};
 use crate::{
     CapLosses, Checkpoint, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome,
-    Seconds, StepProgress, TrainConfig, Trainer, WatchReport,
+    PhotoTraffic, Seconds, StepProgress, TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Version of [`Metrics`]: rises when a reader of the old one would misread the new one.
 pub const METRICS_VERSION: u32 = 1;
@@ -64,6 +65,9 @@ pub struct Metrics {
     /// What the cap on Gaussians per tile left out.
     #[serde(default)]
     pub cap: CapLosses,
+    /// How photos were read while training; `None` where all were in memory.
+    #[serde(default)]
+    pub photos: Option<PhotoTraffic>,
     /// Training steps a second, without scoring.
     pub steps_per_second: f64,
     /// Photos trained on.
@@ -109,6 +113,7 @@ impl Metrics {
                 .unwrap_or_default(),
             seconds,
             cap: history.cap,
+            photos: trainer.photo_traffic(),
             steps_per_second: if seconds.train > 0.0 {
                 f64::from(outcome.steps) / seconds.train
             } else {
@@ -344,6 +349,10 @@ pub fn train_into(
         keep_finite(&mut splats);
     }
     let saved = folder.write_splats(&splats);
+    if !trainer.config().pace.is_empty() {
+        // The pace has changed since.
+        folder.write_config(trainer.config())?;
+    }
     // The error of the run is the cause of all that follows: it is the one to report.
     let outcome = result?;
     saved?;
@@ -413,10 +422,11 @@ impl Observer for Saver<'_> {
     fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
         if self.failure.is_none() {
             let name = self.names.name(&view.name);
-            self.failure = self
-                .folder
-                .write_render(&name, &view.photo, self.background, rendered)
-                .err();
+            let write = |photo: Arc<Photo>| {
+                let folder = self.folder;
+                folder.write_render(&name, &photo, self.background, rendered)
+            };
+            self.failure = view.photo.read().and_then(write).err();
         }
         self.inner.on_final_render(view, rendered)
     }

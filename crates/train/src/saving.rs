@@ -100,12 +100,11 @@ impl Trainer {
         checkpoint.config.validate()?;
         checkpoint.capture.check(&CaptureIdentity::of(dataset))?;
         let chosen = Chosen::of(dataset, &checkpoint.config)?;
-        let mut trainer = Self::with_views(dataset, checkpoint.config, engine, &chosen)?;
+        let step = checkpoint.step;
+        let mut trainer = Self::with_views(dataset, checkpoint.config, engine, &chosen, step)?;
         trainer
             .engine
             .upload(&checkpoint.splats, Some(&checkpoint.state))?;
-        trainer.step = checkpoint.step;
-        trainer.reported = checkpoint.step;
         trainer.gaussians = checkpoint.splats.len() as u64;
         trainer.saving.launch = checkpoint.launch;
         trainer.watch.rows = checkpoint.watched;

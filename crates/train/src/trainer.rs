@@ -14,7 +14,9 @@
 use crate::clock::Clock;
 use crate::evaluate::Lpips;
 use crate::history::Smoothed;
+use crate::loader::{PhotoLoader, PhotoTraffic};
 use crate::saving::Saving;
+use crate::time_budget::Pacer;
 use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
@@ -35,9 +37,11 @@ const NEAR_FRACTION: f64 = 0.05;
 pub struct Trainer {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) config: TrainConfig,
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     order: ViewOrder,
     view_ids: Vec<ViewId>,
+    /// Where not all photos are in memory.
+    pub(crate) loader: Option<PhotoLoader>,
     eval_views: Vec<View>,
     /// For the last scoring.
     lpips: Option<Lpips>,
@@ -56,6 +60,7 @@ pub struct Trainer {
     pub(crate) saving: Saving,
     pub(crate) watch: Watch,
     stop_at: Option<u32>,
+    pub(crate) pacer: Option<Pacer>,
 }
 
 impl Trainer {
@@ -79,7 +84,7 @@ impl Trainer {
         }
         settle_budget(&mut config, dataset, &chosen.train);
         let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, &config)?;
-        let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
+        let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
         let notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
@@ -88,20 +93,29 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Before its first step, its engine without splats.
+    /// After `step` steps, its engine without splats.
     pub(crate) fn with_views(
         dataset: &Dataset,
         config: TrainConfig,
         mut engine: Box<dyn Engine>,
         chosen: &Chosen,
+        step: u32,
     ) -> Result<Self> {
         // Before anything takes time: better to fail now than after an hour.
         let lpips = config.read_lpips()?;
-        let view = |&i: &usize| TrainView {
-            camera: dataset.views[i].camera,
-            photo: dataset.views[i].photo.clone(),
+        let train: Vec<&View> = chosen.train.iter().map(|&i| &dataset.views[i]).collect();
+        let order = ViewOrder::new(config.seed, train.len());
+        let (view_ids, loader) = match dataset.photo_memory_bytes {
+            Some(budget) => {
+                let cameras: Vec<Camera> = train.iter().map(|view| view.camera).collect();
+                let photos = train.iter().map(|view| view.photo.clone()).collect();
+                let steps = (step + 1, config.last_step());
+                let view_ids = engine.add_cameras(&cameras)?;
+                let loader = PhotoLoader::start(photos, &order, budget, steps)?;
+                (view_ids, Some(loader))
+            }
+            None => (engine.add_views(held(&train)?)?, None),
         };
-        let view_ids = engine.add_views(chosen.train.iter().map(view).collect())?;
         let known = depth::supervision(dataset, &chosen.train, chosen.extent, &config)?;
         let (samples, notes) = known;
         for (&view, samples) in view_ids.iter().zip(samples) {
@@ -110,12 +124,13 @@ impl Trainer {
         let eval = chosen.eval.iter();
         Ok(Self {
             schedule: Schedule::new(config.clone(), chosen.extent),
-            order: ViewOrder::new(config.seed, view_ids.len()),
+            order,
             view_ids,
+            loader,
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
             lpips,
-            step: 0,
-            reported: 0,
+            step,
+            reported: step,
             gaussians: 0,
             history: History::default(),
             smoothed_loss: Smoothed::over(50.0),
@@ -133,6 +148,7 @@ impl Trainer {
                 config.ssim_weight,
             ),
             stop_at: None,
+            pacer: None,
             engine,
             config,
         })
@@ -182,8 +198,9 @@ impl Trainer {
                 break;
             }
             self.advance(observer)?;
+            self.keep_pace();
             let last = self.step >= self.config.last_step();
-            if self.watch.is_due(self.step, self.config.last_step()) {
+            if self.looks_now() {
                 self.look(observer)?;
             }
             if !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty() {
@@ -260,6 +277,17 @@ impl Trainer {
             train_seconds: self.history.seconds.train,
         });
         Ok(report)
+    }
+
+    /// Whether there is a look after this step: by its place in the schedule where the pace was changed, so
+    /// that a run that its configuration repeats looks where this one did.
+    fn looks_now(&self) -> bool {
+        let config = &self.config;
+        if config.pace.is_empty() {
+            return self.watch.is_due(self.step, config.last_step());
+        }
+        let mut places = self.schedule.places(self.step);
+        places.any(|place| self.watch.is_due(place, config.steps))
     }
 
     /// Looks at the photos that are set aside.
@@ -342,6 +370,11 @@ impl Trainer {
         self.engine.description()
     }
 
+    /// How photos were read while training, where they do not all fit into memory.
+    pub fn photo_traffic(&self) -> Option<PhotoTraffic> {
+        self.loader.as_ref().map(PhotoLoader::traffic)
+    }
+
     /// Number of views trained on.
     pub fn train_view_count(&self) -> usize {
         self.view_ids.len()
@@ -367,6 +400,15 @@ impl Trainer {
         self.clock.resume();
         let step = self.step + 1;
         let view = self.view_ids[self.order.view_at(step)];
+        match self.loader.as_ref().map(|loader| loader.take(step)) {
+            None => {}
+            Some(Ok(photo)) => self.engine.put_photo(view, photo)?,
+            Some(Err(error)) => {
+                // Nothing of this step was enqueued: the run can go on when the photo is mended.
+                self.save(observer)?;
+                return Err(error);
+            }
+        }
         self.engine.step(view, &self.schedule.step_settings(step))?;
         if let Some(plan) = self.schedule.densify_plan(step) {
             self.engine.densify(&plan)?;
@@ -454,6 +496,19 @@ impl Trainer {
             eta_seconds: seconds * f64::from(steps.saturating_sub(step)),
         }
     }
+}
+
+/// Views with their photos, read now where they are not in memory.
+fn held(views: &[&View]) -> Result<Vec<TrainView>> {
+    let views = views.iter();
+    views
+        .map(|view| {
+            Ok(TrainView {
+                camera: view.camera,
+                photo: view.photo.read()?,
+            })
+        })
+        .collect()
 }
 
 /// Names the budget of a strategy that needs one and was given none: the configuration keeps it.

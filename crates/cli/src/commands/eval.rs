@@ -2,6 +2,7 @@
 
 use crate::console::Console;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, parse_colour, split};
+use crate::photo_memory;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::scene::{Dataset, Error, Result, Splats, View, load, ply};
 use dapple::train::config::{Background, EvalPatch};
@@ -168,7 +169,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let lpips = a.config.read_lpips()?;
     let dataset = load_held_out(&args.scene, &a.config, console)?;
     let background = a.config.background.fixed();
-    if dataset.views.iter().any(|view| view.photo.alpha.is_some()) {
+    if dataset.views.iter().any(|view| view.photo.has_alpha()) {
         let [r, g, b] = background;
         console.note(&format!(
             "note: transparent photos are scored over the background {r},{g},{b}"
@@ -253,7 +254,12 @@ fn score(
             return Ok(());
         };
         let name = names.name(&view.name);
-        folder.write_render(&name, &view.photo, settings.background, rendered)
+        folder.write_render(
+            &name,
+            view.photo.read()?.as_ref(),
+            settings.background,
+            rendered,
+        )
     });
     bar.finish_and_clear();
     report
@@ -275,6 +281,7 @@ fn load_held_out(scene: &Path, config: &TrainConfig, console: &Console) -> Resul
             .next()
             .is_some_and(|i| held_out.binary_search(&i).is_ok())
     });
+    let options = photo_memory::limited(options, None);
     load::decode(capture, &options, &console.progress())
 }
 

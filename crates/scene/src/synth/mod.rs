@@ -40,7 +40,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
 pub use gaussians::{bench_camera, splats};
 
@@ -264,7 +263,7 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
             name,
             camera: *camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(capture.photo(camera, &NoProgress)),
+            photo: capture.photo(camera, &NoProgress).into(),
             depth: None,
         })
         .collect();

@@ -248,7 +248,7 @@ impl Checkpoint {
         if !ascend || losses.last().is_some_and(|row| row.step > run.step) {
             return Err(contradiction("its steps are out of order"));
         }
-        if run.step > config.steps {
+        if run.step > config.last_step().max(config.steps) {
             return Err(contradiction("its step lies beyond the run's last"));
         }
         Ok(Self {

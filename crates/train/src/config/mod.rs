@@ -44,6 +44,8 @@ table! {
         preset: Preset = Preset::Standard,
         /// Training steps, one photo each. The schedule below is scaled to it.
         steps: u32 = BASE_STEPS,
+        /// Changes of pace, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; none where it was not given.
+        pace: Vec<[u32; 2]> = Vec::new(),
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0,
         /// Seed of everything random; the same seed gives the same splats, bit for bit.
@@ -226,11 +228,13 @@ impl TrainConfig {
         Preset::Standard.config_for(steps)
     }
 
-    /// The last step of the run: `steps`, or `stop_after` where that is earlier.
+    /// The last step of the run: `steps`, or where `pace` has put it, or `stop_after` where that is
+    /// earlier.
     pub fn last_step(&self) -> u32 {
+        let last = self.pace.last().map_or(self.steps, |&[_, last]| last);
         match self.stop_after {
-            0 => self.steps,
-            stop => stop.min(self.steps),
+            0 => last,
+            stop => stop.min(last),
         }
     }
 

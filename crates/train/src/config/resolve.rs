@@ -72,6 +72,8 @@ impl TrainConfig {
     /// A configuration that cannot be written as TOML: a defect.
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
+        // The configuration that a run began with knows none of its changes of pace.
+        patch.pace = patch.pace.filter(|pace| !pace.is_empty());
         patch.checkpoint_every = None;
         patch.checkpoint_minutes = None;
         let changed = patch.fill(self.clone()).normalised();

@@ -33,6 +33,7 @@ impl TrainConfig {
             ))
             .hint("raise steps, or leave stop_after out to run all of them"));
         }
+        self.validate_pace()?;
         if i64::try_from(self.seed).is_err() {
             return Err(
                 Error::input(format!("seed = {} is too large", self.seed)).hint(format!(
@@ -62,6 +63,21 @@ impl TrainConfig {
                 "data.watch_every = 1 sets every photo aside: none is left to train on",
             )
             .hint("16 sets every sixteenth photo aside, 0 none"));
+        }
+        Ok(())
+    }
+
+    fn validate_pace(&self) -> Result<()> {
+        let mut before = (0, self.steps);
+        for &[after, last] in &self.pace {
+            let (least, end) = before;
+            if after < least || after >= end || last <= after || last > MOST_STEPS {
+                return Err(Error::input(format!(
+                    "pace = [[{after}, {last}], ...] cannot be: the run is between steps {least} and {end}"
+                ))
+                .hint("each entry is [after, last]: a step of the run, and the new last step after it"));
+            }
+            before = (after, last);
         }
         Ok(())
     }

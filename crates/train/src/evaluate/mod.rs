@@ -16,6 +16,7 @@ pub use paired::{Difference, Paired};
 pub use ssim::ssim;
 pub use table::{paired_table, table};
 
+use crate::loader::in_turn;
 use dapple_engine::{Engine, RenderSettings, Rendered};
 use dapple_scene::{Error, Photo, Result, View};
 use rayon::prelude::*;
@@ -79,7 +80,7 @@ pub struct Scores {
 }
 
 /// Renders and scores `views` with the engine's present splats, by `lpips` too if it is given; each
-/// rendered view is shown to `on_render`.
+/// rendered view is shown to `on_render`, its photo in memory. Photos that are not are read one by one.
 ///
 /// # Errors
 /// No view to score, a photo of another size than its camera, what the engine cannot do.
@@ -92,10 +93,10 @@ pub fn evaluate(
 ) -> Result<EvalReport> {
     let mut images = Vec::with_capacity(views.len());
     let mut gaussians = 0;
-    for view in views {
+    in_turn(views, &mut |view, photo| {
         let rendered = engine.render(&view.camera, settings)?;
         gaussians = rendered.counts.gaussians;
-        let scores = score(&rendered, &view.photo, settings.background, lpips)
+        let scores = score(&rendered, &photo, settings.background, lpips)
             .map_err(|error| error.at(view.name.clone()))?;
         if let Some(Scores { psnr, ssim, lpips }) = scores {
             images.push(ImageScore {
@@ -105,8 +106,8 @@ pub fn evaluate(
                 lpips,
             });
         }
-        on_render(view, &rendered)?;
-    }
+        on_render(&view.with_photo(photo), &rendered)
+    })?;
     if images.is_empty() {
         return Err(Error::input("there is no photo to score")
             .hint("hold some out with data.eval_every (8 = every eighth), and see that masks leave something"));

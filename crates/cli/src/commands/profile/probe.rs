@@ -11,7 +11,7 @@ use dapple::contract::{DensifyPlan, OptimizerState, Report, StepSettings, TrainV
 use dapple::contract::{DepthSample, ImageDerivative, Stage, StepReport};
 use dapple::cpu::cost::Work;
 use dapple::runtime::{Counters, Detail};
-use dapple::scene::{Camera, Result, Splats};
+use dapple::scene::{Camera, Photo, Result, Splats};
 use dapple::{AnyEngine, Engine, Gradients, RenderSettings, Rendered};
 use dapple_profile::profile::Phase;
 use dapple_profile::{Recorder, Span, Synchronised, Track};
@@ -309,6 +309,17 @@ impl Engine for Probe {
         let pixels = sizes.map(|c| u64::from(c.width) * u64::from(c.height));
         state.pixels.extend(pixels.collect::<Vec<_>>());
         state.engine.as_engine().add_views(views)
+    }
+
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        let mut state = self.lock();
+        let pixels = |c: &Camera| u64::from(c.width) * u64::from(c.height);
+        state.pixels.extend(cameras.iter().map(pixels));
+        state.engine.as_engine().add_cameras(cameras)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        self.lock().engine.as_engine().put_photo(view, photo)
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
