@@ -9,6 +9,7 @@
 mod args;
 mod cameras;
 mod ceilings;
+mod channels;
 mod commands;
 mod console;
 mod exit;

@@ -1,11 +1,9 @@
-//! Rendered images to PNG files.
+//! Rendered images as PNG files.
 
 use dapple::contract::Rendered;
-use dapple::scene::atomic::write_atomically;
 use dapple::scene::{Error, Result};
 use image::{ImageFormat, RgbImage};
 use std::io::Cursor;
-use std::path::Path;
 
 /// An 8-bit image, rows from the top.
 #[derive(Debug, Clone)]
@@ -18,22 +16,17 @@ pub struct Picture {
 impl Picture {
     /// A rendered view, clamped and rounded.
     pub fn from_rendered(rendered: &Rendered) -> Self {
-        Self {
-            width: rendered.width,
-            height: rendered.height,
-            // The cast saturates, and turns NaN into 0.
-            rgb: rendered
-                .rgb
-                .iter()
-                .map(|v| (v * 255.0 + 0.5) as u8)
-                .collect(),
-        }
+        Self::from_floats(rendered.width, rendered.height, &rendered.rgb)
     }
 
-    /// Writes a PNG, whole or not at all.
-    pub fn save(self, path: &Path) -> Result<()> {
-        let png = self.into_png().map_err(|e| e.at_path(path))?;
-        write_atomically(path, |file| file.write_all(&png))
+    /// Colours as floats, `[height, width, 3]`, clamped and rounded.
+    pub fn from_floats(width: u32, height: u32, rgb: &[f32]) -> Self {
+        Self {
+            width,
+            height,
+            // The cast saturates, and turns NaN into 0.
+            rgb: rgb.iter().map(|v| (v * 255.0 + 0.5) as u8).collect(),
+        }
     }
 
     /// The bytes of a PNG file.

@@ -7,16 +7,18 @@ use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::limits::{self, Limits};
 use crate::simd::{ROW, Row, level_name};
+use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    appearance, blend, blend_backward, densify, emit, loss, order, project, ranges, sort, update,
+    appearance, blend, blend_backward, densify, depth, emit, loss, order, project, ranges, sort,
+    update,
 };
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::{
-    Appearance, DensifyPlan, Engine, Gradients, OptimizerState, RenderSettings, Rendered, Report,
-    Stage, StageTime, StepReport, StepSettings, Trace, TrainView, ViewId, check_image_gradient,
-    check_photo, check_upload,
+    Appearance, DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative,
+    OptimizerState, RenderSettings, Rendered, Report, Stage, StageTime, StepReport, StepSettings,
+    Trace, TrainView, ViewId, check_depths, check_image_gradient, check_photo, check_upload,
 };
 use dapple_profile::ceilings::Measured;
 use dapple_scene::{Camera, Error, Photo, Progress, Result, Splats};
@@ -43,6 +45,8 @@ pub struct CpuEngine {
     sh_degree: u8,
     views: Vec<HeldView>,
     appearance: Appearance,
+    /// Samples of known depth, by view.
+    depths: Vec<Arc<[DepthSample]>>,
     frame: Frame,
     work: Work,
     reports: Vec<Report>,
@@ -108,6 +112,7 @@ impl CpuEngine {
             sh_degree: 0,
             appearance: Appearance::default(),
             views: Vec::new(),
+            depths: Vec::new(),
             frame: Frame::default(),
             work: Work::default(),
             reports: Vec::new(),
@@ -155,7 +160,13 @@ impl CpuEngine {
     }
 
     /// Stages `project` to `blend` of a view.
-    fn forward(&mut self, camera: &CameraF32, settings: &RenderSettings, clock: &mut Clock) {
+    fn forward(
+        &mut self,
+        camera: &CameraF32,
+        settings: &RenderSettings,
+        depths: bool,
+        clock: &mut Clock,
+    ) {
         let degree = settings.sh_degree.min(self.sh_degree);
         self.fit_smoothing(settings.antialias);
         let smoothing = settings.antialias.then_some(self.smoothing.as_slice());
@@ -174,6 +185,7 @@ impl CpuEngine {
             camera,
             settings.background,
             settings.max_gaussians_per_tile,
+            depths,
             frame,
         );
         clock.lap(Stage::Blend);
@@ -196,7 +208,12 @@ impl CpuEngine {
             let cameras: Vec<CameraF32> = self.views.iter().map(|view| view.camera).collect();
             self.smoothing = antialias::deviations(&self.params, &cameras, settings.render.near);
         }
-        self.forward(&camera, &settings.render, &mut clock);
+        let samples = Arc::clone(&self.depths[view.0]);
+        let mode = Mode {
+            absolute: settings.accumulate_density && settings.extras.absolute_density,
+            depths: settings.depth_weight > 0.0 && !samples.is_empty(),
+        };
+        self.forward(&camera, &settings.render, mode.depths, &mut clock);
         if let Some(learnt) = &settings.appearance {
             let grid = self.appearance.grid(view.0);
             appearance::run(&camera, learnt.cells, grid, &mut self.frame);
@@ -211,6 +228,9 @@ impl CpuEngine {
             settings.ssim_weight,
             &mut self.frame,
         );
+        if mode.depths {
+            depth::run(&camera, &samples, settings.depth_weight, &mut self.frame);
+        }
         clock.lap(Stage::Loss);
         if let Some(learnt) = &settings.appearance {
             std::mem::swap(&mut self.frame.image, &mut self.frame.corrected);
@@ -226,8 +246,7 @@ impl CpuEngine {
             clock.lap(Stage::Appearance);
         }
         let cap = settings.render.max_gaussians_per_tile;
-        let absolute = settings.accumulate_density && settings.extras.absolute_density;
-        blend_backward::run(&camera, cap, absolute, &mut self.frame);
+        blend_backward::run(&camera, cap, mode, &mut self.frame);
         clock.lap(Stage::BlendBackward);
         let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
         let extras = ExtrasStep::new(&settings.extras, settings.step, self.params.len);
@@ -240,7 +259,7 @@ impl CpuEngine {
             settings.render.sh_degree.min(self.sh_degree),
             &adam,
             settings.accumulate_density.then_some(&mut self.stats),
-            absolute,
+            mode,
             extras.as_ref(),
             &self.frame,
         );
@@ -298,10 +317,9 @@ impl CpuEngine {
     fn set_image_gradient(
         &mut self,
         camera: &CameraF32,
-        dl_drgb: &[f32],
-        dl_dalpha: Option<&[f32]>,
+        derivative: &ImageDerivative<'_, f32>,
     ) -> Result<()> {
-        check_image_gradient(camera, dl_drgb, dl_dalpha)?;
+        check_image_gradient(camera, derivative)?;
         let [width, height] = camera.size.map(|v| v as usize);
         let rows = camera.tile_count() * TILE_ROWS;
         grow(&mut self.frame.image_gradient, rows, Row::ZERO);
@@ -311,19 +329,23 @@ impl CpuEngine {
                 let (row, lane) = tiled(camera, x, y);
                 let pixel = y * width + x;
                 for c in 0..3 {
-                    self.frame.image_gradient[row + c * ROW].0[lane] = dl_drgb[pixel * 3 + c];
+                    self.frame.image_gradient[row + c * ROW].0[lane] =
+                        derivative.rgb[pixel * 3 + c];
                 }
                 // The fourth plane is transmittance, one minus alpha.
-                if let Some(alpha) = dl_dalpha {
+                if let Some(alpha) = derivative.alpha {
                     self.frame.image_gradient[row + 3 * ROW].0[lane] = -alpha[pixel];
                 }
             }
+        }
+        if let Some(by_depth) = derivative.depth {
+            depth::set_gradient(camera, by_depth, &mut self.frame);
         }
         Ok(())
     }
 
     /// The rendered image, row by row.
-    fn image(&self, camera: &CameraF32) -> Rendered {
+    fn image(&self, camera: &CameraF32, depths: bool) -> Rendered {
         let [width, height] = camera.size.map(|v| v as usize);
         let mut rgb = Vec::with_capacity(width * height * 3);
         let mut alpha = Vec::with_capacity(width * height);
@@ -339,6 +361,10 @@ impl CpuEngine {
             height: camera.size[1],
             rgb,
             alpha,
+            depth: depths.then(|| DepthImage {
+                blended: depth::untiled(camera, &self.frame.depth.blended),
+                median: depth::untiled(camera, &self.frame.depth.median),
+            }),
             counts: self.frame.counts,
         }
     }
@@ -420,6 +446,7 @@ impl Engine for CpuEngine {
                 photo: Some(view.photo),
                 comes_each_step: false,
             });
+            self.depths.push(Arc::default());
         }
         Ok(ids)
     }
@@ -433,6 +460,7 @@ impl Engine for CpuEngine {
                 photo: None,
                 comes_each_step: true,
             });
+            self.depths.push(Arc::default());
         }
         Ok(ids)
     }
@@ -444,12 +472,19 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
+    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
+        let held = self.views.get(view.0).ok_or_else(|| no_view(view))?;
+        check_depths(&held.camera, &samples)?;
+        self.depths[view.0] = samples.into();
+        Ok(())
+    }
+
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            engine.forward(&camera, settings, &mut Clock::start());
+            engine.forward(&camera, settings, settings.depth, &mut Clock::start());
         });
-        Ok(self.image(&camera))
+        Ok(self.image(&camera, settings.depth))
     }
 
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
@@ -473,19 +508,22 @@ impl Engine for CpuEngine {
         Ok(std::mem::take(&mut self.reports))
     }
 
-    fn gradients(
+    fn differentiate(
         &mut self,
         camera: &Camera,
         settings: &RenderSettings,
-        dl_drgb: &[f32],
-        dl_dalpha: Option<&[f32]>,
+        derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
+        let mode = Mode {
+            absolute: false,
+            depths: derivative.depth.is_some(),
+        };
         on_pool(self, |engine| {
-            engine.forward(&camera, settings, &mut Clock::start());
-            engine.set_image_gradient(&camera, dl_drgb, dl_dalpha)?;
+            engine.forward(&camera, settings, mode.depths, &mut Clock::start());
+            engine.set_image_gradient(&camera, derivative)?;
             let cap = settings.max_gaussians_per_tile;
-            blend_backward::run(&camera, cap, false, &mut engine.frame);
+            blend_backward::run(&camera, cap, mode, &mut engine.frame);
             let degree = settings.sh_degree.min(engine.sh_degree);
             let smoothing = engine.smoothing.as_slice();
             Ok(update::run_gradients(
@@ -493,6 +531,7 @@ impl Engine for CpuEngine {
                 settings.antialias.then_some(smoothing),
                 &camera,
                 degree,
+                mode.depths,
                 &engine.frame,
             ))
         })

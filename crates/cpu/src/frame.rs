@@ -104,6 +104,19 @@ pub type Slot = [f32; 9];
 /// `blend_backward`.
 pub type AbsoluteSlot = [f32; 2];
 
+/// What depths add to a view: images tiled like [`Frame::image`], one plane each, `[tiles, 16]` rows.
+#[derive(Debug, Default)]
+pub struct DepthFrame {
+    /// Blended depth.
+    pub blended: Vec<Row>,
+    /// Median depth.
+    pub median: Vec<Row>,
+    /// Derivative of the loss with respect to the blended depth.
+    pub gradient: Vec<Row>,
+    /// Its derivative with respect to a Gaussian's depth, one per slot.
+    pub slots: Vec<f32>,
+}
+
 /// Intermediate results of one view.
 #[derive(Debug, Default)]
 pub struct Frame {
@@ -141,6 +154,8 @@ pub struct Frame {
     pub slots: Vec<Slot>,
     /// One per slot, where a step asks for absolute gradients.
     pub absolute_slots: Vec<AbsoluteSlot>,
+    /// Depths, where they are asked for.
+    pub depth: DepthFrame,
     /// Derivatives of SSIM, see `loss`.
     pub ssim_maps: Vec<Row>,
     /// Counts of this view.

@@ -83,6 +83,26 @@ fn threads_change_nothing_with_appearance() {
 }
 
 #[test]
+fn depths_match_the_reference() {
+    conformance::depths_match_the_reference(&|| engine(2));
+}
+
+#[test]
+fn depth_gradients_match_the_reference() {
+    conformance::depth_gradients_match_the_reference(&|| engine(2));
+}
+
+#[test]
+fn depth_steps_match_the_reference() {
+    conformance::depth_steps_match_the_reference(&|| engine(2));
+}
+
+#[test]
+fn threads_change_nothing_with_depths() {
+    conformance::depth_steps_repeat_themselves(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
+}
+
+#[test]
 fn antialiasing_matches_the_reference() {
     conformance::antialiasing_matches_the_reference(&|| engine(2));
 }

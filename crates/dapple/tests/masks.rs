@@ -111,6 +111,7 @@ fn ball() -> Dataset {
             camera,
             source_model: "PINHOLE".to_owned(),
             photo: photo.into(),
+            depth: None,
         }
     };
     let views = (0..25).map(view).collect();

@@ -4,9 +4,10 @@
 use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::Precision;
 use dapple::prelude::*;
+use dapple::scene::Tracks;
 use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
 use dapple::train::{
-    AppearanceModel, Checkpoint, ConfigPatch, EvalRow, LossRow, Metrics, train_into,
+    AppearanceModel, Checkpoint, ConfigPatch, DepthSource, EvalRow, LossRow, Metrics, train_into,
 };
 use dapple::{EngineOptions, Point, open};
 use std::path::Path;
@@ -70,6 +71,7 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
             camera,
             source_model: "PINHOLE".to_owned(),
             photo: Photo::from_rgb(40, 32, bytes.collect()).into(),
+            depth: None,
         }
     };
     let views = (0..13).map(view).collect();
@@ -288,6 +290,50 @@ fn across_the_order_of_gaussians_on_a_gpu() {
         assert_eq!((parts.step, whole.step), (5010, 5010));
         let same = parts.splats == whole.splats && parts.state == whole.state;
         assert!(same, "stopped after {first}");
+    }
+}
+
+/// The capture with tracks: a point of the ball is found from where it is seen.
+fn capture_with_tracks() -> Dataset {
+    let mut capture = CAPTURE.clone();
+    let mut tracks = Tracks::default();
+    for point in &capture.points {
+        let position = DVec3::from(point.position.map(f64::from));
+        let views = capture.views.iter().zip(0u32..);
+        let sees = |view: &View| position.dot(view.camera.camera_from_world.centre()) > 1.2;
+        let found = views.filter(|(view, _)| sees(view)).map(|(_, i)| i);
+        tracks.push(0.5, found);
+    }
+    capture.tracks = Some(tracks);
+    capture
+}
+
+/// Depths are a function of capture, configuration and step: nothing of them is in a checkpoint.
+#[track_caller]
+fn goes_on_with_depths(engine: &dyn Fn() -> Box<dyn Engine>) {
+    let capture = capture_with_tracks();
+    let mut supervised = config();
+    supervised.depth.from = DepthSource::Points;
+    let begin = |config| Trainer::new(&capture, config, engine()).unwrap();
+    let advance = |mut trainer: Trainer, steps: u32| {
+        for _ in 0..steps {
+            trainer.step().unwrap();
+        }
+        trainer.checkpoint().unwrap()
+    };
+    let go_on = |from: Checkpoint| Trainer::resume(&capture, from, engine()).unwrap();
+    let whole = advance(begin(supervised.clone()), 50);
+    let parts = advance(go_on(advance(begin(supervised), 23)), 27);
+    assert!(parts.splats == whole.splats && parts.state == whole.state);
+    let plain = advance(begin(config()), 50);
+    assert!(plain.splats != whole.splats, "depths change nothing");
+}
+
+#[test]
+fn with_depths_on_both_engines() {
+    goes_on_with_depths(&cpu);
+    if gpu("f32").is_some() {
+        goes_on_with_depths(&|| gpu("f32").unwrap());
     }
 }
 

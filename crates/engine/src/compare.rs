@@ -50,6 +50,13 @@ pub fn compare_images(actual: &Rendered, expected: &Image) -> Vec<(&'static str,
     ]
 }
 
+/// The distance of the blended depths; infinite for images of another size or without depths.
+pub fn compare_depths(actual: &Rendered, expected: &Image) -> f64 {
+    let blended = actual.depth.as_ref().map_or(&[][..], |d| &d.blended);
+    let widened: Vec<f64> = blended.iter().map(|&v| f64::from(v)).collect();
+    relative_l2(&widened, &expected.depth)
+}
+
 /// The distance of every tensor of [`Gradients::tensors`], by name. The pose is compared by
 /// [`compare_pose`]: not every engine differentiates it.
 pub fn compare_gradients(

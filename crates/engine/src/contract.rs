@@ -3,6 +3,7 @@
 //! It is coarse on purpose: a fused step crosses rendering, loss and optimizer, and nothing in it
 //! may wait for the host. Schedules live in training and arrive as numbers in the settings.
 
+use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::{Appearance, DensifyPlan, Gradients, RenderSettings, Report, StepCounts, StepSettings};
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct Rendered {
     pub rgb: Vec<f32>,
     /// One minus the remaining transmittance, `[height, width]`.
     pub alpha: Vec<f32>,
+    /// Depths, where [`RenderSettings::depth`] asked for them.
+    pub depth: Option<DepthImage>,
     /// What was rendered.
     pub counts: StepCounts,
 }
@@ -109,6 +112,10 @@ pub trait Engine: Send {
         Err(photos_at_once())
     }
 
+    /// Tells which depths a view is known to have, in place of what was told before: by ascending
+    /// pixel, none twice. Steps use them whose `depth_weight` is not 0.
+    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()>;
+
     /// Renders the current splats.
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
 
@@ -126,15 +133,31 @@ pub trait Engine: Send {
     /// What has finished since the last call, in order.
     fn poll(&mut self) -> Result<Vec<Report>>;
 
-    /// Gradients of a scalar whose derivative with respect to the rendered image is
-    /// `dl_drgb` (`[height, width, 3]`) and to its alpha `dl_dalpha` (`[height, width]`, if any).
+    /// Gradients of a scalar whose derivative with respect to the rendered view is `derivative`.
+    fn differentiate(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        derivative: &ImageDerivative<'_, f32>,
+    ) -> Result<Gradients<f32>>;
+
+    /// [`Self::differentiate`] for a scalar that does not look at depths: its derivative with respect
+    /// to the rendered image is `dl_drgb` (`[height, width, 3]`) and to its alpha `dl_dalpha`
+    /// (`[height, width]`, if any).
     fn gradients(
         &mut self,
         camera: &Camera,
         settings: &RenderSettings,
         dl_drgb: &[f32],
         dl_dalpha: Option<&[f32]>,
-    ) -> Result<Gradients<f32>>;
+    ) -> Result<Gradients<f32>> {
+        let derivative = ImageDerivative {
+            rgb: dl_drgb,
+            alpha: dl_dalpha,
+            depth: None,
+        };
+        self.differentiate(camera, settings, &derivative)
+    }
 }
 
 fn photos_at_once() -> Error {

@@ -6,6 +6,7 @@
 //! - [`mod@appearance`]: what makes the colours of one photo differ from another's.
 //! - [`mod@reference`]: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
 //! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
+//! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`compare`]: how far an engine is from the reference, one number per tensor.
 //! - [`smoothing`]: the 3D filters of anti-aliased splats.
 //! - [`conformance`]: the checks that every engine has to pass.
@@ -17,6 +18,7 @@ pub mod compare;
 pub mod conformance;
 pub mod constants;
 mod contract;
+pub mod depth;
 mod gradients;
 mod lens;
 pub mod noise;
@@ -33,6 +35,7 @@ mod upload;
 
 pub use appearance::{Appearance, AppearanceSettings};
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
+pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
 pub use lens::{LensForm, slope_range};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};

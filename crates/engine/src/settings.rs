@@ -14,6 +14,9 @@ pub struct RenderSettings {
     pub max_gaussians_per_tile: u32,
     /// Gaussians whose centre is nearer than this are culled, world units along +z.
     pub near: f32,
+    /// Whether a render also gives depths: [`crate::Rendered::depth`]. Steps do not look at it.
+    #[serde(default)]
+    pub depth: bool,
     /// Filters what a pixel cannot resolve instead of making it brighter (Mip-Splatting): dilates by
     /// [`crate::constants::MIP_DILATION`] and lowers opacities by as much as that makes ellipses
     /// larger; 3D filters count where a step has set them. See [`crate::smoothing`].
@@ -38,6 +41,7 @@ impl Default for RenderSettings {
             sh_degree: dapple_scene::MAX_SH_DEGREE,
             max_gaussians_per_tile: 0,
             near: crate::constants::NEAR,
+            depth: false,
             antialias: false,
         }
     }
@@ -106,6 +110,10 @@ pub struct StepSettings {
     /// Whether the view's appearance is learnt, and how; without it the loss compares the photo with the
     /// render itself. The loss that is reported is that of the image alone.
     pub appearance: Option<AppearanceSettings>,
+    /// Weight of the depth loss, where the view has samples of known depth; see [`crate::depth`]. 0
+    /// costs nothing. The loss that is reported is that of the image alone.
+    #[serde(default)]
+    pub depth_weight: f32,
 }
 
 /// What density strategies add to `update`; nothing by default. The loss that is reported is that of

@@ -1,6 +1,6 @@
 //! What every engine checks before it takes something in.
 
-use crate::{OptimizerState, PosedCamera};
+use crate::{ImageDerivative, OptimizerState, PosedCamera};
 use dapple_scene::{Error, Photo, Result, Splats, sh_coefficient_count};
 
 /// Checks splats, and that a state belongs to them.
@@ -74,16 +74,16 @@ pub fn check_photo(camera: &PosedCamera, photo: &Photo) -> Result<()> {
 /// They are not those of the camera's image.
 pub fn check_image_gradient(
     camera: &PosedCamera,
-    dl_drgb: &[f32],
-    dl_dalpha: Option<&[f32]>,
+    derivative: &ImageDerivative<'_, f32>,
 ) -> Result<()> {
     let pixels = camera.pixel_count();
-    if dl_drgb.len() == 3 * pixels && dl_dalpha.is_none_or(|a| a.len() == pixels) {
+    let fits = |plane: Option<&[f32]>| plane.is_none_or(|values| values.len() == pixels);
+    if derivative.rgb.len() == 3 * pixels && fits(derivative.alpha) && fits(derivative.depth) {
         return Ok(());
     }
     Err(Error::input(format!(
         "the image gradient does not fit a camera of {} x {} pixels",
         camera.size[0], camera.size[1]
     ))
-    .hint("colours need height * width * 3 values, alpha height * width"))
+    .hint("colours need height * width * 3 values, alpha and depth height * width"))
 }

@@ -98,6 +98,7 @@ fn images_are_compared_by_size_colour_and_alpha() {
         height: 1,
         rgb: vec![0.5; 6],
         alpha: vec![1.0; 2],
+        ..Image::default()
     };
     let worst = |actual: &Rendered| {
         let distances = compare_images(actual, &expected);

@@ -4,6 +4,7 @@
 
 mod finite_differences;
 
+use dapple_engine::ImageDerivative;
 use dapple_engine::compare::relative_l2;
 use dapple_engine::reference::{self, Gaussian, Projected};
 use dapple_engine::scenes::Random;
@@ -140,6 +141,14 @@ fn a_lower_active_degree_leaves_the_rest_alone() {
     }
 }
 
+fn of_colours(rgb: &[f64]) -> ImageDerivative<'_, f64> {
+    ImageDerivative {
+        rgb,
+        alpha: None,
+        depth: None,
+    }
+}
+
 /// The blend alone: ellipses that are anisotropic and turned, so that the off-diagonal is large.
 struct Ellipses {
     scene: Scene,
@@ -213,7 +222,13 @@ impl Ellipses {
     fn analytic(&self) -> Vec<reference::ProjectedGradient> {
         let (camera, settings) = (&self.scene.camera, &self.scene.settings);
         let lists = reference::ranges(&self.visible, camera, 0);
-        reference::blend_backward(&self.visible, &lists, camera, settings, &self.rgb, None)
+        reference::blend_backward(
+            &self.visible,
+            &lists,
+            camera,
+            settings,
+            &of_colours(&self.rgb),
+        )
     }
 }
 
@@ -316,8 +331,13 @@ fn a_halved_off_diagonal_shows_in_scales_quats_and_means() {
     let scalar = |scene: &Scene| dot(&rgb, &scene.render().rgb);
     let visible = scene.visible();
     let lists = reference::ranges(&visible, &scene.camera, 0);
-    let mut slots =
-        reference::blend_backward(&visible, &lists, &scene.camera, &scene.settings, &rgb, None);
+    let mut slots = reference::blend_backward(
+        &visible,
+        &lists,
+        &scene.camera,
+        &scene.settings,
+        &of_colours(&rgb),
+    );
     for slot in &mut slots {
         slot.conic[1] *= 0.5;
     }

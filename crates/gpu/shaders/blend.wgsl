@@ -22,6 +22,11 @@
 // block_end, how many instances of the tile's list there are up to the last that a pixel, or any of a
 // block, blends, in units of whole words: finer would cost two instructions an instance.
 //
+// In permutation DEPTH, depths are blended like a colour, over nothing: depth_pixels out, the blended
+// depth and, with IMAGE_ONLY, that of the instance behind which the transmittance is first at most
+// MEDIAN_TRANSMITTANCE, else zero, where depth_loss.wgsl puts a derivative; and depth_checkpoints, as
+// checkpoints.
+//
 // Reference: engine::reference::blend (Kerbl et al. 2023, eq. 3); twin: cpu/src/stages/blend.rs.
 
 #import shared/step
@@ -44,6 +49,12 @@
 @group(0) @binding(8) var<storage, read_write> pixel_end: array<u32>;
 @group(0) @binding(9) var<storage, read_write> block_end: array<u32>;
 #endif
+#if DEPTH
+@group(0) @binding(11) var<storage, read_write> depth_pixels: array<vec2f>;
+#if !IMAGE_ONLY
+@group(0) @binding(12) var<storage, read_write> depth_checkpoints: array<f32>;
+#endif
+#endif
 
 // Instances of a word of bits, and words of a batch.
 const WORD: u32 = 32u;
@@ -53,6 +64,9 @@ const WORDS: u32 = TILE_PIXELS / WORD;
 var<workgroup> shapes: array<vec4f, TILE_PIXELS>;
 var<workgroup> tones: array<vec4f, TILE_PIXELS>;
 var<workgroup> blues: array<f32, TILE_PIXELS>;
+#if DEPTH
+var<workgroup> depths: array<f32, TILE_PIXELS>;
+#endif
 // [parity of the batch][block][word]: which instances reach the block, the nearest in the highest
 // bit, which is the quickest to find. One parity is cleared while the other is read.
 var<workgroup> reached: array<atomic<u32>, 2u * BLOCKS_PER_TILE * WORDS>;
@@ -70,6 +84,11 @@ struct Ray {
     is_finished: bool,
     // See `pixel_end`.
     end: u32,
+#if DEPTH
+    // Blended so far, and the median or zero.
+    depth: f32,
+    median: f32,
+#endif
 }
 
 // Step 1 for instance `local` of a batch: stores its splat, returns the blocks it reaches.
@@ -80,6 +99,9 @@ fn fetch(local: u32, gaussian: u32, corner: vec2f) -> u32 {
     shapes[local] = s0;
     tones[local] = s1;
     blues[local] = s2.x;
+#if DEPTH
+    depths[local] = s2.y;
+#endif
     return touched_blocks(s0.xy, vec3f(s0.zw, s1.x), s1.y, s2.zw, corner);
 }
 
@@ -99,6 +121,14 @@ fn blend_instance(ray: ptr<function, Ray>, local: u32) {
     let colour = vec3f(tone.zw, blues[local]);
     (*ray).colour = fma(vec3f(alpha * in_front), colour, (*ray).colour);
     (*ray).transmittance = behind;
+#if DEPTH
+    (*ray).depth = fma(alpha * in_front, depths[local], (*ray).depth);
+#if IMAGE_ONLY
+    if in_front > MEDIAN_TRANSMITTANCE && behind <= MEDIAN_TRANSMITTANCE {
+        (*ray).median = depths[local];
+    }
+#endif
+#endif
 }
 
 // Steps 2 and 3 for the instances from `first` on, whose words begin at `words`.
@@ -113,6 +143,9 @@ fn walk(ray: ptr<function, Ray>, first: u32, count: u32, words: u32, checkpoint:
         if at % BUCKET == 0u && at > 0u {
             checkpoints[checkpoint + at / BUCKET * TILE_PIXELS] =
                 vec4f((*ray).colour, (*ray).transmittance);
+#if DEPTH
+            depth_checkpoints[checkpoint + at / BUCKET * TILE_PIXELS] = (*ray).depth;
+#endif
         }
 #endif
         let last = word * WORD + WORD - 1u;
@@ -156,7 +189,11 @@ fn blend(
     let corner = tile_corner(tile, view.tiles.x);
     let pixel = corner + block_pixel(block, t % BLOCK_PIXELS);
     let is_inside = all(pixel < view.size);
+#if DEPTH
+    var ray = Ray(vec2f(pixel) + 0.5, vec3f(), 1.0, !is_inside, 0u, 0.0, 0.0);
+#else
     var ray = Ray(vec2f(pixel) + 0.5, vec3f(), 1.0, !is_inside, 0u);
+#endif
 
     let start = tile_start[tile];
     let whole = tile_start[tile + 1u] - start;
@@ -223,6 +260,9 @@ fn blend(
     if is_inside {
         let background = ray.transmittance * step.background;
         image[pixel.y * view.size.x + pixel.x] = vec4f(ray.colour + background, ray.transmittance);
+#if DEPTH
+        depth_pixels[pixel.y * view.size.x + pixel.x] = vec2f(ray.depth, ray.median);
+#endif
     }
     if whole > count && !ray.is_finished {
         atomicMax(&lost, bitcast<u32>(ray.transmittance));

@@ -22,14 +22,18 @@
 // 5. Slots of instances that reach nothing get zeros, and those of instances that the cap left out:
 //    they belong to no bucket, the tile's last one writes them.
 //
-// In permutation ABSOLUTE the sums of |s d(exponent)/dx| and |s d(exponent)/dy| go to slots of their own,
-// for density statistics that do not cancel (AbsGS, Ye et al. 2024, arXiv:2404.10484).
+// In permutation ABSOLUTE the sums of |s d(exponent)/dx| and |s d(exponent)/dy| go to extra slots, for
+// density statistics that do not cancel (AbsGS, Ye et al. 2024, arXiv:2404.10484). In permutation DEPTH
+// depths are a fourth channel in 1, and the sum of w dL/d(blended depth) goes to an extra slot:
+// shared/extra_slots. It takes the number of buckets from bucket_start: 16 buffers are all that every
+// device binds.
 //
 // A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, no luck.
 //
 // Bindings: views; state.buckets; splats2d; tile_start, bucket_start, bucket_tile; sorted_gaussian and
 // sorted_slot, nearest first; image, checkpoints, pixel_end and block_end, from `blend`;
-// image_gradient: dL/d(red, green, blue) and dL/dT; slots out, SLOT_FLOATS each.
+// image_gradient: dL/d(red, green, blue) and dL/dT; slots out, SLOT_FLOATS each. With DEPTH, depth_pixels:
+// blended depth and dL/d(that); depth_checkpoints, from `blend`.
 //
 // Reference: engine::reference::blend_backward (arXiv:2312.02121, section 3); twin:
 // cpu/src/stages/blend_backward.rs. Buckets: after Mallick et al. 2024, "Taming 3DGS".
@@ -38,9 +42,14 @@
 #import shared/groups
 #import shared/splat2d
 #import shared/blocks
+#import shared/extra_slots
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
+#if DEPTH
+@group(0) @binding(1) var<storage, read> depth_pixels: array<vec2f>;
+#else
 @group(0) @binding(1) var<storage, read> state: State;
+#endif
 @group(0) @binding(2) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(3) var<storage, read> tile_start: array<u32>;
 @group(0) @binding(4) var<storage, read> bucket_start: array<u32>;
@@ -54,10 +63,19 @@
 // Two vectors a tile.
 @group(0) @binding(12) var<storage, read> block_end: array<vec4u>;
 @group(0) @binding(13) var<storage, read_write> slots: array<f32>;
-#if ABSOLUTE
-// Two an instance.
-@group(0) @binding(14) var<storage, read_write> absolute_slots: array<f32>;
+#if EXTRA_SLOTS
+@group(0) @binding(14) var<storage, read_write> extra_slots: array<f32>;
+#endif
+#if DEPTH
+@group(0) @binding(15) var<storage, read> depth_checkpoints: array<f32>;
 
+// Of the instances that reach something.
+var<workgroup> depths: array<f32, LANES>;
+// [instance][lane], and [instance and column].
+var<workgroup> lane_depth: array<f32, TOGETHER * LANES>;
+var<workgroup> column_depth: array<f32, LANES>;
+#endif
+#if ABSOLUTE
 // [instance][lane], and [instance and column].
 var<workgroup> lane_absolute: array<vec2f, TOGETHER * LANES>;
 var<workgroup> column_absolute: array<vec2f, LANES>;
@@ -99,6 +117,10 @@ struct Ray {
     // R: what lies behind, seen through the gradient.
     behind: f32,
     gradient: vec3f,
+#if DEPTH
+    // dL/d(blended depth).
+    by_depth: f32,
+#endif
 }
 
 // What is the same for all pixels that an instance meets in a column of blocks.
@@ -111,6 +133,9 @@ struct Layer {
     slopes: vec2f,
     b: f32,
 #endif
+#if DEPTH
+    depth: f32,
+#endif
 }
 
 // Sums over a lane's pixels, right and left.
@@ -119,6 +144,9 @@ struct Sums {
     colour: vec3f,
 #if ABSOLUTE
     absolute: vec2f,
+#endif
+#if DEPTH
+    depth: f32,
 #endif
 }
 
@@ -140,7 +168,13 @@ fn blend_pixel(
     let weight = select(0.0, alpha * in_front, is_open);
     let gradient = (*ray).gradient;
     let dot_xy = fma(gradient.y, layer.colour.y, gradient.x * layer.colour.x);
+#if DEPTH
+    let dot_xyd = fma((*ray).by_depth, layer.depth, dot_xy);
+    let seen = weight * fma(gradient.z, layer.colour.z, dot_xyd);
+    (*sums).depth = fma(weight, (*ray).by_depth, (*sums).depth);
+#else
     let seen = weight * fma(gradient.z, layer.colour.z, dot_xy);
+#endif
     let behind = (*ray).behind - seen;
     // Where alpha is clamped it does not move. Behind the end nothing counts: transmittance goes on
     // falling there, to zero, by which nothing may be divided.
@@ -179,12 +213,25 @@ fn load_ray(place: Place, block: u32, lane: u32) -> Ray {
         blended = checkpoints[place.bucket_pixels + block * BLOCK_PIXELS + lane];
     }
     let is_live = pixel_end[place.tile_pixels + block * BLOCK_PIXELS + lane] > place.first;
+#if DEPTH
+    let depth = depth_pixels[at];
+    var depth_blended = 0.0;
+    if place.first > 0u {
+        depth_blended = depth_checkpoints[place.bucket_pixels + block * BLOCK_PIXELS + lane];
+    }
+    let seen_depth = depth.y * (depth.x - depth_blended);
+    let seen = dot(gradient.xyz, rendered.xyz - blended.xyz) + seen_depth;
+#else
     let seen = dot(gradient.xyz, rendered.xyz - blended.xyz);
+#endif
     // A finished pixel left no checkpoint: what stands there may be anything.
     return Ray(
         select(0.0, blended.w, is_live),
         select(0.0, fma(gradient.w, rendered.w, seen), is_live),
         gradient.xyz,
+#if DEPTH
+        depth.y,
+#endif
     );
 }
 
@@ -204,11 +251,11 @@ fn clear_slots(first: u32, count: u32, kept: u32, lane: u32) {
             slots[sorted_slot[first + instance] * SLOT_FLOATS + i % SLOT_FLOATS] = 0.0;
         }
     }
-#if ABSOLUTE
-    for (var i = lane; i < count * 2u; i += LANES) {
-        let instance = i / 2u;
+#if EXTRA_SLOTS
+    for (var i = lane; i < count * EXTRA_FLOATS; i += LANES) {
+        let instance = i / EXTRA_FLOATS;
         if instance >= LANES || (kept >> instance & 1u) == 0u {
-            absolute_slots[sorted_slot[first + instance] * 2u + i % 2u] = 0.0;
+            extra_slots[sorted_slot[first + instance] * EXTRA_FLOATS + i % EXTRA_FLOATS] = 0.0;
         }
     }
 #endif
@@ -247,14 +294,19 @@ fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
         column_absolute[lane] = (lane_absolute[own] + lane_absolute[own + 8u])
             + (lane_absolute[own + 16u] + lane_absolute[own + 24u]);
 #endif
+#if DEPTH
+        let of_depth = lane / BLOCK_WIDTH * LANES + column;
+        column_depth[lane] = (lane_depth[of_depth] + lane_depth[of_depth + 8u])
+            + (lane_depth[of_depth + 16u] + lane_depth[of_depth + 24u]);
+#endif
     }
     // Behind this nobody reads lane_sums, and column_sums is not written before the next call's first
     // barrier.
     workgroupBarrier();
     if instance < end {
-#if ABSOLUTE
+#if EXTRA_SLOTS
         if column == 0u {
-            add_absolute(instance, lane);
+            add_extra(instance, lane);
         }
 #endif
         // As many fields as columns.
@@ -271,15 +323,25 @@ fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
     }
 }
 
+#if EXTRA_SLOTS
+// The second half of step 4 for these sums: an invocation an instance, for all of them.
+fn add_extra(instance: u32, first_column: u32) {
+    let to = places[instance] * EXTRA_FLOATS;
 #if ABSOLUTE
-// The second half of step 4 for these sums: an invocation an instance, for both axes.
-fn add_absolute(instance: u32, first_column: u32) {
     var sum = vec2f();
     for (var k = 0u; k < BLOCK_WIDTH; k++) {
         sum += column_absolute[first_column + k];
     }
-    absolute_slots[places[instance] * 2u] = sum.x;
-    absolute_slots[places[instance] * 2u + 1u] = sum.y;
+    extra_slots[to] = sum.x;
+    extra_slots[to + 1u] = sum.y;
+#endif
+#if DEPTH
+    var depth = 0.0;
+    for (var k = 0u; k < BLOCK_WIDTH; k++) {
+        depth += column_depth[first_column + k];
+    }
+    extra_slots[to + EXTRA_DEPTH] = depth;
+#endif
 }
 #endif
 
@@ -310,7 +372,13 @@ fn blend_backward(
 #else
     let bucket = group_number(id, dispatched);
 #endif
-    if bucket >= state.buckets {
+#if DEPTH
+    let tiles = views[step.view].tiles;
+    let buckets = bucket_start[tiles.x * tiles.y];
+#else
+    let buckets = state.buckets;
+#endif
+    if bucket >= buckets {
         return;
     }
     let tile = bucket_tile[bucket];
@@ -387,6 +455,9 @@ fn blend_backward(
             tones[to] = s1;
             tails[to] = vec2u(bitcast<u32>(s2.x), touched);
             places[to] = sorted_slot[start + batch + lane];
+#if DEPTH
+            depths[to] = s2.y;
+#endif
         }
         workgroupBarrier();
         let in_batch = min(end - batch, LANES);
@@ -409,12 +480,18 @@ fn blend_backward(
                 var sums = Sums();
                 if (blocks & LEFT_BLOCKS) != 0u {
                     let column = column_of(left_x - shape.x, shape.z, shape.w, tone.y);
+                    let layer = Layer(
+                        column,
+                        tone.x,
+                        colour,
 #if ABSOLUTE
-                    let slopes = column.dx * vec2f(2.0 * shape.z, shape.w);
-                    let layer = Layer(column, tone.x, colour, slopes, shape.w);
-#else
-                    let layer = Layer(column, tone.x, colour);
+                        column.dx * vec2f(2.0 * shape.z, shape.w),
+                        shape.w,
 #endif
+#if DEPTH
+                        depths[i],
+#endif
+                    );
                     if (blocks & 1u) != 0u {
                         blend_pixel(&ray0, &left, &sums, layer, y0 - shape.y);
                     }
@@ -430,12 +507,18 @@ fn blend_backward(
                 }
                 if (blocks & RIGHT_BLOCKS) != 0u {
                     let column = column_of(right_x - shape.x, shape.z, shape.w, tone.y);
+                    let layer = Layer(
+                        column,
+                        tone.x,
+                        colour,
 #if ABSOLUTE
-                    let slopes = column.dx * vec2f(2.0 * shape.z, shape.w);
-                    let layer = Layer(column, tone.x, colour, slopes, shape.w);
-#else
-                    let layer = Layer(column, tone.x, colour);
+                        column.dx * vec2f(2.0 * shape.z, shape.w),
+                        shape.w,
 #endif
+#if DEPTH
+                        depths[i],
+#endif
+                    );
                     if (blocks & 2u) != 0u {
                         blend_pixel(&ray1, &right, &sums, layer, y0 - shape.y);
                     }
@@ -454,6 +537,9 @@ fn blend_backward(
                 lane_sums[to + LANES] = vec4f(sums.syy, sums.colour);
 #if ABSOLUTE
                 lane_absolute[(i - together) * LANES + lane] = sums.absolute;
+#endif
+#if DEPTH
+                lane_depth[(i - together) * LANES + lane] = sums.depth;
 #endif
             }
             add_lanes(together, last, lane, corner.x);

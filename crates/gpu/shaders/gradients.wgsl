@@ -33,6 +33,10 @@
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
 @group(0) @binding(12) var<storage, read> smoothing: array<f32>;
 #endif
+#if EXTRA_SLOTS
+// By place: extra_sums.wgsl left them.
+@group(0) @binding(13) var<storage, read> extra_gradients: array<f32>;
+#endif
 
 #import shared/gaussian_backward
 

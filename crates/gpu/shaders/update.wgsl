@@ -29,9 +29,9 @@
 @group(0) @binding(9) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(10) var<storage, read> splat_gradients: array<f32>;
 
-#if ABSOLUTE
-// By place: absolute_sums.wgsl left them, in powers of two.
-@group(0) @binding(11) var<storage, read> absolute_gradients: array<f32>;
+#if EXTRA_SLOTS
+// By place: extra_sums.wgsl left them, absolute ones in powers of two.
+@group(0) @binding(11) var<storage, read> extra_gradients: array<f32>;
 #endif
 #if LENS
 // The views' lenses.
@@ -264,7 +264,7 @@ fn update(
     if place > 0u && (step.flags & FLAG_DENSITY) != 0u {
 #if ABSOLUTE
         let at = place - 1u;
-        let sums = vec2f(absolute_gradients[at], absolute_gradients[state.visible_capacity + at]);
+        let sums = vec2f(extra_gradients[at], extra_gradients[state.visible_capacity + at]);
         note_density(i, view, 0.6931471805599453 * sums);
 #else
         note_density(i, view, gradient.mean2d);

@@ -8,7 +8,8 @@
 //!    the result is the same as with a large buffer from the start.
 //! 3. Calls that return something (`download`, `render`, `gradients`) wait.
 
-use crate::frame::{self, Room};
+use crate::depths::Depths;
+use crate::frame::{self, Asked, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
 use crate::optics::Optics;
 use crate::recordings::{Recordings, Shape, Stages};
@@ -20,9 +21,9 @@ use crate::timing::{StepTiming, Times};
 use crate::views::{Views, no_view};
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
-    Appearance, DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RenderSettings,
-    Rendered, Report, StepCounts, StepSettings, TrainView, ViewId, check_image_gradient,
-    check_upload,
+    Appearance, DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative,
+    OptimizerState, PosedCamera, RenderSettings, Rendered, Report, StepCounts, StepSettings,
+    TrainView, ViewId, check_depths, check_image_gradient, check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
@@ -82,6 +83,9 @@ pub struct GpuEngine {
     /// The appearance of views, if a step has asked for it.
     pub(crate) grids: Option<Grids>,
     pub(crate) views: Views,
+    depths: Depths,
+    /// What was ever asked for beside the default.
+    pub(crate) asked: Asked,
     /// Cameras that the GPU does not know yet.
     views_changed: bool,
     pub(crate) stages: Stages,
@@ -127,6 +131,8 @@ impl GpuEngine {
         }
         Ok(Self {
             views: Views::new(options.photo_budget_bytes),
+            depths: Depths::default(),
+            asked: Asked::default(),
             context,
             buffers,
             options,
@@ -191,7 +197,7 @@ impl GpuEngine {
 
     /// Bytes of the engine's buffers, photos included.
     pub fn memory_bytes(&self) -> u64 {
-        self.buffers.bytes() + self.views.resident_bytes()
+        self.buffers.bytes() + self.views.resident_bytes() + self.depths.resident_bytes()
     }
 
     /// Photos copied to the GPU so far.
@@ -297,10 +303,15 @@ impl GpuEngine {
             self.default_cap,
         );
         let photo = self.views.use_photo(&self.context.gpu, view.0, sequence)?;
-        let mode = Mode::of(settings, lens);
-        if mode.absolute {
-            self.fit_absolute()?;
-        }
+        let mode = Mode::of(settings, lens, self.depths.count(view.0) > 0);
+        let samples = match mode.depth {
+            true => self.depths.make_resident(&self.context.gpu, view.0)?,
+            false => None,
+        };
+        self.fit_extra(Asked {
+            steps: mode,
+            depth_images: false,
+        })?;
         self.fit_smoothing(mode.optics.antialias)?;
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
@@ -319,6 +330,7 @@ impl GpuEngine {
             &self.buffers,
             (view.0, mode),
             &photo,
+            samples.as_ref().map(|(buffer, count)| (buffer, *count)),
         )?;
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
@@ -333,11 +345,12 @@ impl GpuEngine {
         }
         loop {
             let pending = self.pending.front().map_or(u64::MAX, |(first, _)| *first);
-            let recordings = &mut self.recordings;
+            let (recordings, depths) = (&mut self.recordings, &mut self.depths);
             let fits = self.views.make_room(view.0, pending, |other| {
                 if let Some(recordings) = recordings {
                     recordings.forget_step(other);
                 }
+                depths.release(other);
             });
             if fits {
                 return Ok(());
@@ -442,28 +455,33 @@ impl GpuEngine {
     }
 
     /// Runs the stages up to `blend` for a camera until the buffers are large enough: for the image
-    /// alone, or also for what `blend_backward` needs.
+    /// alone, or also for what `blend_backward` needs; with depths or without.
     fn forward(
         &mut self,
         camera: &PosedCamera,
         settings: &RenderSettings,
         image_only: bool,
+        depth: bool,
     ) -> Result<layout::State> {
         self.settle()?;
         self.ready()?;
         self.fit_image(camera)?;
         self.fit_smoothing(settings.antialias)?;
         self.write_views(Some(camera))?;
+        let optics = Optics {
+            lens: camera.lens.is_some(),
+            antialias: settings.antialias,
+        };
+        self.fit_extra(Asked {
+            steps: Mode::of_gradients(depth && !image_only, optics),
+            depth_images: depth,
+        })?;
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
             self.record()?;
             if let Some(recordings) = &mut self.recordings {
-                let optics = Optics {
-                    lens: camera.lens.is_some(),
-                    antialias: settings.antialias,
-                };
-                let front =
-                    recordings.front(&self.context, &mut self.stages, &self.buffers, optics)?;
+                let (context, stages) = (&self.context, &mut self.stages);
+                let front = recordings.front(context, stages, &self.buffers, optics, depth)?;
                 let recording = if image_only {
                     &front.image
                 } else {
@@ -624,9 +642,25 @@ impl Engine for GpuEngine {
         Ok(())
     }
 
+    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
+        let Some(camera) = self.views.get(view.0).map(|v| v.camera) else {
+            return Err(Error::internal(format!("there is no view {}", view.0)));
+        };
+        check_depths(&camera, &samples)?;
+        // Steps that are on their way may have to be submitted again, with what they had.
+        self.settle()?;
+        self.depths.set(view.0, &samples);
+        if !self.views_changed
+            && let Some(recordings) = &mut self.recordings
+        {
+            recordings.forget_step(view.0);
+        }
+        Ok(())
+    }
+
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         let camera = PosedCamera::new(camera)?;
-        let state = self.forward(&camera, settings, true)?;
+        let state = self.forward(&camera, settings, true, settings.depth)?;
         let pixels: Vec<[f32; 4]> = self
             .context
             .gpu
@@ -636,6 +670,10 @@ impl Engine for GpuEngine {
             height: camera.size[1],
             rgb: pixels.iter().flat_map(|p| [p[0], p[1], p[2]]).collect(),
             alpha: pixels.iter().map(|p| 1.0 - p[3]).collect(),
+            depth: settings
+                .depth
+                .then(|| self.depth_image(&camera))
+                .transpose()?,
             counts: StepCounts {
                 gaussians: state.gaussians.into(),
                 visible: state.visible.into(),
@@ -670,23 +708,26 @@ impl Engine for GpuEngine {
         Ok(std::mem::take(&mut self.finished))
     }
 
-    fn gradients(
+    fn differentiate(
         &mut self,
         camera: &Camera,
         settings: &RenderSettings,
-        dl_drgb: &[f32],
-        dl_dalpha: Option<&[f32]>,
+        derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
         let camera = PosedCamera::new(camera)?;
-        check_image_gradient(&camera, dl_drgb, dl_dalpha)?;
-        let state = self.forward(&camera, settings, false)?;
+        check_image_gradient(&camera, derivative)?;
+        let state = self.forward(&camera, settings, false, derivative.depth.is_some())?;
+        if let Some(by_depth) = derivative.depth {
+            self.write_depth_gradient(&camera, by_depth)?;
+        }
         // The fourth value is transmittance, one minus alpha.
-        let gradient: Vec<[f32; 4]> = dl_drgb
+        let gradient: Vec<[f32; 4]> = derivative
+            .rgb
             .as_chunks::<3>()
             .0
             .iter()
             .enumerate()
-            .map(|(i, &[r, g, b])| [r, g, b, dl_dalpha.map_or(0.0, |a| -a[i])])
+            .map(|(i, &[r, g, b])| [r, g, b, derivative.alpha.map_or(0.0, |a| -a[i])])
             .collect();
         let gpu = &self.context.gpu;
         gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
@@ -707,8 +748,33 @@ impl Engine for GpuEngine {
                     lens: camera.lens.is_some(),
                     antialias: settings.antialias,
                 },
+                depth: derivative.depth.is_some(),
             },
         )
+    }
+}
+
+impl GpuEngine {
+    /// What `blend` left in `depth_pixels` of a render.
+    fn depth_image(&self, camera: &PosedCamera) -> Result<DepthImage> {
+        let buffer = self.buffers.get("depth_pixels")?;
+        let pixels: Vec<[f32; 2]> = self.context.gpu.read(buffer, camera.pixel_count())?;
+        Ok(DepthImage {
+            blended: pixels.iter().map(|p| p[0]).collect(),
+            median: pixels.iter().map(|p| p[1]).collect(),
+        })
+    }
+
+    /// Puts dL/d(blended depth) beside what `blend` left in `depth_pixels`.
+    fn write_depth_gradient(&self, camera: &PosedCamera, by_depth: &[f32]) -> Result<()> {
+        let gpu = &self.context.gpu;
+        let buffer = self.buffers.get("depth_pixels")?;
+        let mut pixels: Vec<[f32; 2]> = gpu.read(buffer, camera.pixel_count())?;
+        for (pixel, &value) in pixels.iter_mut().zip(by_depth) {
+            pixel[1] = value;
+        }
+        gpu.write(buffer, 0, &pixels);
+        Ok(())
     }
 }
 

@@ -6,7 +6,9 @@
 //! so there is always room for more instances than for Gaussians.
 
 use crate::layout::{self, BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
+use crate::optics::Optics;
 use crate::precision::Precision;
+use crate::stages::update::Mode;
 use crate::{Buffers, Context};
 use dapple_engine::PosedCamera;
 use dapple_engine::constants::TILE_SIZE;
@@ -232,17 +234,31 @@ pub fn allocate_instances(
     Ok(())
 }
 
-/// Makes the buffers of absolute gradients, for steps that ask for them.
+/// Makes the buffers of what few runs ask for: extra numbers of instances, and depths.
 ///
 /// # Errors
 /// No memory.
-pub fn allocate_absolute(context: &Context, buffers: &mut Buffers, room: Room) -> Result<()> {
-    for (name, count) in [
-        ("absolute_slots", room.instances),
-        ("absolute_gradients", room.visible),
-    ] {
-        let bytes = (u64::from(count) + 1) * 2 * WORD;
-        buffers.set(name, context.gpu.buffer(name, bytes)?);
+pub fn allocate_extra(
+    context: &Context,
+    buffers: &mut Buffers,
+    room: Room,
+    asked: Asked,
+) -> Result<()> {
+    let mut set = |name: &'static str, words: u64| -> Result<()> {
+        buffers.set(name, context.gpu.buffer(name, words * WORD)?);
+        Ok(())
+    };
+    let floats = u64::from(asked.steps.extra_floats());
+    if floats > 0 {
+        set("extra_slots", (u64::from(room.instances) + 1) * floats)?;
+        set("extra_gradients", (u64::from(room.visible) + 1) * floats)?;
+    }
+    if asked.steps.depth {
+        let pixels = u64::from(TILE_SIZE * TILE_SIZE);
+        set("depth_checkpoints", u64::from(room.buckets) * pixels)?;
+    }
+    if asked.steps.depth || asked.depth_images {
+        set("depth_pixels", 2 * u64::from(room.pixels))?;
     }
     Ok(())
 }
@@ -255,6 +271,34 @@ pub fn allocate_corrected(context: &Context, buffers: &mut Buffers, pixels: u32)
     let bytes = 4 * u64::from(pixels) * WORD;
     buffers.set("corrected", context.gpu.buffer("corrected", bytes)?);
     Ok(())
+}
+
+/// What was ever asked for beside the default: its buffers stay.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// All modes of steps and gradients together.
+    pub steps: Mode,
+    /// Depths of renders.
+    pub depth_images: bool,
+}
+
+impl Asked {
+    /// This and `more`.
+    #[must_use]
+    pub fn and(self, more: Self) -> Self {
+        Self {
+            steps: Mode {
+                extras: self.steps.extras || more.steps.extras,
+                absolute: self.steps.absolute || more.steps.absolute,
+                depth: self.steps.depth || more.steps.depth,
+                // Asks for buffers by itself.
+                appearance: false,
+                // Asks for no buffers of these.
+                optics: Optics::default(),
+            },
+            depth_images: self.depth_images || more.depth_images,
+        }
+    }
 }
 
 /// Makes the per-pixel and per-tile buffers.

@@ -1,5 +1,6 @@
 //! Room in the engine's buffers: how much at first, and more when it was too little.
 
+use crate::frame::Asked;
 use crate::stages::appearance;
 use crate::stages::smoothing::SMOOTHING;
 use crate::{GpuEngine, frame, layout};
@@ -72,7 +73,7 @@ impl GpuEngine {
         let visible = whole.unwrap_or(visible);
         frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
         self.room.visible = visible;
-        self.regrow_absolute()?;
+        self.allocate_extra()?;
         self.recordings = None;
         self.write_room()
     }
@@ -99,25 +100,25 @@ impl GpuEngine {
         frame::allocate_instances(&self.context, &mut self.buffers, instances, buckets)?;
         self.room.instances = instances;
         self.room.buckets = buckets;
-        self.regrow_absolute()?;
+        self.allocate_extra()?;
         self.recordings = None;
         self.write_room()
     }
 
-    /// Makes room for absolute gradients, which few runs ask for.
-    pub(crate) fn fit_absolute(&mut self) -> Result<()> {
-        if self.buffers.get("absolute_slots").is_err() {
-            frame::allocate_absolute(&self.context, &mut self.buffers, self.room)?;
+    /// Makes room for what few runs ask for.
+    pub(crate) fn fit_extra(&mut self, asked: Asked) -> Result<()> {
+        let all = self.asked.and(asked);
+        if all != self.asked {
+            self.asked = all;
+            self.allocate_extra()?;
+            self.recordings = None;
         }
         Ok(())
     }
 
-    /// Their buffers grow with the others, where they were asked for.
-    fn regrow_absolute(&mut self) -> Result<()> {
-        if self.buffers.get("absolute_slots").is_ok() {
-            frame::allocate_absolute(&self.context, &mut self.buffers, self.room)?;
-        }
-        Ok(())
+    /// Its buffers grow with the others, where they were asked for.
+    fn allocate_extra(&mut self) -> Result<()> {
+        frame::allocate_extra(&self.context, &mut self.buffers, self.room, self.asked)
     }
 
     /// Makes room for the appearance of all views, where a step asks for it, and its kernels.

@@ -2,7 +2,7 @@
 //! in `shaders/shared/`; a test holds their sizes against these.
 
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{constants, reference, smoothing};
+use dapple_engine::{constants, depth, reference, smoothing};
 use dapple_runtime::{Defines, ShaderSet};
 use std::mem::offset_of;
 
@@ -48,8 +48,8 @@ pub struct Step {
     pub opacity_reg: f32,
     /// Weight of the mean standard deviation.
     pub scale_reg: f32,
-    /// Alignment.
-    pub pad_end: u32,
+    /// Weight of the depth loss.
+    pub depth_weight: f32,
 }
 
 /// [`Step::flags`]: add screen-space gradients to the density statistics.
@@ -263,6 +263,13 @@ pub mod groups {
     pub const BYTES: u64 = 16;
 }
 
+/// The dispatch that runs at least `count` workgroups. Twin of WGSL's `flat_groups`.
+pub fn flat_groups(count: u32) -> [u32; 3] {
+    const WIDTH: u32 = 32768;
+    let x = count.clamp(1, WIDTH);
+    [x, count.div_ceil(x).max(1), 1]
+}
+
 /// Instances in a bucket: what one workgroup of `blend_backward` takes.
 pub const BUCKET: u32 = 64;
 
@@ -311,6 +318,7 @@ pub fn defines() -> Defines {
         .f32("ALPHA_MIN", constants::ALPHA_MIN)
         .f32("ALPHA_MAX", constants::ALPHA_MAX)
         .f32("TRANSMITTANCE_MIN", constants::TRANSMITTANCE_MIN)
+        .f32("MEDIAN_TRANSMITTANCE", depth::MEDIAN_TRANSMITTANCE)
         .f32("DILATION", constants::DILATION)
         .f32("SMOOTHING_MARGIN", constants::SMOOTHING_MARGIN)
         .f32(
@@ -363,6 +371,7 @@ pub fn shaders() -> ShaderSet {
         "shared/blocks",
         "shared/centre",
         "shared/colour",
+        "shared/extra_slots",
         "shared/extras",
         "shared/finite",
         "shared/gaussian_backward",
@@ -395,12 +404,13 @@ pub fn shaders() -> ShaderSet {
         "blend_backward",
         "densify",
         "gather",
-        "absolute_sums",
         "appearance",
         "appearance_gather",
         "appearance_step",
         "begin",
+        "depth_loss",
         "emit",
+        "extra_sums",
         "gradients",
         "loss_gradient",
         "loss_windows",

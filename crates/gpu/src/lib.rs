@@ -9,6 +9,7 @@
 //! device give the same bits.
 
 mod context;
+mod depths;
 mod engine;
 mod frame;
 mod growing;

@@ -48,6 +48,7 @@ pub fn step_immediates(
         noise: settings.extras.noise,
         opacity_reg: settings.extras.opacity_reg,
         scale_reg: settings.extras.scale_reg,
+        depth_weight: settings.depth_weight,
         ..render_immediates(&settings.render, sh_degree, default_cap)
     }
 }

@@ -10,8 +10,9 @@ use crate::stages::gather::Planes;
 use crate::stages::update::Mode;
 use crate::stages::{
     appearance::Appearance, blend::Blend, blend_backward::BlendBackward, densify::Densify,
-    emit::Emit, loss::Loss, morton::Morton, order::Order, project::Project, ranges::Ranges,
-    relocate::Relocate, report::Report, smoothing::Smoothing, sort::SortInstances, update,
+    depth::Depth, emit::Emit, loss::Loss, morton::Morton, order::Order, project::Project,
+    ranges::Ranges, relocate::Relocate, report::Report, smoothing::Smoothing, sort::SortInstances,
+    update,
 };
 use crate::{Buffers, Context, frame, params};
 use dapple_engine::{AppearanceSettings, DensifyPlan, Gradients, Stage};
@@ -44,8 +45,10 @@ pub struct Stages {
     /// Compiled when first asked for.
     relocate: Option<Relocate>,
     morton: Morton,
-    /// By optics; compiled when first asked for.
-    gradients: [Option<update::Gradients>; Optics::COUNT],
+    /// By optics and by whether depths have a gradient too; compiled when first asked for, as the one
+    /// below.
+    gradients: [Option<update::Gradients>; FRONTS],
+    depth: Option<Depth>,
 }
 
 /// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
@@ -71,17 +74,18 @@ impl Stages {
             sort: SortInstances::new(context, LEAST_TILE_BITS)?,
             tile_bits: LEAST_TILE_BITS,
             ranges: Ranges::new(context)?,
-            blend: Blend::new(context)?,
+            blend: Blend::new(context, false)?,
             appearance: None,
             loss: Loss::new(context)?,
-            blend_backward: BlendBackward::new(context, false)?,
+            blend_backward: BlendBackward::new(context, Mode::default())?,
             update: update::Update::new(context, Mode::default())?,
             special: [const { None }; Mode::COUNT],
             report: Report::new(context)?,
             densify: Densify::new(context)?,
             relocate: None,
             morton: Morton::new(context)?,
-            gradients: [const { None }; Optics::COUNT],
+            gradients: [const { None }; FRONTS],
+            depth: None,
         })
     }
 
@@ -184,9 +188,9 @@ impl Stages {
         let mut back = Recording::new();
         let special = &mut self.special[mode.index()];
         if special.is_none() && mode != Mode::default() {
-            let blend_backward = match mode.absolute {
-                true => BlendBackward::new(context, true)?,
-                false => self.blend_backward.clone(),
+            let blend_backward = match mode.without_extras() {
+                other if other == Mode::default() => self.blend_backward.clone(),
+                other => BlendBackward::new(context, other)?,
             };
             *special = Some((blend_backward, update::Update::new(context, mode)?));
         }
@@ -196,6 +200,14 @@ impl Stages {
         update.record(context, buffers, &mut back)?;
         self.report.record_step(context, buffers, &mut back)?;
         Ok(back)
+    }
+
+    /// What steps and renders with depths need.
+    fn depth(&mut self, context: &Context) -> Result<&Depth> {
+        Ok(match &mut self.depth {
+            Some(depth) => depth,
+            none => none.insert(Depth::new(context)?),
+        })
     }
 
     /// Makes sure that views of so many tiles can be sorted.
@@ -212,6 +224,13 @@ impl Stages {
 /// The stages that make the tiles' lists, after `project`.
 const LISTS: [Stage; 4] = [Stage::Order, Stage::Emit, Stage::Sort, Stage::Ranges];
 
+/// How many kinds of renders there are: by optics, with depths and without.
+const FRONTS: usize = 2 * Optics::COUNT;
+
+fn front_index(optics: Optics, depth: bool) -> usize {
+    optics.index() + Optics::COUNT * usize::from(depth)
+}
+
 /// The stages of a render.
 #[derive(Debug)]
 pub struct Front {
@@ -227,11 +246,16 @@ impl Front {
         stages: &mut Stages,
         buffers: &Buffers,
         optics: Optics,
+        depth: bool,
     ) -> Result<Self> {
         let mut whole = stages.record_lists(context, buffers, optics)?;
         let mut image = whole.clone();
-        stages.blend.record_image(context, buffers, &mut image)?;
-        stages.blend.record(context, buffers, &mut whole)?;
+        let blend = match depth {
+            true => &stages.depth(context)?.blend,
+            false => &stages.blend,
+        };
+        blend.record_image(context, buffers, &mut image)?;
+        blend.record(context, buffers, &mut whole)?;
         Ok(Self { whole, image })
     }
 }
@@ -239,8 +263,8 @@ impl Front {
 /// Recordings over the present buffers.
 #[derive(Debug)]
 pub struct Recordings {
-    /// By optics, made when first asked for.
-    fronts: [Option<Front>; Optics::COUNT],
+    /// By optics and by whether there are depths; made when first asked for.
+    fronts: [Option<Front>; FRONTS],
     /// Sets 3D filters; made when first asked for.
     smoothing: Option<Recording>,
     /// `blend_backward` to the report, by mode.
@@ -250,8 +274,8 @@ pub struct Recordings {
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
     densify: [Option<Recording>; 4],
-    /// By optics.
-    gradients: [Option<Recording>; Optics::COUNT],
+    /// As the fronts.
+    gradients: [Option<Recording>; FRONTS],
 }
 
 impl Recordings {
@@ -267,20 +291,21 @@ impl Recordings {
         views: usize,
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
-        let front = Front::new(context, stages, buffers, Optics::default())?;
-        let mut fronts = [const { None }; Optics::COUNT];
-        fronts[Optics::default().index()] = Some(front);
+        let optics = Optics::default();
+        let front = Front::new(context, stages, buffers, optics, false)?;
+        let mut fronts = [const { None }; FRONTS];
+        fronts[front_index(optics, false)] = Some(front);
         Ok(Self {
             fronts,
             smoothing: None,
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; views],
             densify: [const { None }; 4],
-            gradients: [const { None }; Optics::COUNT],
+            gradients: [const { None }; FRONTS],
         })
     }
 
-    /// The stages of a render.
+    /// The stages of a render, with depths or without.
     ///
     /// # Errors
     /// A buffer is missing; the driver refuses a kernel.
@@ -290,10 +315,11 @@ impl Recordings {
         stages: &mut Stages,
         buffers: &Buffers,
         optics: Optics,
+        depth: bool,
     ) -> Result<&Front> {
-        Ok(match &mut self.fronts[optics.index()] {
+        Ok(match &mut self.fronts[front_index(optics, depth)] {
             Some(front) => front,
-            none => none.insert(Front::new(context, stages, buffers, optics)?),
+            none => none.insert(Front::new(context, stages, buffers, optics, depth)?),
         })
     }
 
@@ -331,12 +357,19 @@ impl Recordings {
         buffers: &Buffers,
         (view, mode): (usize, Mode),
         photo: &wgpu::Buffer,
+        depths: Option<(&wgpu::Buffer, usize)>,
     ) -> Result<&Recording> {
         let which = mode.index();
         if self.steps[view][which].is_none() {
-            let front = self.front(context, stages, buffers, mode.optics)?;
+            let front = self.front(context, stages, buffers, mode.optics, mode.depth)?;
             let mut whole = front.whole.clone();
             stages.record_loss(context, buffers, (mode, photo), &mut whole)?;
+            if let (true, Some((samples, count))) = (mode.depth, depths) {
+                let mut with_samples = buffers.clone();
+                with_samples.set("depth_samples", samples.clone());
+                let depth = stages.depth(context)?;
+                depth.record_loss(context, &with_samples, &mut whole, count)?;
+            }
             let mode = mode.of_back();
             let back = &mut self.backs[mode.index()];
             let back = match back {
@@ -434,6 +467,7 @@ impl Recordings {
             capacity,
             sh_degree,
             optics,
+            depth,
         } = shape;
         let sh_planes = frame::sh_planes(sh_degree) as usize;
         let workgroups = capacity.div_ceil(WORKGROUP as usize);
@@ -443,10 +477,11 @@ impl Recordings {
             ("gradient_means2d", 2 * capacity),
             ("gradient_pose", 6 * workgroups),
         ];
-        let which = optics.index();
+        let which = front_index(optics, depth);
+        let mode = Mode::of_gradients(depth, optics);
         if self.gradients[which].is_none() {
             if stages.gradients[which].is_none() {
-                stages.gradients[which] = Some(update::Gradients::new(context, optics)?);
+                stages.gradients[which] = Some(update::Gradients::new(context, mode)?);
             }
             // All write the same buffers: those that others were recorded with must stay.
             let made = self.gradients.iter().any(Option::is_some);
@@ -454,9 +489,14 @@ impl Recordings {
                 buffers.set(name, gpu.buffer(name, 4 * floats as u64)?);
             }
             let mut recording = Recording::new();
-            stages
-                .blend_backward
-                .record(context, buffers, &mut recording)?;
+            match depth {
+                true => {
+                    BlendBackward::new(context, mode)?.record(context, buffers, &mut recording)?
+                }
+                false => stages
+                    .blend_backward
+                    .record(context, buffers, &mut recording)?,
+            }
             if let Some(kernel) = &stages.gradients[which] {
                 kernel.record(context, buffers, &mut recording)?;
             }
@@ -490,7 +530,7 @@ impl Recordings {
     }
 }
 
-/// How Gaussians lie in the planes.
+/// How Gaussians lie in the planes, and what their gradients are of.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// How many there are.
@@ -501,4 +541,6 @@ pub struct Shape {
     pub sh_degree: u8,
     /// How Gaussians come onto the image.
     pub optics: Optics,
+    /// Whether depths have a gradient too.
+    pub depth: bool,
 }

@@ -90,6 +90,30 @@ fn appearance_repeats_itself_without_subgroups_and_in_short_dispatches() {
 }
 
 #[test]
+fn depths_match_the_reference() {
+    conformance::depths_match_the_reference(&|| engine(false));
+}
+
+#[test]
+fn depth_gradients_match_the_reference() {
+    conformance::depth_gradients_match_the_reference(&|| engine(false));
+}
+
+#[test]
+fn depth_steps_match_the_reference() {
+    conformance::depth_steps_match_the_reference(&|| engine(false));
+}
+
+#[test]
+fn depth_steps_repeat_themselves_without_subgroups_and_in_short_dispatches() {
+    conformance::depth_steps_repeat_themselves(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
+#[test]
 fn antialiasing_matches_the_reference() {
     conformance::antialiasing_matches_the_reference(&|| engine(false));
 }

@@ -68,6 +68,7 @@ fn settings(step: u32) -> StepSettings {
         refresh_smoothing: false,
         extras: Extras::default(),
         appearance: None,
+        depth_weight: 0.0,
     }
 }
 

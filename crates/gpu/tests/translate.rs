@@ -147,7 +147,20 @@ fn axes() -> Vec<Axis> {
         switch(&["GATHER"]),
         switch(&["IMAGE_ONLY"]),
         switch(&["EXTRAS"]),
-        switch(&["ABSOLUTE"]),
+        Axis {
+            names: &["ABSOLUTE", "DEPTH", "EXTRA_SLOTS"],
+            settings: vec![
+                setting("", |d| d),
+                setting("ABSOLUTE", |d| {
+                    d.flag("ABSOLUTE", true).flag("EXTRA_SLOTS", true)
+                }),
+                setting("DEPTH", |d| d.flag("DEPTH", true).flag("EXTRA_SLOTS", true)),
+                setting("ABSOLUTE and DEPTH", |d| {
+                    let d = d.flag("ABSOLUTE", true).flag("DEPTH", true);
+                    d.flag("EXTRA_SLOTS", true)
+                }),
+            ],
+        },
         switch(&["LENS"]),
         Axis {
             names: &["ANTIALIAS"],

@@ -1,6 +1,6 @@
 //! A capture that has been found and understood, before its photos are decoded.
 
-use crate::{Camera, Error, LoadOptions, Point, Result};
+use crate::{Camera, Error, LoadOptions, Point, Result, Tracks};
 use std::path::{Component, Path, PathBuf};
 
 /// Posed photos on disk, sorted by name, and sparse points.
@@ -10,6 +10,9 @@ pub struct Capture {
     pub images: Vec<PosedImage>,
     /// Sparse points; may be empty.
     pub points: Vec<Point>,
+    /// Which images each of the points was found in, by [`PosedImage::id`]; `None` where the capture
+    /// does not say.
+    pub tracks: Option<Tracks>,
     /// As [`crate::Dataset::missing_points`].
     pub missing_points: Option<PathBuf>,
     /// Remarks for the user.
@@ -29,6 +32,10 @@ pub struct PosedImage {
     pub downscaled: bool,
     /// Its mask, if the capture names one. Otherwise a `masks` folder is looked for.
     pub mask: Option<PathBuf>,
+    /// The number that [`Capture::tracks`] knows it by.
+    pub id: u32,
+    /// Its depth image, if the capture names one. Otherwise a folder is looked for.
+    pub depth: Option<PathBuf>,
     /// The camera as the capture describes it, lens included; its size may differ from the photo's.
     pub camera: Camera,
     /// The name of the lens model in the source.

@@ -1,6 +1,6 @@
 //! A capture: posed photographs and the sparse points seen in them.
 
-use crate::{Camera, Photo, PhotoSource};
+use crate::{Camera, DepthMap, Photo, PhotoSource, Tracks};
 use glam::DVec3;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub struct View {
     pub source_model: String,
     /// The pixels, or where they are read.
     pub photo: PhotoSource,
+    /// What is known of its depths, where [`crate::LoadOptions::depths`] asked for it.
+    pub depth: Option<Arc<DepthMap>>,
 }
 
 /// A sparse point of the reconstruction.
@@ -34,6 +36,9 @@ pub struct Dataset {
     pub views: Vec<View>,
     /// Sparse points; may be empty for captures that have none (Blender scenes).
     pub points: Vec<Point>,
+    /// Which views each of the points was found in, as indices into `views`; `None` where the capture
+    /// does not say.
+    pub tracks: Option<Tracks>,
     /// The file that ought to hold sparse points where there are none: a COLMAP model without them
     /// is incomplete. `None` where there are points, and for formats that need none.
     pub missing_points: Option<PathBuf>,

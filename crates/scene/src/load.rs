@@ -16,12 +16,13 @@ use crate::resize::reduce;
 use crate::shown::mask_beyond;
 use crate::source::describe;
 use crate::undistort::undistort;
-use crate::{Camera, Dataset, Error, Photo, Progress, Result, View};
+use crate::{Camera, Dataset, DepthMap, Error, Photo, Progress, Result, View, depth_map};
 use crate::{blender, colmap, nerfstudio};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What to load of a capture, and how large.
@@ -50,6 +51,12 @@ pub struct LoadOptions {
     /// Bytes that decoded photos may take. If they take more, none is held: each is read from its file
     /// whenever it is needed ([`crate::PhotoSource::File`]). `None` = all are held.
     pub photo_memory_bytes: Option<u64>,
+    /// Also loads depth images: [`View::depth`]. Those that the capture names, else files of the
+    /// photos' names in `depth_folder`, else in `depths` or `depth` beside the image folder, as
+    /// `.exr` or `.png`.
+    pub depths: bool,
+    /// Folder that holds the depth images. Relative as `images` is.
+    pub depth_folder: Option<PathBuf>,
 }
 
 /// Loads the capture at `path`: its folder, a COLMAP model folder, or the transforms JSON itself.
@@ -64,7 +71,8 @@ pub struct LoadOptions {
 /// ratio than their camera; impossible cameras or poses; a mask mode where nothing is masked. The
 /// error names the file or the image.
 pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
-    let (dataset, done) = decode_each(open(path, options)?, options, progress)?;
+    let (options, capture) = (&with_depth_folder(options, path)?, open(path, options)?);
+    let (dataset, done) = decode_each(capture, options, progress)?;
     let mode = options.mask_mode;
     if mode != MaskMode::Auto && done.iter().all(|t| t.masked == Masked::default()) {
         return Err(Error::input(format!(
@@ -284,7 +292,8 @@ fn open_colmap(
     let images = read
         .images
         .into_iter()
-        .map(|(name, camera, source_model)| {
+        .zip(read.image_ids)
+        .map(|((name, camera, source_model), id)| {
             Ok(PosedImage {
                 file: relative_path(&name)
                     .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?,
@@ -292,6 +301,8 @@ fn open_colmap(
                 folder: folder.clone(),
                 downscaled: false,
                 mask: None,
+                id,
+                depth: None,
                 camera,
                 source_model: source_model.to_owned(),
             })
@@ -300,9 +311,25 @@ fn open_colmap(
     Ok(Capture {
         images,
         points: read.points,
+        tracks: Some(read.tracks),
         missing_points: read.missing_points,
         notes,
     })
+}
+
+/// The options with the folder of the depth images found.
+fn with_depth_folder(options: &LoadOptions, capture: &Path) -> Result<LoadOptions> {
+    let mut options = options.clone();
+    if let Some(folder) = &options.depth_folder {
+        let places = [folder.clone(), capture.join(folder)];
+        let found = places.into_iter().find(|folder| folder.is_dir());
+        options.depth_folder = Some(found.ok_or_else(|| {
+            Error::input("the folder of the depth images does not exist")
+                .at_path(folder)
+                .hint("name an existing folder, relative to here or to the capture")
+        })?);
+    }
+    Ok(options)
 }
 
 fn image_folder_override(folder: &Path, capture: &Path) -> Result<PathBuf> {
@@ -385,9 +412,24 @@ fn decode_each(
             camera,
             source_model: image.source_model.clone(),
             photo: photo.into(),
+            depth: depth_of(image, &camera, options)?,
         };
         Ok((view, treatment))
     })
+}
+
+/// A photo's depth image, where it is asked for, for the camera that the photo has in the end. It is held
+/// whether its photo is or not: training asks for all of them at once.
+pub(crate) fn depth_of(
+    image: &PosedImage,
+    camera: &Camera,
+    options: &LoadOptions,
+) -> Result<Option<Arc<DepthMap>>> {
+    if !options.depths {
+        return Ok(None);
+    }
+    let folder = options.depth_folder.as_deref();
+    Ok(depth_map::load(image, folder, camera)?.map(Arc::new))
 }
 
 /// Refuses a limit that leaves no room to read ahead.
@@ -491,11 +533,19 @@ fn each_view(
                 .map_or(String::new(), |view| view.name.clone()))
             .hint("masks are white where photos are used: --invert-masks turns them round"));
     }
+    let numbers = capture
+        .images
+        .iter()
+        .map(|image| image.id)
+        .zip(0..)
+        .collect();
+    let tracks = capture.tracks.map(|tracks| tracks.renumbered(&numbers));
     let mut notes = capture.notes;
     note_treatments(&done, &capture.images, &mut notes);
     let dataset = Dataset {
         views,
         points: capture.points,
+        tracks,
         missing_points: capture.missing_points,
         photo_memory_bytes: None,
         notes,

@@ -46,6 +46,7 @@ struct JsonFrame {
     file_path: String,
     transform_matrix: Vec<Vec<f64>>,
     mask_path: Option<String>,
+    depth_file_path: Option<String>,
     #[serde(flatten)]
     own: Intrinsics,
 }
@@ -75,6 +76,8 @@ pub struct Frame {
     pub file_path: PathBuf,
     /// Path of its mask, likewise.
     pub mask_path: Option<PathBuf>,
+    /// Path of its depth image, likewise.
+    pub depth_file_path: Option<PathBuf>,
     /// Its pose, converted to our axes.
     pub camera_from_world: Pose,
     intrinsics: Intrinsics,
@@ -101,6 +104,12 @@ pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
                 file_path: relative_path(&frame.file_path).map_err(named)?,
                 mask_path: frame
                     .mask_path
+                    .as_deref()
+                    .map(relative_path)
+                    .transpose()
+                    .map_err(named)?,
+                depth_file_path: frame
+                    .depth_file_path
                     .as_deref()
                     .map(relative_path)
                     .transpose()
@@ -299,7 +308,8 @@ pub(crate) fn open(json: &Path) -> Result<Capture> {
     let images = transforms
         .frames
         .into_iter()
-        .map(|frame| {
+        .zip(0..)
+        .map(|(frame, id)| {
             let file = match &folder {
                 Some(folder) => frame.file_path.strip_prefix(folder).map(Path::to_owned),
                 None => Ok(frame.file_path.clone()),
@@ -311,6 +321,8 @@ pub(crate) fn open(json: &Path) -> Result<Capture> {
                 file,
                 downscaled: false,
                 mask: frame.mask_path.map(|mask| root.join(mask)),
+                id,
+                depth: frame.depth_file_path.map(|depth| root.join(depth)),
                 camera: Camera::pinhole(1, 1, 1.0, frame.camera_from_world),
                 source_model: String::new(),
             };

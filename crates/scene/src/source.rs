@@ -145,6 +145,7 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
         camera,
         source_model: image.source_model.clone(),
         photo: PhotoSource::File(Arc::new(file)),
+        depth: load::depth_of(image, &camera, options)?,
     };
     Ok((view, treatment))
 }

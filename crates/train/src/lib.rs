@@ -16,6 +16,7 @@ mod appearance;
 mod checkpoint;
 mod clock;
 pub mod config;
+mod depth;
 pub mod evaluate;
 mod history;
 pub mod init;
@@ -33,7 +34,7 @@ mod watch;
 
 pub use appearance::{APPEARANCE_VERSION, write_appearance};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
-pub use config::{AppearanceModel, ConfigPatch, Preset, TrainConfig};
+pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;

@@ -6,15 +6,16 @@
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
 //! 4. A random background is another one each step, keyed by (seed, step).
-//! 5. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a
+//! 5. The weight of known depths falls log-linearly.
+//! 6. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a
 //!    step of the run has a *place* in the schedule, where all its numbers come from.
-//! 6. The rate of the photos' appearance is zero at first and then falls log-linearly.
-//! 7. Density control after a step, and what it adds to steps, are the strategy's:
+//! 7. The rate of the photos' appearance is zero at first and then falls log-linearly.
+//! 8. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
-//! 8. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
+//! 9. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
 
 use crate::TrainConfig;
-use crate::config::Background;
+use crate::config::{Background, DepthSource};
 use crate::strategy::{self, DensityStrategy};
 use dapple_engine::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
 use rand_chacha::ChaCha8Rng;
@@ -85,6 +86,7 @@ impl Schedule {
             sh_degree: self.config.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
+            depth: false,
             antialias: self.config.antialias,
         }
     }
@@ -129,6 +131,19 @@ impl Schedule {
         }
     }
 
+    /// Weight of the depth loss in step `step`: log-linear over the run, so that depths decide where
+    /// Gaussians settle and photos what becomes of them (Kerbl et al. 2024, "A Hierarchical 3D Gaussian
+    /// Representation").
+    pub fn depth_weight(&self, step: u32) -> f32 {
+        let depth = &self.config.depth;
+        if depth.from == DepthSource::None {
+            return 0.0;
+        }
+        let before = self.place(step).saturating_sub(1);
+        let done = f64::from(before) / f64::from(self.config.steps.max(1));
+        (depth.weight * depth.decay.powf(done)) as f32
+    }
+
     /// How much of the time in which the number of Gaussians is fixed is over, 0 to 1.
     fn settled(&self, place: u32) -> f64 {
         let (stop, last) = (self.config.densify.stop, self.config.steps);
@@ -163,6 +178,7 @@ impl Schedule {
                 .config
                 .appearance
                 .settings(self.place(step), self.config.steps),
+            depth_weight: self.depth_weight(step),
         }
     }
 

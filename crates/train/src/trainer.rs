@@ -21,7 +21,7 @@ use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
     CaptureIdentity, CorrectedScores, Ending, EvalReport, EvalRow, History, Launch, LossRow,
-    Observer, Outcome, Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport,
+    Observer, Outcome, Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, depth,
     evaluate, init, strategy,
 };
 use dapple_engine::{Appearance, Engine, Rendered, Report, StepReport, TrainView, ViewId};
@@ -88,7 +88,8 @@ impl Trainer {
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
-        trainer.notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
+        let notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
+        trainer.notes.extend(notes);
         trainer.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
     }
@@ -116,6 +117,11 @@ impl Trainer {
             }
             None => (engine.add_views(held(&train)?)?, None),
         };
+        let known = depth::supervision(dataset, &chosen.train, chosen.extent, &config)?;
+        let (samples, notes) = known;
+        for (&view, samples) in view_ids.iter().zip(samples) {
+            engine.supervise_depth(view, samples)?;
+        }
         let eval = chosen.eval.iter();
         let name = |&i: &usize| dataset.views[i].name.clone();
         Ok(Self {
@@ -132,7 +138,7 @@ impl Trainer {
             history: History::default(),
             smoothed_loss: Smoothed::over(50.0),
             clock: Clock::at(0.0),
-            notes: Vec::new(),
+            notes,
             bad_end: None,
             has_queue: false,
             saving: Saving::new(CaptureIdentity::of(dataset)),

@@ -28,6 +28,7 @@ fn ring(points: Vec<Point>) -> Dataset {
             ),
             source_model: "PINHOLE".to_owned(),
             photo: Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]).into(),
+            depth: None,
         }
     };
     Dataset {

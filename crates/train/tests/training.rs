@@ -54,6 +54,7 @@ fn capture() -> Dataset {
             camera,
             source_model: "PINHOLE".to_owned(),
             photo: Photo::from_rgb(96, 80, rgb).into(),
+            depth: None,
         }
     };
     Dataset {

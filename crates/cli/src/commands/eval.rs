@@ -147,6 +147,7 @@ impl Subject {
             sh_degree: self.splats.sh_degree,
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
+            depth: false,
             antialias: self.config.antialias,
         }
     }

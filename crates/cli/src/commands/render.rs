@@ -1,12 +1,12 @@
 //! `dapple render`: pictures of splats.
 
 use crate::cameras::{self, Orbit};
+use crate::channels::{Channel, FileFormat, Output};
 use crate::console::Console;
 use crate::interrupt;
 use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, split,
 };
-use crate::pictures::Picture;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::scene::undistort::pinhole_camera;
@@ -26,16 +26,24 @@ What to look from, one of:
                             or with fx (fy, cx, cy), rotation (w, x, y, z) and translation from
                             world to camera. Cameras look along +z with y down, as in COLMAP
 
-A single picture may go to a file that ends in .png; several go into a folder. Pictures of the same
-name are replaced. The views of a lens that distorts are rendered through it, or with --undistort as a
-pinhole camera sees them; the ring is always a pinhole camera's.
+--channel chooses what they show. With .exr (or --format exr) files hold floats: R, G, B; A; depth
+as Z, world units along the camera's axis; normals as X, Y, Z, camera coordinates (x right, y down,
+z forward), facing the camera. With .png: alpha in 16 bits; depth in 16 bits, in steps of
+--depth-unit (0 where there is none); normals in the usual colours, red right, green up, blue
+towards the camera. Expected depth and normals are 0 where alpha is below a half.
+
+A single picture may go to a file that ends in .png or .exr; several go into a folder. Pictures of
+the same name are replaced. The views of a lens that distorts are rendered through it, or with
+--undistort as a pinhole camera sees them; the ring is always a pinhole camera's.
 
 Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
   dapple render out/bird/splats.ply --scene captures/bird --path orbit --frames 120 -o ring
-  dapple render out/bird/splats.ply --camera camera.json -o picture.png";
+  dapple render out/bird/splats.ply --camera camera.json -o picture.png
+  dapple render out/bird/splats.ply --scene captures/bird --views all --channel depth --format exr \\
+    -o depths";
 
-/// Renders splats to PNG: a capture's views, a ring around the scene, or one camera
+/// Renders splats to PNG or EXR, colours, depth or normals: a capture's views, a ring, or one camera
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 #[command(group = clap::ArgGroup::new("from").required(true).args(["views", "path", "camera"]))]
@@ -43,7 +51,7 @@ pub struct Args {
     /// The splats, a PLY file
     splats: PathBuf,
 
-    /// A folder, or for a single picture a file that ends in .png
+    /// A folder, or for a single picture a file that ends in .png or .exr
     #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
 
@@ -83,6 +91,18 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
 
+    /// What the pictures show
+    #[arg(long, value_enum, default_value_t)]
+    channel: Channel,
+
+    /// Kind of the files in a folder [default: png]
+    #[arg(long, value_enum)]
+    format: Option<FileFormat>,
+
+    /// World units of a step of a depth PNG: up to 65535 of them can be told apart
+    #[arg(long, value_name = "X", default_value_t = 0.001)]
+    depth_unit: f64,
+
     /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
     /// [default: as the run was]
     #[arg(long)]
@@ -112,6 +132,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         data: args.capture.patch(),
         ..ConfigPatch::default()
     };
+    let output = args.output()?;
     let config = config_beside(&args.splats, flags, console)?;
     let splats = ply::read(&args.splats)?;
     let mut shots = shots(args, &config, &splats, console)?;
@@ -133,12 +154,20 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .min(splats.sh_degree),
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),
+        depth: output.channel.needs_depth(),
         antialias: config.antialias,
     };
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;
     let folders = NewFolders::before(&args.out);
-    folders.unless_ok(save(&shots, engine.as_mut(), &settings, args, console))?;
+    folders.unless_ok(save(
+        &shots,
+        engine.as_mut(),
+        &settings,
+        args,
+        output,
+        console,
+    ))?;
     console.data(&format!(
         "{} pictures in {}",
         shots.len(),
@@ -148,8 +177,36 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 
 /// Whether the output is one file.
 fn is_file(out: &Path) -> bool {
-    out.extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("png"))
+    FileFormat::of(out).is_some()
+}
+
+impl Args {
+    /// What to write of each render.
+    fn output(&self) -> Result<Output> {
+        let named = FileFormat::of(&self.out);
+        if let (Some(named), Some(asked)) = (named, self.format)
+            && named != asked
+        {
+            return Err(Error::input(format!(
+                "--format {} and the file's name contradict each other",
+                asked.extension()
+            ))
+            .at_path(&self.out)
+            .hint("leave --format out: the file's name says it"));
+        }
+        if !(self.depth_unit > 0.0 && self.depth_unit.is_finite()) {
+            return Err(
+                Error::input(format!("--depth-unit {} is no length", self.depth_unit))
+                    .at("the options given")
+                    .hint("give world units for a step of a 16-bit PNG, such as 0.001"),
+            );
+        }
+        Ok(Output {
+            channel: self.channel,
+            format: self.format.or(named).unwrap_or(FileFormat::Png),
+            unit: self.depth_unit,
+        })
+    }
 }
 
 /// Renders and writes every picture.
@@ -158,6 +215,7 @@ fn save(
     engine: &mut dyn Engine,
     settings: &RenderSettings,
     args: &Args,
+    output: Output,
     console: &Console,
 ) -> Result<()> {
     let to_file = is_file(&args.out);
@@ -179,9 +237,11 @@ fn save(
         let path = if to_file {
             args.out.clone()
         } else {
-            args.out.join(name)
+            args.out
+                .join(name)
+                .with_extension(output.format.extension())
         };
-        Picture::from_rendered(&rendered).save(&path)?;
+        output.save(&rendered, camera, &path)?;
         bar.inc(1);
     }
     bar.finish_and_clear();

@@ -16,11 +16,14 @@ use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
-use dapple::train::config::{AppearancePatch, Background, DataPatch, DensifyPatch, EvalPatch};
+use dapple::train::config::{
+    AppearancePatch, Background, DataPatch, DensifyPatch, DepthPatch, EvalPatch,
+};
 use dapple::train::time_budget::Pacer;
 use dapple::train::{
-    AppearanceModel, CapLosses, ConfigPatch, Ending, ImageScore, Launch, Outcome, PhotoTraffic,
-    Preset, RunFolder, Seconds, Strategy, TrainConfig, Trainer, WatchReport, train_into,
+    AppearanceModel, CapLosses, ConfigPatch, DepthSource, Ending, ImageScore, Launch, Outcome,
+    PhotoTraffic, Preset, RunFolder, Seconds, Strategy, TrainConfig, Trainer, WatchReport,
+    train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -59,6 +62,7 @@ Examples:
   dapple train --preset m10 --print-config > mine.toml
   dapple train captures/bird --config mine.toml -o out/mine
   dapple train --resume out/bird                        after Ctrl-C, a crash, or --stop-at
+  dapple train captures/bird --depth-from points        few photos: sparse points say depths
   dapple train captures/bird --preset m8 --flamegraph bird.svg";
 
 /// Trains splats from a capture
@@ -140,6 +144,31 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     watch_every: Option<usize>,
 
+    /// Supervise depth too [default: none]: by the sparse points in the photos that found them, or by
+    /// depth images. Helps where photos are few
+    #[arg(long, value_name = "SOURCE", value_parser = depth_parser())]
+    depth_from: Option<String>,
+
+    /// Weight of the relative error of depths in the loss, falling to a hundredth of it over the run
+    /// [default: 0.1]
+    #[arg(long, value_name = "X")]
+    depth_weight: Option<f64>,
+
+    /// Folder of the depth images: files of the photos' names, .exr (world units along the camera's
+    /// axis) or 16-bit .png [default: what transforms.json names, else depths/ or depth/ beside the
+    /// photos]
+    #[arg(long, value_name = "FOLDER")]
+    depths: Option<PathBuf>,
+
+    /// World units of one step of a depth PNG [default: 0.001]
+    #[arg(long, value_name = "X")]
+    depth_unit: Option<f64>,
+
+    /// Depth images are inverse depths of unknown scale and shift, as monocular estimators write them:
+    /// fit both to the sparse points, photo by photo
+    #[arg(long)]
+    depth_relative: bool,
+
     /// Highest degree of spherical harmonics, 0 to 3 [default: 3]. 0 has no view dependence and a
     /// quarter of the size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
@@ -217,6 +246,12 @@ pub fn preset_parser() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
+fn depth_parser() -> clap::builder::PossibleValuesParser {
+    DepthSource::ALL
+        .map(|s| clap::builder::PossibleValue::new(s.name()).help(s.about()))
+        .into()
+}
+
 fn strategy_parser() -> clap::builder::PossibleValuesParser {
     Strategy::ALL
         .map(|s| clap::builder::PossibleValue::new(s.name()).help(s.about()))
@@ -264,6 +299,7 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         console.data(config.to_toml()?.trim_end())?;
         return Ok(None);
     }
+    args.check_depth(&config)?;
     check_stop_at(args.stop_at, &config)?;
     let Some(scene) = &args.scene else {
         return Err(Error::internal("the parser let a missing SCENE pass"));
@@ -386,8 +422,43 @@ impl Args {
                 scale_reg: self.scale_reg,
                 ..DensifyPatch::default()
             },
+            depth: DepthPatch {
+                from: self.depth_from.as_deref().map(str::parse).transpose()?,
+                weight: self.depth_weight,
+                folder: self.depths.clone(),
+                unit: self.depth_unit,
+                relative: self.depth_relative.then_some(true),
+                ..DepthPatch::default()
+            },
             ..ConfigPatch::default()
         })
+    }
+
+    /// Refuses options of depths that nothing would look at.
+    fn check_depth(&self, config: &TrainConfig) -> Result<()> {
+        let given = [
+            (
+                "--depth-weight",
+                self.depth_weight.is_some(),
+                DepthSource::None,
+            ),
+            (
+                "--depth-unit",
+                self.depth_unit.is_some(),
+                DepthSource::Points,
+            ),
+        ];
+        for (option, is_given, without) in given {
+            if is_given && [DepthSource::None, without].contains(&config.depth.from) {
+                return Err(Error::input(format!(
+                    "{option} is given, but with depths from {} it changes nothing",
+                    config.depth.from
+                ))
+                .at("the options given")
+                .hint("add --depth-from points or --depth-from images"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -631,7 +702,10 @@ fn train_new(
     // Before the photos are read: better to fail now than after an hour.
     let folder = RunFolder::create(job.out)?;
     let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
-    let mut trainer = Trainer::new(&dataset, config, engine)?;
+    let mut trainer = Trainer::new(&dataset, config, engine).map_err(|e| match e.place() {
+        Some(_) => e,
+        None => e.at_path(job.scene),
+    })?;
     drop(dataset);
     trainer.set_launch(job.launch);
     if let Some(pacer) = job.pacer {
@@ -646,7 +720,7 @@ fn load_capture(
     photo_memory: Option<u64>,
     console: &Console,
 ) -> Result<Dataset> {
-    let options = photo_memory::limited(config.load_options(), photo_memory);
+    let options = photo_memory::limited(config.training_load_options(), photo_memory);
     let dataset = load(scene, &options, &console.progress())?;
     let memory = photo_memory::note(&dataset, photo_memory);
     for note in dataset.notes.iter().chain(&memory) {

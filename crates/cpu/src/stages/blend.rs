@@ -8,19 +8,25 @@
 //!    Its transmittance turns negative: from then on any alpha leaves it below the minimum, so that
 //!    one comparison does for both and nothing else needs to be kept.
 //!
+//! Where depths are asked for, they are blended like a colour, and a pixel takes the depth of the
+//! instance behind which its transmittance is first at most a half. Compiled apart: others do not
+//! pay for it.
+//!
 //! `blend_backward` walks the same rows in the same order with the same arithmetic ([`Layer`]), so
 //! it meets the same alphas and the same ends without having them stored.
 
 use super::visits::{BATCH, LiveRows, TileGeometry, Visit, Visits, tile_instances};
-use crate::frame::{CameraF32, Frame, PLANES, Splat2d, TILE_ROWS, grow};
+use crate::frame::{CameraF32, Frame, PLANES, Splat2d, TILE_ROWS, grow, split_by_lengths};
 use crate::simd::{M, ROW, Row, Splat, V, parts};
 use dapple_engine::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_MIN};
+use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use pulp::Simd;
 use rayon::prelude::*;
 use std::sync::atomic::AtomicU32;
 
-/// Fills `image`: colours over the background, and the remaining transmittance.
-pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, frame: &mut Frame) {
+/// Fills `image`: colours over the background, and the remaining transmittance; with `depths`, their
+/// images too.
+pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, depths: bool, frame: &mut Frame) {
     let tiles = camera.tile_count();
     let Frame {
         splats2d,
@@ -29,22 +35,38 @@ pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, frame: &mut Frame
         image,
         row_visits,
         counts,
+        depth,
         ..
     } = frame;
     grow(image, tiles * TILE_ROWS, Row::ZERO);
+    let depth_rows = if depths { ROW } else { 0 };
+    for plane in [&mut depth.blended, &mut depth.median] {
+        grow(plane, tiles * depth_rows, Row::ZERO);
+    }
+    let lengths = || std::iter::repeat_n(depth_rows, tiles);
+    let blended = split_by_lengths(&mut depth.blended, lengths());
+    let median = split_by_lengths(&mut depth.median, lengths());
     (*row_visits, counts.lost_transmittance) = image[..tiles * TILE_ROWS]
         .par_chunks_mut(TILE_ROWS)
+        .zip(blended)
+        .zip(median)
         .enumerate()
-        .map(|(tile, rows)| {
+        .map(|(tile, ((rows, blended), median))| {
             let instances = tile_instances(slot_gaussian, tile_starts, tile, cap);
             let all = tile_starts[tile + 1] - tile_starts[tile];
-            let (visits, left) = pulp::Arch::new().dispatch(Tile {
+            let work = Tile {
                 splats2d,
                 instances,
                 geometry: TileGeometry::new(camera, tile),
                 background,
                 rows,
-            });
+                blended,
+                median,
+            };
+            let (visits, left) = match depths {
+                true => pulp::Arch::new().dispatch(WithDepths::<true>(work)),
+                false => pulp::Arch::new().dispatch(WithDepths::<false>(work)),
+            };
             let is_cut = instances.len() < all as usize;
             (visits, if is_cut { left } else { 0.0 })
         })
@@ -111,24 +133,35 @@ struct Tile<'a> {
     geometry: TileGeometry,
     background: [f32; 3],
     rows: &'a mut [Row],
+    /// Empty without depths, as the next.
+    blended: &'a mut [Row],
+    median: &'a mut [Row],
 }
 
-impl pulp::WithSimd for Tile<'_> {
+/// A tile, with depths or without.
+struct WithDepths<'a, const DEPTHS: bool>(Tile<'a>);
+
+impl<const DEPTHS: bool> pulp::WithSimd for WithDepths<'_, DEPTHS> {
     /// Rows of pixels visited, over all instances.
     type Output = (u64, f32);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) -> (u64, f32) {
+        let tile = self.0;
         let mut count = 0;
         let mut rgb = [[Row::ZERO; ROW]; 3];
-        let mut transmittance = self.geometry.transmittance();
+        let mut transmittance = tile.geometry.transmittance();
         let mut visits = Visits::new();
-        for instances in self.instances.chunks(BATCH) {
+        if DEPTHS {
+            tile.blended.fill(Row::ZERO);
+            tile.median.fill(Row::ZERO);
+        }
+        for instances in tile.instances.chunks(BATCH) {
             let live = LiveRows::new(s, &transmittance);
             if live.is_empty() {
                 break;
             }
-            visits.fill(s, &self.geometry, instances, self.splats2d, &live);
+            visits.fill(s, &tile.geometry, instances, tile.splats2d, &live);
             count += visits.len() as u64;
             for i in 0..visits.len() {
                 let visit = visits.get(i);
@@ -137,7 +170,7 @@ impl pulp::WithSimd for Tile<'_> {
                 for part in 0..parts::<S>() {
                     let in_front = V::load(s, &transmittance[y], part);
                     let layer =
-                        Layer::new(s, self.geometry.origin[0], part, splat, &visit, in_front);
+                        Layer::new(s, tile.geometry.origin[0], part, splat, &visit, in_front);
                     for c in 0..3 {
                         let row = &mut rgb[c][y];
                         let sum = layer
@@ -145,17 +178,29 @@ impl pulp::WithSimd for Tile<'_> {
                             .mul_add(s.k(splat.rgb[c]), V::load(s, row, part));
                         sum.store(row, part);
                     }
+                    if DEPTHS {
+                        let depth = s.k(splat.depth);
+                        let row = &mut tile.blended[y];
+                        let sum = layer.weight.mul_add(depth, V::load(s, row, part));
+                        sum.store(row, part);
+                        // Finished pixels have a negative one behind, which no more is a half.
+                        let half = s.k(MEDIAN_TRANSMITTANCE);
+                        let crosses = half.lt(in_front).and(half.ge(layer.behind));
+                        let row = &mut tile.median[y];
+                        let median = crosses.and(layer.open).select(depth, V::load(s, row, part));
+                        median.store(row, part);
+                    }
                     layer.behind.store(&mut transmittance[y], part);
                 }
             }
         }
-        let (planes, last) = self.rows.split_at_mut(3 * ROW);
+        let (planes, last) = tile.rows.split_at_mut(3 * ROW);
         for part in 0..parts::<S>() {
             for y in 0..ROW {
                 let rest = V::load(s, &transmittance[y], part).abs();
                 rest.store(&mut last[y], part);
                 for c in 0..PLANES - 1 {
-                    let behind = rest * V::splat(s, self.background[c]);
+                    let behind = rest * V::splat(s, tile.background[c]);
                     (V::load(s, &rgb[c][y], part) + behind).store(&mut planes[c * ROW + y], part);
                 }
             }

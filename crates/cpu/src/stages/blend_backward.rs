@@ -12,6 +12,8 @@
 //!
 //! 4. Where density statistics are to be absolute (AbsGS): sums of |s d(exponent)/d(x, y)| too, which
 //!    need each pixel's dx, into slots of their own. Compiled apart: others do not pay for it.
+//! 5. Where the loss looks at depths, they are a fourth channel in 1 and 2, and the sums of w dL/d(depth)
+//!    go to slots of their own. Likewise compiled apart.
 //!
 //! A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, and results
 //! that depend neither on threads nor on luck.
@@ -27,11 +29,21 @@ use pulp::Simd;
 use rayon::prelude::*;
 use std::sync::atomic::AtomicU32;
 
+/// What is asked for beyond the image's gradient.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mode {
+    /// Step 4.
+    pub absolute: bool,
+    /// Step 5: from `depth.blended` and `depth.gradient`.
+    pub depths: bool,
+}
+
 /// Fills `slots` from `image` and `image_gradient`.
 ///
 /// A slot holds the sums of s, s dx, s dy, s dx^2, s dx dy, s dy^2, and of w times dL/d(red, green,
 /// blue).
-pub fn run(camera: &CameraF32, cap: u32, absolute: bool, frame: &mut Frame) {
+pub fn run(camera: &CameraF32, cap: u32, mode: Mode, frame: &mut Frame) {
+    let Mode { absolute, depths } = mode;
     let tiles = camera.tile_count();
     let Frame {
         splats2d,
@@ -42,6 +54,7 @@ pub fn run(camera: &CameraF32, cap: u32, absolute: bool, frame: &mut Frame) {
         slots,
         absolute_slots,
         counts,
+        depth,
         ..
     } = frame;
     let instances = counts.instances as usize;
@@ -49,34 +62,59 @@ pub fn run(camera: &CameraF32, cap: u32, absolute: bool, frame: &mut Frame) {
     if absolute {
         grow(absolute_slots, instances, [0.0; 2]);
     }
+    if depths {
+        grow(&mut depth.slots, instances, 0.0);
+    }
     let bounds = tile_starts[..=tiles].windows(2);
     let lengths = bounds.map(|b| (b[1] - b[0]) as usize);
     let none = lengths.clone().map(|_| 0);
     let absolute_slots = match absolute {
         true => split_by_lengths(absolute_slots, lengths.clone()),
+        false => split_by_lengths(&mut [], none.clone()),
+    };
+    let depth_slots = match depths {
+        true => split_by_lengths(&mut depth.slots, lengths.clone()),
         false => split_by_lengths(&mut [], none),
     };
+    let (blended, depth_gradient) = (&depth.blended, &depth.gradient);
     split_by_lengths(slots, lengths)
         .into_par_iter()
         .zip(absolute_slots)
+        .zip(depth_slots)
         .zip(image.as_chunks().0[..tiles].par_iter())
         .zip(image_gradient.as_chunks().0[..tiles].par_iter())
         .enumerate()
-        .for_each(|(tile, (((slots, absolute_slots), image), gradient))| {
-            let tile = Tile {
-                splats2d,
-                instances: tile_instances(slot_gaussian, tile_starts, tile, cap),
-                geometry: TileGeometry::new(camera, tile),
-                image,
-                gradient,
-                slots,
-                absolute_slots,
-            };
-            match absolute {
-                true => pulp::Arch::new().dispatch(WithAbsolute::<true>(tile)),
-                false => pulp::Arch::new().dispatch(WithAbsolute::<false>(tile)),
-            }
-        });
+        .for_each(
+            |(tile, ((((slots, absolute_slots), depth_slots), image), gradient))| {
+                let work = Tile {
+                    splats2d,
+                    instances: tile_instances(slot_gaussian, tile_starts, tile, cap),
+                    geometry: TileGeometry::new(camera, tile),
+                    image,
+                    gradient,
+                    slots,
+                    absolute_slots,
+                    depth: tile_rows(blended, tile, depths),
+                    depth_gradient: tile_rows(depth_gradient, tile, depths),
+                    depth_slots,
+                };
+                let arch = pulp::Arch::new();
+                match (absolute, depths) {
+                    (false, false) => arch.dispatch(With::<false, false>(work)),
+                    (true, false) => arch.dispatch(With::<true, false>(work)),
+                    (false, true) => arch.dispatch(With::<false, true>(work)),
+                    (true, true) => arch.dispatch(With::<true, true>(work)),
+                }
+            },
+        );
+}
+
+/// A tile's rows of an image of one plane; none unless they are `wanted`.
+fn tile_rows(plane: &[Row], tile: usize, wanted: bool) -> &[Row] {
+    match wanted {
+        true => &plane[tile * ROW..(tile + 1) * ROW],
+        false => &[],
+    }
 }
 
 struct Tile<'a> {
@@ -88,10 +126,14 @@ struct Tile<'a> {
     slots: &'a mut [Slot],
     /// Empty without step 4.
     absolute_slots: &'a mut [AbsoluteSlot],
+    /// Empty without step 5, as what follows.
+    depth: &'a [Row],
+    depth_gradient: &'a [Row],
+    depth_slots: &'a mut [f32],
 }
 
-/// A tile, with step 4 or without.
-struct WithAbsolute<'a, const ABSOLUTE: bool>(Tile<'a>);
+/// A tile, with steps 4 and 5 or without.
+struct With<'a, const ABSOLUTE: bool, const DEPTHS: bool>(Tile<'a>);
 
 /// What becomes a slot's sums, still column by column. Those that hold no dx are summed over the
 /// rows of a visit, the others follow from them.
@@ -100,10 +142,13 @@ type Columns = [Row; 9];
 /// Sums over rows among [`Columns`]: s, s dy, s dy^2, and w times dL/d(red, green, blue).
 const OVER_ROWS: [usize; 6] = [0, 2, 5, 6, 7, 8];
 
-/// Step 4's sums, lane by lane.
-type AbsoluteColumns = [Row; 2];
+/// The sums of steps 4 and 5, lane by lane.
+struct Extra {
+    absolute: [[Row; 2]; BATCH],
+    depth: [Row; BATCH],
+}
 
-impl<const ABSOLUTE: bool> pulp::WithSimd for WithAbsolute<'_, ABSOLUTE> {
+impl<const ABSOLUTE: bool, const DEPTHS: bool> pulp::WithSimd for With<'_, ABSOLUTE, DEPTHS> {
     type Output = ();
 
     #[inline(always)]
@@ -113,9 +158,15 @@ impl<const ABSOLUTE: bool> pulp::WithSimd for WithAbsolute<'_, ABSOLUTE> {
             transmittance: tile.geometry.transmittance(),
             behind: everything(s, tile.image, tile.gradient),
         };
+        if DEPTHS {
+            add_depths(s, tile.depth, tile.depth_gradient, &mut rays.behind);
+        }
         let mut visits = Visits::new();
         let mut columns = [[Row::ZERO; 9]; BATCH];
-        let mut absolute = [[Row::ZERO; 2]; BATCH];
+        let mut extra = Extra {
+            absolute: [[Row::ZERO; 2]; BATCH],
+            depth: [Row::ZERO; BATCH],
+        };
         let mut done = 0;
         for instances in tile.instances.chunks(BATCH) {
             let live = LiveRows::new(s, &rays.transmittance);
@@ -130,9 +181,12 @@ impl<const ABSOLUTE: bool> pulp::WithSimd for WithAbsolute<'_, ABSOLUTE> {
                 }
             }
             if ABSOLUTE {
-                absolute.fill([Row::ZERO; 2]);
+                extra.absolute.fill([Row::ZERO; 2]);
             }
-            tile.walk::<S, ABSOLUTE>(s, &visits, &mut rays, columns, &mut absolute);
+            if DEPTHS {
+                extra.depth.fill(Row::ZERO);
+            }
+            tile.walk::<S, ABSOLUTE, DEPTHS>(s, &visits, &mut rays, columns, &mut extra);
             for (i, columns) in columns.iter_mut().enumerate() {
                 weight_columns(s, tile.geometry.origin[0], visits.splat(i), columns);
             }
@@ -140,9 +194,15 @@ impl<const ABSOLUTE: bool> pulp::WithSimd for WithAbsolute<'_, ABSOLUTE> {
             add_columns(columns, slots);
             if ABSOLUTE {
                 let slots = &mut tile.absolute_slots[done..done + instances.len()];
-                for (slot, sums) in slots.iter_mut().zip(&absolute) {
+                for (slot, sums) in slots.iter_mut().zip(&extra.absolute) {
                     // Lane by lane, whatever the width of vectors.
                     *slot = [sums[0].0.iter().sum(), sums[1].0.iter().sum()];
+                }
+            }
+            if DEPTHS {
+                let slots = &mut tile.depth_slots[done..done + instances.len()];
+                for (slot, sums) in slots.iter_mut().zip(&extra.depth) {
+                    *slot = sums.0.iter().sum();
                 }
             }
             done += instances.len();
@@ -151,6 +211,9 @@ impl<const ABSOLUTE: bool> pulp::WithSimd for WithAbsolute<'_, ABSOLUTE> {
         tile.slots[done..].fill([0.0; 9]);
         if ABSOLUTE {
             tile.absolute_slots[done..].fill([0.0; 2]);
+        }
+        if DEPTHS {
+            tile.depth_slots[done..].fill(0.0);
         }
     }
 }
@@ -165,13 +228,13 @@ struct Rays {
 impl Tile<'_> {
     /// Step 2 and the sums over rows of step 3, for the visits of a batch.
     #[inline(always)]
-    fn walk<S: Simd, const ABSOLUTE: bool>(
+    fn walk<S: Simd, const ABSOLUTE: bool, const DEPTHS: bool>(
         &self,
         s: S,
         visits: &Visits,
         rays: &mut Rays,
         columns: &mut [Columns],
-        absolute: &mut [AbsoluteColumns; BATCH],
+        extra: &mut Extra,
     ) {
         let (zero, one) = (s.k(0.0), s.k(1.0));
         let gradient = self.gradient;
@@ -186,6 +249,15 @@ impl Tile<'_> {
                 let g = each!(3, |c| V::load(s, &gradient[c * ROW + y], part));
                 let blue = g[2] * s.k(splat.rgb[2]);
                 let seen = g[0].mul_add(s.k(splat.rgb[0]), g[1].mul_add(s.k(splat.rgb[1]), blue));
+                let seen = if DEPTHS {
+                    let by_depth = V::load(s, &self.depth_gradient[y], part);
+                    let row = &mut extra.depth[visit.instance];
+                    let sum = layer.weight.mul_add(by_depth, V::load(s, row, part));
+                    sum.store(row, part);
+                    by_depth.mul_add(s.k(splat.depth), seen)
+                } else {
+                    seen
+                };
                 let behind = V::load(s, &rays.behind[y], part);
                 let behind = layer.weight.neg_mul_add(seen, behind);
                 let inverse = (one - layer.alpha).reciprocal();
@@ -208,7 +280,7 @@ impl Tile<'_> {
                     let b = splat.b;
                     let along_x = layer.dx.mul_add(s.k(2.0 * splat.a), s.k(b * visit.dy));
                     let along_y = layer.dx.mul_add(s.k(b), s.k(2.0 * splat.c * visit.dy));
-                    let sums = &mut absolute[visit.instance];
+                    let sums = &mut extra.absolute[visit.instance];
                     for (row, along) in sums.iter_mut().zip([along_x, along_y]) {
                         (V::load(s, row, part) + (slope * along).abs()).store(row, part);
                     }
@@ -246,6 +318,19 @@ fn add_columns(columns: &[Columns], slots: &mut [Slot]) {
 fn add_fours(fours: &[[f32; 4]], sums: &mut [f32]) {
     for (sum, x) in sums.iter_mut().zip(fours) {
         *sum = (x[0] + x[1]) + (x[2] + x[3]);
+    }
+}
+
+/// Depth's part of step 1.
+#[inline(always)]
+fn add_depths<S: Simd>(s: S, depth: &[Row], gradient: &[Row], behind: &mut [Row; ROW]) {
+    for part in 0..parts::<S>() {
+        for y in 0..ROW {
+            let depth = V::load(s, &depth[y], part);
+            let gradient = V::load(s, &gradient[y], part);
+            let sum = depth.mul_add(gradient, V::load(s, &behind[y], part));
+            sum.store(&mut behind[y], part);
+        }
     }
 }
 

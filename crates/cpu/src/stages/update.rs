@@ -14,6 +14,7 @@ use crate::frame::{AbsoluteSlot, CameraF32, Frame, Slot, TileSpans};
 use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
 use crate::sh;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
+use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::project::view_direction;
 use dapple_engine::{Adam, Gradients, LearningRates};
@@ -92,6 +93,8 @@ struct Context<'a> {
     instance_slot: &'a [u32],
     slots: &'a [Slot],
     absolute_slots: &'a [AbsoluteSlot],
+    /// Where the loss looks at depths.
+    depth_slots: Option<&'a [f32]>,
     /// 3D filters by block, where renders are anti-aliased.
     smoothing: Option<&'a [Row]>,
 }
@@ -101,6 +104,7 @@ impl<'a> Context<'a> {
         camera: &'a CameraF32,
         smoothing: Option<&'a [Row]>,
         sh_degree: u8,
+        depths: bool,
         frame: &'a Frame,
     ) -> Self {
         Self {
@@ -111,8 +115,19 @@ impl<'a> Context<'a> {
             instance_slot: &frame.instance_slot,
             slots: &frame.slots,
             absolute_slots: &frame.absolute_slots,
+            depth_slots: depths.then_some(&frame.depth.slots),
             smoothing,
         }
+    }
+
+    /// What a block goes backward from. `None` if all its Gaussians are invisible.
+    #[inline(always)]
+    fn sums_of(&self, block: usize) -> Option<Sums<'a>> {
+        Some(Sums {
+            slots: self.sum_slots(block)?,
+            depths: self.sum_depths(block),
+            smoothing: self.smoothing_of(block),
+        })
     }
 
     /// A block's 3D filters.
@@ -133,6 +148,22 @@ impl<'a> Context<'a> {
         }
         // The exponent is in powers of two.
         sum.map(|v| v * std::f32::consts::LN_2)
+    }
+
+    /// The sums of the depth slots of a block's Gaussians, where there are some.
+    fn sum_depths(&self, block: usize) -> Option<Row> {
+        let slots = self.depth_slots?;
+        let mut sums = Row::ZERO;
+        for (lane, sum) in sums.0.iter_mut().enumerate() {
+            let gaussian = block * ROW + lane;
+            let tiles = self.spans_of[gaussian].tiles as usize;
+            if tiles > 0 {
+                let first = self.first_instance[gaussian].load(Relaxed) as usize;
+                let own = &self.instance_slot[first..first + tiles];
+                *sum = own.iter().map(|&slot| slots[slot as usize]).sum();
+            }
+        }
+        Some(sums)
     }
 
     /// Step 1: the sums of the slots of a block's Gaussians. `None` if all are invisible.
@@ -161,6 +192,16 @@ impl<'a> Context<'a> {
     }
 }
 
+/// What a block of Gaussians goes backward from.
+struct Sums<'a> {
+    /// Of the slots.
+    slots: [Row; 9],
+    /// Of the depth slots, where there are some.
+    depths: Option<Row>,
+    /// 3D filters.
+    smoothing: &'a Row,
+}
+
 /// The gradients of one vector of Gaussians.
 struct BlockGradient<S: Simd> {
     components: [V<S>; MAX_COMPONENTS],
@@ -175,12 +216,11 @@ fn backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     block: &[Row],
     part: usize,
     camera: &CameraV<S, LENS>,
-    smoothing: &Row,
     sh_degree: u8,
-    sums: &[Row; 9],
+    sums: &Sums<'_>,
 ) -> BlockGradient<S> {
-    let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums[i], part));
-    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, smoothing);
+    let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums.slots[i], part));
+    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, sums.smoothing);
     let [a, b, c] = p.conic;
     // alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre.
     let screen = ScreenGradient {
@@ -188,6 +228,14 @@ fn backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
         conic: [sxx * s.k(-0.5), -sxy, syy * s.k(-0.5)],
     };
     let mut g = projection::project_backward::<S, LENS, ANTIALIAS>(s, &p, camera, &screen, s0);
+    if let Some(depths) = &sums.depths {
+        // Depth is the camera's z.
+        let by_depth = V::load(s, depths, part);
+        g.point[2] += by_depth;
+        for i in 0..3 {
+            g.mean[i] = camera.rotation[2][i].mul_add(by_depth, g.mean[i]);
+        }
+    }
     let mut components = [s.k(0.0); MAX_COMPONENTS];
     let through_direction = colour_backward(
         s,
@@ -195,7 +243,7 @@ fn backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
         part,
         sh_degree,
         view_direction(s, p.mean, camera.centre),
-        each!(3, |c| V::load(s, &sums[6 + c], part)),
+        each!(3, |c| V::load(s, &sums.slots[6 + c], part)),
         &mut components,
     );
     let pose = pose_gradient(&p, camera, &g, through_direction);
@@ -309,11 +357,11 @@ pub fn run(
     sh_degree: u8,
     adam: &AdamStep,
     stats: Option<&mut DensityStats>,
-    absolute: bool,
+    mode: Mode,
     extras: Option<&ExtrasStep>,
     frame: &Frame,
 ) {
-    let context = Context::new(camera, smoothing, sh_degree, frame);
+    let context = Context::new(camera, smoothing, sh_degree, mode.depths, frame);
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
@@ -327,7 +375,7 @@ pub fn run(
         let step = Step::<false, false> {
             context,
             adam,
-            absolute,
+            absolute: mode.absolute,
             extras,
             components,
             first_block: chunk * CHUNK_BLOCKS,
@@ -403,8 +451,7 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, LENS, 
             .chunks_exact_mut(n)
             .zip(self.second.chunks_exact_mut(n));
         for (i, (block, (first, second))) in blocks.zip(moments).enumerate() {
-            let sums = self.context.sum_slots(self.first_block + i);
-            let filter = self.context.smoothing_of(self.first_block + i);
+            let sums = self.context.sums_of(self.first_block + i);
             for part in 0..parts::<S>() {
                 let (block, first, second) = (
                     &mut block[..active],
@@ -420,8 +467,7 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, LENS, 
                     continue;
                 };
                 let degree = self.context.sh_degree;
-                let mut g =
-                    backward::<S, LENS, ANTIALIAS>(s, block, part, &camera, filter, degree, sums);
+                let mut g = backward::<S, LENS, ANTIALIAS>(s, block, part, &camera, degree, sums);
                 if let Some(extras) = self.extras {
                     extras.regularise(s, block, part, &mut g.components);
                 }
@@ -493,9 +539,10 @@ pub fn run_gradients(
     smoothing: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
+    depths: bool,
     frame: &Frame,
 ) -> Gradients<f32> {
-    let context = Context::new(camera, smoothing, sh_degree, frame);
+    let context = Context::new(camera, smoothing, sh_degree, depths, frame);
     let blocks: Vec<ExportedBlock> = (0..params.count())
         .into_par_iter()
         .map(|block| {
@@ -567,17 +614,13 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Export<'_, LENS
             mean2d: [Row::ZERO; 2],
             pose: [0.0; 6],
         };
-        let Some(sums) = self.context.sum_slots(self.block) else {
+        let Some(sums) = self.context.sums_of(self.block) else {
             return out;
         };
         let camera = CameraV::<S, LENS>::new(s, self.context.camera);
-        let (degree, filter) = (
-            self.context.sh_degree,
-            self.context.smoothing_of(self.block),
-        );
+        let degree = self.context.sh_degree;
         for part in 0..parts::<S>() {
-            let g =
-                backward::<S, LENS, ANTIALIAS>(s, self.rows, part, &camera, filter, degree, &sums);
+            let g = backward::<S, LENS, ANTIALIAS>(s, self.rows, part, &camera, degree, &sums);
             for i in 0..MAX_COMPONENTS {
                 g.components[i].store(&mut out.components[i], part);
             }

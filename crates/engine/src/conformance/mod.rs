@@ -7,6 +7,7 @@
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
 //! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
+//! - depths, their gradients, and a step that is supervised by them;
 //! - rounds of density control and of relocation, noise, regularisers;
 //! - all of that with both filters against aliasing;
 //! - the same bits from run to run.
@@ -23,6 +24,7 @@ mod antialias;
 mod appearance;
 mod capture;
 mod density;
+mod depth;
 mod parity;
 mod strategy;
 mod training;
@@ -34,6 +36,10 @@ pub use antialias::{
 pub use appearance::{appearance_matches_the_reference, appearance_repeats_itself};
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
+pub use depth::{
+    depth_gradients_match_the_reference, depth_steps_match_the_reference,
+    depth_steps_repeat_themselves, depths_match_the_reference,
+};
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };

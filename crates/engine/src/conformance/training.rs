@@ -58,6 +58,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         refresh_smoothing: false,
         extras: Extras::default(),
         appearance: None,
+        depth_weight: 0.0,
     }
 }
 

@@ -4,18 +4,21 @@
 //! 2. `alpha = min(ALPHA_MAX, opacity exp(-power))`; below `ALPHA_MIN` it is skipped.
 //! 3. Stop before the Gaussian that would bring the transmittance below `TRANSMITTANCE_MIN`.
 //! 4. `colour = sum_i T_i alpha_i c_i + T_end background`, `T_i = prod_{j<i} (1 - alpha_j)`
-//!    (Kerbl et al. 2023, eq. 3); `alpha = 1 - T_end`.
+//!    (Kerbl et al. 2023, eq. 3); `alpha = 1 - T_end`. Depths blend likewise, over nothing; the median
+//!    depth is that of the first Gaussian with `T <= 1/2` behind it. See [`crate::depth`].
 //! 5. Backward (arXiv:2312.02121, section 3), with S_i what is blended behind i, background included:
 //!    `dL/dalpha_i = T_i c_i . g - (S_i . g) / (1 - alpha_i) + g_alpha T_end / (1 - alpha_i)`.
-//!    A clamped alpha passes nothing on. Thresholds are constant.
+//!    A clamped alpha passes nothing on. Thresholds are constant. In c_i and g, depth is one more
+//!    channel.
 
 use super::Image;
 use super::project::{Projected, ProjectedGradient};
 use super::ranges::TileLists;
-use crate::RenderSettings;
 use crate::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_MIN};
+use crate::depth::MEDIAN_TRANSMITTANCE;
+use crate::{ImageDerivative, RenderSettings};
 use dapple_scene::Camera;
-use glam::{DVec2, DVec3};
+use glam::{DVec2, DVec3, DVec4};
 
 /// What one Gaussian adds to one pixel.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,41 +105,53 @@ pub fn blend(
     for (x, y, centre) in pixels(camera) {
         let (contributions, transmittance) = contributions(visible, lists.at(x, y), centre);
         let mut colour = transmittance * background;
+        let mut depth = 0.0;
         for c in &contributions {
-            colour += c.transmittance * c.alpha * visible[c.position].colour;
+            let weight = c.transmittance * c.alpha;
+            colour += weight * visible[c.position].colour;
+            depth += weight * visible[c.position].depth;
         }
+        let is_median = |c: &&Contribution| {
+            c.transmittance * (1.0 - c.alpha) <= f64::from(MEDIAN_TRANSMITTANCE)
+        };
+        let median = contributions.iter().find(is_median);
         image.rgb.extend(colour.to_array());
         image.alpha.push(1.0 - transmittance);
+        image.depth.push(depth);
+        let median = median.map_or(0.0, |c| visible[c.position].depth);
+        image.median_depth.push(median);
     }
     image
 }
 
 /// Derivatives with respect to each of the visible Gaussians, given those with respect to the
-/// image (`[height, width, 3]`) and its alpha (`[height, width]`).
+/// image.
 pub fn blend_backward(
     visible: &[Projected],
     lists: &TileLists,
     camera: &Camera,
     settings: &RenderSettings,
-    dl_drgb: &[f64],
-    dl_dalpha: Option<&[f64]>,
+    derivative: &ImageDerivative<'_, f64>,
 ) -> Vec<ProjectedGradient> {
-    let background = background(settings);
+    let background = background(settings).extend(0.0);
+    let channels = |projected: &Projected| -> DVec4 { projected.colour.extend(projected.depth) };
     let mut out = vec![ProjectedGradient::default(); visible.len()];
     for (i, (x, y, centre)) in pixels(camera).enumerate() {
-        let g = DVec3::from_slice(&dl_drgb[3 * i..]);
-        let g_alpha = dl_dalpha.map_or(0.0, |values| values[i]);
+        let g_depth = derivative.depth.map_or(0.0, |values| values[i]);
+        let g = DVec3::from_slice(&derivative.rgb[3 * i..]).extend(g_depth);
+        let g_alpha = derivative.alpha.map_or(0.0, |values| values[i]);
         let (contributions, transmittance) = contributions(visible, lists.at(x, y), centre);
         let mut behind = transmittance * background;
         for c in contributions.iter().rev() {
             let projected = &visible[c.position];
             let weight = c.transmittance * c.alpha;
-            let dl_dcontribution = c.transmittance * projected.colour.dot(g)
+            let dl_dcontribution = c.transmittance * channels(projected).dot(g)
                 + (g_alpha * transmittance - behind.dot(g)) / (1.0 - c.alpha);
-            behind += weight * projected.colour;
+            behind += weight * channels(projected);
 
             let slot = &mut out[c.position];
-            slot.colour += weight * g;
+            slot.colour += weight * g.truncate();
+            slot.depth += weight * g_depth;
             if c.clamped {
                 continue;
             }

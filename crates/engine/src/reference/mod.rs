@@ -7,7 +7,7 @@
 //! 4. [`blend`](fn@blend): every pixel walks over all of them, front to back.
 //! 5. [`loss`](fn@loss): L1 and SSIM against a photo; with [`appearance`](fn@appearance) before it, and
 //!    [`appearance_backward`] after, where a run learns what photos differ in.
-//! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse.
+//! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse; [`depth_loss`](fn@depth_loss) makes dL/ddepth.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
 //! 9. [`smoothed`]: a Gaussian with its 3D filter, where renders are anti-aliased.
@@ -25,6 +25,7 @@ mod adam;
 mod antialias;
 mod appearance;
 mod blend;
+mod depth;
 mod distortion;
 mod lens;
 mod loss;
@@ -40,6 +41,7 @@ pub use appearance::{appearance, appearance_backward, appearance_regulariser};
 pub use blend::{
     Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
 };
+pub use depth::{DepthLoss, depth_loss};
 pub use distortion::{Jet, distort};
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim, ssim_window};
@@ -51,7 +53,7 @@ pub use relocation::{
 };
 pub use sh::{sh_basis, sh_basis_gradient};
 
-use crate::{Gradients, RenderSettings};
+use crate::{Gradients, ImageDerivative, RenderSettings};
 use dapple_scene::{Camera, Error, Result, Splats};
 
 /// A rendered view in `f64`, shaped like [`crate::Rendered`].
@@ -65,6 +67,10 @@ pub struct Image {
     pub rgb: Vec<f64>,
     /// One minus the remaining transmittance, `[height, width]`.
     pub alpha: Vec<f64>,
+    /// Blended depth, see [`crate::depth`], `[height, width]`.
+    pub depth: Vec<f64>,
+    /// Median depth, `[height, width]`.
+    pub median_depth: Vec<f64>,
 }
 
 /// Renders splats.
@@ -131,9 +137,26 @@ pub fn gradients(
     dl_drgb: &[f64],
     dl_dalpha: Option<&[f64]>,
 ) -> Result<Gradients<f64>> {
+    let derivative = ImageDerivative {
+        rgb: dl_drgb,
+        alpha: dl_dalpha,
+        depth: None,
+    };
+    differentiate(splats, camera, settings, &derivative)
+}
+
+/// Gradients of a scalar whose derivative with respect to the rendered view is `derivative`.
+///
+/// # Errors
+/// As [`gradients`].
+pub fn differentiate(
+    splats: &Splats,
+    camera: &Camera,
+    settings: &RenderSettings,
+    derivative: &ImageDerivative<'_, f64>,
+) -> Result<Gradients<f64>> {
     let all = Gaussian::all(splats);
-    let stride = splats.sh_rest_stride();
-    gradients_of_gaussians(&all, stride, camera, settings, dl_drgb, dl_dalpha)
+    differentiate_gaussians(&all, splats.sh_rest_stride(), camera, settings, derivative)
 }
 
 /// What density statistics add up for each Gaussian where they are absolute: over the pixels, the
@@ -149,7 +172,12 @@ pub fn absolute_gradients(
     dl_drgb: &[f64],
 ) -> Result<Vec<[f64; 2]>> {
     let all = Gaussian::all(splats);
-    let (visible, slots) = slots(&all, camera, settings, dl_drgb, None)?;
+    let derivative = ImageDerivative {
+        rgb: dl_drgb,
+        alpha: None,
+        depth: None,
+    };
+    let (visible, slots) = slots(&all, camera, settings, &derivative)?;
     let mut out = vec![[0.0; 2]; all.len()];
     for (projected, slot) in visible.iter().zip(&slots) {
         out[projected.index] = slot.centre_absolute.to_array();
@@ -162,12 +190,11 @@ fn slots(
     gaussians: &[Gaussian],
     camera: &Camera,
     settings: &RenderSettings,
-    dl_drgb: &[f64],
-    dl_dalpha: Option<&[f64]>,
+    derivative: &ImageDerivative<'_, f64>,
 ) -> Result<(Vec<Projected>, Vec<ProjectedGradient>)> {
     let visible = visible(gaussians, camera, settings)?;
     let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
-    let slots = blend_backward(&visible, &lists, camera, settings, dl_drgb, dl_dalpha);
+    let slots = blend_backward(&visible, &lists, camera, settings, derivative);
     Ok((visible, slots))
 }
 
@@ -183,15 +210,37 @@ pub fn gradients_of_gaussians(
     dl_drgb: &[f64],
     dl_dalpha: Option<&[f64]>,
 ) -> Result<Gradients<f64>> {
+    let derivative = ImageDerivative {
+        rgb: dl_drgb,
+        alpha: dl_dalpha,
+        depth: None,
+    };
+    differentiate_gaussians(gaussians, sh_rest_stride, camera, settings, &derivative)
+}
+
+/// [`differentiate`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
+///
+/// # Errors
+/// As [`gradients`].
+pub fn differentiate_gaussians(
+    gaussians: &[Gaussian],
+    sh_rest_stride: usize,
+    camera: &Camera,
+    settings: &RenderSettings,
+    derivative: &ImageDerivative<'_, f64>,
+) -> Result<Gradients<f64>> {
     let pixels = camera.width as usize * camera.height as usize;
-    if dl_drgb.len() != 3 * pixels || dl_dalpha.is_some_and(|alpha| alpha.len() != pixels) {
+    let fits = |plane: Option<&[f64]>| plane.is_none_or(|values| values.len() == pixels);
+    if derivative.rgb.len() != 3 * pixels || !fits(derivative.alpha) || !fits(derivative.depth) {
         return Err(Error::input(format!(
             "the derivative of the image has not the size of the image, {} x {}",
             camera.width, camera.height
         ))
-        .hint("give width * height * 3 values for the colours, width * height for alpha"));
+        .hint(
+            "give width * height * 3 values for the colours, width * height for alpha and depth",
+        ));
     }
-    let (visible, slots) = slots(gaussians, camera, settings, dl_drgb, dl_dalpha)?;
+    let (visible, slots) = slots(gaussians, camera, settings, derivative)?;
     let eye = PosedLens::new(camera)?;
     let mut out = Gradients::zeros(gaussians.len(), sh_rest_stride);
     for (projected, slot) in visible.iter().zip(&slots) {

@@ -109,6 +109,8 @@ pub struct ProjectedGradient {
     pub opacity: f64,
     /// With respect to the colour.
     pub colour: DVec3,
+    /// With respect to the depth, as a pixel's value: the order does not change.
+    pub depth: f64,
 }
 
 /// What the ellipse of a Gaussian is made of; `project_backward` needs the same numbers.

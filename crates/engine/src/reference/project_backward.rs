@@ -10,7 +10,7 @@
 //! 3. `C = W Sigma W^T`: `G_Sigma = W^T G_C W`.
 //! 4. `Sigma = M M^T`, `M = R S`: `G_M = 2 G_Sigma M`, then to scales and rotation.
 //! 5. Rotation to quaternion, through its normalisation.
-//! 6. The centre: through its projection, through the Jacobian, through the SH direction.
+//! 6. The centre: through its projection, through the Jacobian, as a depth, through the SH direction.
 //! 7. Pose: everything the camera sees moves by `p -> p + omega x p + t`.
 
 use super::lens::PosedLens;
@@ -84,6 +84,8 @@ pub fn project_backward(
             g_point += g[column] * gradient;
         }
     }
+    // Depth is the camera's z.
+    g_point.z += dl.depth;
     let (sh, g_direction) = colour_backward(gaussian, eye, sh_degree, dl.colour);
     let mean = eye.rotation.transpose() * g_point + g_direction;
 

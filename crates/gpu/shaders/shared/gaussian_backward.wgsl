@@ -5,7 +5,10 @@
 //
 // A visible Gaussian was found finite by `project`; nothing of another is computed with, so that
 // parameters which are not finite give gradients of zero.
+//
+// In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`.
 #import shared/slot_sums
+#import shared/extra_slots
 #import shared/projection_backward
 #import shared/sh_backward
 
@@ -41,6 +44,12 @@ fn gaussian_backward(i: u32, place: u32, old: Gaussian, view: View) -> GaussianG
         let p = project_gaussian(old, to_camera(old.mean, view), view);
         let screen = screen_gradient(p, sums.linear, sums.quadratic);
         g.geometry = project_backward(p, view, screen);
+#if DEPTH
+        // Depth is the camera's z.
+        let by_depth = extra_gradients[EXTRA_DEPTH * state.visible_capacity + place - 1u];
+        g.geometry.point.z += by_depth;
+        g.geometry.mean += by_depth * view.row2.xyz;
+#endif
         g.geometry.mean += through_direction;
         g.through_direction = through_direction;
         g.logit = logit_gradient(sums.linear.x, old.logit);

@@ -33,6 +33,8 @@ struct Step {
     noise: f32,
     opacity_reg: f32,
     scale_reg: f32,
+    // Of the depth loss; see depth_loss.wgsl.
+    depth_weight: f32,
 }
 
 // Add screen-space gradients to the density statistics.

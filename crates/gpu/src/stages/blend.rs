@@ -13,14 +13,16 @@ pub struct Blend {
 }
 
 impl Blend {
-    /// Compiles its kernels.
+    /// Compiles its kernels; with `depths`, in the permutation that also fills `depth_pixels` and, for
+    /// training, `depth_checkpoints`.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        let image_only = context.defines.clone().flag("IMAGE_ONLY", true);
+    pub fn new(context: &Context, depths: bool) -> Result<Self> {
+        let training = context.defines.clone().flag("DEPTH", depths);
+        let image_only = training.clone().flag("IMAGE_ONLY", true);
         Ok(Self {
-            training: context.kernel_parts("blend", "blend", &context.defines)?,
+            training: context.kernel_parts("blend", "blend", &training)?,
             image_only: context.kernel_parts("blend", "blend", &image_only)?,
         })
     }

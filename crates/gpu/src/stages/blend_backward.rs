@@ -1,5 +1,6 @@
 //! `blend_backward`: each instance's gradient into its own slot. See `shaders/blend_backward.wgsl`.
 
+use super::update::Mode;
 use crate::layout::groups;
 use crate::{Buffers, Context};
 use dapple_runtime::{Kernel, Recording};
@@ -12,12 +13,12 @@ pub struct BlendBackward {
 }
 
 impl BlendBackward {
-    /// Compiles its kernel; with `absolute`, in the permutation that also fills `absolute_slots`.
+    /// Compiles its kernel in the permutation that `mode` asks for: some also fill `extra_slots`.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context, absolute: bool) -> Result<Self> {
-        let defines = context.defines.clone().flag("ABSOLUTE", absolute);
+    pub fn new(context: &Context, mode: Mode) -> Result<Self> {
+        let defines = mode.define(context.defines.clone());
         Ok(Self {
             kernels: context.kernel_parts("blend_backward", "blend_backward", &defines)?,
         })

@@ -5,6 +5,7 @@ pub mod begin;
 pub mod blend;
 pub mod blend_backward;
 pub mod densify;
+pub mod depth;
 pub mod emit;
 pub mod gather;
 pub mod loss;

@@ -4,19 +4,25 @@ use crate::layout::groups;
 use crate::optics::Optics;
 use crate::{Buffers, Context};
 use dapple_engine::StepSettings;
-use dapple_runtime::{Kernel, Recording};
+use dapple_runtime::{Defines, Kernel, Recording};
 use dapple_scene::Result;
 
-/// What both begin with: `splat_gradients` from `slots`; see `shaders/slot_sums.wgsl`.
+/// What both begin with: `splat_gradients` from `slots`, see `shaders/slot_sums.wgsl`, and
+/// `extra_gradients` from `extra_slots`, see `shaders/extra_sums.wgsl`.
 #[derive(Debug, Clone)]
 struct SlotSums {
     kernel: Kernel,
+    extra: Option<Kernel>,
 }
 
 impl SlotSums {
-    fn new(context: &Context) -> Result<Self> {
+    fn new(context: &Context, mode: Mode) -> Result<Self> {
+        let defines = mode.define(context.defines.clone());
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
+        let extra = || Kernel::new(gpu, shaders, "extra_sums", "extra_sums", &defines);
         Ok(Self {
             kernel: context.kernel("slot_sums", "slot_sums")?,
+            extra: (mode.extra_floats() > 0).then(extra).transpose()?,
         })
     }
 
@@ -28,6 +34,10 @@ impl SlotSums {
     ) -> Result<()> {
         let bound = buffers.bind(&context.gpu, &self.kernel)?;
         recording.dispatch(bound, buffers.groups(groups::SLOT_SUMS)?);
+        if let Some(kernel) = &self.extra {
+            let bound = buffers.bind(&context.gpu, kernel)?;
+            recording.dispatch(bound, buffers.groups(groups::VISIBLE)?);
+        }
         Ok(())
     }
 }
@@ -36,7 +46,6 @@ impl SlotSums {
 #[derive(Debug, Clone)]
 pub struct Update {
     sums: SlotSums,
-    absolute_sums: Option<Kernel>,
     update: Kernel,
 }
 
@@ -48,6 +57,8 @@ pub struct Mode {
     pub extras: bool,
     /// With density statistics of absolute gradients.
     pub absolute: bool,
+    /// With a loss that looks at depths.
+    pub depth: bool,
     /// How Gaussians come onto the image.
     pub optics: Optics,
     /// With the photo's appearance: no matter for `blend_backward` and `update`.
@@ -64,13 +75,15 @@ impl Mode {
     }
 
     /// How many there are.
-    pub const COUNT: usize = 8 * Optics::COUNT;
+    pub const COUNT: usize = 16 * Optics::COUNT;
 
-    /// What these settings ask for, on a view whose lens distorts or does not.
-    pub fn of(settings: &StepSettings, lens: bool) -> Self {
+    /// What these settings ask for, on a view whose lens distorts or does not, and whose depths are
+    /// known or not.
+    pub fn of(settings: &StepSettings, lens: bool, knows_depths: bool) -> Self {
         Self {
             extras: !settings.extras.are_off(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
+            depth: settings.depth_weight > 0.0 && knows_depths,
             optics: Optics {
                 lens,
                 antialias: settings.render.antialias,
@@ -79,12 +92,42 @@ impl Mode {
         }
     }
 
+    /// That of gradients which are written out, by depths too or not.
+    pub fn of_gradients(depth: bool, optics: Optics) -> Self {
+        Self {
+            depth,
+            optics,
+            ..Self::default()
+        }
+    }
+
+    /// What it makes of `blend_backward`.
+    #[must_use]
+    pub fn without_extras(self) -> Self {
+        Self {
+            extras: false,
+            ..self
+        }
+    }
+
+    /// Numbers of an instance beside its slot's: see `shaders/shared/extra_slots.wgsl`.
+    pub fn extra_floats(self) -> u32 {
+        2 * u32::from(self.absolute) + u32::from(self.depth)
+    }
+
+    /// The flags of this permutation, added to others.
+    pub fn define(self, defines: Defines) -> Defines {
+        defines
+            .flag("EXTRAS", self.extras)
+            .flag("ABSOLUTE", self.absolute)
+            .flag("DEPTH", self.depth)
+            .flag("EXTRA_SLOTS", self.extra_floats() > 0)
+    }
+
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras)
-            + 2 * usize::from(self.absolute)
-            + 4 * self.optics.index()
-            + 4 * Optics::COUNT * usize::from(self.appearance)
+        let flags = [self.extras, self.absolute, self.depth, self.appearance].map(usize::from);
+        flags[0] + 2 * flags[1] + 4 * flags[2] + 8 * flags[3] + 16 * self.optics.index()
     }
 }
 
@@ -94,14 +137,10 @@ impl Update {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        let defines = context.defines.clone().flag("EXTRAS", mode.extras);
-        let defines = mode.optics.define(defines.flag("ABSOLUTE", mode.absolute));
-        let (gpu, shaders) = (&context.gpu, &context.shaders);
-        let absolute_sums = || context.kernel("absolute_sums", "absolute_sums");
+        let defines = mode.optics.define(mode.define(context.defines.clone()));
         Ok(Self {
-            sums: SlotSums::new(context)?,
-            absolute_sums: mode.absolute.then(absolute_sums).transpose()?,
-            update: Kernel::new(gpu, shaders, "update", "update", &defines)?,
+            sums: SlotSums::new(context, mode)?,
+            update: Kernel::new(&context.gpu, &context.shaders, "update", "update", &defines)?,
         })
     }
 
@@ -119,10 +158,6 @@ impl Update {
     ) -> Result<()> {
         recording.span("update");
         self.sums.record(context, buffers, recording)?;
-        if let Some(kernel) = &self.absolute_sums {
-            let bound = buffers.bind(&context.gpu, kernel)?;
-            recording.dispatch(bound, buffers.groups(groups::VISIBLE)?);
-        }
         let bound = buffers.bind(&context.gpu, &self.update)?;
         recording.dispatch(bound, buffers.groups(groups::UPDATE)?);
         Ok(())
@@ -141,10 +176,12 @@ impl Gradients {
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context, optics: Optics) -> Result<Self> {
+    pub fn new(context: &Context, mode: Mode) -> Result<Self> {
+        let defines = mode.optics.define(mode.define(context.defines.clone()));
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
-            sums: SlotSums::new(context)?,
-            gradients: context.optical_kernel("gradients", "gradients", optics)?,
+            sums: SlotSums::new(context, mode)?,
+            gradients: Kernel::new(gpu, shaders, "gradients", "gradients", &defines)?,
         })
     }
 

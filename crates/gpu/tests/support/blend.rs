@@ -6,10 +6,11 @@ use crate::support::{context, relative_l2};
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use dapple_engine::reference::{self, Projected, ProjectedGradient, TileLists};
 use dapple_engine::scenes::{self, Random};
-use dapple_engine::{PosedCamera, RenderSettings};
+use dapple_engine::{ImageDerivative, PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, SLOT_FLOATS, State, Step, View, groups};
 use dapple_gpu::stages::blend::Blend;
 use dapple_gpu::stages::blend_backward::BlendBackward;
+use dapple_gpu::stages::update::Mode;
 use dapple_gpu::{Buffers, Context};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Camera;
@@ -156,7 +157,12 @@ impl Case {
         let alpha: Vec<f64> = self.gradient.iter().map(|g| -wide(&g[3])).collect();
         let lists = self.blended();
         let (visible, camera) = (&self.visible, &self.camera);
-        reference::blend_backward(visible, &lists, camera, &self.settings, &rgb, Some(&alpha))
+        let derivative = ImageDerivative {
+            rgb: &rgb,
+            alpha: Some(&alpha),
+            depth: None,
+        };
+        reference::blend_backward(visible, &lists, camera, &self.settings, &derivative)
     }
 }
 
@@ -180,8 +186,8 @@ impl Stages {
     pub fn new(mut context: Context, bucket: u32) -> Self {
         context.defines = context.defines.u32("BUCKET", bucket);
         Self {
-            blend: Blend::new(&context).unwrap(),
-            backward: BlendBackward::new(&context, false).unwrap(),
+            blend: Blend::new(&context, false).unwrap(),
+            backward: BlendBackward::new(&context, Mode::default()).unwrap(),
             bucket: bucket as usize,
             context,
         }

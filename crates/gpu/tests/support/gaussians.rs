@@ -5,11 +5,11 @@
 
 use dapple_engine::reference::{self, Gaussian, Projected, ProjectedGradient};
 use dapple_engine::scenes::{Random, TestScene};
-use dapple_engine::{Gradients, PosedCamera};
+use dapple_engine::{Gradients, ImageDerivative, PosedCamera};
 use dapple_gpu::layout::{self, Step, groups, plane};
 use dapple_gpu::precision::{Precision, Values, pack, unpack};
 use dapple_gpu::stages::update;
-use dapple_gpu::{Buffers, Context, Optics};
+use dapple_gpu::{Buffers, Context};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Splats;
 
@@ -97,8 +97,12 @@ impl Slots {
         let (d_rgb, d_alpha) = (weights(3 * pixels), weights(pixels));
         let visible = reference::visible(&Gaussian::all(splats), camera, settings).unwrap();
         let lists = reference::ranges(&visible, camera, settings.max_gaussians_per_tile);
-        let gradients =
-            reference::blend_backward(&visible, &lists, camera, settings, &d_rgb, Some(&d_alpha));
+        let derivative = ImageDerivative {
+            rgb: &d_rgb,
+            alpha: Some(&d_alpha),
+            depth: None,
+        };
+        let gradients = reference::blend_backward(&visible, &lists, camera, settings, &derivative);
         let all: Vec<_> = visible
             .iter()
             .zip(&gradients)
@@ -124,7 +128,7 @@ impl Stages {
         context.defines = precision.define(context.defines);
         Self {
             update: update::Update::new(&context, update::Mode::default()).unwrap(),
-            gradients: update::Gradients::new(&context, Optics::default()).unwrap(),
+            gradients: update::Gradients::new(&context, update::Mode::default()).unwrap(),
             context,
             precision,
         }

@@ -306,6 +306,7 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
         refresh_smoothing: false,
         extras: Extras::default(),
         appearance: None,
+        depth_weight: 0.0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::model::by_id;
 use super::{ColmapCamera, ColmapImage, ColmapPoints, Images, unique};
-use crate::{Error, Point, Result};
+use crate::{Error, Point, Result, Tracks};
 use std::collections::HashSet;
 
 const DAMAGED: &str =
@@ -162,13 +162,14 @@ pub fn parse_images_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
     Ok(images.list)
 }
 
-/// Parses `points3D.bin`; tracks are skipped. `file` is named in errors.
+/// Parses `points3D.bin`. `file` is named in errors.
 pub fn parse_points_bin(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
     let mut reader = Reader { bytes, at: 0, file };
     // id, position, colour, error, length of the track
     let count = reader.count(8 + 24 + 3 + 8 + 8, "points", &|| "the count".into())?;
     let mut out = ColmapPoints {
         points: Vec::with_capacity(count),
+        tracks: Tracks::default(),
         dropped: 0,
     };
     for index in 0..count {
@@ -176,10 +177,14 @@ pub fn parse_points_bin(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
         reader.u64(&what)?;
         let position = reader.f64s::<3>(&what)?;
         let rgb = reader.array::<3>(&what)?;
-        reader.f64s::<1>(&what)?;
+        let [error] = reader.f64s(&what)?;
         let track = reader.count(4 + 4, "observations", &what)?;
-        reader.slice(track * 8, &what)?;
-        out.push(position, rgb);
+        // Image, and which of its observations.
+        let (track, _) = reader.slice(track * 8, &what)?.as_chunks::<8>();
+        let images = track
+            .iter()
+            .map(|&[a, b, c, d, ..]| u32::from_le_bytes([a, b, c, d]));
+        out.push(position, rgb, error, images);
     }
     reader.end()?;
     Ok(out)
@@ -187,10 +192,17 @@ pub fn parse_points_bin(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
 
 impl ColmapPoints {
     /// Keeps a point, or counts it as dropped if its position is not finite as `f32`.
-    pub(super) fn push(&mut self, position: [f64; 3], rgb: [u8; 3]) {
+    pub(super) fn push(
+        &mut self,
+        position: [f64; 3],
+        rgb: [u8; 3],
+        error: f64,
+        images: impl IntoIterator<Item = u32>,
+    ) {
         let position = position.map(|v| v as f32);
         if position.iter().all(|v| v.is_finite()) {
             self.points.push(Point { position, rgb });
+            self.tracks.push(error, images);
         } else {
             self.dropped += 1;
         }

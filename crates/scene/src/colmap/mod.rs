@@ -8,7 +8,7 @@
 //! 2. Counts in a file are compared with its size before anything is allocated: a record has a
 //!    smallest size.
 //! 3. Records are checked one by one, errors name the camera, image or point and the byte or line;
-//!    the 2D observations of images are skipped over.
+//!    the 2D observations of images are skipped over: points name their images.
 
 mod binary;
 mod model;
@@ -18,7 +18,7 @@ pub use binary::{parse_cameras_bin, parse_images_bin, parse_points_bin};
 pub use model::{CameraModel, MODELS};
 pub use text::{parse_cameras_txt, parse_images_txt, parse_points_txt};
 
-use crate::{Camera, Error, Point, Pose, Result};
+use crate::{Camera, Error, Point, Pose, Result, Tracks};
 use glam::DVec3;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -57,6 +57,8 @@ pub struct ColmapImage {
 pub struct ColmapPoints {
     /// In file order.
     pub points: Vec<Point>,
+    /// The images that each was found in, by their ids.
+    pub tracks: Tracks,
     /// How many were dropped because their position is NaN or infinite.
     pub dropped: usize,
 }
@@ -66,8 +68,12 @@ pub struct ColmapPoints {
 pub struct Model {
     /// Images with their cameras, in file order: name, camera (with its lens) and lens name.
     pub images: Vec<(String, Camera, &'static str)>,
+    /// The images' ids, in the same order.
+    pub image_ids: Vec<u32>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
+    /// The images that each was found in, by their ids.
+    pub tracks: Tracks,
     /// The `points3D` file, if it is not there or holds no usable point.
     pub missing_points: Option<PathBuf>,
     /// Remarks for the user.
@@ -167,7 +173,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     }
     note_announced(folder, "cameras", cameras.len(), &mut notes)?;
     note_announced(folder, "images", images.len(), &mut notes)?;
-    let points = match read_points(folder)? {
+    let (points, tracks) = match read_points(folder)? {
         Some(read) => {
             let found = read.points.len() + read.dropped;
             note_announced(folder, "points3D", found, &mut notes)?;
@@ -177,9 +183,9 @@ pub fn read_model(folder: &Path) -> Result<Model> {
                     read.dropped
                 ));
             }
-            read.points
+            (read.points, read.tracks)
         }
-        None => Vec::new(),
+        None => Default::default(),
     };
     let mut missing_points = None;
     if points.is_empty() {
@@ -193,6 +199,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     for camera in cameras.iter().filter(|c| used.contains(&c.id)) {
         by_id.insert(camera.id, (camera.to_camera(&place)?, camera.model.name));
     }
+    let image_ids = images.iter().map(|image| image.id).collect();
     let images = images
         .into_iter()
         .map(|image| {
@@ -213,7 +220,9 @@ pub fn read_model(folder: &Path) -> Result<Model> {
         .collect::<Result<_>>()?;
     Ok(Model {
         images,
+        image_ids,
         points,
+        tracks,
         missing_points,
         notes,
     })

@@ -159,7 +159,7 @@ pub fn parse_images_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
     Ok(images.list)
 }
 
-/// Parses `points3D.txt`; tracks are skipped. `file` is named in errors.
+/// Parses `points3D.txt`. `file` is named in errors.
 pub fn parse_points_txt(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
     let mut out = ColmapPoints::default();
     for line in lines(bytes, file)?.filter(is_record) {
@@ -170,11 +170,16 @@ pub fn parse_points_txt(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
         for channel in &mut rgb {
             *channel = line.number(&mut fields, "the colour (0 to 255)")?;
         }
-        line.number::<f64>(&mut fields, "the reprojection error")?;
-        if fields.count() % 2 != 0 {
-            return Err(line.wrong("the track is not made of pairs"));
+        let error = line.number(&mut fields, "the reprojection error")?;
+        let mut images = Vec::new();
+        // Image, and which of its observations.
+        while let Some(image) = fields.next() {
+            if fields.next().is_none() {
+                return Err(line.wrong("the track is not made of pairs"));
+            }
+            images.push(line.number(&mut [image].into_iter(), "an image of the track")?);
         }
-        out.push(position, rgb);
+        out.push(position, rgb, error, images);
     }
     Ok(out)
 }

@@ -27,7 +27,7 @@ mod scene;
 mod shapes;
 
 use crate::atomic::write_atomically;
-use crate::{Dataset, Error, ErrorKind, NoProgress, Photo, Point, Progress, Result, View};
+use crate::{Dataset, Error, ErrorKind, NoProgress, Photo, Point, Progress, Result, Tracks, View};
 use cameras::RayGrid;
 use folder::{Note, Staging};
 use glam::Vec3A;
@@ -277,17 +277,39 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
             camera: *camera,
             source_model: "PINHOLE".to_owned(),
             photo: capture.photo(index, &NoProgress).into(),
+            depth: None,
         })
         .collect();
-    let points = capture.points(options).into_iter().map(|point| Point {
+    let found = capture.points(options);
+    let mut tracks = Tracks::default();
+    for point in &found {
+        tracks.push(
+            point.error,
+            point.track.iter().map(|&(photo, _)| photo as u32),
+        );
+    }
+    let points = found.into_iter().map(|point| Point {
         position: point.position.as_vec3().to_array(),
         rgb: point.rgb,
     });
     Ok(Dataset {
         views,
         points: points.collect(),
+        tracks: Some(tracks),
         ..Dataset::default()
     })
+}
+
+/// The true depths of the photos of [`dataset`], along +z through the pixels' centres, world units:
+/// `[height, width]` each.
+///
+/// # Errors
+/// Options out of range.
+pub fn depths(options: &SynthOptions) -> Result<Vec<Vec<f32>>> {
+    options.check()?;
+    let capture = Capture::new(options, LensKind::Pinhole);
+    let depths = |camera| photos::depths(&capture.scene, camera, &capture.rays);
+    Ok(capture.cameras.par_iter().map(depths).collect())
 }
 
 /// All that photos and points are made from.

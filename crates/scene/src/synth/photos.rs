@@ -52,6 +52,23 @@ pub(super) fn photo(
     Photo::from_rgb(camera.width, camera.height, rgb)
 }
 
+/// The depths that `camera` would measure, along +z, through the pixels' centres. `rays` belongs to its
+/// lens; 0 where that sees nothing.
+pub(super) fn depths(scene: &Scene, camera: &Camera, rays: &RayGrid) -> Vec<f32> {
+    let eye = Eye::new(camera);
+    let (width, height) = (camera.width as usize, camera.height as usize);
+    let pixels = (0..height).flat_map(|row| (0..width).map(move |column| (column, row)));
+    let depth = |(column, row)| {
+        rays.at(column, row, DVec2::splat(0.5))
+            .map_or(0.0, |point| {
+                // Along a ray of length 1, which is 1 / |(x, y, 1)| deep.
+                let hit = scene.hit(eye.origin, eye.direction(point));
+                hit.distance / point.extend(1.0).length() as f32
+            })
+    };
+    pixels.map(depth).collect()
+}
+
 /// The mean of as many samples as needed.
 fn mean(sample: impl Fn([u8; 2]) -> Vec3A) -> Vec3A {
     let (a, b) = (sample(ROOKS[0]), sample(ROOKS[1]));

@@ -93,6 +93,7 @@ mod tests {
             },
             source_model: String::new(),
             photo: Photo::from_rgb(4, 3, vec![0; 36]).into(),
+            depth: None,
         };
         CaptureIdentity::of(&Dataset {
             views: vec![view],

@@ -22,12 +22,14 @@
 mod tables;
 mod appearance;
 mod background;
+mod depth;
 mod preset;
 mod resolve;
 mod validate;
 
 pub use appearance::AppearanceModel;
 pub use background::Background;
+pub use depth::DepthSource;
 pub use preset::Preset;
 
 use crate::evaluate::Lpips;
@@ -89,6 +91,8 @@ table! {
         densify: DensifyConfig, DensifyPatch,
         /// What photos may differ in, learnt beside the splats.
         appearance: AppearanceConfig, AppearancePatch,
+        /// Known depths that the run is supervised by.
+        depth: DepthConfig, DepthPatch,
         /// When held-out photos are scored.
         eval: EvalConfig, EvalPatch,
         /// Step sizes of Adam.
@@ -181,6 +185,24 @@ table! {
 }
 
 table! {
+    /// Known depths that the run is supervised by, beside the photos.
+    DepthConfig, DepthPatch {
+        /// none, points (the sparse points, in the photos that found them) or images (a depth image for each photo).
+        from: DepthSource = DepthSource::None,
+        /// Weight of the relative error of the depths in the loss, at the first step.
+        weight: f64 = 0.1,
+        /// The weight at the last step as a fraction of that at the first; log-linear between.
+        decay: f64 = 0.01,
+        /// Folder of the depth images; empty = where the capture says, or depths/ or depth/ beside the photos.
+        folder: PathBuf = PathBuf::new(),
+        /// World units of one step of a 16-bit PNG.
+        unit: f64 = 0.001,
+        /// Whether depth images are inverse depths of unknown scale and shift, which are fitted to the sparse points.
+        relative: bool = false,
+    } {}
+}
+
+table! {
     /// When held-out photos are scored. They are always scored at the end.
     EvalConfig, EvalPatch {
         /// Steps between two scorings; 0 = only at the end.
@@ -253,6 +275,16 @@ impl TrainConfig {
             mask_mode: self.data.mask_mode,
             invert_masks: self.data.invert_masks,
             ..dapple_scene::LoadOptions::default()
+        }
+    }
+
+    /// [`Self::load_options`] with the depth images that training asks for.
+    pub fn training_load_options(&self) -> dapple_scene::LoadOptions {
+        let folder = &self.depth.folder;
+        dapple_scene::LoadOptions {
+            depths: self.depth.from == DepthSource::Images,
+            depth_folder: (!folder.as_os_str().is_empty()).then(|| folder.clone()),
+            ..self.load_options()
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     AdamConfig, AppearanceConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig,
-    EvalConfig, LearningRateConfig, Preset, Strategy, TrainConfig,
+    DepthConfig, EvalConfig, LearningRateConfig, Preset, Strategy, TrainConfig,
 };
 use dapple_scene::{Error, MaskMode, Result};
 use serde::Serialize;
@@ -311,6 +311,7 @@ impl TrainConfig {
             AppearanceConfig::COMMENTS,
             appearance,
         )?;
+        write_table(&mut text, "depth", DepthConfig::COMMENTS, &self.depth)?;
         write_table(&mut text, "eval", EvalConfig::COMMENTS, &self.eval)?;
         let rates = &self.learning_rates;
         write_table(

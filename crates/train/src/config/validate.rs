@@ -1,6 +1,6 @@
 //! Refuses configurations that cannot work, before any photo is read.
 
-use super::{Background, TrainConfig};
+use super::{Background, DepthSource, TrainConfig};
 use crate::strategy::Strategy;
 use dapple_scene::{Error, MAX_SH_DEGREE, Result};
 
@@ -16,6 +16,7 @@ impl TrainConfig {
         self.validate_run()?;
         self.validate_numbers()?;
         self.appearance.validate(self.steps)?;
+        self.validate_depth()?;
         self.validate_densify()
     }
 
@@ -158,6 +159,36 @@ impl TrainConfig {
         ] {
             if !(0.0..=1.0).contains(&value) {
                 return Err(out_of_range(key, value, "between 0 and 1"));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_depth(&self) -> Result<()> {
+        let depth = &self.depth;
+        let is_positive = |v: f64| v > 0.0 && (v as f32).is_finite();
+        if !is_positive(depth.weight) {
+            let range = "larger than 0; depth.from = none turns depths off";
+            return Err(out_of_range("depth.weight", depth.weight, range));
+        }
+        if !(depth.decay > 0.0 && depth.decay <= 1.0) {
+            let range = "larger than 0 and at most 1, which keeps the weight as it is";
+            return Err(out_of_range("depth.decay", depth.decay, range));
+        }
+        if !is_positive(depth.unit) {
+            return Err(out_of_range("depth.unit", depth.unit, "larger than 0"));
+        }
+        let of_images = [
+            ("depth.folder", !depth.folder.as_os_str().is_empty()),
+            ("depth.relative", depth.relative),
+        ];
+        for (key, is_set) in of_images {
+            if is_set && depth.from != DepthSource::Images {
+                return Err(Error::input(format!(
+                    "{key} is set, but depth.from = {} looks at no depth images",
+                    depth.from
+                ))
+                .hint("set depth.from = \"images\" (--depth-from images), or leave it out"));
             }
         }
         Ok(())

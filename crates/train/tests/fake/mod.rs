@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use dapple_engine::{
-    DensifyPlan, DensifyReport, Engine, Gradients, OptimizerState, RenderSettings, Rendered,
-    Report, StepCounts, StepReport, StepSettings, TrainView, ViewId,
+    DensifyPlan, DensifyReport, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
+    RenderSettings, Rendered, Report, StepCounts, StepReport, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
 use dapple_train::{EvalReport, Observer, StepProgress};
@@ -20,6 +20,7 @@ pub struct Log {
     pub views: usize,
     pub photos: Vec<(usize, Arc<Photo>)>,
     pub downloads: usize,
+    pub depths: Vec<(usize, Vec<DepthSample>)>,
 }
 
 /// Does nothing, but reports as told. The opacity of its first Gaussian is the last step's number.
@@ -173,12 +174,16 @@ impl Engine for FakeEngine {
         Ok(self.pending.drain(..ready).map(|(_, r)| r).collect())
     }
 
-    fn gradients(
+    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
+        self.log.lock().unwrap().depths.push((view.0, samples));
+        Ok(())
+    }
+
+    fn differentiate(
         &mut self,
         _: &Camera,
         _: &RenderSettings,
-        _: &[f32],
-        _: Option<&[f32]>,
+        _: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
         Err(Error::unsupported("a fake engine has no gradients"))
     }
@@ -204,6 +209,7 @@ pub fn capture(photos: usize) -> Dataset {
         ),
         source_model: "PINHOLE".to_owned(),
         photo: Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]).into(),
+        depth: None,
     };
     let point = |i: usize| Point {
         position: [i as f32 * 0.1, 0.0, 0.0],

@@ -8,7 +8,7 @@
 //!    brings early is kept until the trainer asks.
 
 use dapple::contract::{DensifyPlan, OptimizerState, Report, StepSettings, TrainView, ViewId};
-use dapple::contract::{Stage, StepReport};
+use dapple::contract::{DepthSample, ImageDerivative, Stage, StepReport};
 use dapple::cpu::cost::Work;
 use dapple::runtime::{Counters, Detail};
 use dapple::scene::{Camera, Photo, Result, Splats};
@@ -375,17 +375,19 @@ impl Engine for Probe {
         Ok(reports)
     }
 
-    fn gradients(
+    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
+        let mut state = self.lock();
+        state.engine.as_engine().supervise_depth(view, samples)
+    }
+
+    fn differentiate(
         &mut self,
         camera: &Camera,
         settings: &RenderSettings,
-        dl_drgb: &[f32],
-        dl_dalpha: Option<&[f32]>,
+        derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
         let mut state = self.lock();
-        state
-            .engine
-            .as_engine()
-            .gradients(camera, settings, dl_drgb, dl_dalpha)
+        let engine = state.engine.as_engine();
+        engine.differentiate(camera, settings, derivative)
     }
 }

@@ -31,7 +31,7 @@ pub fn capture(
     console: &Console,
 ) -> Result<Subject> {
     let splats = splats.map(ply::read).transpose()?;
-    let dataset = load(scene, &config.load_options(), &console.progress())?;
+    let dataset = load(scene, &config.training_load_options(), &console.progress())?;
     for note in &dataset.notes {
         console.note(&format!("note: {note}"));
     }
@@ -63,6 +63,7 @@ pub fn synthetic(count: u32, size: [u32; 2], device: &DeviceOptions) -> Result<S
             camera,
             source_model: "PINHOLE".to_owned(),
             photo: changed(photo(&rendered)).into(),
+            depth: None,
         });
     }
     let points = splats

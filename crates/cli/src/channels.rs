@@ -1,0 +1,264 @@
+//! What a picture shows of a render: colours, alpha, depth, normals; and the files it goes to.
+//!
+//! | channel | EXR (32-bit floats) | PNG |
+//! |---|---|---|
+//! | rgb | R, G, B as they are | 8 bits, clamped |
+//! | alpha | A, 0 to 1 | 16 bits, 65535 = opaque |
+//! | depth, median-depth | Z, world units along +z, 0 = nothing | 16 bits, steps of `unit` world units |
+//! | normals | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
+//!
+//! A depth PNG saturates at 65535 steps, and is what `dapple train --depths` reads.
+
+use crate::pictures::Picture;
+use clap::ValueEnum;
+use dapple::contract::{Rendered, depth};
+use dapple::scene::atomic::write_atomically;
+use dapple::scene::exr_file::FloatImage;
+use dapple::scene::{Camera, Error, Result};
+use image::{ImageBuffer, ImageFormat, Luma};
+use std::io::Cursor;
+use std::path::Path;
+
+/// Expected depth and normals are shown where at least this much is there: below, they are of a haze.
+const LEAST_ALPHA: f32 = 0.5;
+
+/// What a picture shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Channel {
+    /// Colours over the background
+    #[default]
+    Rgb,
+    /// How much of a pixel the splats cover
+    Alpha,
+    /// Expected depth: the mean of what is blended, by its share. 0 where less than half is covered
+    Depth,
+    /// Depth of the Gaussian behind which less than half of the light is left. 0 where there is none
+    MedianDepth,
+    /// Normals of the surface that the expected depth shows
+    Normals,
+}
+
+impl Channel {
+    /// Whether a render needs depths for it.
+    pub fn needs_depth(self) -> bool {
+        matches!(self, Self::Depth | Self::MedianDepth | Self::Normals)
+    }
+}
+
+/// Kinds of picture files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FileFormat {
+    /// 8 or 16 bits a channel
+    Png,
+    /// OpenEXR, 32-bit floats
+    Exr,
+}
+
+impl FileFormat {
+    /// The extension of its files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Png => "png",
+            Self::Exr => "exr",
+        }
+    }
+
+    /// The format that a file's name says.
+    pub fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?;
+        let is = |format: &Self| extension.eq_ignore_ascii_case(format.extension());
+        [Self::Png, Self::Exr].into_iter().find(is)
+    }
+}
+
+/// A channel of a render as a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    /// What it shows.
+    pub channel: Channel,
+    /// The file's kind.
+    pub format: FileFormat,
+    /// World units of a step of a depth PNG.
+    pub unit: f64,
+}
+
+impl Output {
+    /// Writes a render that `camera` sees, whole or not at all.
+    pub fn save(&self, rendered: &Rendered, camera: &Camera, path: &Path) -> Result<()> {
+        let values = self.values(rendered, camera)?;
+        let bytes = match self.format {
+            FileFormat::Exr => self.exr(rendered, values),
+            FileFormat::Png => self.png(rendered, &values),
+        };
+        let bytes = bytes.map_err(|e| e.at_path(path))?;
+        write_atomically(path, |file| file.write_all(&bytes))
+    }
+
+    /// The channel's numbers, interleaved.
+    fn values(&self, rendered: &Rendered, camera: &Camera) -> Result<Vec<f32>> {
+        let depths = || {
+            let missing = || Error::internal("a render came without the depths asked for");
+            rendered.depth.as_ref().ok_or_else(missing)
+        };
+        let expected = || -> Result<Vec<f32>> {
+            let mut expected = depths()?.expected(&rendered.alpha);
+            for (depth, &alpha) in expected.iter_mut().zip(&rendered.alpha) {
+                if alpha < LEAST_ALPHA {
+                    *depth = 0.0;
+                }
+            }
+            Ok(expected)
+        };
+        Ok(match self.channel {
+            Channel::Rgb => rendered.rgb.clone(),
+            Channel::Alpha => rendered.alpha.clone(),
+            Channel::Depth => expected()?,
+            Channel::MedianDepth => depths()?.median.clone(),
+            Channel::Normals => depth::normals(camera, &expected()?).into_flattened(),
+        })
+    }
+
+    fn exr(&self, rendered: &Rendered, values: Vec<f32>) -> Result<Vec<u8>> {
+        let names: &[&str] = match self.channel {
+            Channel::Rgb => &["R", "G", "B"],
+            Channel::Alpha => &["A"],
+            Channel::Depth | Channel::MedianDepth => &["Z"],
+            Channel::Normals => &["X", "Y", "Z"],
+        };
+        let plane = |i: usize| {
+            values
+                .iter()
+                .skip(i)
+                .step_by(names.len())
+                .copied()
+                .collect()
+        };
+        let named = names.iter().enumerate();
+        let image = FloatImage {
+            width: rendered.width,
+            height: rendered.height,
+            channels: named
+                .map(|(i, name)| ((*name).to_owned(), plane(i)))
+                .collect(),
+        };
+        image.to_exr()
+    }
+
+    fn png(&self, rendered: &Rendered, values: &[f32]) -> Result<Vec<u8>> {
+        let (width, height) = (rendered.width, rendered.height);
+        // The casts saturate.
+        let steps = |per: f64| -> Vec<u16> {
+            let step = |&v: &f32| (f64::from(v) * per).round() as u16;
+            values.iter().map(step).collect()
+        };
+        match self.channel {
+            Channel::Rgb => Picture::from_floats(width, height, values).into_png(),
+            Channel::Alpha => grey_png(width, height, steps(65535.0)),
+            Channel::Depth | Channel::MedianDepth => {
+                grey_png(width, height, steps(1.0 / self.unit))
+            }
+            Channel::Normals => {
+                let (vectors, _) = values.as_chunks::<3>();
+                let shown = vectors.iter().flat_map(|&[x, y, z]| match [x, y, z] {
+                    [0.0, 0.0, 0.0] => [0.0; 3],
+                    _ => [x, -y, -z].map(|v| 0.5 + 0.5 * v),
+                });
+                Picture::from_floats(width, height, &shown.collect::<Vec<_>>()).into_png()
+            }
+        }
+    }
+}
+
+fn grey_png(width: u32, height: u32, values: Vec<u16>) -> Result<Vec<u8>> {
+    let failed =
+        |e: &dyn std::fmt::Display| Error::internal(format!("a picture cannot be encoded: {e}"));
+    let image = ImageBuffer::<Luma<u16>, _>::from_raw(width, height, values)
+        .ok_or_else(|| failed(&"its size does not fit its pixels"))?;
+    let mut png = Cursor::new(Vec::new());
+    image
+        .write_to(&mut png, ImageFormat::Png)
+        .map_err(|e| failed(&e))?;
+    Ok(png.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dapple::contract::DepthImage;
+    use dapple::scene::Pose;
+
+    fn rendered() -> Rendered {
+        Rendered {
+            width: 3,
+            height: 2,
+            rgb: vec![0.5; 18],
+            alpha: vec![1.0, 0.5, 0.25, 1.0, 1.0, 1.0],
+            depth: Some(DepthImage {
+                blended: vec![2.0, 1.0, 0.5, 2.0, 2.0, 2.0],
+                median: vec![2.0, 2.0, 0.0, 2.0, 2.0, 100.0],
+            }),
+            ..Rendered::default()
+        }
+    }
+
+    fn output(channel: Channel, format: FileFormat) -> Output {
+        Output {
+            channel,
+            format,
+            unit: 0.001,
+        }
+    }
+
+    fn grey(channel: Channel) -> Vec<u16> {
+        let (rendered, camera) = (rendered(), Camera::pinhole(3, 2, 3.0, Pose::IDENTITY));
+        let output = output(channel, FileFormat::Png);
+        let values = output.values(&rendered, &camera).unwrap();
+        let png = output.png(&rendered, &values).unwrap();
+        image::load_from_memory(&png)
+            .unwrap()
+            .into_luma16()
+            .into_raw()
+    }
+
+    #[test]
+    fn depth_pngs_have_steps_of_their_unit() {
+        assert_eq!(grey(Channel::Depth), [2000, 2000, 0, 2000, 2000, 2000]);
+        assert_eq!(
+            grey(Channel::MedianDepth),
+            [2000, 2000, 0, 2000, 2000, 65535]
+        );
+        assert_eq!(grey(Channel::Alpha)[..3], [65535, 32768, 16384]);
+    }
+
+    #[test]
+    fn exr_holds_the_numbers_themselves() {
+        let (rendered, camera) = (rendered(), Camera::pinhole(3, 2, 3.0, Pose::IDENTITY));
+        for (channel, names) in [
+            (Channel::Depth, vec!["Z"]),
+            (Channel::Normals, vec!["X", "Y", "Z"]),
+            (Channel::Rgb, vec!["B", "G", "R"]),
+        ] {
+            let output = output(channel, FileFormat::Exr);
+            let values = output.values(&rendered, &camera).unwrap();
+            let bytes = output.exr(&rendered, values.clone()).unwrap();
+            let image = FloatImage::from_exr(&bytes).unwrap();
+            let found: Vec<&str> = image.channels.iter().map(|(n, _)| n.as_str()).collect();
+            assert_eq!(found, names);
+            if channel == Channel::Depth {
+                assert_eq!(image.channels[0].1, values);
+            }
+            if channel == Channel::Normals {
+                // A plane that faces the camera; the third pixel is hardly there, and the last has only
+                // it above.
+                assert_eq!(image.channels[2].1, [-1.0, -1.0, 0.0, -1.0, -1.0, 0.0]);
+            }
+        }
+    }
+
+    #[test]
+    fn names_say_the_format() {
+        assert_eq!(FileFormat::of(Path::new("a.EXR")), Some(FileFormat::Exr));
+        assert_eq!(FileFormat::of(Path::new("b/a.png")), Some(FileFormat::Png));
+        assert_eq!(FileFormat::of(Path::new("folder")), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! Depth: what a render says about it, and what training is told about it.
+//!
+//! A Gaussian's depth is the camera z of its centre, the number that `order` sorts by. With w_i its
+//! share of a pixel (alpha times the transmittance in front), alpha = sum w_i:
+//! - *blended* depth is `D = sum w_i z_i`: a fourth channel beside the colours, over nothing. It is
+//!   what is differentiated.
+//! - *expected* depth is `D / alpha`, 0 where alpha is 0.
+//! - *median* depth is the depth of the Gaussian behind which the transmittance is first at most a
+//!   half; 0 where that never happens. It jumps, and is not differentiated.
+//!
+//! Supervision ([`crate::reference::depth_loss`]) is `sum_k c_k |D / t_k - alpha|` over samples of known
+//! depth t_k: the relative error of the expected depth, seen through alpha. It has no unit, nothing
+//! is divided by, its slopes are bounded, and a pixel that is empty yet is not pulled at. Disparities
+//! (gsplat, 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.
+
+use crate::PosedCamera;
+use dapple_scene::{Camera, Error, Result};
+use glam::{DVec2, DVec3};
+
+/// Behind it a pixel has a median depth.
+pub const MEDIAN_TRANSMITTANCE: f32 = 0.5;
+
+/// A pixel of which the depth is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DepthSample {
+    /// `y * width + x`.
+    pub pixel: u32,
+    /// One over the depth along +z, world units.
+    pub inverse_depth: f32,
+    /// How much it counts; a view's weights usually add up to 1.
+    pub weight: f32,
+}
+
+/// Depths of a rendered view, world units along +z.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DepthImage {
+    /// `sum w_i z_i`, `[height, width]`.
+    pub blended: Vec<f32>,
+    /// Depth of the Gaussian behind which the transmittance is first at most a half, or 0,
+    /// `[height, width]`.
+    pub median: Vec<f32>,
+}
+
+impl DepthImage {
+    /// The expected depth, `[height, width]`, from the same render's `alpha`: 0 where nothing is.
+    pub fn expected(&self, alpha: &[f32]) -> Vec<f32> {
+        let pairs = self.blended.iter().zip(alpha);
+        pairs
+            .map(|(&d, &a)| if a > 0.0 { d / a } else { 0.0 })
+            .collect()
+    }
+}
+
+/// The derivative of a scalar with respect to a rendered view; `T` is `f32` for engines, `f64` for
+/// the reference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ImageDerivative<'a, T> {
+    /// By the colours, `[height, width, 3]`.
+    pub rgb: &'a [T],
+    /// By alpha, `[height, width]`; zero if `None`.
+    pub alpha: Option<&'a [T]>,
+    /// By the blended depth `sum w_i z_i`, `[height, width]`; zero if `None`.
+    pub depth: Option<&'a [T]>,
+}
+
+/// Checks samples of a view: inside the image, by ascending pixel, none twice.
+///
+/// # Errors
+/// They are not, or a number is not finite or negative.
+pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()> {
+    let ascending = samples.windows(2).all(|pair| pair[0].pixel < pair[1].pixel);
+    let inside = samples
+        .last()
+        .is_none_or(|last| (last.pixel as usize) < camera.pixel_count());
+    let sound = |v: f32| v.is_finite() && v >= 0.0;
+    let finite = samples
+        .iter()
+        .all(|s| sound(s.inverse_depth) && sound(s.weight));
+    if ascending && inside && finite {
+        return Ok(());
+    }
+    Err(
+        Error::input("the depth samples do not fit their view").hint(format!(
+            "name each pixel of the {} x {} once, in ascending order, with finite numbers",
+            camera.size[0], camera.size[1]
+        )),
+    )
+}
+
+/// Normals of the surface that depths show, `[height, width, 3]`: unit vectors in camera coordinates
+/// (x right, y down, z forward) that face the camera; zero where there is no depth, or too little
+/// around it.
+///
+/// They are of the depth image, not of the Gaussians: which of its axes is the shortest no loss
+/// decides for a Gaussian, while depth is what blending makes of all of them. `depth` is along +z,
+/// `[height, width]`, 0 where there is none.
+///
+/// 1. A pixel's point is its ray, through the camera's lens, times its depth.
+/// 2. Across and down, the difference to the neighbour whose depth is nearer: the other may lie
+///    beyond an edge.
+/// 3. The normal is their cross product.
+pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
+    let (width, height) = (camera.width as usize, camera.height as usize);
+    let slopes = slopes(camera);
+    // A pixel that no ray of the lens reaches shows nothing.
+    let at = |x: usize, y: usize| {
+        let known = depth.get(y * width + x).zip(slopes[y * width + x]);
+        known.map_or(0.0, |(&z, _)| f64::from(z))
+    };
+    let point = |x: usize, y: usize| {
+        let slope = slopes[y * width + x].unwrap_or_default();
+        slope.extend(1.0) * at(x, y)
+    };
+    // The difference along one axis, towards the neighbour of nearer depth.
+    let along = |here: (usize, usize), before: Option<(usize, usize)>, after| -> Option<DVec3> {
+        let z = at(here.0, here.1);
+        let jump = |to: Option<(usize, usize)>| {
+            to.map(|(x, y)| at(x, y))
+                .filter(|&other| other > 0.0)
+                .map_or(f64::INFINITY, |other| (other - z).abs())
+        };
+        let (back, on): (f64, f64) = (jump(before), jump(after));
+        let middle = point(here.0, here.1);
+        match (before, after) {
+            (Some((x, y)), _) if back.is_finite() && back <= on => Some(middle - point(x, y)),
+            (_, Some((x, y))) if on.is_finite() => Some(point(x, y) - middle),
+            _ => None,
+        }
+    };
+    let mut out = Vec::with_capacity(width * height);
+    for y in 0..height {
+        for x in 0..width {
+            let left = x.checked_sub(1).map(|x| (x, y));
+            let above = y.checked_sub(1).map(|y| (x, y));
+            let right = (x + 1 < width).then_some((x + 1, y));
+            let below = (y + 1 < height).then_some((x, y + 1));
+            let sides = (at(x, y) > 0.0)
+                .then(|| along((x, y), left, right).zip(along((x, y), above, below)))
+                .flatten();
+            let normal = sides.and_then(|(across, down)| down.cross(across).try_normalize());
+            out.push(normal.unwrap_or(DVec3::ZERO).as_vec3().to_array());
+        }
+    }
+    out
+}
+
+/// `(x / z, y / z)` of the ray through each pixel's centre, `[height, width]`; `None` where the lens
+/// shows none.
+fn slopes(camera: &Camera) -> Vec<Option<DVec2>> {
+    let is_plain = camera.lens.is_identity();
+    let reach = camera.lens.max_radius();
+    let pixels = (0..camera.height).flat_map(|y| (0..camera.width).map(move |x| (x, y)));
+    let slope = |(x, y): (u32, u32)| {
+        let pixel = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5);
+        let seen = (pixel - DVec2::new(camera.cx, camera.cy)) / DVec2::new(camera.fx, camera.fy);
+        if is_plain {
+            return Some(seen);
+        }
+        let ideal = camera.lens.undistort_within(seen.x, seen.y, reach);
+        ideal.map(DVec2::from)
+    };
+    pixels.map(slope).collect()
+}

@@ -1,0 +1,401 @@
+//! What depths the views of a run are known to have.
+//!
+//! From points, for each photo:
+//! 1. Every sparse point that was found in it says a depth where it lands (Deng et al. 2022,
+//!    "Depth-supervised NeRF"). It counts by how well it was triangulated, exp(-(e / mean e)^2) with e
+//!    its mean reprojection error.
+//!
+//! From images, for each photo:
+//! 1. A metric image says the depth of every pixel where it is larger than zero.
+//! 2. A relative one is an inverse depth of unknown scale and shift, as monocular estimators give it.
+//!    Scale and shift are fitted to the photo's points by least squares on inverse depth, without those
+//!    that are off by more than [`OUTLIER`] times the median.
+//!
+//! In both:
+//! - What lies farther than the scene's extent, the region that the cameras move in, counts less, by
+//!   extent / depth: so much grows the relative error of a depth that is seen from there.
+//! - Masked pixels say nothing. Where several depths fall on a pixel, that which counts most is taken.
+//! - A photo's weights add up to 1, so that the loss is a mean.
+
+use crate::TrainConfig;
+use crate::config::{DepthConfig, DepthSource};
+use dapple_engine::DepthSample;
+use dapple_scene::{Camera, Dataset, DepthMap, Error, Result, View};
+use glam::DVec3;
+use std::collections::BTreeMap;
+
+/// Points that a fit of scale and shift needs.
+const FEWEST_POINTS: usize = 8;
+
+/// Beyond this many median residuals a point is left out of a fit.
+const OUTLIER: f64 = 3.0;
+
+/// How often a fit looks again at who is an outlier.
+const REFITS: u32 = 4;
+
+/// Value of an image, inverse depth of a point, weight.
+type Pair = (f64, f64, f64);
+
+/// A sparse point in a photo.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    pixel: usize,
+    depth: f64,
+    weight: f64,
+}
+
+/// Samples of known depth for each of the `views`, indices into the capture, and remarks.
+///
+/// # Errors
+/// The capture has not what the configuration asks for.
+pub(crate) fn supervision(
+    dataset: &Dataset,
+    views: &[usize],
+    extent: f64,
+    config: &TrainConfig,
+) -> Result<(Vec<Vec<DepthSample>>, Vec<String>)> {
+    let depth = &config.depth;
+    if depth.from == DepthSource::None {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let needs_points = depth.from == DepthSource::Points || depth.relative;
+    let points = match needs_points {
+        true => points_of_views(dataset, f64::from(config.near_plane()))?,
+        false => vec![Vec::new(); dataset.views.len()],
+    };
+    let mut unfitted = 0;
+    let mut out = Vec::with_capacity(views.len());
+    for &view in views {
+        let (view, points) = (&dataset.views[view], &points[view]);
+        let known = match depth.from {
+            DepthSource::Images => {
+                let known = of_image(view, points, depth);
+                unfitted += usize::from(known.is_none());
+                known.unwrap_or_default()
+            }
+            _ => points.clone(),
+        };
+        out.push(samples(view, &known, extent)?);
+    }
+    let with = out.iter().filter(|samples| !samples.is_empty()).count();
+    let total: usize = out.iter().map(Vec::len).sum();
+    if total == 0 {
+        return Err(nothing_known(depth));
+    }
+    let mut notes = vec![format!(
+        "depths of {with} of {} photos are known from {}: {} pixels in each on average",
+        views.len(),
+        depth.from,
+        total / with.max(1)
+    )];
+    if unfitted > 0 {
+        notes.push(format!(
+            "{unfitted} photos have no depth image, or one that fits no scale to their points"
+        ));
+    }
+    Ok((out, notes))
+}
+
+fn nothing_known(depth: &DepthConfig) -> Error {
+    match depth.from {
+        DepthSource::Images => Error::input("no photo has a depth image that can be used").hint(
+            "name their folder with --depths: files of the photos' names, .exr or 16-bit .png; \
+             relative ones need sparse points to be fitted to",
+        ),
+        _ => Error::input("no sparse point was found in any of the photos")
+            .hint("leave --depth-from out, or reconstruct the capture again"),
+    }
+}
+
+/// Every view's points.
+fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
+    let Some(tracks) = &dataset.tracks else {
+        return Err(Error::input(
+            "the capture does not say which photos its sparse points were found in",
+        )
+        .hint("depths from points, and relative depth images, need a COLMAP model (sparse/)"));
+    };
+    let sound = |e: &f32| e.is_finite() && *e > 0.0;
+    let errors: Vec<f64> = tracks
+        .errors()
+        .iter()
+        .copied()
+        .filter(sound)
+        .map(f64::from)
+        .collect();
+    let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+    let trust = |error: f32| match sound(&error) && mean > 0.0 {
+        true => (-(f64::from(error) / mean).powi(2)).exp(),
+        // Nothing is known against it.
+        false => 1.0,
+    };
+    let seen = tracks.points_of_photos(dataset.views.len());
+    let of_view = |(view, points): (&View, &Vec<u32>)| {
+        let reach = view.camera.lens.max_radius();
+        let points = points.iter().filter_map(|&point| {
+            let at = dataset.points.get(point as usize)?.position.map(f64::from);
+            let seen = see(&view.camera, DVec3::from(at), near, reach)?;
+            let weight = trust(tracks.errors()[point as usize]);
+            Some(Seen { weight, ..seen })
+        });
+        points.collect()
+    };
+    Ok(dataset.views.iter().zip(&seen).map(of_view).collect())
+}
+
+/// Where a camera sees a place, if it does: beyond `near`, and no farther off its axis than its lens
+/// shows rays, `reach` ([`dapple_scene::Lens::max_radius`]).
+fn see(camera: &Camera, place: DVec3, near: f64, reach: f64) -> Option<Seen> {
+    let point = camera.camera_from_world.transform(place);
+    let (x, y) = (point.x / point.z, point.y / point.z);
+    if !(point.z > near && x.hypot(y) <= reach) {
+        return None;
+    }
+    let (u, v) = camera.lens.distort(x, y);
+    let (px, py) = (u * camera.fx + camera.cx, v * camera.fy + camera.cy);
+    let (width, height) = (f64::from(camera.width), f64::from(camera.height));
+    let inside = px >= 0.0 && py >= 0.0 && px < width && py < height;
+    inside.then_some(Seen {
+        pixel: py as usize * camera.width as usize + px as usize,
+        depth: point.z,
+        weight: 1.0,
+    })
+}
+
+/// What a view's depth image says; `None` if there is none, or its scale cannot be found.
+fn of_image(view: &View, points: &[Seen], config: &DepthConfig) -> Option<Vec<Seen>> {
+    let map = view.depth.as_deref()?;
+    let unit = if map.has_steps { config.unit } else { 1.0 };
+    let inverse: Box<dyn Fn(f64) -> f64> = if config.relative {
+        let (scale, shift) = fit(map, points)?;
+        Box::new(move |value| scale * value + shift)
+    } else {
+        Box::new(move |value| 1.0 / (value * unit))
+    };
+    let values = map.values.iter().enumerate();
+    let known = values.filter(|(_, v)| v.is_finite() && **v > 0.0);
+    let seen = known.filter_map(|(pixel, &value)| {
+        let depth = 1.0 / inverse(f64::from(value));
+        (depth > 0.0 && depth.is_finite()).then_some(Seen {
+            pixel,
+            depth,
+            weight: 1.0,
+        })
+    });
+    Some(seen.collect())
+}
+
+/// Scale and shift that map a relative image's values to the inverse depths of points.
+///
+/// An estimator is wrong altogether in parts of an image, and such values have leverage: the first line
+/// comes from medians and median deviations (Ranftl et al. 2022, "Towards Robust Monocular Depth
+/// Estimation"), the next from least squares over the points that are near the line before.
+fn fit(map: &DepthMap, points: &[Seen]) -> Option<(f64, f64)> {
+    let pair = |seen: &Seen| {
+        let value = f64::from(*map.values.get(seen.pixel)?);
+        let known = value.is_finite() && value > 0.0;
+        known.then_some((value, 1.0 / seen.depth, seen.weight))
+    };
+    let pairs: Vec<Pair> = points.iter().filter_map(pair).collect();
+    if pairs.len() < FEWEST_POINTS {
+        return None;
+    }
+    let centre = |f: &dyn Fn(&Pair) -> f64| median(pairs.iter().map(f).collect());
+    let (value, inverse) = (centre(&|p| p.0), centre(&|p| p.1));
+    let spread = centre(&|p| (p.1 - inverse).abs()) / centre(&|p| (p.0 - value).abs());
+    let mut line = (spread, inverse - spread * value);
+    for _ in 0..REFITS {
+        let (scale, shift) = line;
+        let off = |p: &Pair| (scale * p.0 + shift - p.1).abs();
+        let most = OUTLIER * centre(&off);
+        let near = pairs.iter().filter(|p| off(p) <= most);
+        line = least_squares(&near.copied().collect::<Vec<_>>())?;
+    }
+    // A larger value is nearer, or the image is no inverse depth.
+    (line.0 > 0.0).then_some(line)
+}
+
+/// The middle one of numbers, of which there is at least one.
+fn median(mut values: Vec<f64>) -> f64 {
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+/// The line through weighted pairs.
+fn least_squares(pairs: &[Pair]) -> Option<(f64, f64)> {
+    if pairs.len() < FEWEST_POINTS {
+        return None;
+    }
+    let sum = |f: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|&(x, y, w)| w * f(x, y)).sum::<f64>();
+    let weight = sum(&|_, _| 1.0);
+    let (x, y) = (sum(&|x, _| x) / weight, sum(&|_, y| y) / weight);
+    let spread = sum(&|a, _| (a - x) * (a - x));
+    let scale = sum(&|a, b| (a - x) * (b - y)) / spread;
+    let shift = y - scale * x;
+    (scale.is_finite() && shift.is_finite()).then_some((scale, shift))
+}
+
+/// What is known, as an engine takes it.
+///
+/// # Errors
+/// The photo cannot be read, which tells what is masked.
+fn samples(view: &View, known: &[Seen], extent: f64) -> Result<Vec<DepthSample>> {
+    if known.is_empty() {
+        return Ok(Vec::new());
+    }
+    let photo = view.photo.read()?;
+    let mask = photo.mask.as_ref();
+    let mut by_pixel: BTreeMap<usize, Seen> = BTreeMap::new();
+    for seen in known {
+        if mask.is_some_and(|mask| mask[seen.pixel] < 128) {
+            continue;
+        }
+        let seen = Seen {
+            weight: seen.weight * (extent / seen.depth).min(1.0),
+            ..*seen
+        };
+        let most = by_pixel.entry(seen.pixel).or_insert(seen);
+        if seen.weight > most.weight {
+            *most = seen;
+        }
+    }
+    let total: f64 = by_pixel.values().map(|seen| seen.weight).sum();
+    let sample = |seen: &Seen| DepthSample {
+        pixel: seen.pixel as u32,
+        inverse_depth: (1.0 / seen.depth) as f32,
+        weight: (seen.weight / total) as f32,
+    };
+    let sound = |s: &DepthSample| s.inverse_depth.is_finite() && s.weight > 0.0;
+    Ok(by_pixel.values().map(sample).filter(sound).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dapple_scene::synth::{self, SynthOptions};
+    use dapple_scene::{Lens, Pose};
+    use std::sync::Arc;
+
+    fn capture() -> (Dataset, Vec<Vec<f32>>) {
+        let options = SynthOptions {
+            photos: 6,
+            width: 64,
+            height: 48,
+            points: 600,
+            point_noise: 0.0,
+            ..SynthOptions::default()
+        };
+        (
+            synth::dataset(&options).unwrap(),
+            synth::depths(&options).unwrap(),
+        )
+    }
+
+    fn config(source: DepthSource, relative: bool) -> TrainConfig {
+        let mut config = TrainConfig::default();
+        config.depth.from = source;
+        config.depth.relative = relative;
+        config
+    }
+
+    /// Share of the samples that are as near as that to the true depth of their pixel.
+    fn right(samples: &[DepthSample], truth: &[f32], within: f32) -> f64 {
+        let is_right =
+            |s: &&DepthSample| (truth[s.pixel as usize] * s.inverse_depth - 1.0).abs() < within;
+        samples.iter().filter(is_right).count() as f64 / samples.len() as f64
+    }
+
+    #[test]
+    fn points_say_the_depth_of_the_pixels_they_land_in() {
+        let (dataset, truth) = capture();
+        let config = config(DepthSource::Points, false);
+        let (all, notes) = supervision(&dataset, &[1, 4], 3.0, &config).unwrap();
+        assert_eq!((all.len(), notes.len()), (2, 1));
+        for (samples, truth) in all.iter().zip([&truth[1], &truth[4]]) {
+            assert!(samples.len() > 50, "{}", samples.len());
+            // A point need not lie where the ray through the pixel's centre meets the scene.
+            assert!(right(samples, truth, 0.05) > 0.8);
+            let total: f32 = samples.iter().map(|s| s.weight).sum();
+            assert!((total - 1.0).abs() < 1e-4);
+            let ascending = samples.windows(2).all(|p| p[0].pixel < p[1].pixel);
+            assert!(ascending);
+        }
+    }
+
+    /// A place is seen where the ray to it comes through the lens, and nowhere beyond what that shows.
+    #[test]
+    fn places_are_seen_through_the_lens() {
+        let mut camera = Camera::pinhole(80, 60, 40.0, Pose::IDENTITY);
+        // (0.8, 0, 1) to x = 0.8 (1 - 0.25 0.64), which is pixel 66.88; without a lens, 72.
+        camera.lens = Lens::Radial([-0.25, 0.0]);
+        let reach = camera.lens.max_radius();
+        let place = |slope: f64| DVec3::new(2.0 * slope, 0.0, 2.0);
+        let seen = see(&camera, place(0.8), 0.01, reach).unwrap();
+        assert_eq!((seen.pixel, seen.depth), (30 * 80 + 66, 2.0));
+        // The polynomial has folded back: 1.8 (1 - 0.81) is in the middle of the image again.
+        assert!(see(&camera, place(1.8), 0.01, reach).is_none());
+        assert!(see(&camera, place(0.8), 2.5, reach).is_none());
+        assert!(see(&camera, -place(0.8), 0.01, reach).is_none());
+    }
+
+    #[test]
+    fn masked_pixels_say_nothing() {
+        let (mut dataset, _) = capture();
+        let mut photo = (*dataset.views[0].photo.read().unwrap()).clone();
+        photo.mask = Some(
+            (0..64 * 48)
+                .map(|i| if i % 64 < 32 { 0 } else { 255 })
+                .collect(),
+        );
+        dataset.views[0].photo = photo.into();
+        let config = config(DepthSource::Points, false);
+        let (all, _) = supervision(&dataset, &[0], 3.0, &config).unwrap();
+        assert!(!all[0].is_empty() && all[0].iter().all(|s| s.pixel % 64 >= 32));
+    }
+
+    #[test]
+    fn relative_images_are_fitted_to_the_points_despite_outliers() {
+        let (mut dataset, truth) = capture();
+        let view = |values: Vec<f32>, has_steps| Some(Arc::new(DepthMap { values, has_steps }));
+        // An estimator's scale and shift, and a part of the image where it is wrong altogether.
+        let wrong = |i: usize| i % 64 < 12;
+        let value = |(i, z): (usize, &f32)| if wrong(i) { 900.0 } else { 40.0 / z + 7.0 };
+        dataset.views[2].depth = view(truth[2].iter().enumerate().map(value).collect(), true);
+        // Grows with the distance: no inverse depth.
+        dataset.views[3].depth = view(truth[3].clone(), false);
+        let config = config(DepthSource::Images, true);
+        let (all, notes) = supervision(&dataset, &[2, 3], 3.0, &config).unwrap();
+        let good: Vec<DepthSample> = all[0]
+            .iter()
+            .filter(|s| !wrong(s.pixel as usize))
+            .copied()
+            .collect();
+        assert!(good.len() > 2000 && right(&good, &truth[2], 0.01) > 0.99);
+        assert!(all[1].is_empty());
+        assert_eq!(notes.len(), 2, "{notes:?}");
+    }
+
+    #[test]
+    fn metric_images_count_in_their_unit() {
+        let (mut dataset, truth) = capture();
+        let steps = truth[0].iter().map(|z| (z * 500.0).round()).collect();
+        dataset.views[0].depth = Some(Arc::new(DepthMap {
+            values: steps,
+            has_steps: true,
+        }));
+        let mut config = config(DepthSource::Images, false);
+        config.depth.unit = 0.002;
+        let (all, _) = supervision(&dataset, &[0], 3.0, &config).unwrap();
+        assert!(right(&all[0], &truth[0], 0.01) > 0.99 && all[0].len() > 3000);
+    }
+
+    #[test]
+    fn captures_that_know_nothing_are_refused() {
+        let (mut dataset, _) = capture();
+        let images = config(DepthSource::Images, false);
+        assert!(supervision(&dataset, &[0], 3.0, &images).is_err());
+        dataset.tracks = None;
+        let error = supervision(&dataset, &[0], 3.0, &config(DepthSource::Points, false));
+        assert!(error.unwrap_err().hint_text().is_some());
+    }
+}
