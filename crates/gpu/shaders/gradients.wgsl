@@ -31,7 +31,7 @@
 
 #if ANTIALIAS
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
-@group(0) @binding(11) var<storage, read> smoothing: array<f32>;
+@group(0) @binding(12) var<storage, read> smoothing: array<f32>;
 #endif
 
 #import shared/gaussian_backward

@@ -50,7 +50,7 @@ const SCAN_WIDTH: u32 = 256u;
 
 #if ANTIALIAS
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
-@group(0) @binding(10) var<storage, read> smoothing: array<f32>;
+@group(0) @binding(11) var<storage, read> smoothing: array<f32>;
 #endif
 
 const LN_2: f32 = 0.69314718;

@@ -40,7 +40,7 @@
 
 #if ANTIALIAS
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
-@group(0) @binding(12) var<storage, read> smoothing: array<f32>;
+@group(0) @binding(13) var<storage, read> smoothing: array<f32>;
 #endif
 
 #import shared/adam
