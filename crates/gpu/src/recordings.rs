@@ -221,8 +221,14 @@ impl Stages {
     }
 }
 
-/// The stages that make the tiles' lists, after `project`.
-const LISTS: [Stage; 4] = [Stage::Order, Stage::Emit, Stage::Sort, Stage::Ranges];
+/// The stages that make the tiles' lists.
+const LISTS: [Stage; 5] = [
+    Stage::Project,
+    Stage::Order,
+    Stage::Emit,
+    Stage::Sort,
+    Stage::Ranges,
+];
 
 /// How many kinds of renders there are: by optics, with depths and without.
 const FRONTS: usize = 2 * Optics::COUNT;
