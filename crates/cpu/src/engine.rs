@@ -10,12 +10,12 @@ use crate::simd::{ROW, Row, level_name};
 use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    blend, blend_backward, densify, emit, loss, order, project, ranges, sort, update,
+    blend, blend_backward, densify, emit, loss, order, poses, project, ranges, sort, update,
 };
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, OptimizerState, RenderSettings, Rendered, Report, Stage,
-    StageTime, StepReport, StepSettings, Trace, TrainView, ViewId, check_image_gradient,
-    check_photo, check_upload,
+    DensifyPlan, Engine, Gradients, OptimizerState, RefinedPose, RenderSettings, Rendered, Report,
+    Stage, StageTime, StepReport, StepSettings, Trace, TrainView, ViewId, check_image_gradient,
+    check_photo, check_poses, check_upload,
 };
 use dapple_profile::ceilings::Measured;
 use dapple_scene::{Camera, Error, Progress, Result, Splats};
@@ -41,6 +41,8 @@ pub struct CpuEngine {
     smoothing: Vec<Row>,
     sh_degree: u8,
     views: Vec<(CameraF32, TrainView)>,
+    /// By view, once a step has refined one.
+    poses: Vec<RefinedPose>,
     frame: Frame,
     work: Work,
     reports: Vec<Report>,
@@ -92,6 +94,7 @@ impl CpuEngine {
             smoothing: Vec::new(),
             sh_degree: 0,
             views: Vec::new(),
+            poses: Vec::new(),
             frame: Frame::default(),
             work: Work::default(),
             reports: Vec::new(),
@@ -174,7 +177,7 @@ impl CpuEngine {
         let Some((camera, train_view)) = self.views.get(view.0).cloned() else {
             return Err(Error::internal(format!("there is no view {}", view.0)));
         };
-        let camera = camera.with_near(settings.render.near);
+        let camera = self.posed(view, camera).with_near(settings.render.near);
         let mut clock = Clock::start();
         let antialias = settings.render.antialias;
         if antialias && settings.refresh_smoothing {
@@ -196,19 +199,28 @@ impl CpuEngine {
         clock.lap(Stage::BlendBackward);
         let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
         let extras = ExtrasStep::new(&settings.extras, settings.step, self.params.len);
+        let degree = settings.render.sh_degree.min(self.sh_degree);
+        let pose_gradient = (!settings.pose_rates.are_off()).then(|| {
+            let smoothing = antialias.then_some(self.smoothing.as_slice());
+            let params = &self.params;
+            update::pose_gradient_of_all(params, smoothing, &camera, degree, &self.frame)
+        });
         update::run(
             &mut self.params,
             &mut self.first,
             &mut self.second,
             antialias.then_some(self.smoothing.as_slice()),
             &camera,
-            settings.render.sh_degree.min(self.sh_degree),
+            degree,
             &adam,
             settings.accumulate_density.then_some(&mut self.stats),
             absolute,
             extras.as_ref(),
             &self.frame,
         );
+        if let Some(gradient) = pose_gradient {
+            self.refine(view, &gradient, settings);
+        }
         clock.lap(Stage::Update);
         let counts = self.frame.counts;
         self.work = Work {
@@ -218,7 +230,7 @@ impl CpuEngine {
             row_visits: self.frame.row_visits,
             pixels: camera.size.map(u64::from).iter().product(),
             tiles: counts.tiles,
-            sh_degree: settings.render.sh_degree.min(self.sh_degree),
+            sh_degree: degree,
             ssim: settings.ssim_weight > 0.0,
         };
         self.reports.push(Report::Step(StepReport {
@@ -228,6 +240,22 @@ impl CpuEngine {
             stages: clock.stages,
         }));
         Ok(())
+    }
+
+    /// A view's camera where refinement has put it.
+    fn posed(&self, view: ViewId, camera: CameraF32) -> CameraF32 {
+        self.poses
+            .get(view.0)
+            .map_or(camera, |pose| camera.refined(pose))
+    }
+
+    fn refine(&mut self, view: ViewId, gradient: &[f64; 6], settings: &StepSettings) {
+        let missing = self.views.get(self.poses.len()..).unwrap_or_default();
+        self.poses
+            .extend(missing.iter().map(|(camera, _)| RefinedPose::new(camera)));
+        if let Some(pose) = self.poses.get_mut(view.0) {
+            poses::step(pose, gradient, &settings.pose_rates, &settings.adam);
+        }
     }
 
     /// Puts dL/dimage, row by row, into tiles.
@@ -295,6 +323,7 @@ impl Engine for CpuEngine {
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
+        check_poses(state, self.views.len())?;
         let n = splats.len();
         let (first, second, stats) = match state {
             None => (
@@ -319,6 +348,7 @@ impl Engine for CpuEngine {
         self.second = second;
         self.stats = stats;
         self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
+        self.poses = state.map(|state| state.poses.clone()).unwrap_or_default();
         self.sh_degree = splats.sh_degree;
         Ok(())
     }
@@ -331,8 +361,13 @@ impl Engine for CpuEngine {
             gradient_sums: self.stats.gradient_sums.clone(),
             visible_counts: self.stats.visible_counts.clone(),
             smoothing: antialias::values(&self.smoothing, self.params.len),
+            poses: self.poses()?,
         };
         Ok((self.params.to_splats(degree), state))
+    }
+
+    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        Ok(self.poses.clone())
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
@@ -341,6 +376,9 @@ impl Engine for CpuEngine {
             let camera = CameraF32::new(&view.camera)?;
             check_photo(&camera, &view.photo)?;
             ids.push(ViewId(self.views.len()));
+            if !self.poses.is_empty() {
+                self.poses.push(RefinedPose::new(&camera));
+            }
             self.views.push((camera, view));
         }
         Ok(ids)

@@ -1,5 +1,6 @@
 //! What training tells an engine: plain numbers, no schedules.
 
+use crate::PoseRates;
 use serde::{Deserialize, Serialize};
 
 /// How to render.
@@ -102,6 +103,8 @@ pub struct StepSettings {
     pub refresh_smoothing: bool,
     /// What a density strategy adds to `update`.
     pub extras: Extras,
+    /// Step sizes of the view's pose; off by default.
+    pub pose_rates: PoseRates,
 }
 
 /// What density strategies add to `update`; nothing by default. The loss that is reported is that of

@@ -19,8 +19,9 @@ use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RenderSettings, Rendered, Report,
-    StepCounts, StepSettings, TrainView, ViewId, check_image_gradient, check_upload,
+    DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RefinedPose, RenderSettings,
+    Rendered, Report, StepCounts, StepSettings, TrainView, ViewId, check_image_gradient,
+    check_poses, check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
 use dapple_scene::{Camera, Error, Result, Splats};
@@ -78,7 +79,7 @@ pub struct GpuEngine {
     pub(crate) sh_degree: u8,
     pub(crate) views: Views,
     /// Cameras that the GPU does not know yet.
-    views_changed: bool,
+    pub(crate) views_changed: bool,
     pub(crate) stages: Stages,
     pub(crate) recordings: Option<Recordings>,
     ring: Ring,
@@ -196,6 +197,7 @@ impl GpuEngine {
             let (entries, lenses) = (self.views.entries(render), self.views.lenses(render));
             self.buffers.set("views", gpu.upload("views", &entries)?);
             self.buffers.set("lenses", gpu.upload("lenses", &lenses)?);
+            self.write_moments()?;
             self.views_changed = false;
             self.recordings = None;
         } else if let Some(camera) = render {
@@ -275,6 +277,9 @@ impl GpuEngine {
             self.fit_absolute()?;
         }
         self.fit_smoothing(mode.optics.antialias)?;
+        if mode.poses {
+            self.fit_poses()?;
+        }
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
@@ -440,6 +445,7 @@ impl Engine for GpuEngine {
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
+        check_poses(state, self.views.len())?;
         self.settle()?;
         if self.room.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.
@@ -465,6 +471,11 @@ impl Engine for GpuEngine {
             splats,
             state,
         )?;
+        let poses = state.map(|state| state.poses.clone()).unwrap_or_default();
+        if self.views.poses.is_some() || !poses.is_empty() {
+            self.views.poses = (!poses.is_empty()).then_some(poses);
+            self.views_changed = true;
+        }
         let gpu_state = layout::State {
             gaussians: n,
             capacity: self.room.gaussians,
@@ -485,14 +496,16 @@ impl Engine for GpuEngine {
             return Ok(<(Splats, OptimizerState)>::default());
         }
         let n = self.state()?.gaussians as usize;
-        params::download(
+        let (splats, mut state) = params::download(
             &self.context.gpu,
             &self.buffers,
             self.options.precision,
             self.room.gaussians as usize,
             n,
             self.sh_degree,
-        )
+        )?;
+        state.poses = self.poses()?;
+        Ok((splats, state))
     }
 
     fn splats(&mut self) -> Result<Splats> {
@@ -519,8 +532,15 @@ impl Engine for GpuEngine {
         Ok(splats)
     }
 
+    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        self.settle()?;
+        self.fetch_poses()?;
+        Ok(self.views.poses.clone().unwrap_or_default())
+    }
+
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.settle()?;
+        self.fetch_poses()?;
         let mut ids = Vec::with_capacity(views.len());
         for view in &views {
             let id = self.views.add(view)?;

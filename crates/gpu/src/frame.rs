@@ -14,7 +14,7 @@ use dapple_runtime::wgpu;
 use dapple_scene::{Result, sh_coefficient_count};
 
 /// Words of a `f32`.
-const WORD: u64 = 4;
+pub(crate) const WORD: u64 = 4;
 
 /// Bytes that `blend` leaves for a bucket: colour and transmittance of a tile's pixels.
 const CHECKPOINT: u64 = 4 * WORD * (TILE_SIZE * TILE_SIZE) as u64;

@@ -10,7 +10,7 @@
 
 use crate::layout;
 use dapple_engine::constants::SSIM_WINDOW;
-use dapple_engine::{PosedCamera, TrainView, check_photo, reference};
+use dapple_engine::{PosedCamera, RefinedPose, TrainView, check_photo, reference};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Photo, Result};
 use std::sync::Arc;
@@ -48,6 +48,8 @@ pub struct Views {
     budget_bytes: u64,
     resident_bytes: u64,
     clock: u64,
+    /// Where refinement had put each view when the host last knew; `None` = nothing was refined.
+    pub(crate) poses: Option<Vec<RefinedPose>>,
     /// Photos that were copied to the GPU.
     pub uploads: u64,
 }
@@ -60,6 +62,7 @@ impl Views {
             budget_bytes,
             resident_bytes: 0,
             clock: 0,
+            poses: None,
             uploads: 0,
         }
     }
@@ -71,6 +74,9 @@ impl Views {
     pub fn add(&mut self, view: &TrainView) -> Result<usize> {
         let camera = PosedCamera::new(&view.camera)?;
         check_photo(&camera, &view.photo)?;
+        if let Some(poses) = &mut self.poses {
+            poses.push(RefinedPose::new(&camera));
+        }
         self.views.push(GpuView {
             camera,
             photo: Arc::clone(&view.photo),
@@ -93,7 +99,11 @@ impl Views {
     /// Entries of the buffer of cameras: `render` first, then the views.
     pub fn entries(&self, render: Option<&PosedCamera>) -> Vec<layout::View> {
         let first = render.map(|camera| entry(camera, None)).unwrap_or_default();
-        let rest = self.views.iter().map(|v| entry(&v.camera, Some(&v.photo)));
+        let rest = self.views.iter().enumerate().map(|(i, view)| {
+            let pose = self.poses.as_ref().and_then(|poses| poses.get(i));
+            let camera = pose.map_or(view.camera, |pose| pose.camera(&view.camera));
+            entry(&camera, Some(&view.photo))
+        });
         std::iter::once(first).chain(rest).collect()
     }
 
@@ -102,6 +112,12 @@ impl Views {
         let first = render.map(lens_entry).unwrap_or_default();
         let rest = self.views.iter().map(|v| lens_entry(&v.camera));
         std::iter::once(first).chain(rest).collect()
+    }
+
+    /// From now on views have moments beside their cameras.
+    pub(crate) fn start_refining(&mut self) {
+        let poses = self.views.iter().map(|view| RefinedPose::new(&view.camera));
+        self.poses = Some(poses.collect());
     }
 
     /// A view's photo on the GPU. `gave_way` learns which views' photos did so for it.

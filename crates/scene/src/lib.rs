@@ -16,6 +16,7 @@
 pub mod atomic;
 mod blender;
 mod camera;
+mod cameras_file;
 mod capture;
 pub mod colmap;
 mod dataset;
@@ -35,6 +36,7 @@ pub mod synth;
 pub mod undistort;
 
 pub use camera::{Camera, Lens, Pose};
+pub use cameras_file::{read_poses, write_cameras};
 pub use capture::{Capture, PosedImage};
 pub use dataset::{Dataset, Point, Split, View};
 pub use error::{Error, ErrorKind, Result};

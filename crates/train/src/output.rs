@@ -6,6 +6,7 @@
 //! | `config.toml` | the configuration; `--config` takes it back |
 //! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
+//! | `cameras.json` | with `poses.refine`: the cameras of the photos trained on as refined ([`dapple_scene::write_cameras`]) |
 //! | `renders/NAME.png` | each held-out photo beside its rendered view |
 //! | `errors/NAME.png` | where the two differ: blue as the photo, red off by a quarter of the range |
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
@@ -21,7 +22,7 @@ use crate::{
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
-use dapple_scene::{Error, Photo, Result, Splats, View, ply};
+use dapple_scene::{Error, Photo, Result, Splats, View, ply, write_cameras};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -59,6 +60,16 @@ pub struct Metrics {
     pub lpips: Option<f64>,
     /// Each held-out photo at the end.
     pub images: Vec<crate::ImageScore>,
+    /// Mean PSNR of the held-out photos, dB, with each one's pose fitted to the splats; `None` unless
+    /// poses are refined.
+    #[serde(default)]
+    pub aligned_psnr: Option<f64>,
+    /// Mean SSIM of the same.
+    #[serde(default)]
+    pub aligned_ssim: Option<f64>,
+    /// Each of the same.
+    #[serde(default)]
+    pub aligned_images: Vec<crate::ImageScore>,
     /// Where the time went.
     pub seconds: Seconds,
     /// What the cap on Gaussians per tile left out.
@@ -104,6 +115,13 @@ impl Metrics {
             lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
             images: outcome
                 .eval
+                .as_ref()
+                .map(|eval| eval.images.clone())
+                .unwrap_or_default(),
+            aligned_psnr: outcome.aligned.as_ref().map(|eval| eval.psnr),
+            aligned_ssim: outcome.aligned.as_ref().map(|eval| eval.ssim),
+            aligned_images: outcome
+                .aligned
                 .as_ref()
                 .map(|eval| eval.images.clone())
                 .unwrap_or_default(),
@@ -184,6 +202,11 @@ impl RunFolder {
         self.path.join("config.toml")
     }
 
+    /// Where refined cameras lie.
+    pub fn cameras_path(&self) -> PathBuf {
+        self.path.join("cameras.json")
+    }
+
     /// Where everything measured lies.
     pub fn metrics_path(&self) -> PathBuf {
         self.path.join("metrics.json")
@@ -261,6 +284,20 @@ impl RunFolder {
     /// Writes `splats.ply`.
     pub fn write_splats(&self, splats: &Splats) -> Result<()> {
         ply::write(&self.splats_path(), splats)
+    }
+
+    /// Writes `cameras.json` where poses are refined, and takes away that of another run where not.
+    fn write_cameras(&self, trainer: &mut Trainer) -> Result<()> {
+        let path = self.cameras_path();
+        if trainer.config().poses.refine {
+            return write_cameras(&path, &trainer.cameras()?);
+        }
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("cannot remove the old cameras", &path, e))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes `metrics.json` and `metrics.csv`.
@@ -347,6 +384,7 @@ pub fn train_into(
     // The error of the run is the cause of all that follows: it is the one to report.
     let outcome = result?;
     saved?;
+    folder.write_cameras(trainer)?;
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
     if let (Ending::Failed(step), Some(error)) = (outcome.ending, trainer.failure()) {
         return Err(saved_from(error, step, trainer.steps_done(), folder));

@@ -13,7 +13,7 @@
 use crate::clock::Clock;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer};
-use dapple_engine::{Engine, smoothing};
+use dapple_engine::{Engine, RefinedPose, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -41,6 +41,8 @@ struct Kept {
     /// Steps that went into them.
     step: u32,
     splats: Splats,
+    /// Empty where none were refined.
+    poses: Vec<RefinedPose>,
 }
 
 impl Kept {
@@ -51,6 +53,7 @@ impl Kept {
             steps: self.step,
             gaussians: self.splats.len() as u64,
             eval: None,
+            aligned: None,
         }
     }
 }
@@ -77,6 +80,11 @@ impl Saving {
     /// The splats of a run whose engine has failed.
     pub(crate) fn failed_splats(&self) -> Option<&Splats> {
         self.failed().map(|kept| &kept.splats)
+    }
+
+    /// The poses that go with them.
+    pub(crate) fn failed_poses(&self) -> Option<&[RefinedPose]> {
+        self.failed().map(|kept| kept.poses.as_slice())
     }
 
     fn failed(&self) -> Option<&Kept> {
@@ -181,7 +189,7 @@ impl Trainer {
             mut splats, state, ..
         } = checkpoint;
         smoothing::fuse(&mut splats, &state.smoothing);
-        self.keep(splats, started);
+        self.keep(splats, state.poses, started);
         Ok(())
     }
 
@@ -190,15 +198,17 @@ impl Trainer {
         let started = Instant::now();
         let splats = self.engine.fused_splats()?;
         let count = splats.len();
-        self.keep(splats, started);
+        let poses = self.engine.poses()?;
+        self.keep(splats, poses, started);
         Ok(count)
     }
 
-    fn keep(&mut self, splats: Splats, started: Instant) {
+    fn keep(&mut self, splats: Splats, poses: Vec<RefinedPose>, started: Instant) {
         if self.has_queue {
             self.saving.kept = Some(Kept {
                 step: self.step,
                 splats,
+                poses,
             });
         }
         let took = started.elapsed().as_secs_f64();
@@ -219,6 +229,7 @@ impl Trainer {
             self.saving.kept = Some(Kept {
                 step: self.reported,
                 splats,
+                poses: self.engine.poses().unwrap_or_default(),
             });
         }
         let Some(kept) = &self.saving.kept else {

@@ -19,7 +19,8 @@ use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
     CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
-    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, evaluate, init, strategy,
+    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, evaluate,
+    evaluate_aligned, init, strategy,
 };
 use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
@@ -40,6 +41,8 @@ pub struct Trainer {
     eval_views: Vec<View>,
     /// For the last scoring.
     lpips: Option<Lpips>,
+    /// The photos trained on, as they were given.
+    pub(crate) cameras: Vec<(String, Camera)>,
     /// Steps enqueued, and those whose reports are in.
     pub(crate) step: u32,
     pub(crate) reported: u32,
@@ -107,6 +110,11 @@ impl Trainer {
             view_ids,
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
             lpips,
+            cameras: chosen
+                .train
+                .iter()
+                .map(|&i| (dataset.views[i].name.clone(), dataset.views[i].camera))
+                .collect(),
             step: 0,
             reported: 0,
             gaussians: 0,
@@ -201,18 +209,22 @@ impl Trainer {
             self.save(observer)?;
         }
         ending = self.bad_end.unwrap_or(ending);
-        let mut eval = None;
+        let (mut eval, mut aligned) = (None, None);
         if ending.is_good() && !self.eval_views.is_empty() {
             let report =
                 self.evaluate_each(&mut |view, rendered| observer.on_final_render(view, rendered))?;
             observer.on_eval(self.step, &report);
             eval = Some(report);
+            if self.config.poses.refine {
+                aligned = Some(self.evaluate_aligned()?);
+            }
         }
         Ok(Outcome {
             ending,
             steps: self.step,
             gaussians: self.gaussians,
             eval,
+            aligned,
         })
     }
 
@@ -252,6 +264,21 @@ impl Trainer {
             gaussians: report.gaussians,
             train_seconds: self.history.seconds.train,
         });
+        Ok(report)
+    }
+
+    /// Scores the held-out photos, each with its pose fitted to the present splats.
+    ///
+    /// # Errors
+    /// As [`evaluate_aligned`].
+    pub fn evaluate_aligned(&mut self) -> Result<EvalReport> {
+        self.drain(&mut Silent)?;
+        let started = Instant::now();
+        let settings = self.schedule.render_settings();
+        let views: Vec<&View> = self.eval_views.iter().collect();
+        let extent = self.schedule.extent();
+        let report = evaluate_aligned(self.engine.as_mut(), &views, &settings, extent)?;
+        self.history.seconds.eval += started.elapsed().as_secs_f64();
         Ok(report)
     }
 

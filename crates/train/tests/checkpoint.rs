@@ -4,7 +4,7 @@
 
 mod fake;
 
-use dapple_engine::{DensifyReport, OptimizerState};
+use dapple_engine::{DensifyReport, OptimizerState, RefinedPose};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History, Launch,
@@ -86,6 +86,9 @@ fn sample() -> Checkpoint {
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
             smoothing: Vec::new(),
+            poses: (0..3)
+                .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))
+                .collect(),
         },
         watched: vec![WatchRow {
             step: 2,

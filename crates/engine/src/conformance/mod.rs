@@ -6,6 +6,7 @@
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
+//! - the pose of a view, where a step refines it;
 //! - rounds of density control and of relocation, noise, regularisers;
 //! - all of that with both filters against aliasing;
 //! - the same bits from run to run.
@@ -22,6 +23,7 @@ mod antialias;
 mod capture;
 mod density;
 mod parity;
+mod poses;
 mod strategy;
 mod training;
 
@@ -34,6 +36,7 @@ pub use density::density_control_follows_the_plan;
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };
+pub use poses::poses_match_the_reference;
 pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
 pub use training::{
     absolute_density_matches_the_reference, adam_takes_the_textbook_step,

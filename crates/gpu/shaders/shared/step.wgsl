@@ -31,6 +31,9 @@ struct Step {
     noise: f32,
     opacity_reg: f32,
     scale_reg: f32,
+    // Step sizes of the view's pose, radians and world units; see poses.wgsl.
+    rate_turn: f32,
+    rate_shift: f32,
 }
 
 // Add screen-space gradients to the density statistics.

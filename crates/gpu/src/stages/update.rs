@@ -50,11 +50,13 @@ pub struct Mode {
     pub absolute: bool,
     /// How Gaussians come onto the image.
     pub optics: Optics,
+    /// With pose refinement around `update`, whose kernel stays the same.
+    pub poses: bool,
 }
 
 impl Mode {
     /// How many there are.
-    pub const COUNT: usize = 4 * Optics::COUNT;
+    pub const COUNT: usize = 8 * Optics::COUNT;
 
     /// What these settings ask for, on a view whose lens distorts or does not.
     pub fn of(settings: &StepSettings, lens: bool) -> Self {
@@ -65,12 +67,25 @@ impl Mode {
                 lens,
                 antialias: settings.render.antialias,
             },
+            poses: !settings.pose_rates.are_off(),
         }
     }
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        usize::from(self.extras) + 2 * usize::from(self.absolute) + 4 * self.optics.index()
+        usize::from(self.extras)
+            + 2 * usize::from(self.absolute)
+            + 4 * usize::from(self.poses)
+            + 8 * self.optics.index()
+    }
+
+    /// The mode whose kernels of `blend_backward` and `update` this one uses.
+    #[must_use]
+    pub fn without_poses(self) -> Self {
+        Self {
+            poses: false,
+            ..self
+        }
     }
 }
 
@@ -103,12 +118,39 @@ impl Update {
         buffers: &Buffers,
         recording: &mut Recording,
     ) -> Result<()> {
+        self.record_sums(context, buffers, recording)?;
+        self.record_step(context, buffers, recording)
+    }
+
+    /// The first half of [`Self::record`]: sums of slots.
+    ///
+    /// # Errors
+    /// A buffer that is missing.
+    pub fn record_sums(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
         recording.span("update");
         self.sums.record(context, buffers, recording)?;
         if let Some(kernel) = &self.absolute_sums {
             let bound = buffers.bind(&context.gpu, kernel)?;
             recording.dispatch(bound, buffers.groups(groups::VISIBLE)?);
         }
+        Ok(())
+    }
+
+    /// The second half: what changes parameters.
+    ///
+    /// # Errors
+    /// A buffer that is missing.
+    pub fn record_step(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
         let bound = buffers.bind(&context.gpu, &self.update)?;
         recording.dispatch(bound, buffers.groups(groups::UPDATE)?);
         Ok(())

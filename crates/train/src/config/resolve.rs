@@ -2,7 +2,7 @@
 
 use super::{
     AdamConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig, EvalConfig,
-    LearningRateConfig, Preset, Strategy, TrainConfig,
+    LearningRateConfig, PosesConfig, Preset, Strategy, TrainConfig,
 };
 use dapple_scene::{Error, MaskMode, Result};
 use serde::Serialize;
@@ -165,7 +165,9 @@ impl ConfigPatch {
             self.steps.get_or_insert(steps_for(photos));
         }
         let steps = self.steps.unwrap_or(preset.steps());
-        if steps > LONG_RUN * steps_for(photos) {
+        // Photos that are set aside keep the errors of their poses: they would watch those.
+        let refines = self.poses.refine == Some(true);
+        if steps > LONG_RUN * steps_for(photos) && !refines {
             self.data.watch_every.get_or_insert(WATCH_EVERY);
         }
     }
@@ -308,6 +310,7 @@ impl TrainConfig {
             rates,
         )?;
         write_table(&mut text, "adam", AdamConfig::COMMENTS, &self.adam)?;
+        write_table(&mut text, "poses", PosesConfig::COMMENTS, &self.poses)?;
         Ok(text)
     }
 }

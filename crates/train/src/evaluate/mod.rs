@@ -6,11 +6,13 @@
 //!    LPIPS where the user names a file of weights ([`Lpips`]).
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 
+mod align;
 mod lpips;
 mod paired;
 mod ssim;
 mod table;
 
+pub use align::{align, evaluate_aligned};
 pub use lpips::{Backbone, Lpips};
 pub use paired::{Difference, Paired};
 pub use ssim::ssim;
