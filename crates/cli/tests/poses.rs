@@ -72,15 +72,6 @@ fn contradictions_are_refused() {
     let path = folder.path();
     let watch = [&TRAIN[..], &["--refine-poses", "--watch-every", "4"]].concat();
     refused(path, &watch, 2, &["poses.refine", "data.watch_every"]);
-    let synth = [
-        "synth",
-        "off",
-        "--pose-noise",
-        "0.5,0.01",
-        "--lens",
-        "radial",
-    ];
-    refused(path, &synth, 2, &["radial", "pinhole"]);
     let run = ["synth", "off", "--pose-noise", "0.5"];
     assert_ne!(common::run_in(path, &run).code, 0);
 }

@@ -4,7 +4,7 @@
 //! step of [`crate::Gradients::pose`]; see [`crate::reference::refine_pose`]. The photos of a run are
 //! visited in turns, so each has its own moments and its own bias correction.
 
-use crate::Pinhole;
+use crate::PosedCamera;
 use dapple_scene::{Camera, Pose};
 use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
@@ -33,9 +33,9 @@ pub const POSE_WORDS: usize = 29;
 pub struct RefinedPose {
     /// World to camera, row by row; orthonormal.
     pub rotation: [[f32; 3]; 3],
-    /// As [`Pinhole::centre`].
+    /// As [`PosedCamera::centre`].
     pub centre: [f32; 3],
-    /// As [`Pinhole::centre_rest`].
+    /// As [`PosedCamera::centre_rest`].
     pub centre_rest: [f32; 3],
     /// First moments: omega, then t.
     pub first: [f32; 6],
@@ -47,7 +47,7 @@ pub struct RefinedPose {
 
 impl RefinedPose {
     /// Of a camera that no step has refined.
-    pub fn new(camera: &Pinhole) -> Self {
+    pub fn new(camera: &PosedCamera) -> Self {
         Self {
             rotation: camera.rotation,
             centre: camera.centre,
@@ -60,8 +60,8 @@ impl RefinedPose {
 
     /// The camera that kernels see, of the one that was given.
     #[must_use]
-    pub fn camera(&self, given: &Pinhole) -> Pinhole {
-        Pinhole {
+    pub fn camera(&self, given: &PosedCamera) -> PosedCamera {
+        PosedCamera {
             rotation: self.rotation,
             centre: self.centre,
             centre_rest: self.centre_rest,
@@ -125,12 +125,12 @@ mod tests {
         let camera = Camera::pinhole(8, 8, 9.0, pose);
         let words = std::array::from_fn(|i| i as f32);
         assert_eq!(RefinedPose::from_words(&words).to_words(), words);
-        let Ok(pinhole) = Pinhole::new(&camera) else {
+        let Ok(posed) = PosedCamera::new(&camera) else {
             panic!("a sound camera")
         };
-        let mut refined = RefinedPose::new(&pinhole);
+        let mut refined = RefinedPose::new(&posed);
         assert_eq!(refined.pose(&camera), pose);
-        assert_eq!(refined.camera(&pinhole), pinhole);
+        assert_eq!(refined.camera(&posed), posed);
         // One that was visited is read from the numbers that kernels use.
         refined.weights = [0.1, 0.1];
         let back = refined.pose(&camera);
