@@ -50,8 +50,8 @@ pub struct Cli {
 pub enum Command {
     Demo(demo::Args),
     Synth(synth::Args),
-    Train(train::Args),
-    Eval(eval::Args),
+    Train(Box<train::Args>),
+    Eval(Box<eval::Args>),
     Render(render::Args),
     Info(info::Args),
     Convert(convert::Args),

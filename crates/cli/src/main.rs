@@ -16,6 +16,7 @@ mod flamegraph;
 mod interrupt;
 mod machine;
 mod options;
+mod photo_memory;
 mod pictures;
 mod training_display;
 

@@ -33,6 +33,10 @@ pub struct DeviceOptions {
     /// See [`EngineOptions::default_cap`].
     #[arg(skip)]
     pub default_cap: Option<u32>,
+
+    /// See [`EngineOptions::photo_memory_bytes`].
+    #[arg(skip)]
+    pub photo_memory: Option<u64>,
 }
 
 fn parse_precision(text: &str) -> Result<Precision, String> {
@@ -90,6 +94,7 @@ impl DeviceOptions {
             threads: self.threads,
             precision: self.precision.unwrap_or_default(),
             default_cap: self.default_cap,
+            photo_memory_bytes: self.photo_memory,
             time_stages,
             // A way out where a driver's clock is wrong; docs/PROFILING.md.
             without_timestamps: std::env::var_os("DAPPLE_NO_TIMESTAMPS").is_some_and(|v| v == "1"),

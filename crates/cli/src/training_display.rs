@@ -56,6 +56,7 @@ impl<'a> TrainingDisplay<'a> {
 impl Observer for TrainingDisplay<'_> {
     fn on_step(&mut self, progress: &StepProgress) {
         if self.console.interactive() {
+            self.bar.set_length(u64::from(progress.steps));
             self.bar.set_position(u64::from(progress.step));
             self.bar.set_message(self.numbers(progress));
             return;

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{TRAIN, dapple, files, json, ok_in, run_in, small_capture};
+use common::{TRAIN, dapple, files, json, ok_in, run_in, small_capture, synth};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -143,6 +143,32 @@ fn splats_trained_against_aliasing_are_looked_at_so() {
     .unwrap();
     assert!((psnr(&["alone/splats.ply", "--antialias"]) - run).abs() < 1e-3);
     assert!((psnr(&["alone/splats.ply"]) - run).abs() > 1e-2);
+}
+
+#[test]
+fn photos_that_drift_are_trained_on_with_their_appearance() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    synth(path, &["--drift", "1"]);
+    let args = [&TRAIN[..], &["--appearance", "exposure", "--json"]].concat();
+    let trained = json(&ok_in(path, &args));
+    let fitted = trained["cc_psnr"].as_f64().unwrap();
+    assert!(fitted > trained["psnr"].as_f64().unwrap(), "{trained}");
+    let learnt = std::fs::read(path.join("out/appearance.safetensors")).unwrap();
+    let header = String::from_utf8_lossy(&learnt);
+    assert!(header.contains("[7,1,1,1,3,4]") && header.contains("001.png"));
+    // What the run learnt, eval takes from its configuration.
+    let eval = ["eval", "capture", "out/splats.ply"];
+    let scores = json(&ok_in(path, &[&eval[..], &["--json"]].concat()));
+    assert!((scores["cc_psnr"].as_f64().unwrap() - fitted).abs() < 1e-9);
+    assert!(scores["images"][0]["cc_ssim"].is_number());
+    assert!(ok_in(path, &eval).stdout.contains("fitted"));
+    // Without it there is nothing of it, unless it is asked for.
+    ok_in(path, &[&TRAIN[..], &["--overwrite"]].concat());
+    assert!(!path.join("out/appearance.safetensors").exists());
+    assert!(!ok_in(path, &eval).stdout.contains("fitted"));
+    let asked = [&eval[..], &["--colour-corrected"]].concat();
+    assert!(ok_in(path, &asked).stdout.contains("fitted"));
 }
 
 #[test]

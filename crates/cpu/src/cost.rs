@@ -164,7 +164,13 @@ const ORDER_PASSES: u64 = 3;
 /// One tile of the image, all planes.
 const TILE: u64 = PLANES as u64 * LANES * LANES * WORD;
 
-/// The least cost of a stage. `Densify` is not part of a step and costs nothing here.
+/// Whether [`cost`] knows a stage.
+pub fn is_counted(stage: Stage) -> bool {
+    !matches!(stage, Stage::Appearance | Stage::Densify)
+}
+
+/// The least cost of a stage. `Appearance`, which few runs ask for, and `Densify`, which is not part of a
+/// step, are not counted.
 pub fn cost(stage: Stage, work: &Work) -> Cost {
     let flops = match stage {
         Stage::Project => project_flops(work),
@@ -172,7 +178,9 @@ pub fn cost(stage: Stage, work: &Work) -> Cost {
         Stage::Loss => loss_flops(work),
         Stage::BlendBackward => blend_backward_flops(work),
         Stage::Update => update_flops(work),
-        Stage::Order | Stage::Emit | Stage::Sort | Stage::Ranges | Stage::Densify => 0,
+        Stage::Order | Stage::Emit | Stage::Sort | Stage::Ranges => 0,
+        // Not counted: few runs ask for the first, and the second is not part of a step.
+        Stage::Appearance | Stage::Densify => 0,
     };
     let bytes = bytes(stage, work);
     Cost { flops, bytes }
@@ -251,7 +259,7 @@ fn bytes(stage: Stage, w: &Work) -> u64 {
         Stage::Update => {
             i * (SLOT + WORD) + n * (SPANS + 6 * w.components() * WORD) + v * (WORD + 2 * 2 * WORD)
         }
-        Stage::Densify => 0,
+        Stage::Appearance | Stage::Densify => 0,
     }
 }
 
@@ -270,7 +278,7 @@ mod tests {
         ssim: true,
     };
 
-    fn step(work: &Work) -> [Cost; 9] {
+    fn step(work: &Work) -> [Cost; 10] {
         std::array::from_fn(|i| cost(Stage::ALL[i], work))
     }
 

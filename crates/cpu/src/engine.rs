@@ -10,15 +10,17 @@ use crate::simd::{ROW, Row, level_name};
 use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    blend, blend_backward, densify, emit, loss, order, poses, project, ranges, sort, update,
+    appearance, blend, blend_backward, densify, emit, loss, order, poses, project, ranges, sort,
+    update,
 };
+use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, OptimizerState, RefinedPose, RenderSettings, Rendered, Report,
-    Stage, StageTime, StepReport, StepSettings, Trace, TrainView, ViewId, check_image_gradient,
-    check_photo, check_poses, check_upload,
+    Appearance, DensifyPlan, Engine, Gradients, OptimizerState, RefinedPose, RenderSettings,
+    Rendered, Report, Stage, StageTime, StepReport, StepSettings, Trace, TrainView, ViewId,
+    check_image_gradient, check_photo, check_poses, check_upload,
 };
 use dapple_profile::ceilings::Measured;
-use dapple_scene::{Camera, Error, Progress, Result, Splats};
+use dapple_scene::{Camera, Error, Photo, Progress, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,12 +42,22 @@ pub struct CpuEngine {
     /// 3D filters by block; empty until something is anti-aliased.
     smoothing: Vec<Row>,
     sh_degree: u8,
-    views: Vec<(CameraF32, TrainView)>,
+    views: Vec<HeldView>,
     /// By view, once a step has refined one.
     poses: Vec<RefinedPose>,
+    appearance: Appearance,
     frame: Frame,
     work: Work,
     reports: Vec<Report>,
+}
+
+/// A view to train on.
+#[derive(Debug, Clone)]
+struct HeldView {
+    camera: CameraF32,
+    /// `None` where it comes for each step, and has not come.
+    photo: Option<Arc<Photo>>,
+    comes_each_step: bool,
 }
 
 /// Times of the stages of one pass, measured between them.
@@ -65,7 +77,11 @@ impl Clock {
     fn lap(&mut self, stage: Stage) {
         let now = Instant::now();
         let duration_ns = now.duration_since(self.last).as_nanos() as u64;
-        self.stages.push(StageTime { stage, duration_ns });
+        // `appearance` comes twice: there and back.
+        match self.stages.iter_mut().find(|time| time.stage == stage) {
+            Some(time) => time.duration_ns += duration_ns,
+            None => self.stages.push(StageTime { stage, duration_ns }),
+        }
         self.last = now;
     }
 }
@@ -93,6 +109,7 @@ impl CpuEngine {
             stats: DensityStats::default(),
             smoothing: Vec::new(),
             sh_degree: 0,
+            appearance: Appearance::default(),
             views: Vec::new(),
             poses: Vec::new(),
             frame: Frame::default(),
@@ -132,7 +149,7 @@ impl CpuEngine {
     #[doc(hidden)]
     pub fn trace(&mut self, view: ViewId, settings: &StepSettings) -> Result<Trace> {
         self.step(view, settings)?;
-        let camera = self.views[view.0].0;
+        let camera = self.views[view.0].camera;
         let mut trace = crate::trace::of_frame(&camera, &self.frame);
         if let Some(Report::Step(report)) = self.reports.pop() {
             trace.loss = report.loss;
@@ -174,25 +191,47 @@ impl CpuEngine {
     }
 
     fn train_step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
-        let Some((camera, train_view)) = self.views.get(view.0).cloned() else {
-            return Err(Error::internal(format!("there is no view {}", view.0)));
-        };
+        let (camera, photo) = self.view(view)?;
         let camera = self.posed(view, camera).with_near(settings.render.near);
+        self.fit_appearance(settings)?;
         let mut clock = Clock::start();
         let antialias = settings.render.antialias;
         if antialias && settings.refresh_smoothing {
-            let cameras: Vec<CameraF32> = self.views.iter().map(|view| view.0).collect();
+            let views = self.views.iter().enumerate();
+            let cameras: Vec<CameraF32> = views
+                .map(|(i, held)| self.posed(ViewId(i), held.camera))
+                .collect();
             self.smoothing = antialias::deviations(&self.params, &cameras, settings.render.near);
         }
         self.forward(&camera, &settings.render, &mut clock);
+        if let Some(learnt) = &settings.appearance {
+            let grid = self.appearance.grid(view.0);
+            appearance::run(&camera, learnt.cells, grid, &mut self.frame);
+            clock.lap(Stage::Appearance);
+            // `loss` compares what stands in `image`.
+            std::mem::swap(&mut self.frame.image, &mut self.frame.corrected);
+        }
         let loss = loss::run(
             &camera,
-            &train_view.photo,
+            &photo,
             settings.render.background,
             settings.ssim_weight,
             &mut self.frame,
         );
         clock.lap(Stage::Loss);
+        if let Some(learnt) = &settings.appearance {
+            std::mem::swap(&mut self.frame.image, &mut self.frame.corrected);
+            let grid = self.appearance.grid(view.0);
+            let gradient = appearance::backward(&camera, learnt.cells, grid, &mut self.frame);
+            appearance::step(
+                &mut self.appearance,
+                view.0,
+                gradient,
+                learnt,
+                &settings.adam,
+            );
+            clock.lap(Stage::Appearance);
+        }
         let cap = settings.render.max_gaussians_per_tile;
         let absolute = settings.accumulate_density && settings.extras.absolute_density;
         blend_backward::run(&camera, cap, absolute, &mut self.frame);
@@ -242,6 +281,14 @@ impl CpuEngine {
         Ok(())
     }
 
+    /// Takes a view in.
+    fn hold(&mut self, view: HeldView) {
+        if !self.poses.is_empty() {
+            self.poses.push(RefinedPose::new(&view.camera));
+        }
+        self.views.push(view);
+    }
+
     /// A view's camera where refinement has put it.
     fn posed(&self, view: ViewId, camera: CameraF32) -> CameraF32 {
         self.poses
@@ -252,10 +299,39 @@ impl CpuEngine {
     fn refine(&mut self, view: ViewId, gradient: &[f64; 6], settings: &StepSettings) {
         let missing = self.views.get(self.poses.len()..).unwrap_or_default();
         self.poses
-            .extend(missing.iter().map(|(camera, _)| RefinedPose::new(camera)));
+            .extend(missing.iter().map(|held| RefinedPose::new(&held.camera)));
         if let Some(pose) = self.poses.get_mut(view.0) {
             poses::step(pose, gradient, &settings.pose_rates, &settings.adam);
         }
+    }
+
+    /// A view for a step; what came for this step alone goes with it.
+    fn view(&mut self, view: ViewId) -> Result<(CameraF32, Arc<Photo>)> {
+        let Some(held) = self.views.get_mut(view.0) else {
+            return Err(no_view(view));
+        };
+        let photo = match held.comes_each_step {
+            true => held.photo.take(),
+            false => held.photo.clone(),
+        };
+        let photo = photo
+            .ok_or_else(|| Error::internal(format!("the photo of view {} has not come", view.0)))?;
+        Ok((held.camera, photo))
+    }
+
+    /// Makes sure that every view has a grid, where a step asks for them.
+    fn fit_appearance(&mut self, settings: &StepSettings) -> Result<()> {
+        let Some(learnt) = &settings.appearance else {
+            return Ok(());
+        };
+        if self.appearance.is_empty() {
+            check_cells(learnt.cells)?;
+            self.appearance.cells = learnt.cells;
+        } else if self.appearance.cells != learnt.cells {
+            return Err(other_cells(self.appearance.cells, learnt.cells));
+        }
+        self.appearance.extend_to(self.views.len());
+        Ok(())
     }
 
     /// Puts dL/dimage, row by row, into tiles.
@@ -308,6 +384,10 @@ impl CpuEngine {
     }
 }
 
+fn no_view(view: ViewId) -> Error {
+    Error::internal(format!("there is no view {}", view.0))
+}
+
 /// First-plane row and lane of a pixel in a tiled image.
 pub(crate) fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
     let tile = y / ROW * camera.tiles[0] as usize + x / ROW;
@@ -350,6 +430,7 @@ impl Engine for CpuEngine {
         self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
         self.poses = state.map(|state| state.poses.clone()).unwrap_or_default();
         self.sh_degree = splats.sh_degree;
+        self.appearance = state.map_or_else(Appearance::default, |s| s.appearance.clone());
         Ok(())
     }
 
@@ -362,6 +443,7 @@ impl Engine for CpuEngine {
             visible_counts: self.stats.visible_counts.clone(),
             smoothing: antialias::values(&self.smoothing, self.params.len),
             poses: self.poses()?,
+            appearance: self.appearance.clone(),
         };
         Ok((self.params.to_splats(degree), state))
     }
@@ -370,18 +452,43 @@ impl Engine for CpuEngine {
         Ok(self.poses.clone())
     }
 
+    fn appearance(&mut self) -> Result<Appearance> {
+        Ok(self.appearance.clone())
+    }
+
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         let mut ids = Vec::with_capacity(views.len());
         for view in views {
             let camera = CameraF32::new(&view.camera)?;
             check_photo(&camera, &view.photo)?;
             ids.push(ViewId(self.views.len()));
-            if !self.poses.is_empty() {
-                self.poses.push(RefinedPose::new(&camera));
-            }
-            self.views.push((camera, view));
+            self.hold(HeldView {
+                camera,
+                photo: Some(view.photo),
+                comes_each_step: false,
+            });
         }
         Ok(ids)
+    }
+
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        let mut ids = Vec::with_capacity(cameras.len());
+        for camera in cameras {
+            ids.push(ViewId(self.views.len()));
+            self.hold(HeldView {
+                camera: CameraF32::new(camera)?,
+                photo: None,
+                comes_each_step: true,
+            });
+        }
+        Ok(ids)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        let held = self.views.get_mut(view.0).ok_or_else(|| no_view(view))?;
+        check_photo(&held.camera, &photo)?;
+        held.photo = Some(photo);
+        Ok(())
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {

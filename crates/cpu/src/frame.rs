@@ -142,6 +142,8 @@ pub struct Frame {
     pub tile_starts: Vec<u32>,
     /// Rendered image, tiled: `[tiles, PLANES, 16]` rows.
     pub image: Vec<Row>,
+    /// The image through the photo's colour maps, tiled likewise, where a step learns them.
+    pub corrected: Vec<Row>,
     /// Derivative of the loss with respect to the image, tiled likewise.
     pub image_gradient: Vec<Row>,
     /// Gradient sums, one per slot.

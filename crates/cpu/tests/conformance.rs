@@ -73,6 +73,16 @@ fn absolute_density_matches_the_reference() {
 }
 
 #[test]
+fn appearance_matches_the_reference() {
+    conformance::appearance_matches_the_reference(&|| engine(2));
+}
+
+#[test]
+fn threads_change_nothing_with_appearance() {
+    conformance::appearance_repeats_itself(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
+}
+
+#[test]
 fn antialiasing_matches_the_reference() {
     conformance::antialiasing_matches_the_reference(&|| engine(2));
 }

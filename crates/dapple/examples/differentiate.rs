@@ -21,6 +21,7 @@ fn main() -> dapple::Result<()> {
     let view = &capture.views[0];
     let target: Vec<f32> = view
         .photo
+        .read()?
         .rgb
         .iter()
         .map(|&v| f32::from(v) / 255.0)

@@ -35,6 +35,9 @@ pub struct EngineOptions {
     /// The cap on Gaussians per tile where settings have 0 (`None`: none, or what a device needs that
     /// kills long dispatches).
     pub default_cap: Option<u32>,
+    /// Bytes of photos that a GPU may hold, at most the 4 GiB that it holds anyway (`None`). Those
+    /// beyond are copied to it again when they are needed. The CPU engine takes no notice.
+    pub photo_memory_bytes: Option<u64>,
     /// Let a GPU time each stage of a step on its own clock, which costs it a little. The CPU
     /// engine always does.
     pub time_stages: bool,
@@ -175,6 +178,8 @@ fn cpu(options: &EngineOptions, why: Option<String>) -> Result<Opened> {
 }
 
 fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<Opened> {
+    let usual = GpuEngineOptions::default();
+    let photo_budget_bytes = options.photo_memory_bytes.unwrap_or(u64::MAX);
     let engine = GpuEngine::new(GpuEngineOptions {
         gpu: GpuOptions {
             choice: choice.clone(),
@@ -184,7 +189,8 @@ fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<
         precision: options.precision,
         default_cap: options.default_cap,
         time_stages: options.time_stages,
-        ..GpuEngineOptions::default()
+        photo_budget_bytes: photo_budget_bytes.min(usual.photo_budget_bytes),
+        ..usual
     })?;
     Ok(Opened {
         engine: AnyEngine::Gpu(Box::new(engine)),

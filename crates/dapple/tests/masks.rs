@@ -5,7 +5,6 @@
 use dapple::MaskMode;
 use dapple::prelude::*;
 use dapple::train::config::Background;
-use std::sync::Arc;
 
 const WIDTH: u32 = 72;
 const HEIGHT: u32 = 54;
@@ -26,9 +25,9 @@ fn with_photos(capture: &Dataset, change: impl Fn(usize, &mut Photo)) -> Dataset
     let mut changed = capture.clone();
     for index in changed.split(8).train {
         let view = &mut changed.views[index];
-        let mut photo = (*view.photo).clone();
+        let mut photo = (*view.photo.read().unwrap()).clone();
         change(index, &mut photo);
-        view.photo = Arc::new(photo);
+        view.photo = photo.into();
     }
     changed
 }
@@ -111,7 +110,7 @@ fn ball() -> Dataset {
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(photo),
+            photo: photo.into(),
         }
     };
     let views = (0..25).map(view).collect();
@@ -136,7 +135,8 @@ fn alpha_outside_and_inside(capture: &Dataset, background: Background) -> [f64; 
     let (mut sums, mut counts) = ([0.0; 2], [0.0; 2]);
     for view in trainer.eval_views().to_vec() {
         let rendered = trainer.render(&view.camera).unwrap();
-        let photo = view.photo.alpha.as_ref().unwrap();
+        let photo = view.photo.read().unwrap();
+        let photo = photo.alpha.as_ref().unwrap();
         for (alpha, &truth) in rendered.alpha.iter().zip(photo) {
             if truth == 0 || truth > 250 {
                 sums[usize::from(truth > 0)] += f64::from(*alpha);

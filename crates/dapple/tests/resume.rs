@@ -4,16 +4,19 @@
 use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::Precision;
 use dapple::prelude::*;
-use dapple::train::config::{Background, DensifyConfig, EvalConfig};
-use dapple::train::{Checkpoint, EvalRow, LossRow, Metrics, train_into};
+use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
+use dapple::train::{
+    AppearanceModel, Checkpoint, ConfigPatch, EvalRow, LossRow, Metrics, train_into,
+};
 use dapple::{EngineOptions, Point, open};
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// What a run leaves that does not depend on how long it took.
 #[derive(Debug, PartialEq)]
 struct Left {
     ply: Vec<u8>,
+    appearance: Option<Vec<u8>>,
     losses: Vec<(u32, f32, u64)>,
     evals: Vec<(u32, f64, f64, u64)>,
     /// Where poses are refined.
@@ -34,6 +37,7 @@ fn left(folder: &RunFolder) -> Left {
     let csv = std::fs::read_to_string(folder.csv_path()).unwrap();
     Left {
         ply: std::fs::read(folder.splats_path()).unwrap(),
+        appearance: std::fs::read(folder.appearance_path()).ok(),
         losses: metrics.losses.iter().map(loss).collect(),
         evals: metrics.evals.iter().map(eval).collect(),
         cameras: std::fs::read(folder.cameras_path()).ok(),
@@ -70,7 +74,7 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(Photo::from_rgb(40, 32, bytes.collect())),
+            photo: Photo::from_rgb(40, 32, bytes.collect()).into(),
         }
     };
     let views = (0..13).map(view).collect();
@@ -119,6 +123,24 @@ fn refining() -> TrainConfig {
     config
 }
 
+/// The same with a small grid of colour maps for each photo.
+fn with_appearance() -> TrainConfig {
+    let patch = ConfigPatch {
+        steps: Some(300),
+        appearance: AppearancePatch {
+            model: Some(AppearanceModel::Bilateral),
+            grid: Some([5, 4, 3]),
+            ..AppearancePatch::default()
+        },
+        ..ConfigPatch::default()
+    };
+    let named = TrainConfig::resolve(None, None, patch).unwrap();
+    TrainConfig {
+        appearance: named.appearance,
+        ..config()
+    }
+}
+
 /// Runs until `stop_at`, from the checkpoint in the folder if there is one.
 fn run(
     folder: &Path,
@@ -163,13 +185,17 @@ fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine
     let folder = run(parts.path(), config, engine(), None);
     let parts = left(&folder);
     assert!(parts.ply == whole.ply, "other splats");
+    assert!(parts.appearance == whole.appearance, "another appearance");
+    assert_eq!(whole.appearance.is_some(), config.appearance.is_on());
     assert_eq!(
         Left {
             ply: Vec::new(),
+            appearance: None,
             ..parts
         },
         Left {
             ply: Vec::new(),
+            appearance: None,
             ..whole
         }
     );
@@ -212,6 +238,14 @@ fn with_poses_that_are_refined() {
     goes_on_bit_for_bit(&refining(), &cpu);
     if gpu("f32").is_some() {
         goes_on_bit_for_bit(&refining(), &|| gpu("f32").unwrap());
+    }
+}
+
+#[test]
+fn with_the_appearance_of_photos() {
+    goes_on_bit_for_bit(&with_appearance(), &cpu);
+    if gpu("f32").is_some() {
+        goes_on_bit_for_bit(&with_appearance(), &|| gpu("f32").unwrap());
     }
 }
 

@@ -41,6 +41,10 @@ pub const NEAR: f32 = 0.01;
 /// the image (as all implementations do): further out the linearisation is meaningless.
 pub const JACOBIAN_MARGIN: f32 = 0.3;
 
+/// Luminance of red, green and blue as they are encoded (Rec. 601 luma): the third axis of a photo's
+/// appearance.
+pub const LUMINANCE: [f32; 3] = [0.299, 0.587, 0.114];
+
 /// Window and standard deviation of the SSIM filter, pixels (Wang et al. 2004).
 pub const SSIM_WINDOW: usize = 11;
 /// See [`SSIM_WINDOW`].

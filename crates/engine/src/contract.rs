@@ -4,9 +4,10 @@
 //! may wait for the host. Schedules live in training and arrive as numbers in the settings.
 
 use crate::{
-    DensifyPlan, Gradients, RefinedPose, RenderSettings, Report, StepCounts, StepSettings,
+    Appearance, DensifyPlan, Gradients, RefinedPose, RenderSettings, Report, StepCounts,
+    StepSettings,
 };
-use dapple_scene::{Camera, Photo, Result, Splats};
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
 
 /// A photograph to train on, with its camera.
@@ -39,6 +40,8 @@ pub struct OptimizerState {
     pub smoothing: Vec<f32>,
     /// Poses of the views, by [`ViewId`]; empty where no step has refined any.
     pub poses: Vec<RefinedPose>,
+    /// Of the engine's views; empty until a step asks for it.
+    pub appearance: Appearance,
 }
 
 /// A rendered view.
@@ -75,6 +78,12 @@ pub trait Engine: Send {
         Ok(self.download()?.0)
     }
 
+    /// Waits for enqueued work and copies the appearance of the views alone out; empty where no step
+    /// has asked for it.
+    fn appearance(&mut self) -> Result<Appearance> {
+        Ok(self.download()?.1.appearance)
+    }
+
     /// As [`Self::splats`], with the 3D smoothing filters in scales and opacities, as files hold them:
     /// see [`crate::smoothing`].
     fn fused_splats(&mut self) -> Result<Splats> {
@@ -91,6 +100,26 @@ pub trait Engine: Send {
 
     /// Hands over photographs to train on; the ids follow the order given.
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>>;
+
+    /// As [`Self::add_views`], of views whose photos come one by one, by [`Self::put_photo`].
+    ///
+    /// # Errors
+    /// A camera that is no sound pinhole; an engine that has no way to do so.
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        let _ = cameras;
+        Err(photos_at_once())
+    }
+
+    /// Hands over the photo of a view of [`Self::add_cameras`] for its next step; always the same photo.
+    /// The engine lets go of it as soon as it can. Returns at once, unless more photos are on their way to
+    /// the device than it was told to hold.
+    ///
+    /// # Errors
+    /// No such view, a photo of another size than its camera; an engine that has no way to do so.
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        let _ = (view, photo);
+        Err(photos_at_once())
+    }
 
     /// Renders the current splats.
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
@@ -118,4 +147,9 @@ pub trait Engine: Send {
         dl_drgb: &[f32],
         dl_dalpha: Option<&[f32]>,
     ) -> Result<Gradients<f32>>;
+}
+
+fn photos_at_once() -> Error {
+    Error::unsupported("this engine takes photos only all at once")
+        .hint("load the capture without a limit of memory for photos")
 }

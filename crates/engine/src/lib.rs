@@ -3,6 +3,7 @@
 //! - [`Engine`]: the one trait that everything meets at. Training drives it, never a backend.
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
+//! - [`mod@appearance`]: what makes the colours of one photo differ from another's.
 //! - [`mod@reference`]: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
 //! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
 //! - [`compare`]: how far an engine is from the reference, one number per tensor.
@@ -11,6 +12,7 @@
 //!
 //! This crate knows no backend.
 
+pub mod appearance;
 pub mod compare;
 pub mod conformance;
 pub mod constants;
@@ -30,6 +32,7 @@ mod stage;
 mod trace;
 mod upload;
 
+pub use appearance::{Appearance, AppearanceSettings};
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use gradients::Gradients;
 pub use lens::{LensForm, slope_range};

@@ -20,6 +20,9 @@ pub enum Stage {
     Ranges,
     /// Front to back per tile.
     Blend,
+    /// The render through the photo's grid of colour maps, where a run learns them; after `loss` the
+    /// way back, and their step.
+    Appearance,
     /// L1 + SSIM and their gradient.
     Loss,
     /// Gradient of each instance into its own slot.
@@ -32,13 +35,14 @@ pub enum Stage {
 
 impl Stage {
     /// All stages in the order they run.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Project,
         Self::Order,
         Self::Emit,
         Self::Sort,
         Self::Ranges,
         Self::Blend,
+        Self::Appearance,
         Self::Loss,
         Self::BlendBackward,
         Self::Update,
@@ -54,6 +58,7 @@ impl Stage {
             Self::Sort => "sort",
             Self::Ranges => "ranges",
             Self::Blend => "blend",
+            Self::Appearance => "appearance",
             Self::Loss => "loss",
             Self::BlendBackward => "blend_backward",
             Self::Update => "update",

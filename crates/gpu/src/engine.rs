@@ -13,19 +13,21 @@ use crate::messages::{densify_report, render_immediates, step_immediates, step_r
 use crate::optics::Optics;
 use crate::recordings::{Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
+use crate::stages::appearance::{self, Grids};
 use crate::stages::smoothing::SMOOTHING;
 use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
-use crate::views::Views;
+use crate::views::{Views, no_view};
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RefinedPose, RenderSettings,
-    Rendered, Report, StepCounts, StepSettings, TrainView, ViewId, check_image_gradient,
-    check_poses, check_upload,
+    Appearance, DensifyPlan, Engine, Gradients, OptimizerState, PosedCamera, RefinedPose,
+    RenderSettings, Rendered, Report, StepCounts, StepSettings, TrainView, ViewId,
+    check_image_gradient, check_poses, check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
-use dapple_scene::{Camera, Error, Result, Splats};
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How to run on a GPU.
 #[derive(Debug, Clone)]
@@ -77,12 +79,14 @@ pub struct GpuEngine {
     pub(crate) default_cap: u32,
     pub(crate) room: Room,
     pub(crate) sh_degree: u8,
+    /// The appearance of views, if a step has asked for it.
+    pub(crate) grids: Option<Grids>,
     pub(crate) views: Views,
     /// Cameras that the GPU does not know yet.
     pub(crate) views_changed: bool,
     pub(crate) stages: Stages,
     pub(crate) recordings: Option<Recordings>,
-    ring: Ring,
+    pub(crate) ring: Ring,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
     times: Times,
@@ -129,6 +133,7 @@ impl GpuEngine {
             default_cap,
             room: Room::default(),
             sh_degree: 0,
+            grids: None,
             views_changed: true,
             stages,
             recordings: None,
@@ -168,7 +173,15 @@ impl GpuEngine {
     /// Each stage's number of dispatches in a step on a view that was stepped on; empty before.
     pub fn dispatches(&self, view: ViewId) -> Vec<(&'static str, usize)> {
         let recorded = self.recordings.as_ref().and_then(|r| r.recorded(view.0));
-        recorded.map_or_else(Vec::new, |step| step.span_sizes().collect())
+        let mut sums: Vec<(&'static str, usize)> = Vec::new();
+        for (name, count) in recorded.iter().flat_map(|step| step.span_sizes()) {
+            // `appearance` has two spans: there and back.
+            match sums.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, sum)) => *sum += count,
+                None => sums.push((name, count)),
+            }
+        }
+        sums
     }
 
     /// What the host did to the device so far.
@@ -189,6 +202,21 @@ impl GpuEngine {
     /// What there is room for.
     pub fn room(&self) -> Room {
         self.room
+    }
+
+    /// After views were added.
+    fn fit_views(&mut self, ids: Vec<ViewId>) -> Result<Vec<ViewId>> {
+        self.views_changed = true;
+        if let Some(photos) = self.views.photos_that_fit() {
+            self.ring.hold_back(photos);
+        }
+        // The largest image at once: growing later would make the recordings anew.
+        for id in &ids {
+            if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
+                self.fit_image(&camera)?;
+            }
+        }
+        Ok(ids)
     }
 
     pub(crate) fn write_views(&mut self, render: Option<&PosedCamera>) -> Result<()> {
@@ -234,6 +262,11 @@ impl GpuEngine {
     fn enqueue(&mut self, command: Command) -> Result<()> {
         self.ready()?;
         self.write_views(None)?;
+        // Before the command has its number: others may be submitted again meanwhile.
+        if let Command::Step(view, settings) = &command {
+            self.make_room_for_photo(*view)?;
+            self.fit_appearance(settings.appearance.as_ref())?;
+        }
         let sequence = self.ring.upcoming();
         match command {
             Command::Step(view, settings) => self.encode_step(view, &settings, sequence)?,
@@ -252,7 +285,7 @@ impl GpuEngine {
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
         let Some(gpu_view) = self.views.get(view.0) else {
-            return Err(Error::internal(format!("there is no view {}", view.0)));
+            return Err(no_view(view.0));
         };
         let (masked, lens) = (gpu_view.is_masked(), gpu_view.camera.lens.is_some());
         let entry = Ring::entry(sequence);
@@ -264,14 +297,7 @@ impl GpuEngine {
             self.sh_degree,
             self.default_cap,
         );
-        let recordings = &mut self.recordings;
-        let photo = self
-            .views
-            .make_resident(&self.context.gpu, view.0, |other| {
-                if let Some(recordings) = recordings {
-                    recordings.forget_step(other);
-                }
-            })?;
+        let photo = self.views.use_photo(&self.context.gpu, view.0, sequence)?;
         let mode = Mode::of(settings, lens);
         if mode.absolute {
             self.fit_absolute()?;
@@ -300,6 +326,30 @@ impl GpuEngine {
         )?;
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
+    }
+
+    /// Makes room for a view's photo on the GPU. Waits if commands that have not reported use all that
+    /// there is: chunks of reports are so small then that others are on their way.
+    fn make_room_for_photo(&mut self, view: ViewId) -> Result<()> {
+        let held = self.views.get(view.0).ok_or_else(|| no_view(view.0))?;
+        if held.is_resident() {
+            return Ok(());
+        }
+        loop {
+            let pending = self.pending.front().map_or(u64::MAX, |(first, _)| *first);
+            let recordings = &mut self.recordings;
+            let fits = self.views.make_room(view.0, pending, |other| {
+                if let Some(recordings) = recordings {
+                    recordings.forget_step(other);
+                }
+            });
+            if fits {
+                return Ok(());
+            }
+            let reports = self.buffers.get("reports")?;
+            self.ring.send(&self.context.gpu, reports)?;
+            self.receive(true)?;
+        }
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
@@ -377,7 +427,7 @@ impl GpuEngine {
     }
 
     /// Waits until every command has reported.
-    fn settle(&mut self) -> Result<()> {
+    pub(crate) fn settle(&mut self) -> Result<()> {
         while !self.pending.is_empty() {
             let reports = self.buffers.get("reports")?;
             self.ring.send(&self.context.gpu, reports)?;
@@ -487,7 +537,25 @@ impl Engine for GpuEngine {
         self.context
             .gpu
             .write(self.buffers.get("state")?, 0, &[gpu_state]);
+        let grids = state.map(|state| &state.appearance);
+        self.grids = match grids.filter(|grids| !grids.is_empty()) {
+            Some(grids) => {
+                self.check_grids(grids.cells, grids.views())?;
+                Some(appearance::upload(&self.context, &mut self.buffers, grids)?)
+            }
+            None => None,
+        };
+        self.recordings = None;
         self.context.gpu.check()
+    }
+
+    fn appearance(&mut self) -> Result<Appearance> {
+        self.settle()?;
+        let grids = self.grids.as_ref();
+        grids.map_or_else(
+            || Ok(Appearance::default()),
+            |grids| appearance::download(&self.context, &self.buffers, grids),
+        )
     }
 
     fn download(&mut self) -> Result<(Splats, OptimizerState)> {
@@ -505,6 +573,7 @@ impl Engine for GpuEngine {
             self.sh_degree,
         )?;
         state.poses = self.poses()?;
+        state.appearance = self.appearance()?;
         Ok((splats, state))
     }
 
@@ -541,19 +610,36 @@ impl Engine for GpuEngine {
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.settle()?;
         self.fetch_poses()?;
-        let mut ids = Vec::with_capacity(views.len());
-        for view in &views {
-            let id = self.views.add(view)?;
-            ids.push(ViewId(id));
+        let views = views.into_iter();
+        let ids: Result<Vec<ViewId>> = views
+            .map(|view| self.views.add(&view.camera, Some(view.photo)).map(ViewId))
+            .collect();
+        self.fit_views(ids?)
+    }
+
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        self.settle()?;
+        self.fetch_poses()?;
+        let cameras = cameras.iter();
+        let ids: Result<Vec<ViewId>> = cameras
+            .map(|camera| self.views.add(camera, None).map(ViewId))
+            .collect();
+        self.fit_views(ids?)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        let is_first = self.views.put(view.0, photo)?;
+        // What is written takes effect before later submissions; nothing on its way uses this entry. No
+        // step has refined this view since the host last knew its pose: none had a photo.
+        if is_first
+            && !self.views_changed
+            && let Some(entry) = self.views.entry(view.0)
+        {
+            let offset = (1 + view.0) * size_of::<layout::View>();
+            let buffer = self.buffers.get("views")?;
+            self.context.gpu.write(buffer, offset as u64, &[entry]);
         }
-        self.views_changed = true;
-        // The largest image at once: growing later would make the recordings anew.
-        for id in &ids {
-            if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
-                self.fit_image(&camera)?;
-            }
-        }
-        Ok(ids)
+        Ok(())
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {

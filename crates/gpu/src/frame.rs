@@ -247,6 +247,16 @@ pub fn allocate_absolute(context: &Context, buffers: &mut Buffers, room: Room) -
     Ok(())
 }
 
+/// Makes the buffer of what the photo's appearance makes of the image, for steps that ask for it.
+///
+/// # Errors
+/// No memory, or more than a binding takes.
+pub fn allocate_corrected(context: &Context, buffers: &mut Buffers, pixels: u32) -> Result<()> {
+    let bytes = 4 * u64::from(pixels) * WORD;
+    buffers.set("corrected", context.gpu.buffer("corrected", bytes)?);
+    Ok(())
+}
+
 /// Makes the per-pixel and per-tile buffers.
 ///
 /// # Errors

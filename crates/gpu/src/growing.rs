@@ -1,8 +1,10 @@
 //! Room in the engine's buffers: how much at first, and more when it was too little.
 
+use crate::stages::appearance;
 use crate::stages::smoothing::SMOOTHING;
 use crate::{GpuEngine, frame, layout};
-use dapple_engine::PosedCamera;
+use dapple_engine::appearance::{check_cells, grid_floats, other_cells};
+use dapple_engine::{AppearanceSettings, Engine, PosedCamera};
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
 
@@ -118,6 +120,37 @@ impl GpuEngine {
         Ok(())
     }
 
+    /// Makes room for the appearance of all views, where a step asks for it, and its kernels.
+    pub(crate) fn fit_appearance(&mut self, settings: Option<&AppearanceSettings>) -> Result<()> {
+        let views = self.views.len();
+        let Some(settings) = settings.filter(|_| views > 0) else {
+            return Ok(());
+        };
+        match self.grids {
+            Some(grids) if grids.cells != settings.cells => {
+                return Err(other_cells(grids.cells, settings.cells));
+            }
+            Some(grids) if grids.views == views => {}
+            _ => {
+                let mut all = self.appearance()?;
+                check_cells(settings.cells)?;
+                self.check_grids(settings.cells, views)?;
+                all.cells = settings.cells;
+                all.extend_to(views);
+                let grids = appearance::upload(&self.context, &mut self.buffers, &all)?;
+                self.grids = Some(grids);
+                self.recordings = None;
+            }
+        }
+        if self.buffers.get("corrected").is_err() {
+            frame::allocate_corrected(&self.context, &mut self.buffers, self.room.pixels)?;
+        }
+        if self.stages.fit_appearance(&self.context, settings)? {
+            self.recordings = None;
+        }
+        Ok(())
+    }
+
     /// Makes room for 3D filters where something is `smoothed`, which few runs are: they filter nothing
     /// until they are set.
     pub(crate) fn fit_smoothing(&mut self, smoothed: bool) -> Result<()> {
@@ -127,6 +160,30 @@ impl GpuEngine {
             self.buffers.set(SMOOTHING, buffer);
             // Density control carries them from now on.
             self.recordings = None;
+        }
+        Ok(())
+    }
+
+    /// Whether the grids of so many views fit one buffer.
+    pub(crate) fn check_grids(&self, cells: [u32; 3], views: usize) -> Result<()> {
+        let bytes = 4 * grid_floats(cells) as u64;
+        let most = self.most_bytes() / bytes.max(1);
+        if views as u64 <= most {
+            return Ok(());
+        }
+        Err(self
+            .too_large(
+                "photos whose appearance is learnt",
+                u32::try_from(views).unwrap_or(u32::MAX),
+                u32::try_from(most).unwrap_or(u32::MAX),
+            )
+            .hint("make appearance.grid smaller, or use --appearance exposure, or --device cpu"))
+    }
+
+    /// The image's second buffer grows with it, where it was asked for.
+    fn regrow_corrected(&mut self) -> Result<()> {
+        if self.buffers.get("corrected").is_ok() {
+            frame::allocate_corrected(&self.context, &mut self.buffers, self.room.pixels)?;
         }
         Ok(())
     }
@@ -208,6 +265,7 @@ impl GpuEngine {
                 self.room.tiles,
                 self.room.pixels,
             )?;
+            self.regrow_corrected()?;
             self.recordings = None;
             // More tiles leave less for instances where a binding is small.
             let most = frame::most_instances(self.room.tiles, self.most_bytes());

@@ -38,8 +38,8 @@ pub struct Step {
     pub cap: u32,
     /// Entry of the ring of reports.
     pub report: u32,
-    /// Alignment of what follows.
-    pub pad: u32,
+    /// Step size of the view's appearance.
+    pub appearance_rate: f32,
     /// Seed, low and high.
     pub seed: [u32; 2],
     /// See [`dapple_engine::Extras`], as for what follows.
@@ -363,6 +363,7 @@ pub fn shaders() -> ShaderSet {
     pieces![
         "shared/adam",
         "shared/antialias",
+        "shared/appearance",
         "shared/blocks",
         "shared/centre",
         "shared/colour",
@@ -401,6 +402,9 @@ pub fn shaders() -> ShaderSet {
         "densify",
         "gather",
         "absolute_sums",
+        "appearance",
+        "appearance_gather",
+        "appearance_step",
         "begin",
         "emit",
         "gradients",

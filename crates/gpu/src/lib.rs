@@ -29,5 +29,6 @@ mod views;
 pub use context::{Buffers, Context};
 pub use engine::{GpuEngine, GpuEngineOptions};
 pub use frame::{Room, bytes_per_gaussian, bytes_per_instance, bytes_per_visible};
+pub use optics::Optics;
 pub use precision::{Precision, Storage};
 pub use timing::StepTiming;

@@ -40,6 +40,7 @@ pub fn step_immediates(
         inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
         ssim_weight: settings.ssim_weight,
         report,
+        appearance_rate: settings.appearance.map_or(0.0, |learnt| learnt.rate),
         seed: [
             settings.extras.seed as u32,
             (settings.extras.seed >> 32) as u32,

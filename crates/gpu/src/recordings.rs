@@ -9,12 +9,13 @@ use crate::optics::Optics;
 use crate::stages::gather::Planes;
 use crate::stages::update::Mode;
 use crate::stages::{
-    blend::Blend, blend_backward::BlendBackward, densify::Densify, emit::Emit, loss::Loss,
-    morton::Morton, order::Order, poses::Poses, project::Project, ranges::Ranges,
-    relocate::Relocate, report::Report, smoothing::Smoothing, sort::SortInstances, update,
+    appearance::Appearance, blend::Blend, blend_backward::BlendBackward, densify::Densify,
+    emit::Emit, loss::Loss, morton::Morton, order::Order, poses::Poses, project::Project,
+    ranges::Ranges, relocate::Relocate, report::Report, smoothing::Smoothing, sort::SortInstances,
+    update,
 };
 use crate::{Buffers, Context, frame, params};
-use dapple_engine::{DensifyPlan, Gradients, Stage};
+use dapple_engine::{AppearanceSettings, DensifyPlan, Gradients, Stage};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::{Error, Result};
 
@@ -32,6 +33,8 @@ pub struct Stages {
     tile_bits: u32,
     ranges: Ranges,
     blend: Blend,
+    /// Compiled when first asked for, and anew for another grid.
+    appearance: Option<Appearance>,
     loss: Loss,
     blend_backward: BlendBackward,
     update: update::Update,
@@ -72,6 +75,7 @@ impl Stages {
             tile_bits: LEAST_TILE_BITS,
             ranges: Ranges::new(context)?,
             blend: Blend::new(context)?,
+            appearance: None,
             loss: Loss::new(context)?,
             blend_backward: BlendBackward::new(context, false)?,
             update: update::Update::new(context, Mode::default())?,
@@ -106,8 +110,50 @@ impl Stages {
             Stage::Loss => self.loss.record(context, buffers, recording),
             Stage::BlendBackward => self.blend_backward.record(context, buffers, recording),
             Stage::Update => self.update.record(context, buffers, recording),
-            Stage::Densify => Err(Error::internal("densify is no stage of a step")),
+            Stage::Appearance | Stage::Densify => Err(Error::internal(format!(
+                "{stage} is no stage of every step"
+            ))),
         }
+    }
+
+    /// Compiles the kernels of the appearance, unless they are there; true if they were not.
+    ///
+    /// # Errors
+    /// The driver refuses one.
+    pub fn fit_appearance(
+        &mut self,
+        context: &Context,
+        settings: &AppearanceSettings,
+    ) -> Result<bool> {
+        let fits = |kernels: &Appearance| kernels.fits(settings);
+        if self.appearance.as_ref().is_some_and(fits) {
+            return Ok(false);
+        }
+        self.appearance = Some(Appearance::new(context, settings)?);
+        Ok(true)
+    }
+
+    /// `loss`, with the photo's appearance around it if `mode` has it.
+    fn record_loss(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        (mode, photo): (Mode, &wgpu::Buffer),
+        recording: &mut Recording,
+    ) -> Result<()> {
+        let mut with_photo = buffers.clone();
+        with_photo.set("photo", photo.clone());
+        let appearance = self.appearance.as_ref().filter(|_| mode.appearance);
+        if let Some(appearance) = appearance {
+            appearance.record(context, buffers, recording)?;
+            // What is compared is what came out of the grid.
+            with_photo.set("image", buffers.get("corrected")?.clone());
+        }
+        self.loss.record(context, &with_photo, recording)?;
+        if let Some(appearance) = appearance {
+            appearance.record_back(context, buffers, recording)?;
+        }
+        Ok(())
     }
 
     /// `project` to `ranges`.
@@ -306,17 +352,16 @@ impl Recordings {
     ) -> Result<&Recording> {
         let which = mode.index();
         if self.steps[view][which].is_none() {
-            let mut with_photo = buffers.clone();
-            with_photo.set("photo", photo.clone());
             let front = self.front(context, stages, buffers, mode.optics)?;
             let mut whole = front.whole.clone();
-            stages.loss.record(context, &with_photo, &mut whole)?;
-            let back = match &self.backs[which] {
+            stages.record_loss(context, buffers, (mode, photo), &mut whole)?;
+            let mode = mode.of_back();
+            let back = &mut self.backs[mode.index()];
+            let back = match back {
                 Some(back) => back.clone(),
-                None => {
-                    let back = stages.record_back(context, buffers, mode)?;
-                    self.backs[which].insert(back).clone()
-                }
+                None => back
+                    .insert(stages.record_back(context, buffers, mode)?)
+                    .clone(),
             };
             whole.append(back);
             self.steps[view][which] = Some(whole);

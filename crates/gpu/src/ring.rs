@@ -4,7 +4,8 @@
 //! 2. Now and then the entries written since are copied out: a *chunk*. It arrives whenever the GPU
 //!    gets there; nobody waits.
 //! 3. Only if more than [`CHUNKS_IN_FLIGHT`] chunks are on their way does the host wait for the
-//!    oldest: the GPU still has the others to do, so it never idles for it.
+//!    oldest: the GPU still has the others to do, so it never idles for it. Chunks are smaller where
+//!    few photos fit on the device: see [`Ring::hold_back`].
 
 use crate::layout::Report;
 use dapple_runtime::{Gpu, Readback, wgpu};
@@ -43,6 +44,8 @@ pub struct Ring {
     /// Commands before this one are in a chunk.
     sent: u64,
     last_sent: Instant,
+    /// Commands that are sent off together at most.
+    chunk: u64,
 }
 
 impl Ring {
@@ -53,7 +56,15 @@ impl Ring {
             next: 0,
             sent: 0,
             last_sent: Instant::now(),
+            chunk: CHUNK,
         }
+    }
+
+    /// Lets no more commands be on their way than there are photos on the device at a time, so that the
+    /// next photo finds one that can give way while the GPU still has work.
+    pub fn hold_back(&mut self, photos: u64) {
+        let chunks = CHUNKS_IN_FLIGHT as u64 + 2;
+        self.chunk = (photos / chunks).clamp(1, CHUNK);
     }
 
     /// Sequence number of the command that is enqueued next.
@@ -80,7 +91,7 @@ impl Ring {
         let old = gathered > 0
             && self.chunks.len() < CHUNKS_IN_FLIGHT
             && self.last_sent.elapsed() > CHUNK_EVERY;
-        if gathered >= CHUNK || old {
+        if gathered >= self.chunk || old {
             self.send(gpu, reports)?;
         }
         Ok(())
@@ -99,7 +110,7 @@ impl Ring {
         while self.sent < self.next {
             // A copy does not wrap.
             let entry = self.sent % RING;
-            let count = (self.next - self.sent).min(CHUNK).min(RING - entry);
+            let count = (self.next - self.sent).min(self.chunk).min(RING - entry);
             let mut encoder = gpu.encoder();
             let offset = entry * size_of::<Report>() as u64;
             let arriving = gpu.begin_read(&mut encoder, reports, offset, count as usize)?;

@@ -100,7 +100,14 @@ impl Times {
                 .is_none()
                 .then_some(StageTime { stage, duration_ns })
         });
-        let by_stage = by_stage.collect();
+        let mut sums: Vec<StageTime> = Vec::new();
+        for time in by_stage {
+            // `appearance` has two spans: there and back.
+            match sums.iter_mut().find(|sum| sum.stage == time.stage) {
+                Some(sum) => sum.duration_ns += time.duration_ns,
+                None => sums.push(time),
+            }
+        }
         if let Some(kept) = &mut self.kept {
             kept.push(StepTiming {
                 step,
@@ -108,7 +115,7 @@ impl Times {
                 timing,
             });
         }
-        by_stage
+        sums
     }
 
     /// Forgets what belongs to commands that are to be submitted again.

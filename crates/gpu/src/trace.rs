@@ -71,9 +71,9 @@ impl GpuEngine {
         let masked = self.views.get(view.0).is_some_and(|v| v.is_masked());
         // What photos give way, recordings of steps may still name.
         self.recordings = None;
-        let photo = self
-            .views
-            .make_resident(&self.context.gpu, view.0, |_| {})?;
+        self.views.make_room(view.0, u64::MAX, |_| {});
+        let command = self.ring.upcoming();
+        let photo = self.views.use_photo(&self.context.gpu, view.0, command)?;
         let mut buffers = self.buffers.clone();
         buffers.set("photo", photo);
 
@@ -116,6 +116,7 @@ impl GpuEngine {
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
             let is_kept = kept.iter().any(|(other, _)| *other == name);
+            let is_kept = is_kept || name.starts_with("appearance");
             if !is_kept && !matches!(name, "views" | "lenses" | "state") {
                 encoder.clear_buffer(buffer, 0, None);
             }
@@ -317,7 +318,11 @@ impl GpuEngine {
                 trace.slots = gpu.read(buffers.get("slots")?, state.instances as usize)?;
             }
             Stage::Update => (trace.splats, trace.state) = self.download()?,
-            Stage::Densify => return Err(Error::internal("densify is no stage of a step")),
+            Stage::Appearance | Stage::Densify => {
+                return Err(Error::internal(format!(
+                    "{stage} is no stage of every step"
+                )));
+            }
         }
         Ok(())
     }

@@ -3,16 +3,18 @@
 //! 1. Cameras are few bytes: all of them lie in one buffer, and their lenses in another, which only
 //!    the kernels for lenses that distort read. Entry 0 is for renders, training views follow.
 //! 2. Photos are kept as 8 bits a channel, one word a pixel, and stay on the GPU as long as they fit
-//!    a budget. Beyond it the photo that was used longest ago gives way.
+//!    a budget. Beyond it the photo that was used longest ago gives way, unless a command that needs it
+//!    has not reported: so a command that has to be submitted again finds its photo, though the host
+//!    may not hold it any more.
 //!
 //! A photo's words: RGBA per pixel (alpha 255 where the photo has none), then, if it has a mask, one
 //! bit per pixel, 1 = counts.
 
 use crate::layout;
 use dapple_engine::constants::SSIM_WINDOW;
-use dapple_engine::{PosedCamera, RefinedPose, TrainView, check_photo, reference};
+use dapple_engine::{PosedCamera, RefinedPose, check_photo, reference};
 use dapple_runtime::{Gpu, wgpu};
-use dapple_scene::{Photo, Result};
+use dapple_scene::{Camera, Error, Photo, Result};
 use std::sync::Arc;
 
 /// A view to train on.
@@ -20,24 +22,48 @@ use std::sync::Arc;
 pub struct GpuView {
     /// The camera as kernels want it.
     pub camera: PosedCamera,
-    /// The photo.
-    pub photo: Arc<Photo>,
-    /// The photo on the GPU.
-    pub resident: Option<wgpu::Buffer>,
-    /// When it was last used, in steps.
+    /// The photo, where it is held; one that comes for each step goes when it is on the GPU.
+    photo: Option<Arc<Photo>>,
+    comes_each_step: bool,
+    /// Known once the photo was seen.
+    seen: Option<Seen>,
+    /// The photo on the GPU, and its bytes.
+    resident: Option<(wgpu::Buffer, u64)>,
+    /// The last command that used it.
     last_used: u64,
 }
 
-impl GpuView {
-    fn bytes(&self) -> u64 {
-        let pixels = self.photo.pixel_count() as u64;
-        let mask = self.photo.mask.as_ref().map_or(0, |_| pixels.div_ceil(32));
-        4 * (pixels + mask)
-    }
+/// What is remembered of a photo.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    is_masked: bool,
+    counted: (u32, u32),
+}
 
+impl Seen {
+    fn of(camera: &PosedCamera, photo: &Photo) -> Self {
+        Self {
+            is_masked: photo.mask.is_some(),
+            counted: counted(camera, Some(photo)),
+        }
+    }
+}
+
+impl GpuView {
     /// Whether the photo has a mask.
     pub fn is_masked(&self) -> bool {
-        self.photo.mask.is_some()
+        self.seen.is_some_and(|seen| seen.is_masked)
+    }
+
+    /// Whether the photo is on the GPU.
+    pub fn is_resident(&self) -> bool {
+        self.resident.is_some()
+    }
+
+    /// The most bytes that the photo can take on the GPU.
+    fn most_bytes(&self) -> u64 {
+        let pixels = self.camera.pixel_count() as u64;
+        4 * (pixels + pixels.div_ceil(32))
     }
 }
 
@@ -47,7 +73,6 @@ pub struct Views {
     views: Vec<GpuView>,
     budget_bytes: u64,
     resident_bytes: u64,
-    clock: u64,
     /// Where refinement had put each view when the host last knew; `None` = nothing was refined.
     pub(crate) poses: Option<Vec<RefinedPose>>,
     /// Photos that were copied to the GPU.
@@ -61,29 +86,52 @@ impl Views {
             views: Vec::new(),
             budget_bytes,
             resident_bytes: 0,
-            clock: 0,
             poses: None,
             uploads: 0,
         }
     }
 
-    /// Takes a view in; returns its number.
+    /// Takes a view in; returns its number. Without a photo, one comes for each step.
     ///
     /// # Errors
     /// A camera that is not sound, or a photo of another size.
-    pub fn add(&mut self, view: &TrainView) -> Result<usize> {
-        let camera = PosedCamera::new(&view.camera)?;
-        check_photo(&camera, &view.photo)?;
+    pub fn add(&mut self, camera: &Camera, photo: Option<Arc<Photo>>) -> Result<usize> {
+        let camera = PosedCamera::new(camera)?;
+        if let Some(photo) = &photo {
+            check_photo(&camera, photo)?;
+        }
         if let Some(poses) = &mut self.poses {
             poses.push(RefinedPose::new(&camera));
         }
         self.views.push(GpuView {
             camera,
-            photo: Arc::clone(&view.photo),
+            comes_each_step: photo.is_none(),
+            seen: photo.as_ref().map(|photo| Seen::of(&camera, photo)),
+            photo,
             resident: None,
             last_used: 0,
         });
         Ok(self.views.len() - 1)
+    }
+
+    /// Takes in the photo of a view's next step. True if it is the view's first one: then its entry has
+    /// changed.
+    ///
+    /// # Errors
+    /// There is no such view; a photo of another size.
+    pub fn put(&mut self, view: usize, photo: Arc<Photo>) -> Result<bool> {
+        let Some(held) = self.views.get_mut(view) else {
+            return Err(no_view(view));
+        };
+        check_photo(&held.camera, &photo)?;
+        let is_first = held.seen.is_none();
+        if is_first {
+            held.seen = Some(Seen::of(&held.camera, &photo));
+        }
+        if held.resident.is_none() {
+            held.photo = Some(photo);
+        }
+        Ok(is_first)
     }
 
     /// A view by its number.
@@ -96,14 +144,18 @@ impl Views {
         self.views.len()
     }
 
+    /// A view's entry in the buffer of cameras, where refinement had put it when the host last knew.
+    pub fn entry(&self, view: usize) -> Option<layout::View> {
+        let held = self.views.get(view)?;
+        let pose = self.poses.as_ref().and_then(|poses| poses.get(view));
+        let camera = pose.map_or(held.camera, |pose| pose.camera(&held.camera));
+        Some(entry(&camera, held.seen.map(|seen| seen.counted)))
+    }
+
     /// Entries of the buffer of cameras: `render` first, then the views.
     pub fn entries(&self, render: Option<&PosedCamera>) -> Vec<layout::View> {
         let first = render.map(|camera| entry(camera, None)).unwrap_or_default();
-        let rest = self.views.iter().enumerate().map(|(i, view)| {
-            let pose = self.poses.as_ref().and_then(|poses| poses.get(i));
-            let camera = pose.map_or(view.camera, |pose| pose.camera(&view.camera));
-            entry(&camera, Some(&view.photo))
-        });
+        let rest = (0..self.views.len()).filter_map(|view| self.entry(view));
         std::iter::once(first).chain(rest).collect()
     }
 
@@ -120,39 +172,66 @@ impl Views {
         self.poses = Some(poses.collect());
     }
 
-    /// A view's photo on the GPU. `gave_way` learns which views' photos did so for it.
+    /// Photos that fit the budget at any time; `None` if all do.
+    pub fn photos_that_fit(&self) -> Option<u64> {
+        let bytes = self.views.iter().map(GpuView::most_bytes);
+        let is_tight = bytes.clone().sum::<u64>() > self.budget_bytes;
+        is_tight.then(|| self.budget_bytes / bytes.max().unwrap_or(1).max(1))
+    }
+
+    /// Lets photos that were used longest ago give way until that of `view` fits; `gave_way` learns which.
+    /// Commands from `pending` on are not done: what they use stays. False if it does not fit so.
+    pub fn make_room(
+        &mut self,
+        view: usize,
+        pending: u64,
+        mut gave_way: impl FnMut(usize),
+    ) -> bool {
+        let bytes = self.views[view].most_bytes();
+        while self.resident_bytes + bytes > self.budget_bytes {
+            let resident = self.views.iter().enumerate();
+            let oldest = resident
+                .filter(|(_, v)| v.is_resident())
+                .min_by_key(|(_, v)| v.last_used)
+                .map(|(i, v)| (i, v.last_used));
+            match oldest {
+                // A photo larger than the budget is alone.
+                None => return true,
+                Some((_, last_used)) if last_used >= pending => return false,
+                Some((oldest, _)) => {
+                    if let Some((_, bytes)) = self.views[oldest].resident.take() {
+                        self.resident_bytes -= bytes;
+                    }
+                    gave_way(oldest);
+                }
+            }
+        }
+        true
+    }
+
+    /// A view's photo on the GPU, for the command of this number.
     ///
     /// # Errors
-    /// No memory left for it.
-    pub fn make_resident(
-        &mut self,
-        gpu: &Gpu,
-        view: usize,
-        mut gave_way: impl FnMut(usize),
-    ) -> Result<wgpu::Buffer> {
-        self.clock += 1;
-        let clock = self.clock;
+    /// No memory left for it; it has not come.
+    pub fn use_photo(&mut self, gpu: &Gpu, view: usize, command: u64) -> Result<wgpu::Buffer> {
         let wanted = &mut self.views[view];
-        wanted.last_used = clock;
-        if let Some(photo) = &wanted.resident {
-            return Ok(photo.clone());
+        wanted.last_used = command;
+        if let Some((buffer, _)) = &wanted.resident {
+            return Ok(buffer.clone());
         }
-        let bytes = wanted.bytes();
-        while self.resident_bytes + bytes > self.budget_bytes {
-            let oldest = (0..self.views.len())
-                .filter(|&i| self.views[i].resident.is_some())
-                .min_by_key(|&i| self.views[i].last_used);
-            let Some(oldest) = oldest else {
-                break;
-            };
-            // Work in flight keeps its buffer alive; wgpu frees it when that is done.
-            self.views[oldest].resident = None;
-            self.resident_bytes -= self.views[oldest].bytes();
-            gave_way(oldest);
-        }
-        let words = photo_words(&self.views[view].photo);
+        let photo = match wanted.comes_each_step {
+            true => wanted.photo.take(),
+            false => wanted.photo.clone(),
+        };
+        let Some(photo) = photo else {
+            return Err(Error::internal(format!(
+                "the photo of view {view} has not come"
+            )));
+        };
+        let words = photo_words(&photo);
+        let bytes = size_of_val(words.as_slice()) as u64;
         let buffer = gpu.upload("photo", &words)?;
-        self.views[view].resident = Some(buffer.clone());
+        wanted.resident = Some((buffer.clone(), bytes));
         self.resident_bytes += bytes;
         self.uploads += 1;
         Ok(buffer)
@@ -164,13 +243,18 @@ impl Views {
     }
 }
 
+pub(crate) fn no_view(view: usize) -> Error {
+    Error::internal(format!("there is no view {view}"))
+}
+
 /// A photo as the shaders read it.
 pub fn photo_words(photo: &Photo) -> Vec<u32> {
-    let alpha = |i: usize| photo.alpha.as_ref().map_or(255, |alpha| alpha[i]);
-    let pixels = photo.rgb.as_chunks::<3>().0.iter().enumerate();
-    let mut words: Vec<u32> = pixels
-        .map(|(i, &[r, g, b])| u32::from_le_bytes([r, g, b, alpha(i)]))
-        .collect();
+    let pixels = photo.rgb.as_chunks::<3>().0.iter();
+    let word = |(&[r, g, b], &a): (&[u8; 3], &u8)| u32::from_le_bytes([r, g, b, a]);
+    let mut words: Vec<u32> = match &photo.alpha {
+        Some(alpha) => pixels.zip(alpha).map(word).collect(),
+        None => pixels.map(|pixel| word((pixel, &255))).collect(),
+    };
     if let Some(mask) = reference::photo_mask(photo) {
         let bits = |chunk: &[bool]| {
             let set = chunk.iter().enumerate().filter(|(_, counts)| **counts);
@@ -181,14 +265,14 @@ pub fn photo_words(photo: &Photo) -> Vec<u32> {
     words
 }
 
-/// A camera, and the counts of what its photo leaves to compare.
-pub fn entry(camera: &PosedCamera, photo: Option<&Arc<Photo>>) -> layout::View {
+/// A camera, and the counts of what its photo leaves to compare: everything, if they are not known.
+pub fn entry(camera: &PosedCamera, counts: Option<(u32, u32)>) -> layout::View {
     let row = |i: usize| {
         let [x, y, z] = camera.rotation[i];
         [x, y, z, camera.centre_rest[i]]
     };
     let [cx, cy, cz] = camera.centre;
-    let (counted_pixels, counted_windows) = counted(camera, photo.map(AsRef::as_ref));
+    let (counted_pixels, counted_windows) = counts.unwrap_or_else(|| counted(camera, None));
     layout::View {
         rows: [row(0), row(1), row(2)],
         centre: [cx, cy, cz, 0.0],

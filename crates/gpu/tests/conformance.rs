@@ -86,6 +86,20 @@ fn poses_match_the_reference() {
 }
 
 #[test]
+fn appearance_matches_the_reference() {
+    conformance::appearance_matches_the_reference(&|| engine(false));
+}
+
+#[test]
+fn appearance_repeats_itself_without_subgroups_and_in_short_dispatches() {
+    conformance::appearance_repeats_itself(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+    ]);
+}
+
+#[test]
 fn antialiasing_matches_the_reference() {
     conformance::antialiasing_matches_the_reference(&|| engine(false));
 }

@@ -7,8 +7,8 @@ mod support;
 
 use dapple_engine::scenes::{self, TestScene};
 use dapple_engine::{
-    Adam, DensifyPlan, Engine, Extras, LearningRates, OptimizerState, PoseRates, Report,
-    StepReport, StepSettings, TrainView, ViewId,
+    Adam, AppearanceSettings, DensifyPlan, Engine, Extras, LearningRates, OptimizerState,
+    PoseRates, Report, StepReport, StepSettings, TrainView, ViewId,
 };
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision, Room, Storage};
 use dapple_runtime::{Detail, Gpu};
@@ -68,6 +68,7 @@ fn settings(step: u32) -> StepSettings {
         refresh_smoothing: false,
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
+        appearance: None,
     }
 }
 
@@ -97,10 +98,21 @@ fn pruning() -> DensifyPlan {
 
 /// Steps over the engine's first three views in turn, density control after those in `rounds`.
 fn train(engine: &mut GpuEngine, steps: std::ops::RangeInclusive<u32>, rounds: &[u32]) {
+    train_with(engine, steps, rounds, None);
+}
+
+fn train_with(
+    engine: &mut GpuEngine,
+    steps: std::ops::RangeInclusive<u32>,
+    rounds: &[u32],
+    appearance: Option<AppearanceSettings>,
+) {
     for step in steps {
-        engine
-            .step(ViewId(step as usize % 3), &settings(step))
-            .unwrap();
+        let settings = StepSettings {
+            appearance,
+            ..settings(step)
+        };
+        engine.step(ViewId(step as usize % 3), &settings).unwrap();
         if rounds.contains(&step) {
             engine.densify(&plan(step)).unwrap();
         }
@@ -155,7 +167,15 @@ fn growing_buffers_changes_no_bit() {
     for engine in [&mut ample, &mut tiny] {
         start(engine, &splats);
         let before = engine.room();
-        train(engine, 1..=20, &[4, 5, 13]);
+        // What a halted step must leave alone is more than splats.
+        let appearance = AppearanceSettings {
+            cells: [4, 3, 2],
+            rate: 1e-2,
+            smoothness: 1.0,
+            identity: 0.1,
+        };
+        train_with(engine, 1..=20, &[4, 5, 13], Some(appearance));
+        assert_eq!(engine.appearance().unwrap().seen, [6, 7, 7]);
         all.push((before, reports(engine), engine.room()));
     }
     let (before, expected, after) = &all[0];

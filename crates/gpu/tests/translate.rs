@@ -12,6 +12,8 @@
 
 mod support;
 
+use dapple_engine::AppearanceSettings;
+use dapple_gpu::stages::appearance;
 use dapple_gpu::{Precision, Storage, layout, primitives};
 use dapple_runtime::{Defines, EntryNeeds, Grants, ShaderSet, translate_with};
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,6 +103,18 @@ fn axes() -> Vec<Axis> {
     // Digits are of 1 to 8 bits.
     let bits = [1, 4, 7, 8]
         .map(|bits| setting(format!("{bits} bits"), move |d| d.u32("RADIX_BITS", bits)));
+    // One cell, the largest, the default.
+    let grids = [[1, 1, 1], [64, 64, 8], [16, 16, 8]].map(|cells| {
+        let learnt = AppearanceSettings {
+            cells,
+            rate: 1e-3,
+            smoothness: 10.0,
+            identity: 0.1,
+        };
+        setting(format!("{cells:?}"), move |d| {
+            appearance::define(d, &learnt)
+        })
+    });
     vec![
         Axis {
             names: &[
@@ -141,6 +155,10 @@ fn axes() -> Vec<Axis> {
                 setting("", |d| d),
                 setting("ANTIALIAS", |d| layout::antialias(d, true)),
             ],
+        },
+        Axis {
+            names: &["GRID_X", "GRID_Y", "GRID_L", "GRID_SLICES", "LUMA_R"],
+            settings: grids.into(),
         },
         Axis {
             names: &["PARTS", "PART"],

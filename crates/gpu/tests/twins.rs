@@ -84,7 +84,7 @@ fn plant(stage: Stage, inputs: &mut Trace, splats: &mut Splats) {
             let own = inputs.instances.iter().position(|i| i[0] as usize == seen);
             inputs.slots[own.unwrap()][6] *= 1.1;
         }
-        Stage::Densify => {}
+        Stage::Appearance | Stage::Densify => {}
     }
 }
 

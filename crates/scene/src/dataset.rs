@@ -1,6 +1,6 @@
 //! A capture: posed photographs and the sparse points seen in them.
 
-use crate::{Camera, Photo};
+use crate::{Camera, Photo, PhotoSource};
 use glam::DVec3;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ pub struct View {
     pub camera: Camera,
     /// The name of the lens model in the source ("OPENCV", ...), before any undistortion.
     pub source_model: String,
-    /// The pixels.
-    pub photo: Arc<Photo>,
+    /// The pixels, or where they are read.
+    pub photo: PhotoSource,
 }
 
 /// A sparse point of the reconstruction.
@@ -37,6 +37,9 @@ pub struct Dataset {
     /// The file that ought to hold sparse points where there are none: a COLMAP model without them
     /// is incomplete. `None` where there are points, and for formats that need none.
     pub missing_points: Option<PathBuf>,
+    /// Bytes that photos may take where they are not held but read when they are needed
+    /// ([`PhotoSource::File`]); `None` where they are all in memory.
+    pub photo_memory_bytes: Option<u64>,
     /// Remarks for the user: which of several models was taken, what was left out and why.
     pub notes: Vec<String>,
 }
@@ -91,6 +94,17 @@ fn spread(indices: Vec<usize>, limit: usize) -> Vec<usize> {
     (0..limit)
         .map(|i| indices[i * indices.len() / limit])
         .collect()
+}
+
+impl View {
+    /// The same view with its pixels in memory.
+    #[must_use]
+    pub fn with_photo(&self, photo: Arc<Photo>) -> Self {
+        Self {
+            photo: PhotoSource::Memory(photo),
+            ..self.clone()
+        }
+    }
 }
 
 impl Dataset {

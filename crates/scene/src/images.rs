@@ -29,15 +29,47 @@ pub(crate) struct Decoded {
     pub deep: bool,
 }
 
+/// What a photo's header says.
+pub(crate) struct Header {
+    pub width: u32,
+    pub height: u32,
+    /// It has 16 bits a channel.
+    pub deep: bool,
+    /// Pixels may be transparent.
+    pub alpha: bool,
+}
+
 /// Width and height from a photo's header.
 pub(crate) fn dimensions(path: &Path) -> Result<(u32, u32)> {
+    header(path).map(|header| (header.width, header.height))
+}
+
+/// Reads a photo's file and checks everything that can be without decoding it: format, header, and
+/// that its end is there.
+pub(crate) fn header(path: &Path) -> Result<Header> {
     let bytes = read(path)?;
-    check_format(&bytes).map_err(|e| e.at_path(path))?;
-    ImageReader::new(Cursor::new(&bytes))
-        .with_guessed_format()
-        .map_err(|e| Error::io("cannot read the photo", path, e))?
-        .into_dimensions()
-        .map_err(|e| undecodable(&e).at_path(path))
+    let parse = || {
+        check_format(&bytes)?;
+        let reader = ImageReader::new(Cursor::new(&bytes))
+            .with_guessed_format()
+            .map_err(|e| undecodable(&e.into()))?;
+        let png = reader.format() == Some(ImageFormat::Png);
+        let decoder = reader.into_decoder().map_err(|e| undecodable(&e))?;
+        let (width, height) = decoder.dimensions();
+        check_amount(width, height, decoder.total_bytes())?;
+        // The last chunk of a PNG.
+        if png && !bytes.windows(4).rev().any(|name| name == b"IEND") {
+            return Err(ends_early());
+        }
+        let colour = decoder.color_type();
+        Ok(Header {
+            width,
+            height,
+            deep: is_deep(colour),
+            alpha: colour.has_alpha(),
+        })
+    };
+    parse().map_err(|e| e.at_path(path))
 }
 
 /// Decodes a photo; `accept` sees its width and height first and may refuse.
@@ -86,17 +118,32 @@ fn decode_bytes(bytes: &[u8], accept: impl FnOnce(u32, u32) -> Result<()>) -> Re
     reader.limits(limits);
     let decoder = reader.into_decoder().map_err(|e| undecodable(&e))?;
     let (width, height) = decoder.dimensions();
+    accept(width, height)?;
+    check_amount(width, height, decoder.total_bytes())?;
+    DynamicImage::from_decoder(decoder).map_err(|e| undecodable(&e))
+}
+
+/// Refuses a photo without pixels, and one with more than can be.
+fn check_amount(width: u32, height: u32, bytes: u64) -> Result<()> {
     if width == 0 || height == 0 {
         return Err(Error::input("the photo has no pixels"));
     }
-    accept(width, height)?;
-    if decoder.total_bytes() > MAX_DECODED_BYTES {
+    if bytes > MAX_DECODED_BYTES {
         return Err(Error::unsupported(format!(
             "the photo says it has {width}x{height} pixels, more than 1 GiB when decoded"
         ))
         .hint("if the size is right, reduce the photo first"));
     }
-    DynamicImage::from_decoder(decoder).map_err(|e| undecodable(&e))
+    Ok(())
+}
+
+fn ends_early() -> Error {
+    Error::input("the photo ends early: its last part is missing")
+        .hint("copy it again from where it came")
+}
+
+fn is_deep(colour: image::ColorType) -> bool {
+    colour.bytes_per_pixel() / colour.channel_count() > 1
 }
 
 fn check_format(bytes: &[u8]) -> Result<()> {
@@ -157,10 +204,7 @@ fn check_jpeg(bytes: &[u8]) -> Result<()> {
                         "the photo is a JPEG of {precision} bits a channel"
                     ))
                     .hint(CONVERT_HINT)),
-                    _ if !ended => Err(Error::input(
-                        "the photo ends early: its last part is missing",
-                    )
-                    .hint("copy it again from where it came")),
+                    _ if !ended => Err(ends_early()),
                     _ => Ok(()),
                 };
             }
@@ -172,7 +216,7 @@ fn check_jpeg(bytes: &[u8]) -> Result<()> {
 }
 
 fn to_photo(image: DynamicImage) -> Decoded {
-    let deep = image.color().bytes_per_pixel() / image.color().channel_count() > 1;
+    let deep = is_deep(image.color());
     let (width, height) = (image.width(), image.height());
     let photo = if image.color().has_alpha() {
         let rgba = image.into_rgba8().into_raw();

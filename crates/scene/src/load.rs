@@ -6,21 +6,22 @@
 //! 2. Sort the images by name, choose those asked for, check that every photo is there.
 //! 3. Per photo, in parallel: compare its size with the camera's, decode, mask, reduce. A
 //!    photo whose lens distorts stays as it is and its camera keeps the lens, or both are turned
-//!    into those of a pinhole: [`LoadOptions::undistort`].
+//!    into those of a pinhole: [`LoadOptions::undistort`]. Photos that exceed a limit of memory are
+//!    left in their files: see [`crate::PhotoSource`].
 
 use crate::capture::{Capture, PosedImage, relative_path};
 use crate::images::{self, Decoded};
 use crate::masks::{self, MaskMode, Masked};
 use crate::resize::reduce;
 use crate::shown::mask_beyond;
+use crate::source::describe;
 use crate::undistort::undistort;
-use crate::{Camera, Dataset, Error, Progress, Result, View};
+use crate::{Camera, Dataset, Error, Photo, Progress, Result, View};
 use crate::{blender, colmap, nerfstudio};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What to load of a capture, and how large.
@@ -46,6 +47,9 @@ pub struct LoadOptions {
     pub mask_mode: MaskMode,
     /// Masks are white where the photo is to be left out, not where it is to be used.
     pub invert_masks: bool,
+    /// Bytes that decoded photos may take. If they take more, none is held: each is read from its file
+    /// whenever it is needed ([`crate::PhotoSource::File`]). `None` = all are held.
+    pub photo_memory_bytes: Option<u64>,
 }
 
 /// Loads the capture at `path`: its folder, a COLMAP model folder, or the transforms JSON itself.
@@ -334,18 +338,22 @@ fn use_downscaled_folders(capture: &mut Capture, n: u32) {
 
 /// What was done to a photo, for the notes.
 #[derive(Default)]
-struct Treatment {
-    rescaled: bool,
-    deep: bool,
+pub(crate) struct Treatment {
+    pub(crate) rescaled: bool,
+    pub(crate) deep: bool,
     /// The lens distorts, and the camera keeps it.
-    distorted: bool,
+    pub(crate) distorted: bool,
     /// Pixels were masked that no ray of the lens reaches.
-    beyond: bool,
-    undistorted: bool,
-    masked: Masked,
+    pub(crate) beyond: bool,
+    pub(crate) undistorted: bool,
+    pub(crate) masked: Masked,
 }
 
-/// Decodes the photos of a capture.
+/// A limit on photos leaves room for so many of the largest: one in use, one on its way to a device,
+/// and some that are read ahead.
+const LEAST_PHOTOS_HELD: u64 = 4;
+
+/// Decodes the photos of a capture, or describes them alone where they take more memory than they may.
 pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
     Ok(decode_each(capture, options, progress)?.0)
 }
@@ -356,12 +364,103 @@ fn decode_each(
     options: &LoadOptions,
     progress: &dyn Progress,
 ) -> Result<(Dataset, Vec<Treatment>)> {
+    if let Some(limit) = options.photo_memory_bytes
+        && may_exceed(&capture, options, limit)
+    {
+        let (described, done) = describe_each(&capture, options, progress)?;
+        let bytes = described.views.iter().map(|view| view.photo.bytes());
+        if bytes.sum::<u64>() > limit {
+            check_limit(&described.views, limit)?;
+            let limited = Dataset {
+                photo_memory_bytes: Some(limit),
+                ..described
+            };
+            return Ok((limited, done));
+        }
+    }
+    each_view(capture, "reading photos", progress, |image| {
+        let (photo, camera, treatment) = decode_photo(image, options)?;
+        let view = View {
+            name: image.name.clone(),
+            camera,
+            source_model: image.source_model.clone(),
+            photo: photo.into(),
+        };
+        Ok((view, treatment))
+    })
+}
+
+/// Refuses a limit that leaves no room to read ahead.
+fn check_limit(views: &[View], limit: u64) -> Result<()> {
+    let Some(largest) = views.iter().max_by_key(|view| view.photo.bytes()) else {
+        return Ok(());
+    };
+    let least = LEAST_PHOTOS_HELD * largest.photo.bytes();
+    if limit >= least {
+        return Ok(());
+    }
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    Err(Error::input(format!(
+        "{:.2} MiB for photos hold less than {LEAST_PHOTOS_HELD} of the largest",
+        mib(limit)
+    ))
+    .at(largest.name.clone())
+    .hint(format!(
+        "give them {:.2} MiB or more, or reduce them (--downscale, --max-resolution)",
+        mib(least) + 0.005
+    )))
+}
+
+/// Reads the headers of a capture's photos: views that have everything but pixels, which are read when
+/// they are asked for. Finds files that are missing, cut or foreign; not all damage shows without
+/// decoding.
+///
+/// # Errors
+/// As [`load`].
+pub fn describe_all(
+    capture: &Capture,
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<Dataset> {
+    Ok(describe_each(capture, options, progress)?.0)
+}
+
+fn describe_each(
+    capture: &Capture,
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<(Dataset, Vec<Treatment>)> {
+    let what = "reading photos' headers";
+    each_view(capture.clone(), what, progress, |image| {
+        describe(image, options)
+    })
+}
+
+/// Whether the photos might take more than `limit` bytes, by what the capture says of their sizes. A
+/// photo may be larger than its camera, and have alpha and a mask.
+fn may_exceed(capture: &Capture, options: &LoadOptions, limit: u64) -> bool {
+    const DOUBT: u64 = 4;
+    let bytes = |image: &PosedImage| {
+        let size = (image.camera.width, image.camera.height);
+        let camera = reduced_camera(image, size, options);
+        5 * u64::from(camera.width) * u64::from(camera.height)
+    };
+    DOUBT * capture.images.iter().map(bytes).sum::<u64>() > limit
+}
+
+/// Makes the view of every image, and says what was done to each.
+fn each_view(
+    capture: Capture,
+    what: &str,
+    progress: &dyn Progress,
+    make: impl Fn(&PosedImage) -> Result<(View, Treatment)> + Sync,
+) -> Result<(Dataset, Vec<Treatment>)> {
     capture.check_files()?;
-    progress.start("reading photos", capture.images.len() as u64);
+    progress.start(what, capture.images.len() as u64);
     // Photos after the first that failed are not started, so that the error is the first by name
     // whatever the threads do.
     let failed = AtomicUsize::new(usize::MAX);
-    let decoded: Vec<Option<Result<(View, Treatment)>>> = capture
+    let made: Vec<Option<Result<(View, Treatment)>>> = capture
         .images
         .par_iter()
         .enumerate()
@@ -369,7 +468,7 @@ fn decode_each(
             if index > failed.load(Ordering::Relaxed) {
                 return None;
             }
-            let view = decode_view(image, options);
+            let view = make(image);
             if view.is_err() {
                 failed.fetch_min(index, Ordering::Relaxed);
             }
@@ -378,9 +477,9 @@ fn decode_each(
         })
         .collect();
     progress.finish();
-    let mut views = Vec::with_capacity(decoded.len());
-    let mut done = Vec::with_capacity(decoded.len());
-    for result in decoded.into_iter().flatten() {
+    let mut views = Vec::with_capacity(made.len());
+    let mut done = Vec::with_capacity(made.len());
+    for result in made.into_iter().flatten() {
         let (view, treatment) = result?;
         views.push(view);
         done.push(treatment);
@@ -398,6 +497,7 @@ fn decode_each(
         views,
         points: capture.points,
         missing_points: capture.missing_points,
+        photo_memory_bytes: None,
         notes,
     };
     Ok((dataset, done))
@@ -445,7 +545,25 @@ fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<St
     );
 }
 
-fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treatment)> {
+/// The camera of a photo of this size once it is reduced, with its lens.
+pub(crate) fn reduced_camera(
+    image: &PosedImage,
+    (width, height): (u32, u32),
+    options: &LoadOptions,
+) -> Camera {
+    let divisor = match options.downscale {
+        Some(n) if !image.downscaled => n,
+        _ => 1,
+    };
+    let (width, height) = target_size((width, height), divisor, options.max_resolution);
+    image.camera.resized(width, height)
+}
+
+/// A photo, masked, reduced and, where asked for, undistorted, with its camera.
+pub(crate) fn decode_photo(
+    image: &PosedImage,
+    options: &LoadOptions,
+) -> Result<(Photo, Camera, Treatment)> {
     let path = image.path()?;
     let Decoded { mut photo, deep } = images::decode(&path, |width, height| {
         check_size(image, width, height).map_err(|e| e.at_path(&path))
@@ -456,18 +574,13 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
     };
     let as_described = (photo.width, photo.height) == (image.camera.width, image.camera.height);
     treatment.rescaled = !as_described && !image.downscaled;
-    let divisor = match options.downscale {
-        Some(n) if !image.downscaled => n,
-        _ => 1,
-    };
-    let (width, height) = target_size((photo.width, photo.height), divisor, options.max_resolution);
+    let mut camera = reduced_camera(image, (photo.width, photo.height), options);
     let mask = image.mask_path()?;
     let invert = options.invert_masks;
     treatment.masked = masks::apply(&mut photo, mask.as_deref(), options.mask_mode, invert)?;
-    if (width, height) != (photo.width, photo.height) {
-        photo = reduce(&photo, width, height);
+    if (camera.width, camera.height) != (photo.width, photo.height) {
+        photo = reduce(&photo, camera.width, camera.height);
     }
-    let mut camera = image.camera.resized(width, height);
     if camera.lens.is_identity() {
         camera.lens = crate::Lens::Pinhole;
     } else {
@@ -488,17 +601,11 @@ fn decode_view(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treat
             .hint("the camera's distortion coefficients make no lens: calibrate again"));
         }
     }
-    let view = View {
-        name: image.name.clone(),
-        camera,
-        source_model: image.source_model.clone(),
-        photo: Arc::new(photo),
-    };
-    Ok((view, treatment))
+    Ok((photo, camera, treatment))
 }
 
 /// Refuses a photo that cannot be what the camera took: another aspect ratio.
-fn check_size(image: &PosedImage, width: u32, height: u32) -> Result<()> {
+pub(crate) fn check_size(image: &PosedImage, width: u32, height: u32) -> Result<()> {
     let Camera {
         width: w,
         height: h,

@@ -31,6 +31,16 @@ impl Photo {
         }
     }
 
+    /// Bytes of its pixels.
+    pub fn bytes(&self) -> u64 {
+        let planes = [Some(&self.rgb), self.alpha.as_ref(), self.mask.as_ref()];
+        planes
+            .into_iter()
+            .flatten()
+            .map(|plane| plane.len() as u64)
+            .sum()
+    }
+
     /// Number of pixels.
     pub fn pixel_count(&self) -> usize {
         self.width as usize * self.height as usize

@@ -49,7 +49,7 @@ fn views_come_sorted_with_their_own_pose_and_pixels() {
         (18.0, 19.0, 10.5, 7.0)
     );
     assert_eq!(dataset.views[0].source_model, "PINHOLE");
-    let photo = &dataset.views[0].photo;
+    let photo = dataset.views[0].photo.read().unwrap();
     assert_eq!((photo.width, photo.height), (20, 15));
     assert_eq!(&photo.rgb[3 * (20 + 1)..3 * (20 + 2)], &[12, 17, 77]);
     assert!(photo.alpha.is_none() && photo.mask.is_none());
@@ -65,10 +65,7 @@ fn intrinsics_follow_the_actual_size() {
     let size_and_camera = |options: &LoadOptions| {
         let dataset = load_with(root.path(), options).unwrap();
         let view = &dataset.views[0];
-        assert_eq!(
-            (view.photo.width, view.photo.height),
-            (view.camera.width, view.camera.height)
-        );
+        assert_eq!(view.photo.size(), [view.camera.width, view.camera.height]);
         (
             view.camera.width,
             view.camera.height,
@@ -218,7 +215,8 @@ fn masks_are_found_by_name_and_follow_the_size() {
     mask("sub/b.png", 4, 3);
     let dataset = loaded(&root);
     for view in &dataset.views {
-        let mask = view.photo.mask.as_ref().unwrap();
+        let photo = view.photo.read().unwrap();
+        let mask = photo.mask.as_ref().unwrap();
         let want: Vec<u8> = (0..20 * 15)
             .map(|i| if i % 20 < 10 { 0 } else { 255 })
             .collect();
@@ -243,10 +241,7 @@ fn distorted_photos_come_out_as_pinhole() {
     for view in &dataset.views {
         assert_eq!(view.camera.lens, Lens::Pinhole);
         assert_eq!(view.source_model, "OPENCV");
-        assert_eq!(
-            (view.photo.width, view.photo.height),
-            (view.camera.width, view.camera.height)
-        );
+        assert_eq!(view.photo.size(), [view.camera.width, view.camera.height]);
         assert_eq!((view.camera.fx, view.camera.fy), (18.0, 19.0));
     }
     assert_noted(&dataset, "3 of 3 photos are undistorted (OPENCV)");
@@ -261,7 +256,7 @@ fn distorted_photos_keep_their_lens_and_their_pixels() {
     let dataset = loaded(&written(&tiny));
     for (view, same) in dataset.views.iter().zip(&plain.views) {
         assert_eq!(view.camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
-        assert_eq!(view.photo, same.photo);
+        assert_eq!(view.photo.read().unwrap(), same.photo.read().unwrap());
         assert_eq!((view.camera.cx, view.camera.cy), (10.5, 7.0));
     }
     assert_noted(
@@ -288,7 +283,8 @@ fn pixels_beyond_the_lens_are_masked() {
     tiny.cameras[0] = (7, 2, 20, 15, vec![12.0, 10.0, 7.5, -0.6]);
     let dataset = loaded(&written(&tiny));
     assert_noted(&dataset, "show more than their lens model reaches");
-    let mask = dataset.views[0].photo.mask.as_ref().unwrap();
+    let photo = dataset.views[0].photo.read().unwrap();
+    let mask = photo.mask.as_ref().unwrap();
     assert_eq!((mask[0], mask[7 * 20 + 10]), (0, 255));
 }
 
@@ -535,8 +531,9 @@ fn masks_segment_and_are_inverted() {
     };
     let dataset = load_with(root.path(), &segment).unwrap();
     for view in &dataset.views {
-        assert_eq!(view.photo.alpha, Some(left(0)), "{}", view.name);
-        assert_eq!(view.photo.mask, None);
+        let photo = view.photo.read().unwrap();
+        assert_eq!(photo.alpha, Some(left(0)), "{}", view.name);
+        assert_eq!(photo.mask, None);
     }
     assert_noted(&dataset, "3 of 3 photos have transparent pixels");
     let inverted = LoadOptions {
@@ -544,13 +541,13 @@ fn masks_segment_and_are_inverted() {
         ..LoadOptions::default()
     };
     let dataset = load_with(root.path(), &inverted).unwrap();
-    assert_eq!(dataset.views[0].photo.mask, Some(left(255)));
+    assert_eq!(dataset.views[0].photo.read().unwrap().mask, Some(left(255)));
     // A lens leaves pixels that no photo shows: those are no part of the object and do not count.
     let mut tiny = Tiny::default();
     tiny.cameras[0] = (7, 4, 20, 15, vec![6.0, 6.0, 10.0, 7.0, -0.9, 0.0, 0.0, 0.0]);
     tiny.write_model(&root.path().join("sparse/0"));
     let dataset = load_with(root.path(), &segment).unwrap();
-    let photo = &dataset.views[0].photo;
+    let photo = dataset.views[0].photo.read().unwrap();
     assert!(photo.alpha.is_some() && photo.mask.is_some());
 }
 

@@ -39,7 +39,7 @@ fn bird_has_a_camera_per_image_and_unordered_records() {
     let mut focals: Vec<f64> = Vec::new();
     for view in &bird.views {
         assert_eq!(view.source_model, "SIMPLE_PINHOLE");
-        assert_eq!((view.photo.width, view.photo.height), (54, 96));
+        assert_eq!(view.photo.size(), [54, 96]);
         // Back at full size: 544x960.
         focals.push(view.camera.fy * 10.0);
         assert!((view.camera.fx * 544.0 / 54.0 - view.camera.fy * 10.0).abs() < 1e-9);
@@ -53,8 +53,8 @@ fn bird_has_a_camera_per_image_and_unordered_records() {
 #[test]
 fn plush_and_banana_have_the_counts_of_their_readme() {
     for (name, photos, points, size, held_out) in [
-        ("plush", 97, 34_537, (1317, 984), 13),
-        ("banana", 16, 19_492, (750, 499), 2),
+        ("plush", 97, 34_537, [1317, 984], 13),
+        ("banana", 16, 19_492, [750, 499], 2),
     ] {
         let Some(root) = data(name) else { continue };
         let capture = dapple_scene::load::open(&root, &LoadOptions::default()).unwrap();
@@ -69,7 +69,7 @@ fn plush_and_banana_have_the_counts_of_their_readme() {
         let two = load(&root, &options, &NoProgress).unwrap();
         assert_eq!(two.views.len(), 2);
         for view in &two.views {
-            assert_eq!((view.photo.width, view.photo.height), size);
+            assert_eq!(view.photo.size(), size);
             assert_eq!(view.source_model, "PINHOLE");
         }
         assert_eq!(photos.div_ceil(8), held_out);

@@ -54,8 +54,11 @@ fn nerfstudio_intrinsics_poses_points_and_masks() {
         assert_eq!((b.camera.fx, b.camera.fy, b.camera.cx), (18.0, 19.0, 10.5));
         let centre = a.camera.camera_from_world.centre();
         assert!(centre.abs_diff_eq(glam::DVec3::new(1.0, 2.0, 3.0), 1e-12));
-        assert_eq!(a.photo.mask.as_ref().unwrap()[..2], [0, 255]);
-        assert!(b.photo.mask.is_none());
+        assert_eq!(
+            a.photo.read().unwrap().mask.as_ref().unwrap()[..2],
+            [0, 255]
+        );
+        assert!(b.photo.read().unwrap().mask.is_none());
         assert_eq!(dataset.points[0].position, [1.0, 2.0, 3.0]);
         assert_eq!(dataset.points[0].rgb, [4, 5, 6]);
     }
@@ -72,10 +75,7 @@ fn images_2_serves_nerfstudio_too() {
         ..LoadOptions::default()
     };
     let dataset = load(root.path(), &options, &NoProgress).unwrap();
-    assert_eq!(
-        (dataset.views[0].photo.width, dataset.views[0].photo.height),
-        (10, 8)
-    );
+    assert_eq!(dataset.views[0].photo.size(), [10, 8]);
     assert!(dataset.notes.iter().any(|n| n.contains("images_2")));
 }
 
@@ -186,8 +186,11 @@ fn blender_photos_are_transparent_and_keep_their_own_split() {
         );
         let view = &dataset.views[0];
         assert!((view.camera.fx - 4.0 / (0.345f64).tan()).abs() < 1e-9);
-        assert_eq!(view.photo.alpha.as_ref().unwrap()[3..5], [0, 255]);
-        assert_eq!(view.photo.rgb[..3], [200, 100, 50]);
+        assert_eq!(
+            view.photo.read().unwrap().alpha.as_ref().unwrap()[3..5],
+            [0, 255]
+        );
+        assert_eq!(view.photo.read().unwrap().rgb[..3], [200, 100, 50]);
         assert!(dataset.points.is_empty() && dataset.missing_points.is_none());
         let split = dataset.split(8);
         assert_eq!((split.train, split.eval), (vec![2, 3, 4], vec![0, 1]));

@@ -18,6 +18,7 @@ fn small(lens: LensKind) -> SynthOptions {
         lens,
         seed: 3,
         point_noise: 0.0,
+        ..SynthOptions::default()
     }
 }
 
@@ -234,7 +235,11 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             let p = view.camera.camera_from_world.transform(o.point);
             let place = view.camera.project_pinhole(p).unwrap();
             if place.x < f64::from(view.camera.width) && place.y < f64::from(view.camera.height) {
-                undistorted.push(difference(&view.photo, place.to_array(), o.rgb));
+                undistorted.push(difference(
+                    &view.photo.read().unwrap(),
+                    place.to_array(),
+                    o.rgb,
+                ));
             }
         }
         let medians = [&mut at_place, &mut undistorted, &mut beside].map(|d| quantile(d, 0.5));
@@ -262,8 +267,8 @@ fn the_capture_in_memory_is_the_one_on_disk() {
     assert_eq!(disk.views.len(), memory.views.len());
     for (a, b) in disk.views.iter().zip(&memory.views) {
         assert_eq!(
-            (&a.name, &a.source_model, &a.photo),
-            (&b.name, &b.source_model, &b.photo)
+            (&a.name, &a.source_model, a.photo.read().unwrap()),
+            (&b.name, &b.source_model, b.photo.read().unwrap())
         );
         let (p, q) = (a.camera.camera_from_world, b.camera.camera_from_world);
         assert!(p.rotation.dot(q.rotation).abs() > 1.0 - 1e-14);

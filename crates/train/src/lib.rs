@@ -4,6 +4,7 @@
 //! - [`init`]: the first Gaussians, from sparse points or from nothing.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
 //! - [`mod@strategy`]: when Gaussians are added, moved and removed.
+//! - [`mod@time_budget`]: a run that ends when its time is over.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
 //! - [`Checkpoint`]: a run, stopped in the middle, as a file.
 //! - [`mod@evaluate`]: PSNR, SSIM and LPIPS of held-out photos, and comparisons of runs.
@@ -11,12 +12,14 @@
 //!
 //! This crate knows no backend: engines are handed in.
 
+mod appearance;
 mod checkpoint;
 mod clock;
 pub mod config;
 pub mod evaluate;
 mod history;
 pub mod init;
+mod loader;
 mod observer;
 mod output;
 mod pictures;
@@ -24,14 +27,17 @@ mod poses;
 mod saving;
 mod schedule;
 pub mod strategy;
+pub mod time_budget;
 mod trainer;
 mod views;
 mod watch;
 
+pub use appearance::{APPEARANCE_VERSION, write_appearance};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
-pub use config::{ConfigPatch, Preset, TrainConfig};
-pub use evaluate::{EvalReport, ImageScore, evaluate, evaluate_aligned};
+pub use config::{AppearanceModel, ConfigPatch, Preset, TrainConfig};
+pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate, evaluate_aligned};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
+pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
 pub use pictures::FULL_ERROR;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `splats.ply` | the Gaussians |
 //! | `config.toml` | the configuration; `--config` takes it back |
+//! | `appearance.safetensors` | where it is learnt: each photo's exposure or grid ([`crate::write_appearance`]) |
 //! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
 //! | `cameras.json` | with `poses.refine`: the cameras of the photos trained on as refined ([`dapple_scene::write_cameras`]) |
@@ -18,7 +19,7 @@
 use crate::pictures::{error_map, side_by_side};
 use crate::{
     CapLosses, Checkpoint, Ending, EvalReport, EvalRow, History, LossRow, Observer, Outcome,
-    Seconds, StepProgress, TrainConfig, Trainer, WatchReport,
+    PhotoTraffic, Seconds, StepProgress, TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Version of [`Metrics`]: rises when a reader of the old one would misread the new one.
 pub const METRICS_VERSION: u32 = 1;
@@ -58,6 +60,13 @@ pub struct Metrics {
     /// Mean LPIPS of the held-out photos at the end; `None` without weights.
     #[serde(default)]
     pub lpips: Option<f64>,
+    /// Mean PSNR with fitted colours, dB: see [`crate::CorrectedScores`]; where the appearance of photos is
+    /// learnt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_psnr: Option<f64>,
+    /// Mean SSIM likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_ssim: Option<f64>,
     /// Each held-out photo at the end.
     pub images: Vec<crate::ImageScore>,
     /// Mean PSNR of the held-out photos, dB, with each one's pose fitted to the splats; `None` unless
@@ -75,6 +84,9 @@ pub struct Metrics {
     /// What the cap on Gaussians per tile left out.
     #[serde(default)]
     pub cap: CapLosses,
+    /// How photos were read while training; `None` where all were in memory.
+    #[serde(default)]
+    pub photos: Option<PhotoTraffic>,
     /// Training steps a second, without scoring.
     pub steps_per_second: f64,
     /// Photos trained on.
@@ -113,6 +125,8 @@ impl Metrics {
             psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
             ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
             lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
+            cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
+            cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
             images: outcome
                 .eval
                 .as_ref()
@@ -127,6 +141,7 @@ impl Metrics {
                 .unwrap_or_default(),
             seconds,
             cap: history.cap,
+            photos: trainer.photo_traffic(),
             steps_per_second: if seconds.train > 0.0 {
                 f64::from(outcome.steps) / seconds.train
             } else {
@@ -195,6 +210,11 @@ impl RunFolder {
     /// Where the Gaussians lie.
     pub fn splats_path(&self) -> PathBuf {
         self.path.join("splats.ply")
+    }
+
+    /// Where the appearance of the photos lies.
+    pub fn appearance_path(&self) -> PathBuf {
+        self.path.join("appearance.safetensors")
     }
 
     /// Where the configuration lies.
@@ -267,13 +287,7 @@ impl RunFolder {
 
     /// Takes the checkpoint away, if there is one.
     fn remove_checkpoint(&self) -> Result<()> {
-        let path = self.checkpoint_path();
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io("cannot remove the old checkpoint", &path, e))
-            }
-            _ => Ok(()),
-        }
+        remove_old("cannot remove the old checkpoint", &self.checkpoint_path())
     }
 
     /// Writes `config.toml`.
@@ -381,9 +395,15 @@ pub fn train_into(
         keep_finite(&mut splats);
     }
     let saved = folder.write_splats(&splats);
+    if !trainer.config().pace.is_empty() {
+        // The pace has changed since.
+        folder.write_config(trainer.config())?;
+    }
+    let learnt = write_learnt(folder, trainer);
     // The error of the run is the cause of all that follows: it is the one to report.
     let outcome = result?;
     saved?;
+    learnt?;
     folder.write_cameras(trainer)?;
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
     if let (Ending::Failed(step), Some(error)) = (outcome.ending, trainer.failure()) {
@@ -399,6 +419,19 @@ pub fn train_into(
         None => folder.remove_checkpoint()?,
     }
     unwritten_render.map_or(Ok(outcome), Err)
+}
+
+/// Writes what was learnt of the photos' appearance; where nothing is, takes another run's away.
+fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
+    let path = folder.appearance_path();
+    if !trainer.config().appearance.is_on() {
+        return remove_old("cannot remove another run's appearance", &path);
+    }
+    let appearance = trainer.appearance()?;
+    if appearance.is_empty() {
+        return Ok(());
+    }
+    crate::write_appearance(&path, &appearance, trainer.train_names())
 }
 
 /// The engine's error, with what was saved from it.
@@ -451,10 +484,11 @@ impl Observer for Saver<'_> {
     fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
         if self.failure.is_none() {
             let name = self.names.name(&view.name);
-            self.failure = self
-                .folder
-                .write_render(&name, &view.photo, self.background, rendered)
-                .err();
+            let write = |photo: Arc<Photo>| {
+                let folder = self.folder;
+                folder.write_render(&name, &photo, self.background, rendered)
+            };
+            self.failure = view.photo.read().and_then(write).err();
         }
         self.inner.on_final_render(view, rendered)
     }
@@ -573,6 +607,13 @@ fn csv(metrics: &Metrics) -> String {
         row(loss.step, rest, eval);
     }
     text
+}
+
+fn remove_old(what: &str, path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(what, path, e)),
+        _ => Ok(()),
+    }
 }
 
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {

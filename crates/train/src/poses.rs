@@ -77,7 +77,7 @@ impl Trainer {
             Some(poses) => poses.to_vec(),
             None => {
                 self.wait()?;
-                self.engine.poses()?
+                self.poses()?
             }
         };
         Ok(placed(&self.cameras, &poses))

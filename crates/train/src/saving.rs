@@ -13,7 +13,7 @@
 use crate::clock::Clock;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer};
-use dapple_engine::{Engine, RefinedPose, smoothing};
+use dapple_engine::{Appearance, Engine, RefinedPose, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -28,6 +28,10 @@ pub(crate) struct Saving {
     pub(crate) failure: Option<Error>,
     /// Why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
+    /// What was learnt of the photos' appearance, once the engine no longer has it.
+    pub(crate) learnt: Option<Appearance>,
+    /// The refined poses, once the engine no longer has them.
+    pub(crate) refined: Option<Vec<RefinedPose>>,
     /// The splats of the last checkpoint.
     kept: Option<Kept>,
     /// The step of the last checkpoint.
@@ -43,6 +47,7 @@ struct Kept {
     splats: Splats,
     /// Empty where none were refined.
     poses: Vec<RefinedPose>,
+    appearance: Appearance,
 }
 
 impl Kept {
@@ -65,6 +70,8 @@ impl Saving {
             launch: Launch::default(),
             failure: None,
             unsaved: None,
+            learnt: None,
+            refined: None,
             kept: None,
             saved_step: None,
             last: Instant::now(),
@@ -85,6 +92,11 @@ impl Saving {
     /// The poses that go with them.
     pub(crate) fn failed_poses(&self) -> Option<&[RefinedPose]> {
         self.failed().map(|kept| kept.poses.as_slice())
+    }
+
+    /// What such a run has learnt of its photos' appearance.
+    pub(crate) fn failed_appearance(&self) -> Option<&Appearance> {
+        self.failed().map(|kept| &kept.appearance)
     }
 
     fn failed(&self) -> Option<&Kept> {
@@ -108,12 +120,12 @@ impl Trainer {
         checkpoint.config.validate()?;
         checkpoint.capture.check(&CaptureIdentity::of(dataset))?;
         let chosen = Chosen::of(dataset, &checkpoint.config)?;
-        let mut trainer = Self::with_views(dataset, checkpoint.config, engine, &chosen)?;
+        check_appearance(&checkpoint, chosen.train.len())?;
+        let step = checkpoint.step;
+        let mut trainer = Self::with_views(dataset, checkpoint.config, engine, &chosen, step)?;
         trainer
             .engine
             .upload(&checkpoint.splats, Some(&checkpoint.state))?;
-        trainer.step = checkpoint.step;
-        trainer.reported = checkpoint.step;
         trainer.gaussians = checkpoint.splats.len() as u64;
         trainer.saving.launch = checkpoint.launch;
         trainer.watch.rows = checkpoint.watched;
@@ -189,26 +201,50 @@ impl Trainer {
             mut splats, state, ..
         } = checkpoint;
         smoothing::fuse(&mut splats, &state.smoothing);
-        self.keep(splats, state.poses, started);
+        self.keep(splats, state.poses, state.appearance, started);
         Ok(())
     }
 
-    /// Copies the splats alone, to be kept if the device may be lost; gives their number.
+    /// What the engine has learnt of the photos' appearance, if the run asks for it.
+    pub(crate) fn learnt(&mut self) -> Result<Appearance> {
+        match &self.saving.learnt {
+            Some(learnt) => Ok(learnt.clone()),
+            None if self.config.appearance.is_on() => self.engine.appearance(),
+            None => Ok(Appearance::default()),
+        }
+    }
+
+    /// Where the engine has refined the poses to; none where no step has refined any.
+    pub(crate) fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        match &self.saving.refined {
+            Some(refined) => Ok(refined.clone()),
+            None => self.engine.poses(),
+        }
+    }
+
+    /// Copies the splats with the photos' appearance and poses, to be kept if the device may be lost; gives their number.
     pub(crate) fn copy(&mut self) -> Result<usize> {
         let started = Instant::now();
         let splats = self.engine.fused_splats()?;
         let count = splats.len();
-        let poses = self.engine.poses()?;
-        self.keep(splats, poses, started);
+        let (poses, appearance) = (self.poses()?, self.learnt()?);
+        self.keep(splats, poses, appearance, started);
         Ok(count)
     }
 
-    fn keep(&mut self, splats: Splats, poses: Vec<RefinedPose>, started: Instant) {
+    fn keep(
+        &mut self,
+        splats: Splats,
+        poses: Vec<RefinedPose>,
+        appearance: Appearance,
+        started: Instant,
+    ) {
         if self.has_queue {
             self.saving.kept = Some(Kept {
                 step: self.step,
                 splats,
                 poses,
+                appearance,
             });
         }
         let took = started.elapsed().as_secs_f64();
@@ -226,10 +262,13 @@ impl Trainer {
         {
             // Of these reports only the steps matter now.
             let _ = self.collect(observer);
+            let appearance = self.learnt().unwrap_or_default();
+            let poses = self.poses().unwrap_or_default();
             self.saving.kept = Some(Kept {
                 step: self.reported,
                 splats,
-                poses: self.engine.poses().unwrap_or_default(),
+                poses,
+                appearance,
             });
         }
         let Some(kept) = &self.saving.kept else {
@@ -240,6 +279,22 @@ impl Trainer {
         self.saving.failure = Some(error);
         Ok(outcome)
     }
+}
+
+/// A run that learns appearances has one for each photo it trains on, from its first step on.
+fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
+    let (held, asked) = (&checkpoint.state.appearance, &checkpoint.config.appearance);
+    let expected = match asked.is_on() && checkpoint.step > 0 {
+        true => (asked.grid, photos),
+        false => ([0; 3], 0),
+    };
+    if (held.cells, held.views()) == expected {
+        return Ok(());
+    }
+    Err(
+        Error::input("the checkpoint's appearance is not that of its photos and configuration")
+            .hint("another program has written it: use the checkpoint as the run left it"),
+    )
 }
 
 /// What of a device's description changes results: not the number of threads.

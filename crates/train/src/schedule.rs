@@ -6,9 +6,12 @@
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
 //! 4. A random background is another one each step, keyed by (seed, step).
-//! 5. Density control after a step, and what it adds to steps, are the strategy's:
+//! 5. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a
+//!    step of the run has a *place* in the schedule, where all its numbers come from.
+//! 6. The rate of the photos' appearance is zero at first and then falls log-linearly.
+//! 7. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
-//! 5. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
+//! 8. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
 
 use crate::TrainConfig;
 use crate::config::Background;
@@ -32,12 +35,42 @@ pub struct Schedule {
 impl Schedule {
     /// For a run in a scene of this extent (world units, [`dapple_scene::Dataset::extent`]).
     pub fn new(config: TrainConfig, extent: f64) -> Self {
-        let strategy = strategy::of(&config, extent);
+        // Strategies think in places of the schedule.
+        let unpaced = TrainConfig {
+            pace: Vec::new(),
+            ..config.clone()
+        };
+        let strategy = strategy::of(&unpaced, extent);
         Self {
             config,
             extent,
             strategy,
         }
+    }
+
+    /// The step of the schedule as configured that `step` of the run stands at.
+    pub fn place(&self, step: u32) -> u32 {
+        let (mut from, mut place, mut last) = (0, 0, self.config.steps);
+        for &[after, new_last] in &self.config.pace {
+            if step <= after {
+                break;
+            }
+            place = self.along((from, place), last, after);
+            (from, last) = (after, new_last);
+        }
+        self.along((from, place), last, step)
+    }
+
+    /// Where `step` stands between step `from`, which stands at `place`, and the last step, which stands
+    /// at the schedule's end.
+    fn along(&self, (from, place): (u32, u32), last: u32, step: u32) -> u32 {
+        let (done, all) = (
+            u64::from(step.saturating_sub(from)),
+            u64::from(last.saturating_sub(from)).max(1),
+        );
+        let left = u64::from(self.config.steps.saturating_sub(place));
+        // Without a change of pace this is `step`, beyond the last one too.
+        u32::try_from(u64::from(place) + done * left / all).unwrap_or(u32::MAX)
     }
 
     /// The scene's extent, world units.
@@ -69,7 +102,7 @@ impl Schedule {
 
     /// Degree of spherical harmonics that step `step` uses.
     pub fn sh_degree(&self, step: u32) -> u8 {
-        let risen = step.saturating_sub(1) / self.config.sh_every.max(1);
+        let risen = self.place(step).saturating_sub(1) / self.config.sh_every.max(1);
         u8::try_from(risen)
             .unwrap_or(u8::MAX)
             .min(self.config.sh_degree)
@@ -78,13 +111,14 @@ impl Schedule {
     /// Step sizes of step `step`.
     pub fn learning_rates(&self, step: u32) -> LearningRates {
         let rates = &self.config.learning_rates;
-        let done = f64::from(step.saturating_sub(1)) / f64::from(self.config.steps.max(1));
+        let before = self.place(step).saturating_sub(1);
+        let done = f64::from(before) / f64::from(self.config.steps.max(1));
         let means = if rates.means > 0.0 {
             rates.means * (rates.means_final / rates.means).powf(done)
         } else {
             0.0
         };
-        let others = rates.decay.powf(self.settled(step));
+        let others = rates.decay.powf(self.settled(self.place(step)));
         LearningRates {
             means: (means * self.extent) as f32,
             scales: (rates.scales * others) as f32,
@@ -96,12 +130,12 @@ impl Schedule {
     }
 
     /// How much of the time in which the number of Gaussians is fixed is over, 0 to 1.
-    fn settled(&self, step: u32) -> f64 {
+    fn settled(&self, place: u32) -> f64 {
         let (stop, last) = (self.config.densify.stop, self.config.steps);
         if stop >= last {
             return 0.0;
         }
-        f64::from(step.saturating_sub(1).saturating_sub(stop)) / f64::from(last - stop)
+        f64::from(place.saturating_sub(1).saturating_sub(stop)) / f64::from(last - stop)
     }
 
     /// Step sizes of the pose of step `step`'s view.
@@ -112,7 +146,7 @@ impl Schedule {
     pub fn pose_rates(&self, step: u32) -> PoseRates {
         let poses = &self.config.poses;
         let steps = f64::from(self.config.steps.max(1));
-        let done = f64::from(step.saturating_sub(1)) / steps;
+        let done = f64::from(self.place(step).saturating_sub(1)) / steps;
         if !poses.refine || done < poses.start {
             return PoseRates::default();
         }
@@ -141,10 +175,14 @@ impl Schedule {
                 epsilon: adam.epsilon as f32,
             },
             ssim_weight: self.config.ssim_weight as f32,
-            accumulate_density: self.strategy.accumulates(step),
+            accumulate_density: self.strategy.accumulates(self.place(step)),
             refresh_smoothing: self.refreshes_smoothing(step),
-            extras: self.strategy.extras(step, &learning_rates),
+            extras: self.strategy.extras(self.place(step), &learning_rates),
             pose_rates: self.pose_rates(step),
+            appearance: self
+                .config
+                .appearance
+                .settings(self.place(step), self.config.steps),
         }
     }
 
@@ -158,15 +196,25 @@ impl Schedule {
 
     /// The round of density control that follows step `step`, if one does.
     pub fn densify_plan(&self, step: u32) -> Option<DensifyPlan> {
-        self.strategy.plan(step)
+        let mut plans = self
+            .places(step)
+            .filter_map(|place| self.strategy.plan(place));
+        plans.next_back().map(|plan| DensifyPlan { step, ..plan })
+    }
+
+    /// The places of the schedule that `step` has passed since the step before: one, unless the pace
+    /// was changed.
+    pub(crate) fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
+        self.place(step.saturating_sub(1)) + 1..=self.place(step)
     }
 
     /// Whether held-out photos are scored after step `step`.
     pub fn evaluates_at(&self, step: u32) -> bool {
         let eval = &self.config.eval;
-        step == self.config.last_step()
-            || (eval.every > 0 && step.is_multiple_of(eval.every))
-            || eval.steps.contains(&step)
+        let is_due = |place: u32| {
+            (eval.every > 0 && place.is_multiple_of(eval.every)) || eval.steps.contains(&place)
+        };
+        step == self.config.last_step() || self.places(step).any(is_due)
     }
 }
 

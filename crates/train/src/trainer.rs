@@ -14,15 +14,17 @@
 use crate::clock::Clock;
 use crate::evaluate::Lpips;
 use crate::history::Smoothed;
+use crate::loader::{PhotoLoader, PhotoTraffic};
 use crate::saving::Saving;
+use crate::time_budget::Pacer;
 use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
-    CaptureIdentity, Ending, EvalReport, EvalRow, History, Launch, LossRow, Observer, Outcome,
-    Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, evaluate,
-    evaluate_aligned, init, strategy,
+    CaptureIdentity, CorrectedScores, Ending, EvalReport, EvalRow, History, Launch, LossRow,
+    Observer, Outcome, Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport,
+    evaluate, evaluate_aligned, init, strategy,
 };
-use dapple_engine::{Engine, Rendered, Report, StepReport, TrainView, ViewId};
+use dapple_engine::{Appearance, Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
 use std::time::Instant;
 
@@ -35,9 +37,12 @@ const NEAR_FRACTION: f64 = 0.05;
 pub struct Trainer {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) config: TrainConfig,
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     order: ViewOrder,
     view_ids: Vec<ViewId>,
+    /// Where not all photos are in memory.
+    pub(crate) loader: Option<PhotoLoader>,
+    train_names: Vec<String>,
     eval_views: Vec<View>,
     /// For the last scoring.
     lpips: Option<Lpips>,
@@ -58,6 +63,7 @@ pub struct Trainer {
     pub(crate) saving: Saving,
     pub(crate) watch: Watch,
     stop_at: Option<u32>,
+    pub(crate) pacer: Option<Pacer>,
 }
 
 impl Trainer {
@@ -81,7 +87,7 @@ impl Trainer {
         }
         settle_budget(&mut config, dataset, &chosen.train);
         let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, &config)?;
-        let mut trainer = Self::with_views(dataset, config, engine, &chosen)?;
+        let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
         trainer.notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
@@ -89,25 +95,37 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Before its first step, its engine without splats.
+    /// After `step` steps, its engine without splats.
     pub(crate) fn with_views(
         dataset: &Dataset,
         config: TrainConfig,
         mut engine: Box<dyn Engine>,
         chosen: &Chosen,
+        step: u32,
     ) -> Result<Self> {
         // Before anything takes time: better to fail now than after an hour.
         let lpips = config.read_lpips()?;
-        let view = |&i: &usize| TrainView {
-            camera: dataset.views[i].camera,
-            photo: dataset.views[i].photo.clone(),
+        let train: Vec<&View> = chosen.train.iter().map(|&i| &dataset.views[i]).collect();
+        let order = ViewOrder::new(config.seed, train.len());
+        let (view_ids, loader) = match dataset.photo_memory_bytes {
+            Some(budget) => {
+                let cameras: Vec<Camera> = train.iter().map(|view| view.camera).collect();
+                let photos = train.iter().map(|view| view.photo.clone()).collect();
+                let steps = (step + 1, config.last_step());
+                let view_ids = engine.add_cameras(&cameras)?;
+                let loader = PhotoLoader::start(photos, &order, budget, steps)?;
+                (view_ids, Some(loader))
+            }
+            None => (engine.add_views(held(&train)?)?, None),
         };
-        let view_ids = engine.add_views(chosen.train.iter().map(view).collect())?;
         let eval = chosen.eval.iter();
+        let name = |&i: &usize| dataset.views[i].name.clone();
         Ok(Self {
             schedule: Schedule::new(config.clone(), chosen.extent),
-            order: ViewOrder::new(config.seed, view_ids.len()),
+            order,
             view_ids,
+            loader,
+            train_names: chosen.train.iter().map(name).collect(),
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
             lpips,
             cameras: chosen
@@ -115,8 +133,8 @@ impl Trainer {
                 .iter()
                 .map(|&i| (dataset.views[i].name.clone(), dataset.views[i].camera))
                 .collect(),
-            step: 0,
-            reported: 0,
+            step,
+            reported: step,
             gaussians: 0,
             history: History::default(),
             smoothed_loss: Smoothed::over(50.0),
@@ -134,6 +152,7 @@ impl Trainer {
                 config.ssim_weight,
             ),
             stop_at: None,
+            pacer: None,
             engine,
             config,
         })
@@ -183,8 +202,9 @@ impl Trainer {
                 break;
             }
             self.advance(observer)?;
+            self.keep_pace();
             let last = self.step >= self.config.last_step();
-            if self.watch.is_due(self.step, self.config.last_step()) {
+            if self.looks_now() {
                 self.look(observer)?;
             }
             if !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty() {
@@ -201,6 +221,9 @@ impl Trainer {
         self.drain(observer)?;
         if ending == Ending::Finished {
             if let Some(best) = self.watch.better_than_last() {
+                // Of the last step, beside splats of an earlier one: uploading forgets it.
+                self.saving.learnt = Some(self.learnt()?);
+                self.saving.refined = Some(self.poses()?);
                 self.engine.upload(&best, None)?;
             }
             self.gaussians = self.copy()? as u64;
@@ -253,7 +276,23 @@ impl Trainer {
         let settings = self.schedule.render_settings();
         let views: Vec<&View> = self.eval_views.iter().collect();
         let lpips = self.lpips.as_ref().filter(|_| is_last);
-        let report = evaluate(self.engine.as_mut(), &views, &settings, lpips, on_render)?;
+        let mut corrected = CorrectedScores::default();
+        let corrects = self.config.appearance.is_on();
+        let mut report = evaluate(
+            self.engine.as_mut(),
+            &views,
+            &settings,
+            lpips,
+            &mut |view, rendered| {
+                if corrects {
+                    corrected.add(view, rendered, settings.background)?;
+                }
+                on_render(view, rendered)
+            },
+        )?;
+        if corrects {
+            corrected.put_into(&mut report);
+        }
         self.history.seconds.eval += started.elapsed().as_secs_f64();
         // A run that is stopped where it was scored anyway.
         self.history.evals.retain(|row| row.step != self.step);
@@ -280,6 +319,17 @@ impl Trainer {
         let report = evaluate_aligned(self.engine.as_mut(), &views, &settings, extent)?;
         self.history.seconds.eval += started.elapsed().as_secs_f64();
         Ok(report)
+    }
+
+    /// Whether there is a look after this step: by its place in the schedule where the pace was changed, so
+    /// that a run that its configuration repeats looks where this one did.
+    fn looks_now(&self) -> bool {
+        let config = &self.config;
+        if config.pace.is_empty() {
+            return self.watch.is_due(self.step, config.last_step());
+        }
+        let mut places = self.schedule.places(self.step);
+        places.any(|place| self.watch.is_due(place, config.steps))
     }
 
     /// Looks at the photos that are set aside.
@@ -309,6 +359,21 @@ impl Trainer {
         }
         self.drain(&mut Silent)?;
         self.engine.fused_splats()
+    }
+
+    /// What was learnt of the appearance of the photos in [`Self::train_names`], empty where nothing is;
+    /// after the engine has failed, what was saved from it.
+    pub fn appearance(&mut self) -> Result<Appearance> {
+        if let Some(appearance) = self.saving.failed_appearance() {
+            return Ok(appearance.clone());
+        }
+        self.drain(&mut Silent)?;
+        self.learnt()
+    }
+
+    /// Names of the photos trained on, in the engine's order.
+    pub fn train_names(&self) -> &[String] {
+        &self.train_names
     }
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`].
@@ -362,6 +427,11 @@ impl Trainer {
         self.engine.description()
     }
 
+    /// How photos were read while training, where they do not all fit into memory.
+    pub fn photo_traffic(&self) -> Option<PhotoTraffic> {
+        self.loader.as_ref().map(PhotoLoader::traffic)
+    }
+
     /// Number of views trained on.
     pub fn train_view_count(&self) -> usize {
         self.view_ids.len()
@@ -387,6 +457,15 @@ impl Trainer {
         self.clock.resume();
         let step = self.step + 1;
         let view = self.view_ids[self.order.view_at(step)];
+        match self.loader.as_ref().map(|loader| loader.take(step)) {
+            None => {}
+            Some(Ok(photo)) => self.engine.put_photo(view, photo)?,
+            Some(Err(error)) => {
+                // Nothing of this step was enqueued: the run can go on when the photo is mended.
+                self.save(observer)?;
+                return Err(error);
+            }
+        }
         self.engine.step(view, &self.schedule.step_settings(step))?;
         if let Some(plan) = self.schedule.densify_plan(step) {
             self.engine.densify(&plan)?;
@@ -474,6 +553,19 @@ impl Trainer {
             eta_seconds: seconds * f64::from(steps.saturating_sub(step)),
         }
     }
+}
+
+/// Views with their photos, read now where they are not in memory.
+fn held(views: &[&View]) -> Result<Vec<TrainView>> {
+    let views = views.iter();
+    views
+        .map(|view| {
+            Ok(TrainView {
+                camera: view.camera,
+                photo: view.photo.read()?,
+            })
+        })
+        .collect()
 }
 
 /// Names the budget of a strategy that needs one and was given none: the configuration keeps it.

@@ -110,12 +110,12 @@ fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
 
 /// Engines take cameras of the photo's size whose lens they know.
 fn check_view(view: &View) -> Result<()> {
-    let (camera, photo) = (&view.camera, &view.photo);
+    let (camera, [width, height]) = (&view.camera, view.photo.size());
     LensForm::of(&camera.lens).map_err(|e| e.at(view.name.clone()))?;
-    if (camera.width, camera.height) != (photo.width, photo.height) {
+    if [camera.width, camera.height] != [width, height] {
         return Err(Error::input(format!(
-            "the photo is {}x{} and its camera {}x{}",
-            photo.width, photo.height, camera.width, camera.height
+            "the photo is {width}x{height} and its camera {}x{}",
+            camera.width, camera.height
         ))
         .at(view.name.clone())
         .hint("resize the photo, or its camera with Camera::resized"));
@@ -125,7 +125,8 @@ fn check_view(view: &View) -> Result<()> {
         && [camera.fx, camera.fy]
             .iter()
             .all(|v| v.is_finite() && *v > 0.0)
-        && photo.pixel_count() > 0;
+        && width > 0
+        && height > 0;
     if !sound {
         return Err(Error::input(
             "this photo's camera is broken: a pose or focal length that is not finite, or no area",

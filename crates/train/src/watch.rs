@@ -10,8 +10,9 @@
 //! that chose the splats is none.
 
 use crate::evaluate::{score, target};
+use crate::loader::in_turn;
 use dapple_engine::{Engine, RenderSettings};
-use dapple_scene::{Result, Splats, View};
+use dapple_scene::{Photo, Result, Splats, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -82,18 +83,21 @@ impl Watch {
         settings: &RenderSettings,
     ) -> Result<()> {
         let (mut loss, mut psnr, mut count) = (0.0, 0.0, 0.0);
-        for view in &self.views {
+        let ssim_weight = self.ssim_weight;
+        let views: Vec<&View> = self.views.iter().collect();
+        in_turn(&views, &mut |view, photo| {
             let rendered = engine.render(&view.camera, settings)?;
-            let scores = score(&rendered, &view.photo, settings.background, None)
+            let scores = score(&rendered, &photo, settings.background, None)
                 .map_err(|error| error.at(view.name.clone()))?;
             // Nothing where a mask hides all of it.
             if let Some(scores) = scores {
-                let l1 = mean_difference(&rendered.rgb, view, settings.background);
-                loss += (1.0 - self.ssim_weight) * l1 + self.ssim_weight * (1.0 - scores.ssim);
+                let l1 = mean_difference(&rendered.rgb, &photo, settings.background);
+                loss += (1.0 - ssim_weight) * l1 + ssim_weight * (1.0 - scores.ssim);
                 psnr += scores.psnr;
                 count += 1.0;
             }
-        }
+            Ok(())
+        })?;
         if count == 0.0 {
             return Ok(());
         }
@@ -131,8 +135,7 @@ impl Watch {
 }
 
 /// Mean absolute difference of the values that a mask shows.
-fn mean_difference(rgb: &[f32], view: &View, background: [f32; 3]) -> f64 {
-    let photo = &view.photo;
+fn mean_difference(rgb: &[f32], photo: &Photo, background: [f32; 3]) -> f64 {
     let shown = |i: usize| photo.mask.as_ref().is_none_or(|mask| mask[i / 3] >= 128);
     let target = target(photo, background);
     let (sum, count) = rgb

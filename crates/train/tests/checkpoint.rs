@@ -4,8 +4,9 @@
 
 mod fake;
 
-use dapple_engine::{DensifyReport, OptimizerState, RefinedPose};
+use dapple_engine::{Appearance, DensifyReport, OptimizerState, RefinedPose};
 use dapple_scene::{Error, ErrorKind, Splats};
+use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History, Launch,
     LossRow, Preset, RunFolder, Silent, TrainConfig, Trainer, WatchRow, train_into,
@@ -46,6 +47,12 @@ fn sample() -> Checkpoint {
             sh_degree: 2,
             near: 0.1 + 0.2,
             seed: 77,
+            appearance: AppearanceConfig {
+                model: AppearanceModel::Bilateral,
+                grid: [2, 1, 1],
+                start: 1,
+                ..Preset::Micro.config().appearance
+            },
             ..Preset::Micro.config()
         },
         capture: CaptureIdentity::of(&capture(4)),
@@ -89,6 +96,11 @@ fn sample() -> Checkpoint {
             poses: (0..3)
                 .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))
                 .collect(),
+            appearance: Appearance {
+                first_moments: numbers(2 * 2 * 12, 500),
+                seen: vec![7, 9],
+                ..Appearance::identity([2, 1, 1], 2)
+            },
         },
         watched: vec![WatchRow {
             step: 2,
@@ -184,7 +196,9 @@ fn the_safetensors_crate_opens_it_and_is_read_in_turn() {
     );
     let rest = file.tensor("second_moments.sh_rest").unwrap();
     assert_eq!(rest.shape(), [5, 8, 3]);
-    assert_eq!(file.names().len(), 4 + 4 * 6 + 2);
+    assert_eq!(file.names().len(), 4 + 4 * 6 + 2 + 4);
+    let grids = file.tensor("appearance.coefficients").unwrap();
+    assert_eq!(grids.shape(), [2, 1, 2, 1, 3, 4]);
     let theirs = Checkpoint::parse(&forged(|_, _| ())).unwrap();
     assert!(bytes(&theirs) == *WHOLE);
 }

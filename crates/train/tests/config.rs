@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use dapple_train::config::{DensifyPatch, EvalPatch};
-use dapple_train::{ConfigPatch, Preset, Strategy, TrainConfig};
+use dapple_train::{AppearanceModel, ConfigPatch, Preset, Strategy, TrainConfig};
 
 fn resolve(preset: Option<Preset>, toml: &str, flags: ConfigPatch) -> TrainConfig {
     let folder = tempfile::tempdir().unwrap();
@@ -217,4 +217,34 @@ fn a_capture_decides_what_nobody_names() {
     assert_eq!(of(14, "steps = 30000\n[data]\nwatch_every = 0").2, 0);
     assert_eq!(of(1000, "preset = \"quick\"").0, 7000);
     assert_eq!(of(14, "preset = \"m10\"").0, 2000);
+}
+
+#[test]
+fn an_appearance_model_sets_its_defaults_and_its_rate_begins_late_and_falls() {
+    let config = |toml: &str| resolve(None, toml, ConfigPatch::default());
+    let none = config("steps = 3000");
+    assert_eq!(none.appearance.model, AppearanceModel::None);
+    assert_eq!(none.appearance.settings(1, 3000), None);
+    let exposure = config("steps = 3000\n[appearance]\nmodel = \"exposure\"").appearance;
+    assert_eq!((exposure.grid, exposure.start), ([1, 1, 1], 100));
+    let bilateral = config("steps = 3000\n[appearance]\nmodel = \"bilateral\"").appearance;
+    assert_eq!(bilateral.grid, [16, 16, 8]);
+    let rate = |step| bilateral.settings(step, 3000).unwrap().rate;
+    assert_eq!((rate(1), rate(100)), (0.0, 0.0));
+    let expected = bilateral.rate * 0.1f64.powf(100.0 / 3000.0);
+    assert!((f64::from(rate(101)) / expected - 1.0).abs() < 1e-6);
+    assert!((f64::from(rate(3000)) / bilateral.rate_final - 1.0).abs() < 1e-2);
+    // Short presets are written for themselves.
+    assert_eq!(Preset::M8.config().appearance.start, 50);
+    let told = error_of("[appearance]\nmodel = \"exposure\"\ngrid = [4, 4, 1]");
+    assert!(
+        told.contains("contradict") && told.contains("hint"),
+        "{told}"
+    );
+    let told = error_of("[appearance]\nmodel = \"bilateral\"\ngrid = [4, 4, 9]");
+    assert!(told.contains("1 to 8 along the luminance"), "{told}");
+    let told = error_of("[appearance]\nmodel = \"bilateral\"\nrate = 0.0");
+    assert!(told.contains("rate_final"), "{told}");
+    let told = error_of("[appearance]\nmodel = \"gamma\"");
+    assert!(told.contains("gamma"), "{told}");
 }

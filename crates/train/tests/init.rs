@@ -6,7 +6,6 @@ use dapple_scene::{Camera, Dataset, Photo, Point, Pose, View};
 use dapple_train::TrainConfig;
 use dapple_train::init::{from_points, initial_splats};
 use glam::DVec3;
-use std::sync::Arc;
 
 fn point(x: f32, y: f32, z: f32) -> Point {
     Point {
@@ -28,7 +27,7 @@ fn ring(points: Vec<Point>) -> Dataset {
                 Pose::look_at(eye, DVec3::new(5.0, 0.0, 0.0), DVec3::Y),
             ),
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3])),
+            photo: Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]).into(),
         }
     };
     Dataset {

@@ -7,7 +7,6 @@ use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Camera, Dataset, Photo, Point, Pose, SH_C0, Splats, View, ply};
 use dapple_train::{Outcome, Preset, RunFolder, Silent, TrainConfig, Trainer, train_into};
 use glam::DVec3;
-use std::sync::Arc;
 
 fn engine(threads: usize) -> Box<dyn Engine> {
     let options = CpuOptions {
@@ -54,7 +53,7 @@ fn capture() -> Dataset {
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(Photo::from_rgb(96, 80, rgb)),
+            photo: Photo::from_rgb(96, 80, rgb).into(),
         }
     };
     Dataset {

@@ -57,6 +57,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         out: &args.out,
         overwrite: true,
         stop_at: None,
+        photo_memory: None,
+        pacer: None,
         launch: args.device.launch(&capture),
     };
     let done = train(job, config, engine, console)?;

@@ -2,14 +2,15 @@
 
 use crate::console::Console;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, parse_colour, split};
+use crate::photo_memory;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, ply, read_poses};
 use dapple::train::config::{Background, EvalPatch};
 use dapple::train::evaluate::{Difference, Lpips, Paired, paired_table, table};
 use dapple::train::{
-    ConfigPatch, EvalReport, PoseErrors, RenderNames, RunFolder, TrainConfig, evaluate,
-    evaluate_aligned,
+    ConfigPatch, CorrectedScores, EvalReport, PoseErrors, RenderNames, RunFolder, TrainConfig,
+    evaluate, evaluate_aligned,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,11 @@ pub struct Args {
     /// capture's poses, and those in the cameras.json beside SPLATS, are off
     #[arg(long, value_name = "FILE")]
     true_cameras: Option<PathBuf>,
+
+    /// Score a second time, with each render's colours fitted to its photo's by an affine map: what is
+    /// left once exposure and white balance are forgiven [default: where the run learnt them]
+    #[arg(long)]
+    colour_corrected: bool,
 
     /// Write renders, maps of errors and tables into this folder
     #[arg(short, long, value_name = "FOLDER")]
@@ -205,7 +211,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         .map(|truth| pose_report(truth, &a.path, &trained))
         .transpose()?;
     let background = a.config.background.fixed();
-    if dataset.views.iter().any(|view| view.photo.alpha.is_some()) {
+    if dataset.views.iter().any(|view| view.photo.has_alpha()) {
         let [r, g, b] = background;
         console.note(&format!(
             "note: transparent photos are scored over the background {r},{g},{b}"
@@ -213,6 +219,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     let folder = args.out.as_deref().map(RunFolder::create).transpose()?;
     let mut engine = args.device.engine(console)?;
+    // What two are compared by, both have.
+    let learnt = |subject: &Subject| subject.config.appearance.is_on();
+    let corrects = args.colour_corrected || learnt(&a) || b.as_ref().is_some_and(learnt);
     let mut scored = |subject: &Subject, folder: Option<&RunFolder>| {
         let settings = subject.settings(background);
         engine.upload(&subject.splats, None)?;
@@ -220,7 +229,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             engine.as_mut(),
             &dataset,
             &settings,
-            lpips.as_ref(),
+            (lpips.as_ref(), corrects),
             folder,
             console,
         )
@@ -296,28 +305,41 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
 }
 
-/// Scores all views; writes what there is to see into `folder`.
+/// Scores all views, with fitted colours too where it `corrects` them; writes what there is to see into `folder`.
 fn score(
     engine: &mut dyn Engine,
     dataset: &Dataset,
     settings: &RenderSettings,
-    lpips: Option<&Lpips>,
+    (lpips, corrects): (Option<&Lpips>, bool),
     folder: Option<&RunFolder>,
     console: &Console,
 ) -> Result<EvalReport> {
     let bar = console.bar(dataset.views.len() as u64, "scoring [{bar:30}] {pos}/{len}");
     let mut names = RenderNames::default();
     let views: Vec<&View> = dataset.views.iter().collect();
+    let mut corrected = CorrectedScores::default();
     let report = evaluate(engine, &views, settings, lpips, &mut |view, rendered| {
         bar.inc(1);
+        if corrects {
+            corrected.add(view, rendered, settings.background)?;
+        }
         let Some(folder) = folder else {
             return Ok(());
         };
         let name = names.name(&view.name);
-        folder.write_render(&name, &view.photo, settings.background, rendered)
+        folder.write_render(
+            &name,
+            view.photo.read()?.as_ref(),
+            settings.background,
+            rendered,
+        )
     });
     bar.finish_and_clear();
-    report
+    let mut report = report?;
+    if corrects {
+        corrected.put_into(&mut report);
+    }
+    Ok(report)
 }
 
 impl PoseReport {
@@ -391,6 +413,7 @@ fn load_held_out(
             .next()
             .is_some_and(|i| held_out.binary_search(&i).is_ok())
     });
+    let options = photo_memory::limited(options, None);
     let dataset = load::decode(capture, &options, &console.progress())?;
     Ok((dataset, trained))
 }

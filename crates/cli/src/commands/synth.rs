@@ -15,6 +15,7 @@ The same options and seed give the same files, bit for bit.
 Examples:
   dapple synth captures/table
   dapple synth captures/off --pose-noise 0.5,0.01     poses half a degree off
+  dapple synth captures/drift --drift 1                 photos to try `train --appearance` with
   dapple synth captures/fisheye --lens opencv-fisheye --photos 24 --width 640 --height 480";
 
 /// Makes a posed capture with known ground truth, to try and test with
@@ -53,6 +54,11 @@ pub struct Args {
     /// as true_cameras.json: to try `dapple train --refine-poses` on
     #[arg(long, value_name = "DEG,FRACTION", value_parser = parse_pose_noise)]
     pose_noise: Option<PoseNoise>,
+
+    /// Exposure drifts by up to this many stops either way from photo to photo, white balance by a third
+    /// as much; every eighth photo, held out by default, shows the mean [default: 0, none]
+    #[arg(long, value_name = "STOPS", default_value_t = SynthOptions::default().drift, hide_default_value = true)]
+    drift: f64,
 
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -114,6 +120,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         seed: args.seed,
         point_noise: args.point_noise,
         pose_noise: args.pose_noise.unwrap_or_default(),
+        drift: args.drift,
     };
     let summary = make(&options, &args.out, console)?;
     if args.json {

@@ -1,6 +1,7 @@
 //! `dapple train`: a capture into splats.
 
 mod resume;
+mod time_budget;
 
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
@@ -10,14 +11,18 @@ use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, merged_config, merged_config_for, parse_background,
     split,
 };
+use crate::photo_memory::{self, parse_bytes};
 use crate::training_display::{TrainingDisplay, clock, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
-use dapple::train::config::{Background, DataPatch, DensifyPatch, EvalPatch, PosesPatch};
+use dapple::train::config::{
+    AppearancePatch, Background, DataPatch, DensifyPatch, EvalPatch, PosesPatch,
+};
+use dapple::train::time_budget::Pacer;
 use dapple::train::{
-    CapLosses, ConfigPatch, Ending, ImageScore, Launch, Outcome, Preset, RunFolder, Seconds,
-    Strategy, TrainConfig, Trainer, WatchReport, train_into,
+    AppearanceModel, CapLosses, ConfigPatch, Ending, ImageScore, Launch, Outcome, PhotoTraffic,
+    Preset, RunFolder, Seconds, Strategy, TrainConfig, Trainer, WatchReport, train_into,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -28,9 +33,13 @@ Schedules (densification, learning rates, SH degree) scale with --steps. --print
 result, commented, to stdout; given back with --config it makes the same run.
 
 OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo beside its
-render), errors/ (where they differ, blue to red), and with --refine-poses cameras.json (in Nerfstudio's
-schema). The first Ctrl-C ends the run and saves all of it; the second ends the program
-at once.
+render), errors/ (where they differ, blue to red), with --appearance appearance.safetensors, and with
+--refine-poses cameras.json (in Nerfstudio's schema). The first Ctrl-C ends the run and saves all of it;
+the second ends the program at once.
+
+--time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,
+photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in
+whatever time it takes. A run that goes on with --resume keeps its last pace and looks at no clock.
 
 Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
 three times the size of the splats. `dapple train --resume OUT` goes on from it, also after a crash:
@@ -47,6 +56,8 @@ host does for it.
 Examples:
   dapple train captures/bird                            as long as suits it, into out/bird
   dapple train captures/bird --preset quick             7 000 steps: a good first look
+  dapple train captures/bird --time-budget 5m            the best that five minutes give
+  dapple train captures/bird --appearance exposure      photos of changing brightness
   dapple train captures/bird --preset m10 --downscale 2 --max-gaussians 200000
   dapple train --preset m10 --print-config > mine.toml
   dapple train captures/bird --config mine.toml -o out/mine
@@ -79,6 +90,13 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     steps: Option<u32>,
 
+    /// Train for this long, for example 60s, 5m or 1h30m, instead of --steps: times some steps on the
+    /// device, chooses steps, photo size and Gaussians, and keeps to it. Reading photos, calibration and
+    /// scoring are not counted
+    #[arg(long, value_name = "TIME", value_parser = time_budget::parse_duration,
+        conflicts_with_all = ["steps", "stop_at", "resume", "print_config"])]
+    time_budget: Option<f64>,
+
     /// Seed of everything random [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -103,6 +121,12 @@ pub struct Args {
     /// instead of 0.0002. For adc and budgeted
     #[arg(long)]
     absgrad: bool,
+
+    /// What photos differ in, learnt beside the splats and kept in OUT/appearance.safetensors [default:
+    /// none: where photos agree it only costs, and splats that can do without it show in any viewer what
+    /// was scored]
+    #[arg(long, value_name = "MODEL", value_parser = appearance_parser())]
+    appearance: Option<String>,
 
     /// Weight of the mean opacity in the loss [default: 0; mcmc 0.01]. Fades what photos do not need
     #[arg(long, value_name = "X")]
@@ -146,6 +170,12 @@ pub struct Args {
     /// 0, but 2048 on GPUs whose drivers kill long work: `dapple doctor` names them]
     #[arg(long, value_name = "N")]
     max_gaussians_per_tile: Option<u32>,
+
+    /// Memory that decoded photos may take, for example 4GiB, on the host and, up to 4 GiB, on the GPU
+    /// [default: half of the memory that is free]. Photos beyond it are read again by threads that run
+    /// ahead of training; the splats are the same
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    photo_memory: Option<u64>,
 
     /// Write a checkpoint every N steps, 0 for none but on Ctrl-C [default: every 2 minutes, and more
     /// rarely where one takes longer than 1.2 s: they never cost more than 1 % of a long run]
@@ -202,6 +232,12 @@ fn strategy_parser() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
+fn appearance_parser() -> clap::builder::PossibleValuesParser {
+    AppearanceModel::ALL
+        .map(|m| clap::builder::PossibleValue::new(m.name()).help(m.about()))
+        .into()
+}
+
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let done = match &args.resume {
         Some(out) => resume::resume(args, out, console)?,
@@ -228,7 +264,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 /// Begins a run; `None` if only the configuration was to be printed.
 fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
     let preset = args.preset.as_deref().map(str::parse).transpose()?;
-    let config = config_for(args, preset, console)?;
+    let config = match args.time_budget {
+        // The plan names the steps.
+        Some(_) => merged_config(preset, args.config.as_deref(), args.patch()?)?,
+        None => config_for(args, preset, console)?,
+    };
     if args.print_config {
         console.data(config.to_toml()?.trim_end())?;
         return Ok(None);
@@ -241,9 +281,14 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         Some(out) => out.clone(),
         None => Path::new("out").join(scene_name(scene)?),
     };
+    if args.time_budget.is_some() {
+        time_budget::refuse_steps(args)?;
+        refuse_results(&out, args.overwrite)?;
+    }
     let device = DeviceOptions {
         // Whoever writes 0 wants all, on any device.
         default_cap: args.max_gaussians_per_tile.filter(|&cap| cap == 0),
+        photo_memory: args.photo_memory,
         ..args.device.clone()
     };
     let job = Job {
@@ -251,6 +296,8 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         out: &out,
         overwrite: args.overwrite,
         stop_at: args.stop_at,
+        photo_memory: args.photo_memory,
+        pacer: None,
         launch: device.launch(scene),
     };
     let flamegraph = args.flamegraph.as_deref();
@@ -259,6 +306,14 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         .transpose()?;
     let title = format!("dapple train {}", scene.display());
     Flamegraph::around(flamegraph, &title, console, || {
+        let mut job = job;
+        let mut config = config;
+        if let Some(seconds) = args.time_budget {
+            let (patch, pacer) =
+                time_budget::planned(args, seconds, scene, &config, &device, console)?;
+            config = merged_config(preset, args.config.as_deref(), patch)?;
+            job.pacer = Some(pacer);
+        }
         let engine = device.engine(console)?;
         train(job, config, engine, console).map(Some)
     })
@@ -321,6 +376,10 @@ impl Args {
                 watch_every: self.watch_every,
                 ..self.capture.patch()
             },
+            appearance: AppearancePatch {
+                model: self.appearance.as_deref().map(str::parse).transpose()?,
+                ..AppearancePatch::default()
+            },
             eval: EvalPatch {
                 // The run may go on, and be scored, from another folder.
                 lpips: self
@@ -373,6 +432,10 @@ pub struct Summary {
     gaussians: u64,
     psnr: Option<f64>,
     ssim: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cc_psnr: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cc_ssim: Option<f64>,
     lpips: Option<f64>,
     /// The held-out photo with the lowest PSNR.
     worst: Option<ImageScore>,
@@ -382,6 +445,7 @@ pub struct Summary {
     steps_per_second: f64,
     seconds: Seconds,
     cap: CapLosses,
+    photos: Option<PhotoTraffic>,
     watch: Option<WatchReport>,
     peak_memory_bytes: Option<u64>,
 }
@@ -409,6 +473,8 @@ impl Done {
                 gaussians: outcome.gaussians,
                 psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
                 ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
+                cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
+                cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
                 lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
                 worst: outcome
                     .eval
@@ -420,6 +486,7 @@ impl Done {
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
                 cap: trainer.history().cap,
+                photos: trainer.photo_traffic(),
                 watch: trainer.watch_report(),
                 peak_memory_bytes: machine::peak_memory_bytes(),
             },
@@ -443,6 +510,11 @@ impl Done {
             format!(", {} of memory at most", machine::human_bytes(b))
         });
         let mut lines = vec![format!("scores    {scores}")];
+        if let (Some(psnr), Some(ssim)) = (s.cc_psnr, s.cc_ssim) {
+            lines.push(format!(
+                "fitted    PSNR {psnr:.2} dB, SSIM {ssim:.4} once colours are fitted to each photo's"
+            ));
+        }
         if let (Some(psnr), Some(ssim)) = (s.aligned_psnr, s.aligned_ssim) {
             lines.push(format!(
                 "aligned   PSNR {psnr:.2} dB, SSIM {ssim:.4} with the pose of each fitted to the splats"
@@ -463,6 +535,9 @@ impl Done {
                 grouped(s.cap.most_instances),
                 s.cap.largest_transmittance
             ));
+        }
+        if let Some(photos) = &s.photos {
+            lines.extend(photo_memory::lines(photos, s.seconds.train));
         }
         if let Some(line) = s.watch.as_ref().and_then(overfitting) {
             lines.push(line);
@@ -524,6 +599,10 @@ pub struct Job<'a> {
     pub overwrite: bool,
     /// Stop after this step.
     pub stop_at: Option<u32>,
+    /// Bytes that photos may take.
+    pub photo_memory: Option<u64>,
+    /// What keeps it in time.
+    pub pacer: Option<Pacer>,
     /// For its checkpoints.
     pub launch: Launch,
 }
@@ -575,16 +654,26 @@ fn train_new(
 ) -> Result<Done> {
     // Before the photos are read: better to fail now than after an hour.
     let folder = RunFolder::create(job.out)?;
-    let dataset = load_capture(job.scene, &config, console)?;
+    let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
     let mut trainer = Trainer::new(&dataset, config, engine)?;
     drop(dataset);
     trainer.set_launch(job.launch);
+    if let Some(pacer) = job.pacer {
+        trainer.set_pacer(pacer);
+    }
     run_into(&folder, &mut trainer, job.stop_at, console)
 }
 
-fn load_capture(scene: &Path, config: &TrainConfig, console: &Console) -> Result<Dataset> {
-    let dataset = load(scene, &config.load_options(), &console.progress())?;
-    for note in &dataset.notes {
+fn load_capture(
+    scene: &Path,
+    config: &TrainConfig,
+    photo_memory: Option<u64>,
+    console: &Console,
+) -> Result<Dataset> {
+    let options = photo_memory::limited(config.load_options(), photo_memory);
+    let dataset = load(scene, &options, &console.progress())?;
+    let memory = photo_memory::note(&dataset, photo_memory);
+    for note in dataset.notes.iter().chain(&memory) {
         console.note(&format!("note: {note}"));
     }
     Ok(dataset)

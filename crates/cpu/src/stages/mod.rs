@@ -1,5 +1,6 @@
 //! One file a stage, named as in `dapple_engine::Stage`; `visits` is what both walks over tiles share.
 
+pub mod appearance;
 pub mod blend;
 pub mod blend_backward;
 pub mod densify;

@@ -30,7 +30,7 @@ fn state_with(splats: &Splats, smoothing: Vec<f32>) -> OptimizerState {
         gradient_sums: vec![0.0; n],
         visible_counts: vec![0.0; n],
         smoothing,
-        poses: Vec::new(),
+        ..OptimizerState::default()
     }
 }
 

@@ -106,7 +106,7 @@ fn loss_gradient(
     background: [f32; 3],
     decided: &[bool],
 ) -> Vec<f32> {
-    let photo = &view.photo;
+    let photo = &*view.photo.read().unwrap();
     let (width, height) = (photo.width as usize, photo.height as usize);
     let target = reference::photo_target(photo, background);
     let mask = reference::photo_mask(photo);

@@ -7,6 +7,7 @@
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
 //! - the pose of a view, where a step refines it;
+//! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
 //! - rounds of density control and of relocation, noise, regularisers;
 //! - all of that with both filters against aliasing;
 //! - the same bits from run to run.
@@ -20,6 +21,7 @@
 )]
 
 mod antialias;
+mod appearance;
 mod capture;
 mod density;
 mod parity;
@@ -31,6 +33,7 @@ pub use antialias::{
     antialiased_runs_repeat_themselves, antialiasing_matches_the_reference,
     density_control_carries_the_3d_filter, steps_refresh_the_3d_filter,
 };
+pub use appearance::{appearance_matches_the_reference, appearance_repeats_itself};
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
 pub use parity::{

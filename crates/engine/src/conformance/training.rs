@@ -33,6 +33,13 @@ fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {
     )
 }
 
+/// [`photo`] with patches that do not count.
+pub(super) fn masked_photo(scene: &TestScene) -> Photo {
+    let mut masked = photo(scene);
+    masked.mask = plane(scene, |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 });
+    masked
+}
+
 pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
     StepSettings {
         step,
@@ -51,6 +58,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         refresh_smoothing: false,
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
+        appearance: None,
     }
 }
 

@@ -5,7 +5,8 @@
 //! 2. [`order`]: by camera z, ties by index.
 //! 3. [`ranges`]: only where the cap per tile asks for it, which Gaussians a tile may blend.
 //! 4. [`blend`](fn@blend): every pixel walks over all of them, front to back.
-//! 5. [`loss`](fn@loss): L1 and SSIM against a photo.
+//! 5. [`loss`](fn@loss): L1 and SSIM against a photo; with [`appearance`](fn@appearance) before it, and
+//!    [`appearance_backward`] after, where a run learns what photos differ in.
 //! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
@@ -23,6 +24,7 @@
 
 mod adam;
 mod antialias;
+mod appearance;
 mod blend;
 mod distortion;
 mod lens;
@@ -36,6 +38,7 @@ mod sh;
 
 pub use adam::adam;
 pub use antialias::{deviation, smoothed, smoothed_backward, smoothed_gradients};
+pub use appearance::{appearance, appearance_backward, appearance_regulariser};
 pub use blend::{
     Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
 };

@@ -25,6 +25,8 @@ struct Step {
     cap: u32,
     // Where in the ring the report goes.
     report: u32,
+    // Step size of the view's appearance; see appearance_step.wgsl.
+    appearance_rate: f32,
     // Seed of the run, low and high.
     seed: vec2u,
     // What density strategies add to `update`; see update.wgsl.

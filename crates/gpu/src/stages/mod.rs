@@ -1,5 +1,6 @@
 //! The stages of a step, one file each: which kernels, over what.
 
+pub mod appearance;
 pub mod begin;
 pub mod blend;
 pub mod blend_backward;

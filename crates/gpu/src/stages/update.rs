@@ -40,8 +40,8 @@ pub struct Update {
     update: Kernel,
 }
 
-/// Which permutation of a step's kernels: what views through a lens, and strategies other than the
-/// default, ask for.
+/// Which permutation of a step's kernels: what views through a lens, and runs other than the default, ask
+/// for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
     /// With regularisers and noise, see [`dapple_engine::Extras`].
@@ -52,11 +52,21 @@ pub struct Mode {
     pub optics: Optics,
     /// With pose refinement around `update`, whose kernel stays the same.
     pub poses: bool,
+    /// With the photo's appearance: no matter for `blend_backward` and `update`.
+    pub appearance: bool,
 }
 
 impl Mode {
+    /// That of the step's second half, which knows of no appearance.
+    pub fn of_back(self) -> Self {
+        Self {
+            appearance: false,
+            ..self
+        }
+    }
+
     /// How many there are.
-    pub const COUNT: usize = 8 * Optics::COUNT;
+    pub const COUNT: usize = 16 * Optics::COUNT;
 
     /// What these settings ask for, on a view whose lens distorts or does not.
     pub fn of(settings: &StepSettings, lens: bool) -> Self {
@@ -68,6 +78,7 @@ impl Mode {
                 antialias: settings.render.antialias,
             },
             poses: !settings.pose_rates.are_off(),
+            appearance: settings.appearance.is_some(),
         }
     }
 
@@ -75,8 +86,9 @@ impl Mode {
     pub fn index(self) -> usize {
         usize::from(self.extras)
             + 2 * usize::from(self.absolute)
-            + 4 * usize::from(self.poses)
-            + 8 * self.optics.index()
+            + 4 * self.optics.index()
+            + 4 * Optics::COUNT * usize::from(self.appearance)
+            + 8 * Optics::COUNT * usize::from(self.poses)
     }
 
     /// The mode whose kernels of `blend_backward` and `update` this one uses.

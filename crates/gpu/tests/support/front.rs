@@ -9,7 +9,7 @@ use dapple_gpu::stages::order::Order;
 use dapple_gpu::stages::project::Project;
 use dapple_gpu::stages::ranges::Ranges;
 use dapple_gpu::stages::sort::SortInstances;
-use dapple_gpu::{Buffers, Context, Precision, Storage};
+use dapple_gpu::{Buffers, Context, Optics, Precision, Storage};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::{Camera, Splats};
 use std::ops::Range;
@@ -138,7 +138,7 @@ impl Front {
         };
         context.defines = precision.define(context.defines);
         Self {
-            project: Project::new(&context, false).unwrap(),
+            project: Project::new(&context, Optics::default()).unwrap(),
             order: Order::new(&context).unwrap(),
             emit: Emit::new(&context).unwrap(),
             sort: SortInstances::new(&context, tile_bits).unwrap(),

@@ -9,7 +9,7 @@ use dapple_engine::{Gradients, PosedCamera};
 use dapple_gpu::layout::{self, Step, groups, plane};
 use dapple_gpu::precision::{Precision, Values, pack, unpack};
 use dapple_gpu::stages::update;
-use dapple_gpu::{Buffers, Context};
+use dapple_gpu::{Buffers, Context, Optics};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Splats;
 
@@ -124,7 +124,7 @@ impl Stages {
         context.defines = precision.define(context.defines);
         Self {
             update: update::Update::new(&context, update::Mode::default()).unwrap(),
-            gradients: update::Gradients::new(&context, false).unwrap(),
+            gradients: update::Gradients::new(&context, Optics::default()).unwrap(),
             context,
             precision,
         }

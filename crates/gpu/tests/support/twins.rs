@@ -23,9 +23,10 @@ pub const TWINS: f64 = 1e-5;
 /// there: beyond the margins and rounding of either engine.
 const BORDER: f64 = 1e-3;
 
-/// The stages of a step.
+/// The stages of every step.
 pub fn stages() -> impl Iterator<Item = Stage> {
-    Stage::ALL.into_iter().filter(|s| *s != Stage::Densify)
+    let all = Stage::ALL.into_iter();
+    all.filter(|s| !matches!(s, Stage::Appearance | Stage::Densify))
 }
 
 /// A step to take apart: what both engines hold before it, and what the CPU engine makes of it.
@@ -108,7 +109,7 @@ impl Case {
                 }
             }
             Stage::Update => check_update(&mut check, a, e),
-            Stage::Densify => panic!("densify is no stage of a step"),
+            Stage::Appearance | Stage::Densify => panic!("densify is no stage of a step"),
         }
         check.faults
     }
@@ -305,6 +306,7 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
         refresh_smoothing: false,
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
+        appearance: None,
     }
 }
 

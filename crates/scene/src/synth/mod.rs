@@ -5,7 +5,7 @@
 //!
 //! 1. `cameras`: poses around the table and the lens; one ray for every corner of a pixel.
 //! 2. `scene`, `shapes`, `paint`, `lightmap`: what a ray meets and what colour it has there.
-//! 3. `photos`: a pixel is the mean of up to eight rays.
+//! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`).
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
 //! 5. `perturb`: poses that are off, where asked for.
 //! 6. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
@@ -16,6 +16,7 @@
 
 mod cameras;
 mod colmap;
+mod drift;
 mod folder;
 mod gaussians;
 mod lightmap;
@@ -32,6 +33,7 @@ use crate::write_cameras;
 use crate::{Dataset, Error, ErrorKind, NoProgress, Photo, Point, Progress, Result, View};
 use cameras::RayGrid;
 use folder::{Note, Staging};
+use glam::Vec3A;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder};
 use points::SparsePoint;
@@ -43,7 +45,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
 pub use gaussians::{bench_camera, splats};
 pub use perturb::PoseNoise;
@@ -52,6 +53,7 @@ pub use perturb::PoseNoise;
 const MAX_EDGE: u32 = 16_384;
 const MAX_PHOTOS: usize = 100_000;
 const MAX_POINTS: usize = 10_000_000;
+const MAX_DRIFT: f64 = 4.0;
 
 /// Which lens a synthetic capture is taken through; COLMAP's camera models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +139,9 @@ pub struct SynthOptions {
     pub point_noise: f64,
     /// How far the written poses are off; the true ones are written too then.
     pub pose_noise: PoseNoise,
+    /// How far exposure and white balance drift from photo to photo, stops either way; 0 = not at all.
+    /// Every eighth photo, which training holds out by default, is the mean photo: see [`generate`].
+    pub drift: f64,
 }
 
 impl Default for SynthOptions {
@@ -150,6 +155,7 @@ impl Default for SynthOptions {
             seed: 0,
             point_noise: 0.005,
             pose_noise: PoseNoise::default(),
+            drift: 0.0,
         }
     }
 }
@@ -172,6 +178,10 @@ impl SynthOptions {
         if self.points > MAX_POINTS {
             let what = format!("{} sparse points are too many", self.points);
             return refuse(what, format!("choose at most {MAX_POINTS}"));
+        }
+        if !(0.0..=MAX_DRIFT).contains(&self.drift) {
+            let what = format!("exposure cannot drift by {} stops", self.drift);
+            return refuse(what, format!("choose 0 to {MAX_DRIFT}"));
         }
         if !(self.point_noise.is_finite() && self.point_noise >= 0.0) {
             let what = format!("{} is no standard deviation", self.point_noise);
@@ -222,8 +232,9 @@ pub fn generate(
         .cameras
         .par_iter()
         .zip(&names)
-        .try_for_each(|(camera, name)| {
-            let photo = capture.photo(camera, progress);
+        .enumerate()
+        .try_for_each(|(index, (_, name))| {
+            let photo = capture.photo(index, progress);
             go_on(progress, out)?;
             write_png(&images.join(name), &photo)?;
             progress.advance(1);
@@ -280,11 +291,12 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
         .cameras
         .par_iter()
         .zip(photo_names(options.photos))
-        .map(|(camera, name)| View {
+        .enumerate()
+        .map(|(index, (camera, name))| View {
             name,
             camera: *camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(capture.photo(camera, &NoProgress)),
+            photo: capture.photo(index, &NoProgress).into(),
         })
         .collect();
     let points = capture.points(options).into_iter().map(|point| Point {
@@ -303,6 +315,8 @@ struct Capture {
     scene: Scene,
     cameras: Vec<crate::Camera>,
     rays: RayGrid,
+    /// What each photo's red, green and blue light is multiplied by.
+    gains: Vec<Vec3A>,
 }
 
 impl Capture {
@@ -311,11 +325,13 @@ impl Capture {
             scene: Scene::new(),
             cameras: cameras::cameras(options, lens),
             rays: RayGrid::new(&cameras::intrinsics(options, lens)),
+            gains: drift::gains(options),
         }
     }
 
-    fn photo(&self, camera: &crate::Camera, progress: &dyn Progress) -> Photo {
-        photos::photo(&self.scene, camera, &self.rays, progress)
+    fn photo(&self, index: usize, progress: &dyn Progress) -> Photo {
+        let camera = &self.cameras[index];
+        photos::photo(&self.scene, camera, &self.rays, self.gains[index], progress)
     }
 
     fn points(&self, options: &SynthOptions) -> Vec<SparsePoint> {

@@ -24,11 +24,12 @@ const ROOKS: [[u8; 2]; 8] = [
 /// Two samples of a pixel that differ by less than this, encoded from 0 to 1, agree.
 const AGREEMENT: f32 = 4.0 / 255.0;
 
-/// The photo that `camera` takes. `rays` belongs to its lens. Rows stay black once it is to stop.
+/// The photo that `camera` takes, its light times `gain`. `rays` belongs to its lens. Rows stay black once it is to stop.
 pub(super) fn photo(
     scene: &Scene,
     camera: &Camera,
     rays: &RayGrid,
+    gain: Vec3A,
     progress: &dyn Progress,
 ) -> Photo {
     let width = camera.width as usize;
@@ -45,7 +46,7 @@ pub(super) fn photo(
                         scene.look(eye.origin, eye.direction(point))
                     })
                 };
-                pixel.copy_from_slice(&encode(mean(sample)));
+                pixel.copy_from_slice(&encode(mean(sample) * gain));
             }
         });
     Photo::from_rgb(camera.width, camera.height, rgb)

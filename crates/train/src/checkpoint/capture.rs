@@ -23,7 +23,7 @@ impl CaptureIdentity {
         for view in &dataset.views {
             names.update(&(view.name.len() as u64).to_le_bytes());
             names.update(view.name.as_bytes());
-            for size in [view.photo.width, view.photo.height] {
+            for size in view.photo.size() {
                 names.update(&size.to_le_bytes());
             }
             let camera = &view.camera;
@@ -83,7 +83,6 @@ impl CaptureIdentity {
 mod tests {
     use super::*;
     use dapple_scene::{Camera, Photo, Pose, View};
-    use std::sync::Arc;
 
     fn of(lens: Lens) -> CaptureIdentity {
         let view = View {
@@ -93,7 +92,7 @@ mod tests {
                 ..Camera::pinhole(4, 3, 5.0, Pose::IDENTITY)
             },
             source_model: String::new(),
-            photo: Arc::new(Photo::from_rgb(4, 3, vec![0; 36])),
+            photo: Photo::from_rgb(4, 3, vec![0; 36]).into(),
         };
         CaptureIdentity::of(&Dataset {
             views: vec![view],

@@ -10,6 +10,7 @@
 //! | `poses` | where a step has refined poses: of each photo trained on, `[V, 29]`, see `dapple_engine::RefinedPose` |
 //! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own |
 //! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
+//! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
 //! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
@@ -22,14 +23,15 @@ mod tensors;
 pub use capture::CaptureIdentity;
 
 use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
-use dapple_engine::{DensifyReport, OptimizerState, POSE_WORDS, RefinedPose};
+use dapple_engine::{Appearance, DensifyReport, OptimizerState, POSE_WORDS, RefinedPose};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
 use serde::{Deserialize, Serialize};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tensors::{Kind, Metadata, Reader, Tensor};
+pub(crate) use tensors::{Kind, Tensor, write as write_tensors};
+use tensors::{Metadata, Reader};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
 pub const CHECKPOINT_VERSION: u32 = 1;
@@ -148,6 +150,7 @@ impl Checkpoint {
             let poses = poses.as_flattened();
             all.push(Tensor::new("poses".to_owned(), Kind::F32, &shape, poses));
         }
+        all.extend(appearance_tensors(&state.appearance));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
 
@@ -244,6 +247,11 @@ impl Checkpoint {
                 Vec::new()
             },
             poses: read_poses(&mut reader)?,
+            // The configuration tells, which the checksum covers as it does not the tensors' names.
+            appearance: match config.appearance.is_on() && run.step > 0 {
+                true => read_appearance(&mut reader, config.appearance.grid)?,
+                false => Appearance::default(),
+            },
         };
         let best = if run.watched.is_empty() {
             None
@@ -256,7 +264,7 @@ impl Checkpoint {
         if !ascend || losses.last().is_some_and(|row| row.step > run.step) {
             return Err(contradiction("its steps are out of order"));
         }
-        if run.step > config.steps {
+        if run.step > config.last_step().max(config.steps) {
             return Err(contradiction("its step lies beyond the run's last"));
         }
         Ok(Self {
@@ -354,6 +362,41 @@ fn read_poses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<RefinedPose>
     let words: Vec<f32> = reader.read("poses", Kind::F32, &[count, POSE_WORDS])?;
     let rows = words.as_chunks::<POSE_WORDS>().0;
     Ok(rows.iter().map(RefinedPose::from_words).collect())
+}
+
+/// The tensors of the photos' appearance; none where it is not learnt.
+fn appearance_tensors(appearance: &Appearance) -> Vec<Tensor<'_>> {
+    if appearance.is_empty() {
+        return Vec::new();
+    }
+    let [x, y, luminance] = appearance.cells.map(|n| n as usize);
+    let shape = [appearance.views(), y, x, luminance, 3, 4];
+    let grids = [
+        ("appearance.coefficients", &appearance.coefficients),
+        ("appearance.first_moments", &appearance.first_moments),
+        ("appearance.second_moments", &appearance.second_moments),
+    ];
+    let grids = grids.map(|(name, values)| Tensor::new(name.to_owned(), Kind::F32, &shape, values));
+    let seen = &appearance.seen;
+    let seen = Tensor::new("appearance.seen".to_owned(), Kind::U32, &shape[..1], seen);
+    grids.into_iter().chain([seen]).collect()
+}
+
+fn read_appearance<R: Read + Seek>(reader: &mut Reader<R>, cells: [u32; 3]) -> Result<Appearance> {
+    let &[views] = reader.shape("appearance.seen")? else {
+        return Err(contradiction("its photos' steps are no list"));
+    };
+    let [x, y, luminance] = cells.map(|n| n as usize);
+    let shape = [views, y, x, luminance, 3, 4];
+    let appearance = Appearance {
+        cells,
+        coefficients: reader.read("appearance.coefficients", Kind::F32, &shape)?,
+        first_moments: reader.read("appearance.first_moments", Kind::F32, &shape)?,
+        second_moments: reader.read("appearance.second_moments", Kind::F32, &shape)?,
+        seen: reader.read("appearance.seen", Kind::U32, &[views])?,
+    };
+    appearance.check()?;
+    Ok(appearance)
 }
 
 fn read_losses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<LossRow>> {

@@ -31,11 +31,11 @@ const BLOCK_BYTES: usize = 1 << 18;
 const CHECKSUM: &str = "crc32";
 
 /// Strings by name.
-pub(super) type Metadata = BTreeMap<String, String>;
+pub(crate) type Metadata = BTreeMap<String, String>;
 
 /// Types of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     F32,
     F64,
     U32,
@@ -52,7 +52,7 @@ impl Kind {
 }
 
 /// A tensor to be written.
-pub(super) struct Tensor<'a> {
+pub(crate) struct Tensor<'a> {
     name: String,
     kind: Kind,
     shape: Vec<usize>,
@@ -61,7 +61,7 @@ pub(super) struct Tensor<'a> {
 
 impl<'a> Tensor<'a> {
     /// Values of `kind`, or arrays of them, that fill `shape`.
-    pub(super) fn new<T: Pod>(name: String, kind: Kind, shape: &[usize], values: &'a [T]) -> Self {
+    pub(crate) fn new<T: Pod>(name: String, kind: Kind, shape: &[usize], values: &'a [T]) -> Self {
         Self {
             name,
             kind,
@@ -100,7 +100,7 @@ fn start_checksum(metadata: &Metadata) -> Hasher {
 }
 
 /// Writes a file. Tensors whose numbers are wider should come first: then all are aligned.
-pub(super) fn write(
+pub(crate) fn write(
     out: &mut dyn Write,
     mut metadata: Metadata,
     tensors: &[Tensor<'_>],

@@ -2,9 +2,11 @@
 //!
 //! 1. The base is the field's recipe, written for a run of 30 000 steps.
 //! 2. A [`Preset`] lays its changes on top, then the [`Strategy`] that is named or that suits the
-//!    length of the run, then the TOML file, then the flags ([`TrainConfig::resolve`]); each of them is
-//!    a [`ConfigPatch`]. What of it depends on the capture, [`TrainConfig::resolve_for`] knows.
-//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `eval.every`)
+//!    length of the run, then the [`AppearanceModel`], then the TOML file, then the flags
+//!    ([`TrainConfig::resolve`]); each of them is a [`ConfigPatch`]. What of it depends on the capture,
+//!    [`TrainConfig::resolve_for`] knows.
+//! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `appearance.start`,
+//!    `eval.every`)
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
 //!    `.reset_every` always are.
@@ -18,11 +20,13 @@
 
 #[macro_use]
 mod tables;
+mod appearance;
 mod background;
 mod preset;
 mod resolve;
 mod validate;
 
+pub use appearance::AppearanceModel;
 pub use background::Background;
 pub use preset::Preset;
 
@@ -42,6 +46,8 @@ table! {
         preset: Preset = Preset::Standard,
         /// Training steps, one photo each. The schedule below is scaled to it.
         steps: u32 = BASE_STEPS,
+        /// Changes of pace, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; none where it was not given.
+        pace: Vec<[u32; 2]> = Vec::new(),
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0,
         /// Seed of everything random; the same seed gives the same splats, bit for bit.
@@ -81,6 +87,8 @@ table! {
         data: DataConfig, DataPatch,
         /// When and how Gaussians are added and removed.
         densify: DensifyConfig, DensifyPatch,
+        /// What photos may differ in, learnt beside the splats.
+        appearance: AppearanceConfig, AppearancePatch,
         /// When held-out photos are scored.
         eval: EvalConfig, EvalPatch,
         /// Step sizes of Adam.
@@ -155,6 +163,26 @@ table! {
 }
 
 table! {
+    /// What photos may differ in, learnt beside the splats.
+    AppearanceConfig, AppearancePatch {
+        /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]) or bilateral (a grid of them).
+        model: AppearanceModel = AppearanceModel::None,
+        /// Cells of a photo's grid along x, y (1 to 64) and luminance (1 to 8).
+        grid: [u32; 3] = [16, 16, 8],
+        /// Step size of Adam at the first step. Each photo has its own steps: about steps / photos of them.
+        rate: f64 = 2e-2,
+        /// The same at the last step; log-linear between.
+        rate_final: f64 = 2e-3,
+        /// Steps before anything is learnt, in which the splats find the mean photo.
+        start: u32 = 1000,
+        /// Weight of the mean squared difference of neighbouring maps, by axis, in the loss.
+        smoothness: f64 = 100.0,
+        /// Weight of the mean squared distance of the maps from the identity in the loss: keeps the splats' colours those of the mean photo.
+        identity: f64 = 0.1,
+    } {}
+}
+
+table! {
     /// When held-out photos are scored. They are always scored at the end.
     EvalConfig, EvalPatch {
         /// Steps between two scorings; 0 = only at the end.
@@ -220,11 +248,13 @@ impl TrainConfig {
         Preset::Standard.config_for(steps)
     }
 
-    /// The last step of the run: `steps`, or `stop_after` where that is earlier.
+    /// The last step of the run: `steps`, or where `pace` has put it, or `stop_after` where that is
+    /// earlier.
     pub fn last_step(&self) -> u32 {
+        let last = self.pace.last().map_or(self.steps, |&[_, last]| last);
         match self.stop_after {
-            0 => self.steps,
-            stop => stop.min(self.steps),
+            0 => last,
+            stop => stop.min(last),
         }
     }
 

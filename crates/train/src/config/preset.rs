@@ -1,6 +1,8 @@
 //! Named starting points for a run.
 
-use super::{BASE_STEPS, ConfigPatch, DataPatch, DensifyPatch, EvalPatch, TrainConfig};
+use super::{
+    AppearancePatch, BASE_STEPS, ConfigPatch, DataPatch, DensifyPatch, EvalPatch, TrainConfig,
+};
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -96,6 +98,11 @@ impl Preset {
         let own_schedule = |sh_every, densify, eval_every| ConfigPatch {
             sh_every: Some(sh_every),
             densify,
+            appearance: AppearancePatch {
+                // In a tenth of these runs splats are as opaque as in 1000 steps of the base's.
+                start: Some((self.steps() / 10).max(1)),
+                ..AppearancePatch::default()
+            },
             eval: EvalPatch {
                 every: Some(eval_every),
                 ..EvalPatch::default()

@@ -1,8 +1,8 @@
 //! Layers a configuration, scales its schedule, reads and prints TOML.
 
 use super::{
-    AdamConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig, EvalConfig,
-    LearningRateConfig, PosesConfig, Preset, Strategy, TrainConfig,
+    AdamConfig, AppearanceConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig,
+    EvalConfig, LearningRateConfig, PosesConfig, Preset, Strategy, TrainConfig,
 };
 use dapple_scene::{Error, MaskMode, Result};
 use serde::Serialize;
@@ -72,6 +72,8 @@ impl TrainConfig {
     /// A configuration that cannot be written as TOML: a defect.
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
+        // The configuration that a run began with knows none of its changes of pace.
+        patch.pace = patch.pace.filter(|pace| !pace.is_empty());
         patch.checkpoint_every = None;
         patch.checkpoint_minutes = None;
         let changed = patch.fill(self.clone()).normalised();
@@ -205,6 +207,8 @@ impl ConfigPatch {
         if self.data.mask_mode == Some(MaskMode::Segment) {
             base.background = Background::Random;
         }
+        let model = self.appearance.model.unwrap_or(base.appearance.model);
+        let base = model.patch().fill(base);
         self.fill(scaled(base, steps, preset.written_for()))
             .normalised()
     }
@@ -251,6 +255,7 @@ fn scaled(mut config: TrainConfig, steps: u32, written_for: u32) -> TrainConfig 
     config.sh_every = scale(config.sh_every);
     config.densify.start = scale(config.densify.start);
     config.densify.stop = scale(config.densify.stop);
+    config.appearance.start = scale(config.appearance.start);
     config.eval.every = scale(config.eval.every);
     config
 }
@@ -301,6 +306,13 @@ impl TrainConfig {
         write_table(&mut text, "", Self::COMMENTS, self)?;
         write_table(&mut text, "data", DataConfig::COMMENTS, &self.data)?;
         write_table(&mut text, "densify", DensifyConfig::COMMENTS, &self.densify)?;
+        let appearance = &self.appearance;
+        write_table(
+            &mut text,
+            "appearance",
+            AppearanceConfig::COMMENTS,
+            appearance,
+        )?;
         write_table(&mut text, "eval", EvalConfig::COMMENTS, &self.eval)?;
         let rates = &self.learning_rates;
         write_table(

@@ -16,6 +16,7 @@ impl TrainConfig {
         self.validate_run()?;
         self.validate_numbers()?;
         self.validate_poses()?;
+        self.appearance.validate(self.steps)?;
         self.validate_densify()
     }
 
@@ -33,6 +34,7 @@ impl TrainConfig {
             ))
             .hint("raise steps, or leave stop_after out to run all of them"));
         }
+        self.validate_pace()?;
         if i64::try_from(self.seed).is_err() {
             return Err(
                 Error::input(format!("seed = {} is too large", self.seed)).hint(format!(
@@ -66,6 +68,21 @@ impl TrainConfig {
         Ok(())
     }
 
+    fn validate_pace(&self) -> Result<()> {
+        let mut before = (0, self.steps);
+        for &[after, last] in &self.pace {
+            let (least, end) = before;
+            if after < least || after >= end || last <= after || last > MOST_STEPS {
+                return Err(Error::input(format!(
+                    "pace = [[{after}, {last}], ...] cannot be: the run is between steps {least} and {end}"
+                ))
+                .hint("each entry is [after, last]: a step of the run, and the new last step after it"));
+            }
+            before = (after, last);
+        }
+        Ok(())
+    }
+
     fn validate_numbers(&self) -> Result<()> {
         let rates = &self.learning_rates;
         for (key, value) in [
@@ -84,6 +101,10 @@ impl TrainConfig {
             ("densify.noise", self.densify.noise),
             ("densify.opacity_reg", self.densify.opacity_reg),
             ("densify.scale_reg", self.densify.scale_reg),
+            ("appearance.rate", self.appearance.rate),
+            ("appearance.rate_final", self.appearance.rate_final),
+            ("appearance.smoothness", self.appearance.smoothness),
+            ("appearance.identity", self.appearance.identity),
             ("checkpoint_minutes", self.checkpoint_minutes),
         ] {
             // Engines compute in f32: a number beyond it is infinite there.

@@ -57,13 +57,14 @@ pub fn align(
     settings: &RenderSettings,
     extent: f64,
 ) -> Result<View> {
-    let target = target(&view.photo, settings.background);
+    let photo = view.photo.read()?;
+    let target = target(&photo, settings.background);
     let mut camera = view.camera;
     let mut best = (f64::INFINITY, camera);
     let mut moments = PoseMoments::default();
     for step in 0..=STEPS {
         let rendered = engine.render(&camera, settings)?;
-        let (error, slope) = squared_error(&rendered, &target, &view.photo);
+        let (error, slope) = squared_error(&rendered, &target, &photo);
         if error < best.0 {
             best = (error, camera);
         }

@@ -7,17 +7,20 @@
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 
 mod align;
+mod colour_fit;
 mod lpips;
 mod paired;
 mod ssim;
 mod table;
 
 pub use align::{align, evaluate_aligned};
+pub use colour_fit::CorrectedScores;
 pub use lpips::{Backbone, Lpips};
 pub use paired::{Difference, Paired};
 pub use ssim::ssim;
 pub use table::{paired_table, table};
 
+use crate::loader::in_turn;
 use dapple_engine::{Engine, RenderSettings, Rendered};
 use dapple_scene::{Error, Photo, Result, View};
 use rayon::prelude::*;
@@ -38,6 +41,12 @@ pub struct ImageScore {
     /// Perceptual distance, 0 = equal; `None` where no weights were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
+    /// PSNR after the render's colours were fitted to the photo's, see [`CorrectedScores`]; where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_psnr: Option<f64>,
+    /// SSIM likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_ssim: Option<f64>,
 }
 
 /// Scores of a capture.
@@ -50,6 +59,12 @@ pub struct EvalReport {
     /// Mean LPIPS over the images; `None` where no weights were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
+    /// Mean PSNR with fitted colours, dB; where asked for, see [`CorrectedScores`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_psnr: Option<f64>,
+    /// Mean SSIM likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_ssim: Option<f64>,
     /// Gaussians rendered from.
     pub gaussians: u64,
     /// What transparent photos and renders were seen over, 0..1.
@@ -81,7 +96,7 @@ pub struct Scores {
 }
 
 /// Renders and scores `views` with the engine's present splats, by `lpips` too if it is given; each
-/// rendered view is shown to `on_render`.
+/// rendered view is shown to `on_render`, its photo in memory. Photos that are not are read one by one.
 ///
 /// # Errors
 /// No view to score, a photo of another size than its camera, what the engine cannot do.
@@ -94,10 +109,10 @@ pub fn evaluate(
 ) -> Result<EvalReport> {
     let mut images = Vec::with_capacity(views.len());
     let mut gaussians = 0;
-    for view in views {
+    in_turn(views, &mut |view, photo| {
         let rendered = engine.render(&view.camera, settings)?;
         gaussians = rendered.counts.gaussians;
-        let scores = score(&rendered, &view.photo, settings.background, lpips)
+        let scores = score(&rendered, &photo, settings.background, lpips)
             .map_err(|error| error.at(view.name.clone()))?;
         if let Some(Scores { psnr, ssim, lpips }) = scores {
             images.push(ImageScore {
@@ -105,10 +120,12 @@ pub fn evaluate(
                 psnr,
                 ssim,
                 lpips,
+                cc_psnr: None,
+                cc_ssim: None,
             });
         }
-        on_render(view, &rendered)?;
-    }
+        on_render(&view.with_photo(photo), &rendered)
+    })?;
     if images.is_empty() {
         return Err(Error::input("there is no photo to score")
             .hint("hold some out with data.eval_every (8 = every eighth), and see that masks leave something"));
@@ -120,6 +137,8 @@ pub fn evaluate(
         ssim: mean(|image| image.ssim),
         // Each image has it, or none.
         lpips: lpips.map(|_| mean(|image| image.lpips.unwrap_or(0.0))),
+        cc_psnr: None,
+        cc_ssim: None,
         gaussians,
         background: settings.background,
         images,

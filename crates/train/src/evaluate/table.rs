@@ -5,16 +5,28 @@ use std::fmt::Write as _;
 
 /// A row an image, by name, and their mean.
 pub fn table(report: &EvalReport, markdown: bool) -> String {
-    let has_lpips = report.lpips.is_some();
-    let mut rows = vec![heads(has_lpips, &["PSNR dB", "SSIM", "LPIPS"])];
-    let row = |name: &str, psnr: f64, ssim: f64, lpips: Option<f64>| {
-        let mut row = vec![name.to_owned(), format!("{psnr:.3}"), format!("{ssim:.4}")];
+    let mut names = heads(report.lpips.is_some(), &["PSNR dB", "SSIM", "LPIPS"]);
+    if report.cc_psnr.is_some() {
+        names.extend(["fitted PSNR".to_owned(), "fitted SSIM".to_owned()]);
+    }
+    let row = |name: &str, scores: [f64; 2], lpips: Option<f64>, fitted: [Option<f64>; 2]| {
+        let mut row = vec![name.to_owned()];
+        row.extend([format!("{:.3}", scores[0]), format!("{:.4}", scores[1])]);
         row.extend(lpips.map(|lpips| format!("{lpips:.4}")));
+        row.extend(fitted[0].map(|psnr| format!("{psnr:.3}")));
+        row.extend(fitted[1].map(|ssim| format!("{ssim:.4}")));
         row
     };
-    let of_image = |i: &ImageScore| row(&i.name, i.psnr, i.ssim, i.lpips);
+    let of_image = |i: &ImageScore| row(&i.name, [i.psnr, i.ssim], i.lpips, [i.cc_psnr, i.cc_ssim]);
+    let mut rows = vec![names];
     rows.extend(report.images.iter().map(of_image));
-    rows.push(row("mean", report.psnr, report.ssim, report.lpips));
+    let fitted = [report.cc_psnr, report.cc_ssim];
+    rows.push(row(
+        "mean",
+        [report.psnr, report.ssim],
+        report.lpips,
+        fitted,
+    ));
     aligned(&rows, markdown)
 }
 

@@ -194,7 +194,7 @@ const MOST_BY_DEFAULT: u64 = 1_000_000;
 
 /// The budget of a strategy that needs one, where the configuration names none: by the sparse points
 /// (none known: 0) and the pixels it trains on, and no fewer Gaussians than the `first`.
-pub(crate) fn default_budget(train_pixels: u64, points: u64, first: u64) -> usize {
+pub fn default_budget(train_pixels: u64, points: u64, first: u64) -> usize {
     let by_points = match points {
         0 => MOST_BY_DEFAULT,
         points => points.saturating_mul(GAUSSIANS_PER_POINT),

@@ -18,6 +18,7 @@ pub struct Log {
     pub steps: Vec<(usize, StepSettings)>,
     pub plans: Vec<DensifyPlan>,
     pub views: usize,
+    pub photos: Vec<(usize, Arc<Photo>)>,
     pub downloads: usize,
 }
 
@@ -97,6 +98,16 @@ impl Engine for FakeEngine {
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.log.lock().unwrap().views = views.len();
         Ok((0..views.len()).map(ViewId).collect())
+    }
+
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        self.log.lock().unwrap().views = cameras.len();
+        Ok((0..cameras.len()).map(ViewId).collect())
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        self.log.lock().unwrap().photos.push((view.0, photo));
+        Ok(())
     }
 
     fn render(&mut self, camera: &Camera, _: &RenderSettings) -> Result<Rendered> {
@@ -192,7 +203,7 @@ pub fn capture(photos: usize) -> Dataset {
             Pose::look_at(DVec3::new(i as f64, 1.0, -4.0), DVec3::ZERO, DVec3::Y),
         ),
         source_model: "PINHOLE".to_owned(),
-        photo: Arc::new(Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3])),
+        photo: Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]).into(),
     };
     let point = |i: usize| Point {
         position: [i as f32 * 0.1, 0.0, 0.0],

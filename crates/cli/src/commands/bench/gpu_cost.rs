@@ -36,7 +36,8 @@ const TILE_SORT: u64 = 2 * SORT_PASS - WORD;
 /// Three maps of three channels that SSIM leaves for its gradient.
 const SSIM_MAPS: u64 = 9 * WORD;
 
-/// Least cost of a stage. `Densify` is not part of a step and costs nothing here.
+/// Least cost of a stage. `Appearance`, which few runs ask for, and `Densify`, which is not part of a
+/// step, are not counted.
 pub fn cost(stage: Stage, work: &Work, precision: Precision) -> Cost {
     Cost {
         flops: cost::cost(stage, work).flops,
@@ -87,7 +88,7 @@ fn bytes(stage: Stage, w: &Work, precision: Precision) -> u64 {
             let state = 2 * precision.bytes_per_gaussian(w.sh_degree);
             i * SLOT + n * (WORD + state) + v * (2 * WORD + 2 * SLOT + SPLAT_PART + 2 * 2 * WORD)
         }
-        Stage::Densify => 0,
+        Stage::Appearance | Stage::Densify => 0,
     }
 }
 

@@ -317,6 +317,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         refresh_smoothing: false,
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
+        appearance: None,
     }
 }
 

@@ -96,10 +96,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let machine = Machine::of(&mut engine);
     let mut dataset = load(&args.scene, &config.load_options(), &console.progress())?;
     duplicate(&mut dataset, args.duplicate, &config)?;
-    let sizes = dataset
-        .views
-        .iter()
-        .map(|v| (v.photo.width, v.photo.height));
+    let cameras = dataset.views.iter().map(|view| view.camera);
+    let sizes = cameras.map(|camera| (camera.width, camera.height));
     let (width, height) = sizes
         .max_by_key(|&(w, h)| u64::from(w) * u64::from(h))
         .unwrap_or((0, 0));

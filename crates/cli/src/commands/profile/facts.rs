@@ -165,7 +165,7 @@ impl About<'_> {
                 row = row.dispatches(*count as f64);
             }
             let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name);
-            if let Some(stage) = stage.filter(|stage| *stage != Stage::Densify) {
+            if let Some(stage) = stage.filter(|stage| cost::is_counted(*stage)) {
                 let cost = cost(stage, work, self.options);
                 row = row.cost(cost.bytes as f64, cost.flops as f64);
             }

@@ -13,7 +13,7 @@ use dapple::contract::{
 use dapple::contract::{Stage, StepReport};
 use dapple::cpu::cost::Work;
 use dapple::runtime::{Counters, Detail};
-use dapple::scene::{Camera, Result, Splats};
+use dapple::scene::{Camera, Photo, Result, Splats};
 use dapple::{AnyEngine, Engine, Gradients, RenderSettings, Rendered};
 use dapple_profile::profile::Phase;
 use dapple_profile::{Recorder, Span, Synchronised, Track};
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What a stage is for.
 pub fn phase_of(stage: &str) -> Phase {
     match stage {
-        "loss" => Phase::Loss,
+        "loss" | "appearance" => Phase::Loss,
         "blend_backward" => Phase::Backward,
         "update" | "densify" | "morton" => Phase::Update,
         // Numbers for the host.
@@ -315,6 +315,17 @@ impl Engine for Probe {
         let pixels = sizes.map(|c| u64::from(c.width) * u64::from(c.height));
         state.pixels.extend(pixels.collect::<Vec<_>>());
         state.engine.as_engine().add_views(views)
+    }
+
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        let mut state = self.lock();
+        let pixels = |c: &Camera| u64::from(c.width) * u64::from(c.height);
+        state.pixels.extend(cameras.iter().map(pixels));
+        state.engine.as_engine().add_cameras(cameras)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        self.lock().engine.as_engine().put_photo(view, photo)
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {

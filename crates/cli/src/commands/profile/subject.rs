@@ -9,7 +9,6 @@ use dapple::contract::RenderSettings;
 use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, ply, synth};
 use glam::{DQuat, DVec3};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Photos that synthetic splats are trained on.
 const SYNTHETIC_VIEWS: usize = 4;
@@ -63,7 +62,7 @@ pub fn synthetic(count: u32, size: [u32; 2], device: &DeviceOptions) -> Result<S
             name: format!("{i:02}.png"),
             camera,
             source_model: "PINHOLE".to_owned(),
-            photo: Arc::new(changed(photo(&rendered))),
+            photo: changed(photo(&rendered)).into(),
         });
     }
     let points = splats

@@ -38,7 +38,7 @@ impl Tiles {
         let mut engine = CpuEngine::new(CpuOptions::default())?;
         let id = engine.add_views(vec![TrainView {
             camera: view.camera,
-            photo: view.photo.clone(),
+            photo: view.photo.read()?,
         }])?[0];
         engine.upload(splats, None)?;
         let trace = engine.trace(id, step)?;

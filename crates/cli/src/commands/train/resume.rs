@@ -51,7 +51,7 @@ pub fn resume(args: &Args, out: &Path, console: &Console) -> Result<Done> {
             .hint("the run began so; with --precision f32 it goes on there, not bit for bit"),
         _ => e,
     })?;
-    let dataset = load_capture(&scene, &checkpoint.config, console)?;
+    let dataset = load_capture(&scene, &checkpoint.config, args.photo_memory, console)?;
     let launch = device.launch(&scene);
     let mut trainer =
         Trainer::resume(&dataset, checkpoint, engine).map_err(|e| match e.place() {
@@ -89,6 +89,7 @@ fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOpti
         precision: given.precision.or(precision),
         threads: given.threads,
         default_cap: launch.default_cap,
+        photo_memory: args.photo_memory,
     }
 }
 

@@ -1,0 +1,205 @@
+//! `dapple train --time-budget 60s`: what the run is to be, from the time it may take.
+//!
+//! 1. The capture is described, not decoded, and steps are timed on an engine of their own.
+//! 2. The plan fills in what the options leave open: steps always, resolution and Gaussians unless named.
+//! 3. The run keeps its pace as it goes. Reading photos, calibration and scoring are not in the time.
+
+use super::Args;
+use crate::console::Console;
+use crate::options::DeviceOptions;
+use crate::training_display::{clock, grouped};
+use dapple::scene::{Error, NoProgress, Result, Split, load};
+use dapple::train::config::DataPatch;
+use dapple::train::time_budget::{Pacer, Plan, Wish, calibrate, plan};
+use dapple::train::{ConfigPatch, TrainConfig, strategy};
+use std::path::Path;
+use std::time::Instant;
+
+/// Calibration takes this share of the time, within bounds, seconds.
+const CALIBRATION: f64 = 0.05;
+const LEAST_CALIBRATION: f64 = 0.3;
+const MOST_CALIBRATION: f64 = 6.0;
+
+/// Seconds, from `90`, `60s`, `5m`, `1h30m`, `1m30s`.
+pub fn parse_duration(text: &str) -> Result<f64, String> {
+    const EXAMPLE: &str = "a time is needed, for example 60s, 5m or 1h30m";
+    let mut seconds = 0.0;
+    let mut number = String::new();
+    let mut least_unit = f64::INFINITY;
+    for c in text.trim().chars() {
+        let unit = match c.to_ascii_lowercase() {
+            'h' => 3600.0,
+            'm' => 60.0,
+            's' => 1.0,
+            '0'..='9' | '.' => {
+                number.push(c);
+                continue;
+            }
+            _ => return Err(EXAMPLE.to_owned()),
+        };
+        if unit >= least_unit {
+            return Err(format!("{EXAMPLE}: hours before minutes before seconds"));
+        }
+        least_unit = unit;
+        seconds += unit * number.parse::<f64>().map_err(|_| EXAMPLE.to_owned())?;
+        number.clear();
+    }
+    if !number.is_empty() {
+        if least_unit.is_finite() {
+            return Err(format!("{EXAMPLE}: the last number has no unit"));
+        }
+        seconds = number.parse::<f64>().map_err(|_| EXAMPLE.to_owned())?;
+    }
+    if !(1.0..=1e7).contains(&seconds) {
+        return Err("a time to train is at least 1 second".to_owned());
+    }
+    Ok(seconds)
+}
+
+/// The layer of options with what the plan says, and what keeps the run in time.
+pub fn planned(
+    args: &Args,
+    seconds: f64,
+    scene: &Path,
+    config: &TrainConfig,
+    device: &DeviceOptions,
+    console: &Console,
+) -> Result<(ConfigPatch, Pacer)> {
+    let started = Instant::now();
+    let capture = load::open(scene, &config.load_options())?;
+    let dataset = load::describe_all(&capture, &config.load_options(), &NoProgress)?;
+    let names: Vec<&str> = dataset
+        .views
+        .iter()
+        .map(|view| view.name.as_str())
+        .collect();
+    let data = &config.data;
+    let train = Split::of_names(&names, data.eval_every)
+        .limited(data.max_train_views, data.max_eval_views)
+        .train;
+    let pixels = train.iter().map(|&i| dataset.views[i].photo.size());
+    let pixels: u64 = pixels.map(|[w, h]| u64::from(w) * u64::from(h)).sum();
+    let model = {
+        let mut engine = device.open_quietly(false)?.engine;
+        let share = (CALIBRATION * seconds).clamp(LEAST_CALIBRATION, MOST_CALIBRATION);
+        calibrate(&dataset, config, engine.as_engine(), share)?
+    };
+    let wish = wish(
+        args,
+        seconds,
+        config,
+        dataset.points.len(),
+        pixels,
+        train.len(),
+    );
+    let plan = plan(&model, &wish);
+    tell(&plan, &wish, started.elapsed().as_secs_f64(), console);
+    let mut patch = args.patch()?;
+    patch.steps = Some(plan.steps);
+    let given = args.config.as_deref().map(ConfigPatch::read).transpose()?;
+    if given.is_none_or(|given| given.eval.every.is_none()) {
+        // Scoring on the way is not in the time, and whoever waits waits for it too.
+        patch.eval.every = Some(0);
+    }
+    if !wish.gaussians_are_settled {
+        patch.max_gaussians = Some(plan.max_gaussians);
+    }
+    patch.data = DataPatch {
+        downscale: Some(config.data.downscale * plan.downscale),
+        ..patch.data
+    };
+    let pixels = wish.pixels / f64::from(plan.downscale * plan.downscale);
+    Ok((patch, Pacer::new(seconds, model, pixels)))
+}
+
+fn wish(
+    args: &Args,
+    seconds: f64,
+    config: &TrainConfig,
+    points: usize,
+    pixels: u64,
+    photos: usize,
+) -> Wish {
+    let first = match (config.initial_gaussians, points) {
+        (0, points) => points,
+        (n, 0) => n,
+        (n, points) => n.min(points),
+    };
+    let grows = config.densify.enabled;
+    let full = match config.max_gaussians {
+        _ if !grows => first,
+        0 => strategy::default_budget(pixels, points as u64, first as u64),
+        n => n,
+    };
+    Wish {
+        seconds,
+        pixels: pixels as f64 / photos.max(1) as f64,
+        first_gaussians: first,
+        full_gaussians: full,
+        gaussians_are_settled: !grows || config.max_gaussians > 0,
+        size_is_settled: args.capture.downscale.is_some() || args.capture.max_resolution.is_some(),
+    }
+}
+
+fn tell(plan: &Plan, wish: &Wish, took: f64, console: &Console) {
+    let size = match plan.downscale {
+        1 => "whole photos".to_owned(),
+        n => format!("photos reduced by {n}"),
+    };
+    let limit = match wish.gaussians_are_settled {
+        true => "Gaussians as configured".to_owned(),
+        false => format!("up to {} Gaussians", grouped(plan.max_gaussians as u64)),
+    };
+    console.note(&format!(
+        "time budget {}: {} steps of {:.1} ms are planned, {size}, {limit} (calibrated in {took:.1} s, which \
+         does not count, nor do reading photos and scoring)",
+        clock(wish.seconds),
+        grouped(plan.steps.into()),
+        1e3 * plan.seconds_per_step
+    ));
+}
+
+/// Refuses a configuration file that says how long the run is.
+pub fn refuse_steps(args: &Args) -> Result<()> {
+    let Some(file) = &args.config else {
+        return Ok(());
+    };
+    let given = ConfigPatch::read(file)?;
+    let named = [
+        ("steps", given.steps.is_some()),
+        ("stop_after", given.stop_after.is_some_and(|step| step > 0)),
+        ("pace", given.pace.is_some_and(|pace| !pace.is_empty())),
+    ];
+    match named.iter().find(|(_, is_named)| *is_named) {
+        None => Ok(()),
+        Some((key, _)) => Err(Error::input(format!(
+            "the configuration names {key}, and --time-budget chooses the length of the run"
+        ))
+        .at_path(file)
+        .hint(format!(
+            "take {key} out of it, or leave --time-budget out to repeat the run that it is of"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("60s", 60.0),
+            ("90", 90.0),
+            ("5m", 300.0),
+            ("1h30m", 5400.0),
+            ("1.5h", 5400.0),
+            ("2m5s", 125.0),
+        ] {
+            assert_eq!(parse_duration(text), Ok(seconds), "{text}");
+        }
+        for bad in ["", "s", "5x", "30m1h", "1h30", "0s", "-5s", "1..5s"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Photos that do not fit into memory change nothing: the splats have the bytes of a run that held all
+//! of them, on both engines, also when it was stopped and went on.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple::contract::Engine;
+use dapple::gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple::prelude::*;
+use dapple::scene::{NoProgress, load};
+use dapple::train::config::{DensifyConfig, EvalConfig};
+use dapple::train::{Metrics, train_into};
+use std::path::Path;
+
+/// A capture of photos of three sizes from three cameras, one of them with a lens that distorts, some
+/// with alpha and some with a mask.
+fn write_capture(folder: &Path, photos: usize) {
+    let images = folder.join("images");
+    let masks = folder.join("masks");
+    std::fs::create_dir_all(&images).unwrap();
+    std::fs::create_dir_all(&masks).unwrap();
+    let mut frames = Vec::new();
+    for i in 0..photos {
+        let (width, height, k1) = [(24, 18, 0.0), (16, 30, 0.0), (32, 20, -0.15)][i % 3];
+        let name = format!("{i:04}.png");
+        let alpha = if i % 5 == 0 { 90 } else { 255 };
+        let pixel = |x: u32, y: u32| {
+            let wave = |k: u32| (128.0 + 100.0 * (f64::from(k) * 0.7 + i as f64).sin()) as u8;
+            image::Rgba([
+                wave(x),
+                wave(y),
+                wave(x + y),
+                if x < 5 { alpha } else { 255 },
+            ])
+        };
+        let photo = image::RgbaImage::from_fn(width, height, pixel);
+        photo.save(images.join(&name)).unwrap();
+        if i % 4 == 0 {
+            let mask = image::GrayImage::from_fn(width, height, |x, _| {
+                image::Luma([if x > width / 2 { 255 } else { 0 }])
+            });
+            mask.save(masks.join(&name)).unwrap();
+        }
+        let angle = i as f64 * 2.4;
+        let (sin, cos) = angle.sin_cos();
+        // On a circle around the origin, looking at it; OpenGL's axes.
+        let pose = [
+            [cos, 0.0, sin, 3.5 * sin],
+            [0.0, 1.0, 0.0, 0.1 * (i % 3) as f64],
+            [-sin, 0.0, cos, 3.5 * cos],
+            [0.0, 0.0, 0.0, 1.0],
+        ];
+        frames.push(serde_json::json!({
+            "file_path": format!("images/{name}"), "transform_matrix": pose,
+            "w": width, "h": height, "fl_x": 25.0, "fl_y": 25.0, "k1": k1,
+            "cx": f64::from(width) / 2.0, "cy": f64::from(height) / 2.0,
+        }));
+    }
+    let json = serde_json::json!({ "camera_model": "OPENCV", "frames": frames }).to_string();
+    std::fs::write(folder.join("transforms.json"), json).unwrap();
+}
+
+fn config(steps: u32) -> TrainConfig {
+    let base = Preset::M9.config_for(steps);
+    TrainConfig {
+        seed: 5,
+        initial_gaussians: 60,
+        random_start: true,
+        max_gaussians: 400,
+        sh_every: steps / 5,
+        checkpoint_minutes: 0.0,
+        densify: DensifyConfig {
+            start: 10,
+            stop: steps - 10,
+            every: 10,
+            reset_every: 40,
+            ..base.densify.clone()
+        },
+        eval: EvalConfig {
+            every: 0,
+            steps: vec![steps / 2],
+            ..base.eval.clone()
+        },
+        ..base
+    }
+}
+
+fn run(folder: &Path, dataset: &Dataset, steps: u32, engine: Box<dyn Engine>, stop: Option<u32>) {
+    let folder = RunFolder::create(folder).unwrap();
+    let mut trainer = if folder.checkpoint_path().exists() {
+        Trainer::resume(dataset, folder.read_checkpoint().unwrap(), engine).unwrap()
+    } else {
+        Trainer::new(dataset, config(steps), engine).unwrap()
+    };
+    trainer.stop_at(stop);
+    train_into(&folder, &mut trainer, &mut Silent).unwrap();
+}
+
+/// Bytes of the largest photo with alpha and a mask, as is counted before its pixels are seen.
+fn largest(dataset: &Dataset) -> u64 {
+    let most = |view: &View| 5 * view.photo.size().map(u64::from).iter().product::<u64>();
+    dataset.views.iter().map(most).max().unwrap()
+}
+
+fn bytes(folder: &Path) -> Vec<u8> {
+    std::fs::read(folder.join("splats.ply")).unwrap()
+}
+
+fn metrics(folder: &Path) -> Metrics {
+    serde_json::from_slice(&std::fs::read(folder.join("metrics.json")).unwrap()).unwrap()
+}
+
+#[track_caller]
+fn same_bytes(photos: usize, steps: u32, engine: &dyn Fn(Option<u64>) -> Box<dyn Engine>) {
+    let root = tempfile::tempdir().unwrap();
+    let capture = root.path().join("capture");
+    write_capture(&capture, photos);
+    let held = load(&capture, &LoadOptions::default(), &NoProgress).unwrap();
+    let largest = largest(&held);
+    let budget = 6 * largest;
+    let options = LoadOptions {
+        photo_memory_bytes: Some(budget),
+        ..LoadOptions::default()
+    };
+    let streamed = load(&capture, &options, &NoProgress).unwrap();
+    assert!(streamed.views.iter().all(|view| view.photo.is_file()));
+    for (a, b) in held.views.iter().zip(&streamed.views) {
+        assert_eq!((a.camera, a.photo.size()), (b.camera, b.photo.size()));
+        assert_eq!(
+            a.photo.read().unwrap(),
+            b.photo.read().unwrap(),
+            "{}",
+            a.name
+        );
+        assert!(a.photo.bytes() <= b.photo.bytes() && b.photo.bytes() <= largest);
+    }
+    assert!(
+        held.views
+            .iter()
+            .any(|v| v.photo.read().unwrap().mask.is_some())
+    );
+
+    let at = |name: &str| root.path().join(name);
+    run(&at("held"), &held, steps, engine(None), None);
+    run(
+        &at("streamed"),
+        &streamed,
+        steps,
+        engine(Some(budget)),
+        None,
+    );
+    run(
+        &at("parts"),
+        &streamed,
+        steps,
+        engine(Some(budget)),
+        Some(steps / 3),
+    );
+    run(&at("parts"), &streamed, steps, engine(Some(budget)), None);
+    let (whole, streamed) = (metrics(&at("held")), metrics(&at("streamed")));
+    assert!(whole.gaussians > 60, "nothing was densified");
+    assert!(bytes(&at("streamed")) == bytes(&at("held")), "other splats");
+    assert!(
+        bytes(&at("parts")) == bytes(&at("held")),
+        "other splats when it went on"
+    );
+    assert_eq!(streamed.images, whole.images);
+    assert_eq!(whole.photos, None);
+    let traffic = streamed.photos.unwrap();
+    assert!(traffic.peak_bytes <= budget, "{traffic:?}");
+    assert_eq!(traffic.ready + traffic.waits, u64::from(steps));
+    assert!(
+        traffic.reads > photos.min(steps as usize) as u64 / 2,
+        "{traffic:?}"
+    );
+}
+
+#[test]
+fn a_thousand_photos_on_the_processor() {
+    same_bytes(1000, 1050, &|_| dapple::engine(Device::Cpu).unwrap());
+}
+
+/// Where photos give way on the GPU too, and buffers that are too small at first have steps submitted
+/// again: their photos must still be there.
+#[test]
+fn on_a_gpu_that_holds_a_few_and_grows() {
+    if dapple::runtime::adapters().is_empty() {
+        eprintln!("SKIPPED: no GPU driver on this machine");
+        return;
+    }
+    let name = std::env::var("DAPPLE_TEST_GPU").unwrap_or_else(|_| "gpu:0".to_owned());
+    let Device::Gpu(choice) = name.parse().unwrap() else {
+        panic!("{name} is no GPU");
+    };
+    same_bytes(20, 90, &|limit| {
+        let mut options = GpuEngineOptions::default();
+        options.gpu.choice = choice.clone();
+        if let Some(limit) = limit {
+            options.photo_budget_bytes = limit;
+            options.first_room = Room {
+                gaussians: 64,
+                visible: 16,
+                instances: 64,
+                buckets: 16,
+                ..Room::default()
+            };
+        }
+        Box::new(GpuEngine::new(options).unwrap())
+    });
+}
+
+/// A photo that breaks while training ends the run with all of it saved; when it is mended, the run goes
+/// on to the bytes of one that was never disturbed.
+#[test]
+fn a_photo_that_breaks_and_is_mended_costs_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let capture = root.path().join("capture");
+    write_capture(&capture, 14);
+    let at = |name: &str| root.path().join(name);
+    let cpu = || dapple::engine(Device::Cpu).unwrap();
+    let held = load(&capture, &LoadOptions::default(), &NoProgress).unwrap();
+    run(&at("held"), &held, 60, cpu(), None);
+    let options = LoadOptions {
+        photo_memory_bytes: Some(4 * largest(&held)),
+        ..LoadOptions::default()
+    };
+    let streamed = load(&capture, &options, &NoProgress).unwrap();
+    assert!(streamed.photo_memory_bytes.is_some());
+    run(&at("streamed"), &streamed, 60, cpu(), Some(20));
+    let photo = capture.join("images/0005.png");
+    let whole = std::fs::read(&photo).unwrap();
+    // The header stays whole.
+    let mut broken = whole.clone();
+    let middle = broken.len() / 2;
+    broken[middle..middle + 8].fill(0);
+    std::fs::write(&photo, broken).unwrap();
+    let folder = RunFolder::create(&at("streamed")).unwrap();
+    let checkpoint = folder.read_checkpoint().unwrap();
+    let mut trainer = Trainer::resume(&streamed, checkpoint, cpu()).unwrap();
+    let error = train_into(&folder, &mut trainer, &mut Silent).unwrap_err();
+    assert!(error.place().unwrap().contains("0005.png"), "{error}");
+    assert!(error.hint_text().unwrap().contains("--resume"), "{error}");
+    std::fs::write(&photo, whole).unwrap();
+    assert!(folder.read_checkpoint().unwrap().step > 20);
+    run(&at("streamed"), &streamed, 60, cpu(), None);
+    assert!(bytes(&at("streamed")) == bytes(&at("held")), "other splats");
+}

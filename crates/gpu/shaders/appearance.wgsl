@@ -1,0 +1,126 @@
+// `appearance`, what happens to pixels. One invocation a pixel, one workgroup a tile.
+//
+// `apply`, before `loss`: the map of a pixel is the trilinear mean of the eight around it; its colour
+// sent through it is what is compared with the photo.
+// `chain`, after `loss`: dL/d(that colour) becomes dL/d(rendered colour). The rendered colour changes
+// the result by itself and, through its luminance, by moving along the grid's third axis.
+//
+// appearance: rows of maps, by view, see shared/appearance. image: the render. corrected: the result.
+// image_gradient: in and out. Reference: engine::reference::appearance; twin:
+// cpu/src/stages/appearance.rs.
+
+#import shared/step
+#import shared/groups
+#import shared/appearance
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read> image: array<vec4f>;
+@group(0) @binding(2) var<storage, read> appearance: array<vec4f>;
+@group(0) @binding(3) var<storage, read_write> corrected: array<vec4f>;
+@group(0) @binding(4) var<storage, read_write> image_gradient: array<vec4f>;
+
+struct Map {
+    red: vec4f,
+    green: vec4f,
+    blue: vec4f,
+}
+
+fn row_of(column: u32, l: u32) -> u32 {
+    // View 0 is for renders.
+    return (step.view - 1u) * GRID_ROWS + 3u * (column * GRID_L + l);
+}
+
+// The map at cell `l` of the luminance, mixed along x and y.
+fn map_at(l: u32, x: Place, y: Place) -> Map {
+    let a = row_of(y.first * GRID_X + x.first, l);
+    let b = row_of(y.first * GRID_X + x.next, l);
+    let c = row_of(y.next * GRID_X + x.first, l);
+    let d = row_of(y.next * GRID_X + x.next, l);
+    return Map(
+        mix(mix(appearance[a], appearance[b], x.part), mix(appearance[c], appearance[d], x.part), y.part),
+        mix(
+            mix(appearance[a + 1u], appearance[b + 1u], x.part),
+            mix(appearance[c + 1u], appearance[d + 1u], x.part),
+            y.part,
+        ),
+        mix(
+            mix(appearance[a + 2u], appearance[b + 2u], x.part),
+            mix(appearance[c + 2u], appearance[d + 2u], x.part),
+            y.part,
+        ),
+    );
+}
+
+struct Pixel {
+    inside: bool,
+    index: u32,
+    x: Place,
+    y: Place,
+}
+
+fn pixel_of(group: vec3u, groups: vec3u, lane: u32) -> Pixel {
+    let number = group_number(group, groups);
+    let tiles = views[step.view].tiles;
+    let size = views[step.view].size;
+    let local = vec2u(lane % TILE_SIZE, lane / TILE_SIZE);
+    let at = vec2u(number % tiles.x, number / tiles.x) * TILE_SIZE + local;
+    var pixel: Pixel;
+    pixel.inside = number < tiles.x * tiles.y && all(at < size);
+    pixel.index = at.y * size.x + at.x;
+    pixel.x = place(along_image(at.x, size.x, GRID_X), GRID_X);
+    pixel.y = place(along_image(at.y, size.y, GRID_Y), GRID_Y);
+    return pixel;
+}
+
+@compute @workgroup_size(TILE_SIZE * TILE_SIZE)
+fn apply(
+    @builtin(workgroup_id) group: vec3u,
+    @builtin(num_workgroups) groups: vec3u,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let pixel = pixel_of(group, groups, lane);
+    if !pixel.inside {
+        return;
+    }
+    let render = image[pixel.index];
+    let l = place_of_luminance(dot(LUMA, render.rgb));
+    let dark = map_at(l.first, pixel.x, pixel.y);
+    let light = map_at(l.next, pixel.x, pixel.y);
+    let input = vec4f(render.rgb, 1.0);
+    corrected[pixel.index] = vec4f(
+        dot(mix(dark.red, light.red, l.part), input),
+        dot(mix(dark.green, light.green, l.part), input),
+        dot(mix(dark.blue, light.blue, l.part), input),
+        render.a,
+    );
+}
+
+@compute @workgroup_size(TILE_SIZE * TILE_SIZE)
+fn chain(
+    @builtin(workgroup_id) group: vec3u,
+    @builtin(num_workgroups) groups: vec3u,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let pixel = pixel_of(group, groups, lane);
+    if !pixel.inside {
+        return;
+    }
+    let render = image[pixel.index].rgb;
+    let by = image_gradient[pixel.index];
+    let luminance = dot(LUMA, render);
+    let l = place_of_luminance(luminance);
+    let dark = map_at(l.first, pixel.x, pixel.y);
+    let light = map_at(l.next, pixel.x, pixel.y);
+    let red = mix(dark.red, light.red, l.part).rgb;
+    let green = mix(dark.green, light.green, l.part).rgb;
+    let blue = mix(dark.blue, light.blue, l.part).rgb;
+    let direct = by.r * red + by.g * green + by.b * blue;
+    let input = vec4f(render, 1.0);
+    let by_place = by.r * dot(light.red - dark.red, input)
+        + by.g * dot(light.green - dark.green, input)
+        + by.b * dot(light.blue - dark.blue, input);
+    // Beyond the ends the grid is constant.
+    let moves = luminance > 0.0 && luminance < 1.0;
+    let slope = select(0.0, f32(GRID_L - 1u), moves);
+    image_gradient[pixel.index] = vec4f(direct + slope * by_place * LUMA, by.a);
+}

@@ -1,0 +1,87 @@
+// `appearance`, after `loss`: what all pixels say about the cells of the grid.
+//
+// A column of cells (one x and y, all luminances) has a workgroup for each of GRID_SLICES shares of the
+// pixels around it.
+// 1. Each invocation takes every so-many-th pixel of the share: its weight along x and y, the two cells
+//    of its luminance, dL/d(colour sent through the grid) times (red, green, blue, 1) of the render. It
+//    adds that to sums of its own, which lie in shared memory side by side with the others': whatever
+//    the cell, no two invocations meet a bank.
+// 2. The invocations' sums are added up in a fixed order: one writer a number, no atomics.
+//
+// image: the render. image_gradient: dL/d(corrected). appearance_partials: [slice][column][luminance][12].
+// Reference: engine::reference::appearance_backward.
+
+#import shared/step
+#import shared/appearance
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read> image: array<vec4f>;
+@group(0) @binding(2) var<storage, read> image_gradient: array<vec4f>;
+@group(0) @binding(3) var<storage, read_write> appearance_partials: array<f32>;
+
+const LANES: u32 = 64u;
+// Numbers of a column.
+const COLUMN: u32 = 12u * GRID_L;
+
+// [number][invocation]
+var<workgroup> sums: array<f32, COLUMN * LANES>;
+
+// First pixel that a cell can reach along an axis, and one past the last: rounded outward, for what is
+// too far has no weight.
+fn reach(cell: u32, pixels: u32, cells: u32) -> vec2u {
+    let each = f32(pixels) / f32(max(cells, 2u) - 1u);
+    let first = (f32(cell) - 1.0) * each - 1.5;
+    let last = (f32(cell) + 1.0) * each + 1.5;
+    return vec2u(u32(max(first, 0.0)), min(u32(last), pixels));
+}
+
+fn tent(at: f32, cell: u32) -> f32 {
+    return max(1.0 - abs(at - f32(cell)), 0.0);
+}
+
+fn add(l: u32, row: u32, value: vec4f, lane: u32) {
+    let to = (12u * l + 4u * row) * LANES + lane;
+    sums[to] += value.x;
+    sums[to + LANES] += value.y;
+    sums[to + 2u * LANES] += value.z;
+    sums[to + 3u * LANES] += value.w;
+}
+
+@compute @workgroup_size(LANES)
+fn gather(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
+    let column = group.x;
+    let cell = vec2u(column % GRID_X, column / GRID_X);
+    let size = views[step.view].size;
+    let across = reach(cell.x, size.x, GRID_X);
+    let down = reach(cell.y, size.y, GRID_Y);
+    let width = across.y - across.x;
+    let count = width * (down.y - down.x);
+    for (var k = 0u; k < COLUMN; k += 1u) {
+        sums[k * LANES + lane] = 0.0;
+    }
+    for (var i = group.y * LANES + lane; i < count; i += GRID_SLICES * LANES) {
+        let at = vec2u(across.x + i % width, down.x + i / width);
+        let weight = tent(along_image(at.x, size.x, GRID_X), cell.x)
+            * tent(along_image(at.y, size.y, GRID_Y), cell.y);
+        let index = at.y * size.x + at.x;
+        let render = image[index].rgb;
+        let by = image_gradient[index].rgb * weight;
+        let input = vec4f(render, 1.0);
+        let l = place_of_luminance(dot(LUMA, render));
+        add(l.first, 0u, (1.0 - l.part) * by.r * input, lane);
+        add(l.first, 1u, (1.0 - l.part) * by.g * input, lane);
+        add(l.first, 2u, (1.0 - l.part) * by.b * input, lane);
+        add(l.next, 0u, l.part * by.r * input, lane);
+        add(l.next, 1u, l.part * by.g * input, lane);
+        add(l.next, 2u, l.part * by.b * input, lane);
+    }
+    workgroupBarrier();
+    for (var k = lane; k < COLUMN; k += LANES) {
+        // Each begins elsewhere, so that they meet no bank twice; where is fixed.
+        var sum = 0.0;
+        for (var i = 0u; i < LANES; i += 1u) {
+            sum += sums[k * LANES + (i + lane) % LANES];
+        }
+        appearance_partials[(group.y * GRID_COLUMNS + column) * COLUMN + k] = sum;
+    }
+}

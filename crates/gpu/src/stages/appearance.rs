@@ -1,0 +1,186 @@
+//! `appearance`: the image through the photo's grid of colour maps before `loss`, and the way back and
+//! the grid's own step after it. See `shaders/appearance*.wgsl`.
+//!
+//! The size of the grid and the regulariser's weights are constants of the kernels, which are compiled
+//! when a step first asks for them.
+
+use crate::layout::groups;
+use crate::{Buffers, Context};
+use dapple_engine::appearance::grid_floats;
+use dapple_engine::constants::LUMINANCE;
+use dapple_engine::{Appearance as Learnt, AppearanceSettings};
+use dapple_runtime::{Defines, Groups, Kernel, Recording};
+use dapple_scene::Result;
+
+/// Workgroups of `appearance_gather`, about: columns of a small grid share their pixels out.
+const GATHERING: u32 = 1024;
+
+/// Most shares of a column: they are added up one after the other.
+const MOST_SLICES: u32 = 64;
+
+/// Invocations of a workgroup of `appearance_step`.
+const STEP_THREADS: u32 = 64;
+
+/// Shares of the pixels around a column of cells.
+pub fn slices(cells: [u32; 3]) -> u32 {
+    GATHERING
+        .div_ceil(cells[0] * cells[1])
+        .clamp(1, MOST_SLICES)
+}
+
+/// The constants of the kernels.
+pub fn define(defines: Defines, settings: &AppearanceSettings) -> Defines {
+    let [x, y, l] = settings.cells;
+    // Twice the weight over the number of differences along an axis.
+    let pull = |cells: u32| {
+        let differences = grid_floats(settings.cells) / cells as usize * (cells as usize - 1);
+        2.0 * settings.smoothness / differences.max(1) as f32
+    };
+    let identity = 2.0 * settings.identity / (x * y * l) as f32;
+    defines
+        .u32("GRID_X", x)
+        .u32("GRID_Y", y)
+        .u32("GRID_L", l)
+        .u32("GRID_SLICES", slices(settings.cells))
+        .f32("GRID_PULL_X", pull(x))
+        .f32("GRID_PULL_Y", pull(y))
+        .f32("GRID_PULL_L", pull(l))
+        .f32("GRID_PULL_IDENTITY", identity)
+        .f32("LUMA_R", LUMINANCE[0])
+        .f32("LUMA_G", LUMINANCE[1])
+        .f32("LUMA_B", LUMINANCE[2])
+}
+
+/// The kernels of `appearance`.
+#[derive(Debug, Clone)]
+pub struct Appearance {
+    settings: AppearanceSettings,
+    apply: Kernel,
+    gather: Kernel,
+    chain: Kernel,
+    gradient: Kernel,
+    advance: Kernel,
+}
+
+impl Appearance {
+    /// Compiles the kernels.
+    ///
+    /// # Errors
+    /// The driver refuses one.
+    pub fn new(context: &Context, settings: &AppearanceSettings) -> Result<Self> {
+        let defines = define(context.defines.clone(), settings);
+        let kernel = |name: &str, entry: &str| {
+            Kernel::new(&context.gpu, &context.shaders, name, entry, &defines)
+        };
+        Ok(Self {
+            settings: *settings,
+            apply: kernel("appearance", "apply")?,
+            gather: kernel("appearance_gather", "gather")?,
+            chain: kernel("appearance", "chain")?,
+            gradient: kernel("appearance_step", "gradient")?,
+            advance: kernel("appearance_step", "advance")?,
+        })
+    }
+
+    /// Whether these kernels do what `settings` ask for. The rate travels with the step.
+    pub fn fits(&self, settings: &AppearanceSettings) -> bool {
+        let rate = self.settings.rate;
+        AppearanceSettings { rate, ..*settings } == self.settings
+    }
+
+    /// From `image` to `corrected`.
+    ///
+    /// # Errors
+    /// A buffer is missing.
+    pub fn record(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        recording.span("appearance");
+        let bound = buffers.bind(&context.gpu, &self.apply)?;
+        recording.dispatch(bound, buffers.groups(groups::PIXELS)?);
+        Ok(())
+    }
+
+    /// `image_gradient` from dL/d`corrected` to dL/d`image`, and the step of the view's grid.
+    ///
+    /// # Errors
+    /// A buffer is missing.
+    pub fn record_back(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        let [x, y, l] = self.settings.cells;
+        recording.span("appearance");
+        let bind = |kernel: &Kernel| buffers.bind(&context.gpu, kernel);
+        // Where a step is halted this adds up what another has left, and nobody reads it.
+        let columns = [x * y, slices(self.settings.cells), 1];
+        recording.dispatch(bind(&self.gather)?, Groups::Direct(columns));
+        let pixels = buffers.groups(groups::PIXELS)?;
+        recording.dispatch(bind(&self.chain)?, pixels);
+        let rows = Groups::flat((3 * x * y * l).div_ceil(STEP_THREADS));
+        recording.dispatch(bind(&self.gradient)?, rows.clone());
+        recording.dispatch(bind(&self.advance)?, rows);
+        Ok(())
+    }
+}
+
+/// What the views' grids take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Grids {
+    /// Cells of each.
+    pub cells: [u32; 3],
+    /// How many there are.
+    pub views: usize,
+}
+
+/// Puts grids into buffers of their own.
+///
+/// # Errors
+/// No memory, or more than a binding takes.
+pub fn upload(context: &Context, buffers: &mut Buffers, grids: &Learnt) -> Result<Grids> {
+    let gpu = &context.gpu;
+    for (name, values) in [
+        ("appearance", &grids.coefficients),
+        ("appearance_first", &grids.first_moments),
+        ("appearance_second", &grids.second_moments),
+    ] {
+        buffers.set(name, gpu.upload(name, values)?);
+    }
+    buffers.set(
+        "appearance_seen",
+        gpu.upload("appearance_seen", &grids.seen)?,
+    );
+    let floats = grid_floats(grids.cells) as u64;
+    let partials = 4 * floats * u64::from(slices(grids.cells));
+    for (name, bytes) in [
+        ("appearance_gradient", 4 * floats),
+        ("appearance_partials", partials),
+    ] {
+        buffers.set(name, gpu.buffer(name, bytes)?);
+    }
+    Ok(Grids {
+        cells: grids.cells,
+        views: grids.seen.len(),
+    })
+}
+
+/// Waits, and takes the grids out of their buffers.
+///
+/// # Errors
+/// A lost device, no memory for the copies.
+pub fn download(context: &Context, buffers: &Buffers, grids: &Grids) -> Result<Learnt> {
+    let gpu = &context.gpu;
+    let floats = grids.views * grid_floats(grids.cells);
+    Ok(Learnt {
+        cells: grids.cells,
+        coefficients: gpu.read(buffers.get("appearance")?, floats)?,
+        first_moments: gpu.read(buffers.get("appearance_first")?, floats)?,
+        second_moments: gpu.read(buffers.get("appearance_second")?, floats)?,
+        seen: gpu.read(buffers.get("appearance_seen")?, grids.views)?,
+    })
+}

@@ -1,0 +1,150 @@
+//! Where a view's pixels come from: memory, or the photo's file whenever they are needed.
+//!
+//! 1. A capture whose photos exceed [`LoadOptions::photo_memory_bytes`] is *described*: every file is
+//!    read and its header checked, but nothing decoded. The header's size and the lens tell the view's
+//!    camera.
+//! 2. Each time the pixels are wanted, the file is decoded, masked, reduced and undistorted as if it
+//!    were loaded for the first time: the same file gives the same pixels.
+//! 3. Whoever reads a thousand of them decides what to keep and when to read ahead.
+
+use crate::capture::PosedImage;
+use crate::load::{self, Treatment};
+use crate::masks::{MaskMode, Masked};
+use crate::undistort::pinhole_camera;
+use crate::{Error, LoadOptions, Photo, Result, View, images};
+use std::sync::Arc;
+
+/// The pixels of a view.
+#[derive(Debug, Clone)]
+pub enum PhotoSource {
+    /// They are here.
+    Memory(Arc<Photo>),
+    /// They are read when they are needed.
+    File(Arc<PhotoFile>),
+}
+
+impl PhotoSource {
+    /// The photo: from memory, or decoded now.
+    ///
+    /// # Errors
+    /// A file that has gone, or changed since it was described, or cannot be decoded.
+    pub fn read(&self) -> Result<Arc<Photo>> {
+        match self {
+            Self::Memory(photo) => Ok(Arc::clone(photo)),
+            Self::File(file) => file.read().map(Arc::new),
+        }
+    }
+
+    /// Width and height, pixels.
+    pub fn size(&self) -> [u32; 2] {
+        match self {
+            Self::Memory(photo) => [photo.width, photo.height],
+            Self::File(file) => file.size,
+        }
+    }
+
+    /// Bytes that the photo takes in memory; of a file the most that it can take.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Memory(photo) => photo.bytes(),
+            Self::File(file) => file.bytes,
+        }
+    }
+
+    /// Whether pixels are transparent; of a file whether they may be.
+    pub fn has_alpha(&self) -> bool {
+        match self {
+            Self::Memory(photo) => photo.alpha.is_some(),
+            Self::File(file) => file.has_alpha,
+        }
+    }
+
+    /// Whether the pixels have to be read first.
+    pub fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+}
+
+impl From<Photo> for PhotoSource {
+    fn from(photo: Photo) -> Self {
+        Self::Memory(Arc::new(photo))
+    }
+}
+
+impl From<Arc<Photo>> for PhotoSource {
+    fn from(photo: Arc<Photo>) -> Self {
+        Self::Memory(photo)
+    }
+}
+
+/// A photo on disk, and what is done to it before it is trained on.
+#[derive(Debug)]
+pub struct PhotoFile {
+    image: PosedImage,
+    options: LoadOptions,
+    size: [u32; 2],
+    bytes: u64,
+    has_alpha: bool,
+}
+
+impl PhotoFile {
+    fn read(&self) -> Result<Photo> {
+        let (photo, camera, _) = load::decode_photo(&self.image, &self.options)?;
+        if [camera.width, camera.height] != self.size {
+            let [width, height] = self.size;
+            return Err(Error::input(format!(
+                "the photo \"{}\" has changed: it comes to {}x{} pixels now, and came to {width}x{height}",
+                self.image.name, camera.width, camera.height
+            ))
+            .at_path(self.image.path()?)
+            .hint("photos are read again and again while training: leave them as they are until it ends"));
+        }
+        Ok(photo)
+    }
+}
+
+/// A view of an image whose file was read, but not decoded.
+pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treatment)> {
+    let path = image.path()?;
+    let header = images::header(&path)?;
+    let size = (header.width, header.height);
+    load::check_size(image, size.0, size.1).map_err(|e| e.at_path(&path))?;
+    let mut camera = load::reduced_camera(image, size, options);
+    let distorts = !camera.lens.is_identity();
+    if !distorts || options.undistort {
+        camera = pinhole_camera(&camera);
+    }
+    let has_mask = image.mask_path()?.is_some();
+    let segments = options.mask_mode == MaskMode::Segment;
+    let ignores_alpha = options.mask_mode == MaskMode::Ignore && header.alpha;
+    let treatment = Treatment {
+        rescaled: size != (image.camera.width, image.camera.height) && !image.downscaled,
+        deep: header.deep,
+        distorted: distorts && !options.undistort,
+        undistorted: distorts && options.undistort,
+        // As far as it can be told without the pixels.
+        beyond: false,
+        masked: Masked {
+            ignored: has_mask && !segments || ignores_alpha,
+            transparent: header.alpha && !ignores_alpha || has_mask && segments,
+            nothing_left: false,
+        },
+    };
+    let planes = 3
+        + u64::from(treatment.masked.transparent)
+        + u64::from(treatment.masked.ignored || distorts);
+    let file = PhotoFile {
+        image: image.clone(),
+        options: options.clone(),
+        size: [camera.width, camera.height],
+        bytes: planes * u64::from(camera.width) * u64::from(camera.height),
+        has_alpha: treatment.masked.transparent,
+    };
+    let view = View {
+        name: image.name.clone(),
+        camera,
+        source_model: image.source_model.clone(),
+        photo: PhotoSource::File(Arc::new(file)),
+    };
+    Ok((view, treatment))
+}

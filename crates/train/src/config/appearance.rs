@@ -1,0 +1,132 @@
+//! How a run learns what its photos differ in: exposure, white balance, tone.
+
+use super::{AppearanceConfig, AppearancePatch, ConfigPatch};
+use dapple_engine::AppearanceSettings;
+use dapple_scene::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a photo may differ in from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AppearanceModel {
+    /// Nothing.
+    #[default]
+    None,
+    /// One affine map of colours for the whole photo.
+    Exposure,
+    /// A grid of them over x, y and luminance.
+    Bilateral,
+}
+
+impl AppearanceModel {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Exposure, Self::Bilateral];
+
+    /// The name people type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Exposure => "exposure",
+            Self::Bilateral => "bilateral",
+        }
+    }
+
+    /// One line for a help page.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::None => "photos are taken as they are",
+            Self::Exposure => "one affine colour map per photo: exposure and white balance",
+            Self::Bilateral => {
+                "a grid of maps per photo over x, y and luminance: vignetting and tone mapping too"
+            }
+        }
+    }
+
+    /// What this model changes of the base.
+    pub(crate) fn patch(self) -> ConfigPatch {
+        let appearance = match self {
+            Self::None | Self::Bilateral => AppearancePatch::default(),
+            Self::Exposure => AppearancePatch {
+                grid: Some([1; 3]),
+                ..AppearancePatch::default()
+            },
+        };
+        ConfigPatch {
+            appearance,
+            ..ConfigPatch::default()
+        }
+    }
+}
+
+impl fmt::Display for AppearanceModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for AppearanceModel {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|model| model.name() == name);
+        found.ok_or_else(|| {
+            Error::input(format!("there is no appearance model named \"{name}\"")).hint(format!(
+                "choose one of {}",
+                Self::ALL.map(Self::name).join(", ")
+            ))
+        })
+    }
+}
+
+impl AppearanceConfig {
+    /// Whether anything is learnt.
+    pub fn is_on(&self) -> bool {
+        self.model != AppearanceModel::None
+    }
+
+    /// What step `step` of a run of `steps` asks of an engine.
+    pub fn settings(&self, step: u32, steps: u32) -> Option<AppearanceSettings> {
+        let done = f64::from(step.saturating_sub(1)) / f64::from(steps.max(1));
+        // At first the splats find the mean photo: maps that are learnt before they are opaque make up for
+        // their darkness, and what they share stays with them.
+        let rate = if self.rate > 0.0 && step > self.start {
+            self.rate * (self.rate_final / self.rate).powf(done)
+        } else {
+            0.0
+        };
+        self.is_on().then_some(AppearanceSettings {
+            cells: self.grid,
+            rate: rate as f32,
+            smoothness: self.smoothness as f32,
+            identity: self.identity as f32,
+        })
+    }
+
+    /// Refuses what cannot work.
+    pub(super) fn validate(&self, steps: u32) -> Result<()> {
+        dapple_engine::appearance::check_cells(self.grid).map_err(|e| e.at("appearance.grid"))?;
+        if self.model == AppearanceModel::Exposure && self.grid != [1; 3] {
+            return Err(Error::input(format!(
+                "appearance.grid = {:?} and appearance.model = exposure contradict each other",
+                self.grid
+            ))
+            .hint("an exposure is a grid of one cell: leave grid out, or choose bilateral"));
+        }
+        if self.is_on() && self.start > steps {
+            return Err(Error::input(format!(
+                "appearance.start = {} lies beyond the last step, {steps}",
+                self.start
+            ))
+            .hint("leave start out: it scales with steps"));
+        }
+        if (self.rate > 0.0) != (self.rate_final > 0.0) {
+            return Err(Error::input(
+                "appearance.rate and rate_final must both be 0 or both be larger",
+            )
+            .hint("the rate falls log-linearly from one to the other"));
+        }
+        Ok(())
+    }
+}

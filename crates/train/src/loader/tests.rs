@@ -1,0 +1,119 @@
+//! The loader against photos that count how they are read.
+
+use super::*;
+use dapple_scene::{LoadOptions, NoProgress, load};
+use std::path::Path;
+
+const VIEWS: usize = 12;
+
+/// Photos of two sizes as PNGs in a Nerfstudio capture, described and not decoded.
+fn photos(folder: &Path) -> Vec<PhotoSource> {
+    let mut frames = Vec::new();
+    for i in 0..VIEWS {
+        let (width, height) = [(16, 12), (10, 20)][i % 2];
+        let name = format!("{i:02}.png");
+        let colour = image::Rgb([i as u8, 7, 9]);
+        image::RgbImage::from_pixel(width, height, colour)
+            .save(folder.join(&name))
+            .unwrap();
+        frames.push(serde_json::json!({
+            "file_path": name, "w": width, "h": height, "fl_x": 16.0, "fl_y": 16.0,
+            "cx": f64::from(width) / 2.0, "cy": f64::from(height) / 2.0,
+            "transform_matrix": [[1, 0, 0, i], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]],
+        }));
+    }
+    let json = serde_json::json!({ "frames": frames }).to_string();
+    std::fs::write(folder.join("transforms.json"), json).unwrap();
+    let options = LoadOptions {
+        photo_memory_bytes: Some(5 * BYTES),
+        ..LoadOptions::default()
+    };
+    let dataset = load(folder, &options, &NoProgress).unwrap();
+    assert_eq!(dataset.photo_memory_bytes, Some(5 * BYTES));
+    dataset.views.into_iter().map(|view| view.photo).collect()
+}
+
+/// Of the larger photos.
+const BYTES: u64 = 10 * 20 * 3;
+
+fn started(folder: &Path, budget: u64, steps: (u32, u32)) -> (PhotoLoader, ViewOrder) {
+    let order = ViewOrder::new(3, VIEWS);
+    let photos = photos(folder);
+    let loader = PhotoLoader::start(photos, &order, budget, steps).unwrap();
+    (loader, order)
+}
+
+#[test]
+fn every_step_gets_its_photo_and_memory_stays_within_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    // Reads without a cache: 120. By Belady's rule a third of the photos saves about a third of them.
+    for (budget, most_reads) in [(4 * BYTES, 95), (6 * BYTES, 75), (100 * BYTES, 12)] {
+        let (loader, mut order) = started(folder.path(), budget, (1, 120));
+        for step in 1..=120 {
+            let photo = loader.take(step).unwrap();
+            assert_eq!(
+                usize::from(photo.rgb[0]),
+                order.view_at(step),
+                "step {step}"
+            );
+        }
+        let traffic = loader.traffic();
+        assert!(traffic.peak_bytes <= budget, "{traffic:?}");
+        assert_eq!(traffic.ready + traffic.waits, 120);
+        assert!((12..=most_reads).contains(&traffic.reads), "{traffic:?}");
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_begins_in_the_middle_of_an_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let (loader, mut order) = started(folder.path(), 4 * BYTES, (31, 40));
+    for step in 31..=40 {
+        let photo = loader.take(step).unwrap();
+        assert_eq!(usize::from(photo.rgb[0]), order.view_at(step));
+    }
+    // Nothing is read for steps that never come, until the end moves.
+    assert!(loader.traffic().reads <= 10);
+    loader.set_last(45);
+    for step in 41..=45 {
+        let photo = loader.take(step).unwrap();
+        assert_eq!(usize::from(photo.rgb[0]), order.view_at(step));
+    }
+}
+
+#[test]
+fn less_than_one_photo_of_memory_still_trains() {
+    let folder = tempfile::tempdir().unwrap();
+    let (loader, mut order) = started(folder.path(), 1, (1, 30));
+    for step in 1..=30 {
+        let photo = loader.take(step).unwrap();
+        assert_eq!(usize::from(photo.rgb[0]), order.view_at(step));
+    }
+}
+
+#[test]
+fn a_photo_that_breaks_while_training_is_named_with_its_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let (loader, mut order) = started(folder.path(), 4 * BYTES, (1, 100));
+    loader.take(1).unwrap();
+    for i in 0..VIEWS {
+        std::fs::write(folder.path().join(format!("{i:02}.png")), b"no photo").unwrap();
+    }
+    let failed = (2..40).find_map(|step| loader.take(step).err().map(|e| (step, e)));
+    let (step, error) = failed.unwrap();
+    let name = format!("{:02}.png", order.view_at(step));
+    assert!(error.place().unwrap().contains(&name), "{error}");
+    assert!(error.what().contains(&format!("step {step}")), "{error}");
+    assert!(error.hint_text().unwrap().contains("--resume"), "{error}");
+}
+
+#[test]
+fn a_photo_of_another_size_is_not_the_one_that_was_described() {
+    let folder = tempfile::tempdir().unwrap();
+    let photos = photos(folder.path());
+    image::RgbImage::new(32, 24)
+        .save(folder.path().join("00.png"))
+        .unwrap();
+    let error = photos[0].read().unwrap_err();
+    assert!(error.what().contains("has changed"), "{error}");
+}

@@ -1,0 +1,63 @@
+//! A trainer that keeps its pace.
+
+use super::{Now, Pacer};
+use crate::{Schedule, TrainConfig, Trainer};
+
+impl Trainer {
+    /// Lets the run end when its time is over: its number of steps changes as it goes
+    /// ([`crate::time_budget`]), and is kept in the configuration and in checkpoints. For a run from its
+    /// first step on; one that goes on keeps its last pace.
+    pub fn set_pacer(&mut self, pacer: Pacer) {
+        self.pacer = Some(pacer);
+    }
+
+    /// Gives the rest of the run more or fewer steps, if there is a pacer that finds so.
+    pub(crate) fn keep_pace(&mut self) {
+        let Some(pacer) = &mut self.pacer else {
+            return;
+        };
+        let gaussians = self.gaussians as f64;
+        let place = self.schedule.place(self.step);
+        let now = Now {
+            step: self.step,
+            done: self.reported,
+            seconds: self.clock.seconds(),
+            last: self.config.last_step(),
+            gaussians,
+            later_gaussians: later_gaussians(&self.config, place, gaussians),
+        };
+        let Some(last) = pacer.look(&now) else {
+            return;
+        };
+        self.config.pace.push([self.step, last]);
+        let extent = self.schedule.extent();
+        self.schedule = Schedule::new(self.config.clone(), extent);
+        if let Some(loader) = &self.loader {
+            loader.set_last(self.config.last_step());
+        }
+    }
+}
+
+/// The mean number of Gaussians in the rest of a run that stands at `place` of its schedule: growing
+/// evenly until density control ends, to what they may become, or to twice as many where there is no
+/// limit.
+fn later_gaussians(config: &TrainConfig, place: u32, gaussians: f64) -> f64 {
+    let densify = &config.densify;
+    let left = config.steps.saturating_sub(place);
+    let grows = match densify.enabled {
+        true => densify.stop.min(config.steps).saturating_sub(place),
+        false => 0,
+    };
+    let twice = 2.0 * gaussians;
+    let end = match (config.max_gaussians, densify.strategy.has_budget()) {
+        (0, _) => twice,
+        (limit, true) => limit as f64,
+        (limit, false) => twice.min(limit as f64),
+    };
+    if grows == 0 || left == 0 {
+        return gaussians;
+    }
+    let end = end.max(gaussians);
+    let share = f64::from(grows) / f64::from(left);
+    share * 0.5 * (gaussians + end) + (1.0 - share) * end
+}

@@ -1,0 +1,89 @@
+//! Keeps a run's end where it should be.
+//!
+//! 1. The pace is looked at after a tenth of the time, and then whenever 30 % of the time that was left
+//!    have passed, down to a hundredth of all.
+//! 2. A step takes what steps took since the last look. Gaussians still to come make later ones slower, in
+//!    the proportion that the cost model says.
+//! 3. If the rest does not end within 2 % of when it should, its number of steps is changed. When the time
+//!    is over, one more step ends the run.
+
+use super::CostModel;
+
+const FIRST_LOOK: f64 = 0.1;
+const LOOK_AFTER: f64 = 0.3;
+const LEAST_BETWEEN: f64 = 0.01;
+
+/// The rest of a run may be off by this without being changed.
+const TOLERANCE: f64 = 0.02;
+
+/// Share of the time to aim at: what is left is for noise.
+const AIM: f64 = 0.99;
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Now {
+    /// Steps enqueued.
+    pub step: u32,
+    /// Steps done.
+    pub done: u32,
+    /// Training time so far, seconds.
+    pub seconds: f64,
+    /// The last step as things stand.
+    pub last: u32,
+    /// Gaussians.
+    pub gaussians: f64,
+    /// Mean Gaussians of the steps that are left.
+    pub later_gaussians: f64,
+}
+
+/// Looks at the pace of a run.
+#[derive(Debug, Clone)]
+pub struct Pacer {
+    seconds: f64,
+    model: CostModel,
+    pixels: f64,
+    /// The last look: steps done, seconds.
+    since: (u32, f64),
+    next_look: f64,
+}
+
+impl Pacer {
+    /// For a run that is to train for `seconds` on photos of so many pixels, from its first step on.
+    pub fn new(seconds: f64, model: CostModel, pixels: f64) -> Self {
+        Self {
+            seconds,
+            model,
+            pixels,
+            since: (0, 0.0),
+            next_look: FIRST_LOOK * seconds,
+        }
+    }
+
+    /// The run's new last step, if it is to change.
+    pub fn look(&mut self, now: &Now) -> Option<u32> {
+        let is_over = now.seconds >= self.seconds;
+        if now.step >= now.last || !(is_over || now.seconds >= self.next_look) {
+            return None;
+        }
+        if is_over {
+            return (now.last > now.step + 1).then_some(now.step + 1);
+        }
+        let (done_then, seconds_then) = self.since;
+        if now.done <= done_then {
+            return None;
+        }
+        let pace = (now.seconds - seconds_then) / f64::from(now.done - done_then);
+        self.since = (now.done, now.seconds);
+        let left = self.seconds - now.seconds;
+        self.next_look = now.seconds + (LOOK_AFTER * left).max(LEAST_BETWEEN * self.seconds);
+        let of = |gaussians: f64| self.model.seconds(self.pixels, gaussians);
+        let later = pace * of(now.later_gaussians) / of(now.gaussians);
+        let on_the_way = pace * f64::from(now.step.saturating_sub(now.done));
+        let fit = (AIM * self.seconds - now.seconds - on_the_way) / later.max(1e-9);
+        // The cast saturates: a run is never given more than it could ever do.
+        let steps = (fit as u32).clamp(1, 100_000_000 - now.step.min(99_999_999));
+        let planned = f64::from(now.last - now.step);
+        let is_off = (f64::from(steps) - planned).abs() > TOLERANCE * planned;
+        is_off.then(|| now.step + steps)
+    }
+}
