@@ -71,7 +71,7 @@ fn contradictions_are_refused() {
     let folder = small_capture();
     let path = folder.path();
     let watch = [&TRAIN[..], &["--refine-poses", "--watch-every", "4"]].concat();
-    refused(path, &watch, 2, &["poses.refine", "data.watch_every"]);
+    refused(path, &watch, 3, &["poses.refine", "data.watch_every"]);
     let run = ["synth", "off", "--pose-noise", "0.5"];
     assert_ne!(common::run_in(path, &run).code, 0);
 }

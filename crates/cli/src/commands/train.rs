@@ -145,7 +145,7 @@ pub struct Args {
 
     /// Refine the poses of the photos while training, for captures whose poses are off; cameras.json
     /// holds the result. Held-out photos are scored twice: as their poses are given, and aligned, with
-    /// each pose fitted to the finished splats [default: off, since exact poses lose a little by it]
+    /// each pose fitted to the finished splats [default: off]
     #[arg(long)]
     refine_poses: bool,
 

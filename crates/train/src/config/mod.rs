@@ -231,7 +231,7 @@ table! {
 table! {
     /// Whether poses are refined together with the Gaussians, and how.
     PosesConfig, PosesPatch {
-        /// Refine the poses of the photos trained on, and fit those of held-out photos before scoring (both scores are given). For poses that are off; exact ones lose a little.
+        /// Refine the poses of the photos trained on, and fit those of held-out photos before scoring (both scores are given). For poses that are off.
         refine: bool = false,
         /// Step size of Adam at first: radians, and for positions as much of the scene's extent, which moves the picture as far.
         rate: f64 = 1e-3,
