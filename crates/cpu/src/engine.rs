@@ -11,14 +11,15 @@ use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    appearance, blend, blend_backward, densify, depth, emit, loss, order, project, ranges, sort,
-    update,
+    appearance, blend, blend_backward, densify, depth, emit, loss, order, poses, project, ranges,
+    sort, update,
 };
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::{
     Appearance, DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative,
-    OptimizerState, RenderSettings, Rendered, Report, Stage, StageTime, StepReport, StepSettings,
-    Trace, TrainView, ViewId, check_depths, check_image_gradient, check_photo, check_upload,
+    OptimizerState, RefinedPose, RenderSettings, Rendered, Report, Stage, StageTime, StepReport,
+    StepSettings, Trace, TrainView, ViewId, check_depths, check_image_gradient, check_photo,
+    check_poses, check_upload,
 };
 use dapple_profile::ceilings::Measured;
 use dapple_scene::{Camera, Error, Photo, Progress, Result, Splats};
@@ -44,6 +45,8 @@ pub struct CpuEngine {
     smoothing: Vec<Row>,
     sh_degree: u8,
     views: Vec<HeldView>,
+    /// By view, once a step has refined one.
+    poses: Vec<RefinedPose>,
     appearance: Appearance,
     /// Samples of known depth, by view.
     depths: Vec<Arc<[DepthSample]>>,
@@ -113,6 +116,7 @@ impl CpuEngine {
             appearance: Appearance::default(),
             views: Vec::new(),
             depths: Vec::new(),
+            poses: Vec::new(),
             frame: Frame::default(),
             work: Work::default(),
             reports: Vec::new(),
@@ -200,12 +204,15 @@ impl CpuEngine {
 
     fn train_step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         let (camera, photo) = self.view(view)?;
-        let camera = camera.with_near(settings.render.near);
+        let camera = self.posed(view, camera).with_near(settings.render.near);
         self.fit_appearance(settings)?;
         let mut clock = Clock::start();
         let antialias = settings.render.antialias;
         if antialias && settings.refresh_smoothing {
-            let cameras: Vec<CameraF32> = self.views.iter().map(|view| view.camera).collect();
+            let views = self.views.iter().enumerate();
+            let cameras: Vec<CameraF32> = views
+                .map(|(i, held)| self.posed(ViewId(i), held.camera))
+                .collect();
             self.smoothing = antialias::deviations(&self.params, &cameras, settings.render.near);
         }
         let samples = Arc::clone(&self.depths[view.0]);
@@ -250,19 +257,29 @@ impl CpuEngine {
         clock.lap(Stage::BlendBackward);
         let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
         let extras = ExtrasStep::new(&settings.extras, settings.step, self.params.len);
+        let degree = settings.render.sh_degree.min(self.sh_degree);
+        let pose_gradient = (!settings.pose_rates.are_off()).then(|| {
+            let smoothing = antialias.then_some(self.smoothing.as_slice());
+            let params = &self.params;
+            let frame = &self.frame;
+            update::pose_gradient_of_all(params, smoothing, &camera, degree, mode.depths, frame)
+        });
         update::run(
             &mut self.params,
             &mut self.first,
             &mut self.second,
             antialias.then_some(self.smoothing.as_slice()),
             &camera,
-            settings.render.sh_degree.min(self.sh_degree),
+            degree,
             &adam,
             settings.accumulate_density.then_some(&mut self.stats),
             mode,
             extras.as_ref(),
             &self.frame,
         );
+        if let Some(gradient) = pose_gradient {
+            self.refine(view, &gradient, settings);
+        }
         clock.lap(Stage::Update);
         let counts = self.frame.counts;
         self.work = Work {
@@ -272,7 +289,7 @@ impl CpuEngine {
             row_visits: self.frame.row_visits,
             pixels: camera.size.map(u64::from).iter().product(),
             tiles: counts.tiles,
-            sh_degree: settings.render.sh_degree.min(self.sh_degree),
+            sh_degree: degree,
             ssim: settings.ssim_weight > 0.0,
         };
         self.reports.push(Report::Step(StepReport {
@@ -282,6 +299,30 @@ impl CpuEngine {
             stages: clock.stages,
         }));
         Ok(())
+    }
+
+    /// Takes a view in.
+    fn hold(&mut self, view: HeldView) {
+        if !self.poses.is_empty() {
+            self.poses.push(RefinedPose::new(&view.camera));
+        }
+        self.views.push(view);
+    }
+
+    /// A view's camera where refinement has put it.
+    fn posed(&self, view: ViewId, camera: CameraF32) -> CameraF32 {
+        self.poses
+            .get(view.0)
+            .map_or(camera, |pose| camera.refined(pose))
+    }
+
+    fn refine(&mut self, view: ViewId, gradient: &[f64; 6], settings: &StepSettings) {
+        let missing = self.views.get(self.poses.len()..).unwrap_or_default();
+        self.poses
+            .extend(missing.iter().map(|held| RefinedPose::new(&held.camera)));
+        if let Some(pose) = self.poses.get_mut(view.0) {
+            poses::step(pose, gradient, &settings.pose_rates, &settings.adam);
+        }
     }
 
     /// A view for a step; what came for this step alone goes with it.
@@ -389,6 +430,7 @@ impl Engine for CpuEngine {
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
+        check_poses(state, self.views.len())?;
         let n = splats.len();
         let (first, second, stats) = match state {
             None => (
@@ -413,6 +455,7 @@ impl Engine for CpuEngine {
         self.second = second;
         self.stats = stats;
         self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
+        self.poses = state.map(|state| state.poses.clone()).unwrap_or_default();
         self.sh_degree = splats.sh_degree;
         self.appearance = state.map_or_else(Appearance::default, |s| s.appearance.clone());
         Ok(())
@@ -426,9 +469,14 @@ impl Engine for CpuEngine {
             gradient_sums: self.stats.gradient_sums.clone(),
             visible_counts: self.stats.visible_counts.clone(),
             smoothing: antialias::values(&self.smoothing, self.params.len),
+            poses: self.poses()?,
             appearance: self.appearance.clone(),
         };
         Ok((self.params.to_splats(degree), state))
+    }
+
+    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        Ok(self.poses.clone())
     }
 
     fn appearance(&mut self) -> Result<Appearance> {
@@ -441,7 +489,7 @@ impl Engine for CpuEngine {
             let camera = CameraF32::new(&view.camera)?;
             check_photo(&camera, &view.photo)?;
             ids.push(ViewId(self.views.len()));
-            self.views.push(HeldView {
+            self.hold(HeldView {
                 camera,
                 photo: Some(view.photo),
                 comes_each_step: false,
@@ -455,7 +503,7 @@ impl Engine for CpuEngine {
         let mut ids = Vec::with_capacity(cameras.len());
         for camera in cameras {
             ids.push(ViewId(self.views.len()));
-            self.views.push(HeldView {
+            self.hold(HeldView {
                 camera: CameraF32::new(camera)?,
                 photo: None,
                 comes_each_step: true,

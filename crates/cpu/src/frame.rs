@@ -5,7 +5,7 @@
 
 use crate::simd::{ROW, Row};
 use dapple_engine::constants::NEAR;
-use dapple_engine::{PosedCamera, StepCounts};
+use dapple_engine::{PosedCamera, RefinedPose, StepCounts};
 use dapple_scene::{Camera, Result};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -35,6 +35,15 @@ impl CameraF32 {
             posed: PosedCamera::new(camera)?,
             near: NEAR,
         })
+    }
+
+    /// The same camera where refinement has put it.
+    #[must_use]
+    pub fn refined(self, pose: &RefinedPose) -> Self {
+        Self {
+            posed: pose.camera(&self.posed),
+            ..self
+        }
     }
 
     /// The same camera with another near plane.

@@ -121,3 +121,8 @@ fn density_control_carries_the_3d_filter() {
 fn threads_change_nothing_when_antialiased() {
     conformance::antialiased_runs_repeat_themselves(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
 }
+
+#[test]
+fn poses_match_the_reference() {
+    conformance::poses_match_the_reference(&[&|| engine(2), &|| engine(1), &|| engine(3)]);
+}

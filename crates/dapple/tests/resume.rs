@@ -20,6 +20,9 @@ struct Left {
     appearance: Option<Vec<u8>>,
     losses: Vec<(u32, f32, u64)>,
     evals: Vec<(u32, f64, f64, u64)>,
+    /// Where poses are refined.
+    cameras: Option<Vec<u8>>,
+    aligned: Option<f64>,
     rounds: Vec<DensifyReport>,
     csv_rows: usize,
 }
@@ -38,6 +41,8 @@ fn left(folder: &RunFolder) -> Left {
         appearance: std::fs::read(folder.appearance_path()).ok(),
         losses: metrics.losses.iter().map(loss).collect(),
         evals: metrics.evals.iter().map(eval).collect(),
+        cameras: std::fs::read(folder.cameras_path()).ok(),
+        aligned: metrics.aligned_psnr,
         rounds: metrics.densify,
         csv_rows: csv.lines().count(),
     }
@@ -111,6 +116,13 @@ fn config() -> TrainConfig {
         },
         ..base
     }
+}
+
+/// The same, and poses are refined.
+fn refining() -> TrainConfig {
+    let mut config = config();
+    config.poses.refine = true;
+    config
 }
 
 /// The same with a small grid of colour maps for each photo.
@@ -221,6 +233,14 @@ fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
 #[test]
 fn on_the_processor() {
     goes_on_bit_for_bit(&config(), &cpu);
+}
+
+#[test]
+fn with_poses_that_are_refined() {
+    goes_on_bit_for_bit(&refining(), &cpu);
+    if gpu("f32").is_some() {
+        goes_on_bit_for_bit(&refining(), &|| gpu("f32").unwrap());
+    }
 }
 
 #[test]

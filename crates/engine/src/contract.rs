@@ -4,7 +4,10 @@
 //! may wait for the host. Schedules live in training and arrive as numbers in the settings.
 
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
-use crate::{Appearance, DensifyPlan, Gradients, RenderSettings, Report, StepCounts, StepSettings};
+use crate::{
+    Appearance, DensifyPlan, Gradients, RefinedPose, RenderSettings, Report, StepCounts,
+    StepSettings,
+};
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
 
@@ -36,6 +39,8 @@ pub struct OptimizerState {
     /// Standard deviation of each Gaussian's 3D smoothing filter, world units, `[N]`; empty where no
     /// step or render was anti-aliased. See [`crate::smoothing`].
     pub smoothing: Vec<f32>,
+    /// Poses of the views, by [`ViewId`]; empty where no step has refined any.
+    pub poses: Vec<RefinedPose>,
     /// Of the engine's views; empty until a step asks for it.
     pub appearance: Appearance,
 }
@@ -64,7 +69,8 @@ pub trait Engine: Send {
     /// The engine and the device it runs on, for people: "cpu (2 threads, AVX-512)".
     fn description(&self) -> String;
 
-    /// Replaces the splats. Without a state, moments and statistics start at zero.
+    /// Replaces the splats. Without a state, moments and statistics start at zero, and views stand
+    /// where they were given.
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()>;
 
     /// Waits for enqueued work and copies splats and optimizer state out.
@@ -87,6 +93,12 @@ pub trait Engine: Send {
         let (mut splats, state) = self.download()?;
         crate::smoothing::fuse(&mut splats, &state.smoothing);
         Ok(splats)
+    }
+
+    /// Waits for enqueued work and copies the refined poses of all views out, by [`ViewId`]; none where
+    /// no step has refined any.
+    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        Ok(Vec::new())
     }
 
     /// Hands over photographs to train on; the ids follow the order given.

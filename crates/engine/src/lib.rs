@@ -23,6 +23,7 @@ mod gradients;
 mod lens;
 pub mod noise;
 mod posed_camera;
+mod poses;
 pub mod reference;
 pub mod relocation;
 mod report;
@@ -39,6 +40,7 @@ pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
 pub use lens::{LensForm, slope_range};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
+pub use poses::{POSE_WORDS, PoseRates, RefinedPose};
 pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};
 pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,
@@ -46,4 +48,4 @@ pub use settings::{
 pub use stage::Stage;
 #[doc(hidden)]
 pub use trace::{Trace, TracedSplat};
-pub use upload::{check_image_gradient, check_photo, check_upload};
+pub use upload::{check_image_gradient, check_photo, check_poses, check_upload};

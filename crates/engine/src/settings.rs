@@ -1,6 +1,6 @@
 //! What training tells an engine: plain numbers, no schedules.
 
-use crate::AppearanceSettings;
+use crate::{AppearanceSettings, PoseRates};
 use serde::{Deserialize, Serialize};
 
 /// How to render.
@@ -107,6 +107,8 @@ pub struct StepSettings {
     pub refresh_smoothing: bool,
     /// What a density strategy adds to `update`.
     pub extras: Extras,
+    /// Step sizes of the view's pose; off by default.
+    pub pose_rates: PoseRates,
     /// Whether the view's appearance is learnt, and how; without it the loss compares the photo with the
     /// render itself. The loss that is reported is that of the image alone.
     pub appearance: Option<AppearanceSettings>,

@@ -54,6 +54,21 @@ fn check_splats(splats: &Splats, what: &str) -> Result<()> {
     Ok(())
 }
 
+/// Checks that the poses of a state belong to so many views.
+///
+/// # Errors
+/// They are neither none nor one for each.
+pub fn check_poses(state: Option<&OptimizerState>, views: usize) -> Result<()> {
+    let poses = state.map_or(0, |state| state.poses.len());
+    if poses == 0 || poses == views {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "the state holds poses of {poses} views, and the engine has {views}"
+    ))
+    .hint("hand over the views first, all that the state was downloaded with"))
+}
+
 /// Checks that a photo has the size of its camera.
 ///
 /// # Errors

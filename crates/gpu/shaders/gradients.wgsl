@@ -38,7 +38,7 @@
 @group(0) @binding(13) var<storage, read> extra_gradients: array<f32>;
 #endif
 
-#import shared/gaussian_backward
+#import shared/pose_sum
 
 // What shared/sh_backward asks for.
 alias ShUnit = ShPair;
@@ -94,32 +94,6 @@ fn put(i: u32, g: GaussianGradient) {
     }
 }
 
-// [component][invocation].
-var<workgroup> pose_sums: array<f32, 6u * 256u>;
-
-// Step 3: the camera's small motion p -> p + omega x p + t; see engine's `Gradients::pose`. The
-// camera's centre moves by -R^T t and omega leaves it: the viewing direction sees t alone.
-fn sum_pose(local: u32, number: u32, omega: vec3f, shift: vec3f) {
-    pose_sums[local] = omega.x;
-    pose_sums[256u + local] = omega.y;
-    pose_sums[512u + local] = omega.z;
-    pose_sums[768u + local] = shift.x;
-    pose_sums[1024u + local] = shift.y;
-    pose_sums[1280u + local] = shift.z;
-    for (var half = 128u; half > 0u; half /= 2u) {
-        workgroupBarrier();
-        if local < half {
-            for (var c = 0u; c < 6u; c++) {
-                pose_sums[256u * c + local] += pose_sums[256u * c + local + half];
-            }
-        }
-    }
-    workgroupBarrier();
-    if local < 6u {
-        gradient_pose[6u * number + local] = pose_sums[256u * local];
-    }
-}
-
 @compute @workgroup_size(256)
 fn gradients(
     @builtin(workgroup_id) id: vec3u,
@@ -131,8 +105,7 @@ fn gradients(
         return;
     }
     let i = number * 256u + local;
-    var omega = vec3f(0.0);
-    var shift = vec3f(0.0);
+    var sum = PoseGradient();
     if i < state.gaussians {
         let view = views[step.view];
         let old = load_gaussian(i, state.capacity);
@@ -140,14 +113,11 @@ fn gradients(
         let g = gaussian_backward(i, place, old, view);
         put(i, g);
         if place > 0u {
-            let point = to_camera(old.mean, view);
-            omega = g.geometry.omega + cross(point, g.geometry.point);
-            shift = g.geometry.point + vec3f(
-                dot(view.row0.xyz, g.through_direction),
-                dot(view.row1.xyz, g.through_direction),
-                dot(view.row2.xyz, g.through_direction),
-            );
+            sum = pose_gradient(old, g, view);
         }
     }
-    sum_pose(local, number, omega, shift);
+    sum_six(local, sum.omega, sum.shift);
+    if local < 6u {
+        gradient_pose[6u * number + local] = six_sums[256u * local];
+    }
 }

@@ -22,8 +22,8 @@ use crate::views::{Views, no_view};
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
     Appearance, DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative,
-    OptimizerState, PosedCamera, RenderSettings, Rendered, Report, StepCounts, StepSettings,
-    TrainView, ViewId, check_depths, check_image_gradient, check_upload,
+    OptimizerState, PosedCamera, RefinedPose, RenderSettings, Rendered, Report, StepCounts,
+    StepSettings, TrainView, ViewId, check_depths, check_image_gradient, check_poses, check_upload,
 };
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
@@ -87,7 +87,7 @@ pub struct GpuEngine {
     /// What was ever asked for beside the default.
     pub(crate) asked: Asked,
     /// Cameras that the GPU does not know yet.
-    views_changed: bool,
+    pub(crate) views_changed: bool,
     pub(crate) stages: Stages,
     pub(crate) recordings: Option<Recordings>,
     pub(crate) ring: Ring,
@@ -231,6 +231,7 @@ impl GpuEngine {
             let (entries, lenses) = (self.views.entries(render), self.views.lenses(render));
             self.buffers.set("views", gpu.upload("views", &entries)?);
             self.buffers.set("lenses", gpu.upload("lenses", &lenses)?);
+            self.write_moments()?;
             self.views_changed = false;
             self.recordings = None;
         } else if let Some(camera) = render {
@@ -313,6 +314,9 @@ impl GpuEngine {
             depth_images: false,
         })?;
         self.fit_smoothing(mode.optics.antialias)?;
+        if mode.poses {
+            self.fit_poses()?;
+        }
         self.record()?;
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
@@ -509,6 +513,7 @@ impl Engine for GpuEngine {
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
+        check_poses(state, self.views.len())?;
         self.settle()?;
         if self.room.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.
@@ -534,6 +539,11 @@ impl Engine for GpuEngine {
             splats,
             state,
         )?;
+        let poses = state.map(|state| state.poses.clone()).unwrap_or_default();
+        if self.views.poses.is_some() || !poses.is_empty() {
+            self.views.poses = (!poses.is_empty()).then_some(poses);
+            self.views_changed = true;
+        }
         let gpu_state = layout::State {
             gaussians: n,
             capacity: self.room.gaussians,
@@ -580,6 +590,7 @@ impl Engine for GpuEngine {
             n,
             self.sh_degree,
         )?;
+        state.poses = self.poses()?;
         state.appearance = self.appearance()?;
         Ok((splats, state))
     }
@@ -608,8 +619,15 @@ impl Engine for GpuEngine {
         Ok(splats)
     }
 
+    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        self.settle()?;
+        self.fetch_poses()?;
+        Ok(self.views.poses.clone().unwrap_or_default())
+    }
+
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.settle()?;
+        self.fetch_poses()?;
         let views = views.into_iter();
         let ids: Result<Vec<ViewId>> = views
             .map(|view| self.views.add(&view.camera, Some(view.photo)).map(ViewId))
@@ -619,6 +637,7 @@ impl Engine for GpuEngine {
 
     fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
         self.settle()?;
+        self.fetch_poses()?;
         let cameras = cameras.iter();
         let ids: Result<Vec<ViewId>> = cameras
             .map(|camera| self.views.add(camera, None).map(ViewId))
@@ -628,16 +647,15 @@ impl Engine for GpuEngine {
 
     fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
         let is_first = self.views.put(view.0, photo)?;
-        // What is written takes effect before later submissions; nothing on its way uses this entry.
+        // What is written takes effect before later submissions; nothing on its way uses this entry. No
+        // step has refined this view since the host last knew its pose: none had a photo.
         if is_first
             && !self.views_changed
-            && let Some(held) = self.views.get(view.0)
+            && let Some(entry) = self.views.entry(view.0)
         {
             let offset = (1 + view.0) * size_of::<layout::View>();
             let buffer = self.buffers.get("views")?;
-            self.context
-                .gpu
-                .write(buffer, offset as u64, &[held.entry()]);
+            self.context.gpu.write(buffer, offset as u64, &[entry]);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use dapple_runtime::wgpu;
 use dapple_scene::{Result, sh_coefficient_count};
 
 /// Words of a `f32`.
-const WORD: u64 = 4;
+pub(crate) const WORD: u64 = 4;
 
 /// Bytes that `blend` leaves for a bucket: colour and transmittance of a tile's pixels.
 const CHECKPOINT: u64 = 4 * WORD * (TILE_SIZE * TILE_SIZE) as u64;
@@ -291,8 +291,9 @@ impl Asked {
                 extras: self.steps.extras || more.steps.extras,
                 absolute: self.steps.absolute || more.steps.absolute,
                 depth: self.steps.depth || more.steps.depth,
-                // Asks for buffers by itself.
+                // Ask for buffers by themselves.
                 appearance: false,
+                poses: false,
                 // Asks for no buffers of these.
                 optics: Optics::default(),
             },

@@ -245,6 +245,7 @@ impl GpuEngine {
         let planes = self.state_planes();
         frame::allocate_gaussians(&self.context, &mut self.buffers, &planes, capacity, keep)?;
         self.room.gaussians = capacity;
+        self.regrow_poses()?;
         self.recordings = None;
         self.write_room()
     }

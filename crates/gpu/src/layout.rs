@@ -50,6 +50,12 @@ pub struct Step {
     pub scale_reg: f32,
     /// Weight of the depth loss.
     pub depth_weight: f32,
+    /// Step size of the view's rotation, radians.
+    pub rate_turn: f32,
+    /// Of its translation, world units.
+    pub rate_shift: f32,
+    /// Alignment.
+    pub pad_end: [u32; 2],
 }
 
 /// [`Step::flags`]: add screen-space gradients to the density statistics.
@@ -385,6 +391,7 @@ pub fn shaders() -> ShaderSet {
         "shared/normal",
         "shared/photo",
         "shared/planes",
+        "shared/pose_sum",
         "shared/projection",
         "shared/projection_backward",
         "shared/regroup",
@@ -399,6 +406,7 @@ pub fn shaders() -> ShaderSet {
         "shared/step",
         "shared/storage",
         "shared/tiles",
+        "shared/tree_sum",
         "shared/workgroup_scan",
         "blend",
         "blend_backward",
@@ -416,6 +424,8 @@ pub fn shaders() -> ShaderSet {
         "loss_windows",
         "morton",
         "order",
+        "pose_sums",
+        "poses",
         "project",
         "radix",
         "ranges",

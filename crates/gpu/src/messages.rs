@@ -49,6 +49,8 @@ pub fn step_immediates(
         opacity_reg: settings.extras.opacity_reg,
         scale_reg: settings.extras.scale_reg,
         depth_weight: settings.depth_weight,
+        rate_turn: settings.pose_rates.rotation,
+        rate_shift: settings.pose_rates.translation,
         ..render_immediates(&settings.render, sh_degree, default_cap)
     }
 }

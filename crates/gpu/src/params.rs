@@ -119,6 +119,7 @@ pub fn download(
         gradient_sums: stats[..n].to_vec(),
         visible_counts: stats[capacity..capacity + n].to_vec(),
         smoothing: download_smoothing(gpu, buffers, n)?,
+        // The engine knows poses and appearance.
         ..OptimizerState::default()
     };
     let splats = download_splats(gpu, buffers, precision, capacity, n, sh_degree)?;

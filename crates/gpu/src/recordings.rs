@@ -10,9 +10,9 @@ use crate::stages::gather::Planes;
 use crate::stages::update::Mode;
 use crate::stages::{
     appearance::Appearance, blend::Blend, blend_backward::BlendBackward, densify::Densify,
-    depth::Depth, emit::Emit, loss::Loss, morton::Morton, order::Order, project::Project,
-    ranges::Ranges, relocate::Relocate, report::Report, smoothing::Smoothing, sort::SortInstances,
-    update,
+    depth::Depth, emit::Emit, loss::Loss, morton::Morton, order::Order, poses::Poses,
+    project::Project, ranges::Ranges, relocate::Relocate, report::Report, smoothing::Smoothing,
+    sort::SortInstances, update,
 };
 use crate::{Buffers, Context, frame, params};
 use dapple_engine::{AppearanceSettings, DensifyPlan, Gradients, Stage};
@@ -40,6 +40,8 @@ pub struct Stages {
     update: update::Update,
     /// Both in other modes than the default; compiled when first asked for.
     special: [Option<(BlendBackward, update::Update)>; Mode::COUNT],
+    /// By optics; compiled when first asked for.
+    poses: [Option<Poses>; Optics::COUNT],
     report: Report,
     densify: Densify,
     /// Compiled when first asked for.
@@ -80,6 +82,7 @@ impl Stages {
             blend_backward: BlendBackward::new(context, Mode::default())?,
             update: update::Update::new(context, Mode::default())?,
             special: [const { None }; Mode::COUNT],
+            poses: [const { None }; Optics::COUNT],
             report: Report::new(context)?,
             densify: Densify::new(context)?,
             relocate: None,
@@ -186,6 +189,8 @@ impl Stages {
         mode: Mode,
     ) -> Result<Recording> {
         let mut back = Recording::new();
+        let refines = mode.poses;
+        let mode = mode.without_poses();
         let special = &mut self.special[mode.index()];
         if special.is_none() && mode != Mode::default() {
             let blend_backward = match mode.without_extras() {
@@ -197,7 +202,19 @@ impl Stages {
         let default = (&self.blend_backward, &self.update);
         let (blend_backward, update) = special.as_ref().map_or(default, |both| (&both.0, &both.1));
         blend_backward.record(context, buffers, &mut back)?;
-        update.record(context, buffers, &mut back)?;
+        update.record_sums(context, buffers, &mut back)?;
+        let poses = match &mut self.poses[mode.optics.index()] {
+            _ if !refines => None,
+            Some(poses) => Some(&*poses),
+            none => Some(&*none.insert(Poses::new(context, mode.optics)?)),
+        };
+        if let Some(poses) = poses {
+            poses.record_sums(context, buffers, &mut back)?;
+        }
+        update.record_step(context, buffers, &mut back)?;
+        if let Some(poses) = poses {
+            poses.record_step(context, buffers, &mut back)?;
+        }
         self.report.record_step(context, buffers, &mut back)?;
         Ok(back)
     }

@@ -12,7 +12,7 @@
 
 use crate::layout;
 use dapple_engine::constants::SSIM_WINDOW;
-use dapple_engine::{PosedCamera, check_photo, reference};
+use dapple_engine::{PosedCamera, RefinedPose, check_photo, reference};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Camera, Error, Photo, Result};
 use std::sync::Arc;
@@ -65,11 +65,6 @@ impl GpuView {
         let pixels = self.camera.pixel_count() as u64;
         4 * (pixels + pixels.div_ceil(32))
     }
-
-    /// Its entry in the buffer of cameras.
-    pub fn entry(&self) -> layout::View {
-        entry(&self.camera, self.seen.map(|seen| seen.counted))
-    }
 }
 
 /// All views, and which photos are on the GPU.
@@ -78,6 +73,8 @@ pub struct Views {
     views: Vec<GpuView>,
     budget_bytes: u64,
     resident_bytes: u64,
+    /// Where refinement had put each view when the host last knew; `None` = nothing was refined.
+    pub(crate) poses: Option<Vec<RefinedPose>>,
     /// Photos that were copied to the GPU.
     pub uploads: u64,
 }
@@ -89,6 +86,7 @@ impl Views {
             views: Vec::new(),
             budget_bytes,
             resident_bytes: 0,
+            poses: None,
             uploads: 0,
         }
     }
@@ -101,6 +99,9 @@ impl Views {
         let camera = PosedCamera::new(camera)?;
         if let Some(photo) = &photo {
             check_photo(&camera, photo)?;
+        }
+        if let Some(poses) = &mut self.poses {
+            poses.push(RefinedPose::new(&camera));
         }
         self.views.push(GpuView {
             camera,
@@ -143,10 +144,18 @@ impl Views {
         self.views.len()
     }
 
+    /// A view's entry in the buffer of cameras, where refinement had put it when the host last knew.
+    pub fn entry(&self, view: usize) -> Option<layout::View> {
+        let held = self.views.get(view)?;
+        let pose = self.poses.as_ref().and_then(|poses| poses.get(view));
+        let camera = pose.map_or(held.camera, |pose| pose.camera(&held.camera));
+        Some(entry(&camera, held.seen.map(|seen| seen.counted)))
+    }
+
     /// Entries of the buffer of cameras: `render` first, then the views.
     pub fn entries(&self, render: Option<&PosedCamera>) -> Vec<layout::View> {
         let first = render.map(|camera| entry(camera, None)).unwrap_or_default();
-        let rest = self.views.iter().map(GpuView::entry);
+        let rest = (0..self.views.len()).filter_map(|view| self.entry(view));
         std::iter::once(first).chain(rest).collect()
     }
 
@@ -155,6 +164,12 @@ impl Views {
         let first = render.map(lens_entry).unwrap_or_default();
         let rest = self.views.iter().map(|v| lens_entry(&v.camera));
         std::iter::once(first).chain(rest).collect()
+    }
+
+    /// From now on views have moments beside their cameras.
+    pub(crate) fn start_refining(&mut self) {
+        let poses = self.views.iter().map(|view| RefinedPose::new(&view.camera));
+        self.poses = Some(poses.collect());
     }
 
     /// Photos that fit the budget at any time; `None` if all do.

@@ -76,6 +76,16 @@ fn absolute_density_matches_the_reference() {
 }
 
 #[test]
+fn poses_match_the_reference() {
+    conformance::poses_match_the_reference(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+        &with_little_room,
+    ]);
+}
+
+#[test]
 fn appearance_matches_the_reference() {
     conformance::appearance_matches_the_reference(&|| engine(false));
 }

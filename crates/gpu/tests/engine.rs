@@ -7,8 +7,8 @@ mod support;
 
 use dapple_engine::scenes::{self, TestScene};
 use dapple_engine::{
-    Adam, AppearanceSettings, DensifyPlan, Engine, Extras, LearningRates, OptimizerState, Report,
-    StepReport, StepSettings, TrainView, ViewId,
+    Adam, AppearanceSettings, DensifyPlan, Engine, Extras, LearningRates, OptimizerState,
+    PoseRates, Report, StepReport, StepSettings, TrainView, ViewId,
 };
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision, Room, Storage};
 use dapple_runtime::{Detail, Gpu};
@@ -67,6 +67,7 @@ fn settings(step: u32) -> StepSettings {
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
+        pose_rates: PoseRates::default(),
         appearance: None,
         depth_weight: 0.0,
     }

@@ -16,6 +16,7 @@
 pub mod atomic;
 mod blender;
 mod camera;
+mod cameras_file;
 mod capture;
 pub mod colmap;
 mod dataset;
@@ -39,6 +40,7 @@ mod tracks;
 pub mod undistort;
 
 pub use camera::{Camera, Lens, Pose};
+pub use cameras_file::{read_poses, write_cameras};
 pub use capture::{Capture, PosedImage};
 pub use dataset::{Dataset, Point, Split, View};
 pub use depth_map::DepthMap;

@@ -18,7 +18,7 @@ fn small(lens: LensKind) -> SynthOptions {
         lens,
         seed: 3,
         point_noise: 0.0,
-        drift: 0.0,
+        ..SynthOptions::default()
     }
 }
 

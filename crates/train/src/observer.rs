@@ -144,4 +144,6 @@ pub struct Outcome {
     pub gaussians: u64,
     /// Scores of the held-out photos at the end; `None` when nothing is held out or the run failed.
     pub eval: Option<EvalReport>,
+    /// Scores of the same photos with their poses fitted to the splats; `None` unless poses are refined.
+    pub aligned: Option<EvalReport>,
 }

@@ -7,6 +7,7 @@
 //! | `appearance.safetensors` | where it is learnt: each photo's exposure or grid ([`crate::write_appearance`]) |
 //! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
+//! | `cameras.json` | with `poses.refine`: the cameras of the photos trained on as refined ([`dapple_scene::write_cameras`]) |
 //! | `renders/NAME.png` | each held-out photo beside its rendered view |
 //! | `errors/NAME.png` | where the two differ: blue as the photo, red off by a quarter of the range |
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
@@ -22,7 +23,7 @@ use crate::{
 };
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
-use dapple_scene::{Error, Photo, Result, Splats, View, ply};
+use dapple_scene::{Error, Photo, Result, Splats, View, ply, write_cameras};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -68,6 +69,16 @@ pub struct Metrics {
     pub cc_ssim: Option<f64>,
     /// Each held-out photo at the end.
     pub images: Vec<crate::ImageScore>,
+    /// Mean PSNR of the held-out photos, dB, with each one's pose fitted to the splats; `None` unless
+    /// poses are refined.
+    #[serde(default)]
+    pub aligned_psnr: Option<f64>,
+    /// Mean SSIM of the same.
+    #[serde(default)]
+    pub aligned_ssim: Option<f64>,
+    /// Each of the same.
+    #[serde(default)]
+    pub aligned_images: Vec<crate::ImageScore>,
     /// Where the time went.
     pub seconds: Seconds,
     /// What the cap on Gaussians per tile left out.
@@ -118,6 +129,13 @@ impl Metrics {
             cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
             images: outcome
                 .eval
+                .as_ref()
+                .map(|eval| eval.images.clone())
+                .unwrap_or_default(),
+            aligned_psnr: outcome.aligned.as_ref().map(|eval| eval.psnr),
+            aligned_ssim: outcome.aligned.as_ref().map(|eval| eval.ssim),
+            aligned_images: outcome
+                .aligned
                 .as_ref()
                 .map(|eval| eval.images.clone())
                 .unwrap_or_default(),
@@ -204,6 +222,11 @@ impl RunFolder {
         self.path.join("config.toml")
     }
 
+    /// Where refined cameras lie.
+    pub fn cameras_path(&self) -> PathBuf {
+        self.path.join("cameras.json")
+    }
+
     /// Where everything measured lies.
     pub fn metrics_path(&self) -> PathBuf {
         self.path.join("metrics.json")
@@ -275,6 +298,20 @@ impl RunFolder {
     /// Writes `splats.ply`.
     pub fn write_splats(&self, splats: &Splats) -> Result<()> {
         ply::write(&self.splats_path(), splats)
+    }
+
+    /// Writes `cameras.json` where poses are refined, and takes away that of another run where not.
+    fn write_cameras(&self, trainer: &mut Trainer) -> Result<()> {
+        let path = self.cameras_path();
+        if trainer.config().poses.refine {
+            return write_cameras(&path, &trainer.cameras()?);
+        }
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("cannot remove the old cameras", &path, e))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes `metrics.json` and `metrics.csv`.
@@ -367,6 +404,7 @@ pub fn train_into(
     let outcome = result?;
     saved?;
     learnt?;
+    folder.write_cameras(trainer)?;
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
     if let (Ending::Failed(step), Some(error)) = (outcome.ending, trainer.failure()) {
         return Err(saved_from(error, step, trainer.steps_done(), folder));

@@ -13,7 +13,7 @@
 use crate::clock::Clock;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer};
-use dapple_engine::{Appearance, Engine, smoothing};
+use dapple_engine::{Appearance, Engine, RefinedPose, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -30,6 +30,8 @@ pub(crate) struct Saving {
     pub(crate) unsaved: Option<Error>,
     /// What was learnt of the photos' appearance, once the engine no longer has it.
     pub(crate) learnt: Option<Appearance>,
+    /// The refined poses, once the engine no longer has them.
+    pub(crate) refined: Option<Vec<RefinedPose>>,
     /// The splats of the last checkpoint.
     kept: Option<Kept>,
     /// The step of the last checkpoint.
@@ -43,6 +45,8 @@ struct Kept {
     /// Steps that went into them.
     step: u32,
     splats: Splats,
+    /// Empty where none were refined.
+    poses: Vec<RefinedPose>,
     appearance: Appearance,
 }
 
@@ -54,6 +58,7 @@ impl Kept {
             steps: self.step,
             gaussians: self.splats.len() as u64,
             eval: None,
+            aligned: None,
         }
     }
 }
@@ -66,6 +71,7 @@ impl Saving {
             failure: None,
             unsaved: None,
             learnt: None,
+            refined: None,
             kept: None,
             saved_step: None,
             last: Instant::now(),
@@ -81,6 +87,11 @@ impl Saving {
     /// The splats of a run whose engine has failed.
     pub(crate) fn failed_splats(&self) -> Option<&Splats> {
         self.failed().map(|kept| &kept.splats)
+    }
+
+    /// The poses that go with them.
+    pub(crate) fn failed_poses(&self) -> Option<&[RefinedPose]> {
+        self.failed().map(|kept| kept.poses.as_slice())
     }
 
     /// What such a run has learnt of its photos' appearance.
@@ -190,7 +201,7 @@ impl Trainer {
             mut splats, state, ..
         } = checkpoint;
         smoothing::fuse(&mut splats, &state.smoothing);
-        self.keep(splats, state.appearance, started);
+        self.keep(splats, state.poses, state.appearance, started);
         Ok(())
     }
 
@@ -203,21 +214,36 @@ impl Trainer {
         }
     }
 
-    /// Copies the splats and the photos' appearance, to be kept if the device may be lost; gives their number.
+    /// Where the engine has refined the poses to; none where no step has refined any.
+    pub(crate) fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        match &self.saving.refined {
+            Some(refined) => Ok(refined.clone()),
+            None => self.engine.poses(),
+        }
+    }
+
+    /// Copies the splats with the photos' appearance and poses, to be kept if the device may be lost; gives their number.
     pub(crate) fn copy(&mut self) -> Result<usize> {
         let started = Instant::now();
         let splats = self.engine.fused_splats()?;
         let count = splats.len();
-        let appearance = self.learnt()?;
-        self.keep(splats, appearance, started);
+        let (poses, appearance) = (self.poses()?, self.learnt()?);
+        self.keep(splats, poses, appearance, started);
         Ok(count)
     }
 
-    fn keep(&mut self, splats: Splats, appearance: Appearance, started: Instant) {
+    fn keep(
+        &mut self,
+        splats: Splats,
+        poses: Vec<RefinedPose>,
+        appearance: Appearance,
+        started: Instant,
+    ) {
         if self.has_queue {
             self.saving.kept = Some(Kept {
                 step: self.step,
                 splats,
+                poses,
                 appearance,
             });
         }
@@ -237,9 +263,11 @@ impl Trainer {
             // Of these reports only the steps matter now.
             let _ = self.collect(observer);
             let appearance = self.learnt().unwrap_or_default();
+            let poses = self.poses().unwrap_or_default();
             self.saving.kept = Some(Kept {
                 step: self.reported,
                 splats,
+                poses,
                 appearance,
             });
         }

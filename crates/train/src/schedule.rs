@@ -17,7 +17,7 @@
 use crate::TrainConfig;
 use crate::config::{Background, DepthSource};
 use crate::strategy::{self, DensityStrategy};
-use dapple_engine::{Adam, DensifyPlan, LearningRates, RenderSettings, StepSettings};
+use dapple_engine::{Adam, DensifyPlan, LearningRates, PoseRates, RenderSettings, StepSettings};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -153,6 +153,25 @@ impl Schedule {
         f64::from(place.saturating_sub(1).saturating_sub(stop)) / f64::from(last - stop)
     }
 
+    /// Step sizes of the pose of step `step`'s view.
+    ///
+    /// A turn by `a` moves the picture by `focal * a` pixels, a move by `t` what is at depth z by
+    /// `focal * t / z`; what cameras look at is about as far away as they are apart, so that equal
+    /// rates, lengths in units of the extent, move the picture alike.
+    pub fn pose_rates(&self, step: u32) -> PoseRates {
+        let poses = &self.config.poses;
+        let steps = f64::from(self.config.steps.max(1));
+        let done = f64::from(self.place(step).saturating_sub(1)) / steps;
+        if !poses.refine || done < poses.start {
+            return PoseRates::default();
+        }
+        let rate = poses.rate * poses.decay.powf((done - poses.start) / (1.0 - poses.start));
+        PoseRates {
+            rotation: rate as f32,
+            translation: (rate * self.extent) as f32,
+        }
+    }
+
     /// Everything an engine needs for step `step`.
     pub fn step_settings(&self, step: u32) -> StepSettings {
         let adam = &self.config.adam;
@@ -174,6 +193,7 @@ impl Schedule {
             accumulate_density: self.strategy.accumulates(self.place(step)),
             refresh_smoothing: self.refreshes_smoothing(step),
             extras: self.strategy.extras(self.place(step), &learning_rates),
+            pose_rates: self.pose_rates(step),
             appearance: self
                 .config
                 .appearance

@@ -22,7 +22,7 @@ use crate::watch::Watch;
 use crate::{
     CaptureIdentity, CorrectedScores, Ending, EvalReport, EvalRow, History, Launch, LossRow,
     Observer, Outcome, Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, depth,
-    evaluate, init, strategy,
+    evaluate, evaluate_aligned, init, strategy,
 };
 use dapple_engine::{Appearance, Engine, Rendered, Report, StepReport, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
@@ -46,6 +46,8 @@ pub struct Trainer {
     eval_views: Vec<View>,
     /// For the last scoring.
     lpips: Option<Lpips>,
+    /// The photos trained on, as they were given.
+    pub(crate) cameras: Vec<(String, Camera)>,
     /// Steps enqueued, and those whose reports are in.
     pub(crate) step: u32,
     pub(crate) reported: u32,
@@ -132,6 +134,11 @@ impl Trainer {
             train_names: chosen.train.iter().map(name).collect(),
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
             lpips,
+            cameras: chosen
+                .train
+                .iter()
+                .map(|&i| (dataset.views[i].name.clone(), dataset.views[i].camera))
+                .collect(),
             step,
             reported: step,
             gaussians: 0,
@@ -222,6 +229,7 @@ impl Trainer {
             if let Some(best) = self.watch.better_than_last() {
                 // Of the last step, beside splats of an earlier one: uploading forgets it.
                 self.saving.learnt = Some(self.learnt()?);
+                self.saving.refined = Some(self.poses()?);
                 self.engine.upload(&best, None)?;
             }
             self.gaussians = self.copy()? as u64;
@@ -230,18 +238,22 @@ impl Trainer {
             self.save(observer)?;
         }
         ending = self.bad_end.unwrap_or(ending);
-        let mut eval = None;
+        let (mut eval, mut aligned) = (None, None);
         if ending.is_good() && !self.eval_views.is_empty() {
             let report =
                 self.evaluate_each(&mut |view, rendered| observer.on_final_render(view, rendered))?;
             observer.on_eval(self.step, &report);
             eval = Some(report);
+            if self.config.poses.refine {
+                aligned = Some(self.evaluate_aligned()?);
+            }
         }
         Ok(Outcome {
             ending,
             steps: self.step,
             gaussians: self.gaussians,
             eval,
+            aligned,
         })
     }
 
@@ -297,6 +309,21 @@ impl Trainer {
             gaussians: report.gaussians,
             train_seconds: self.history.seconds.train,
         });
+        Ok(report)
+    }
+
+    /// Scores the held-out photos, each with its pose fitted to the present splats.
+    ///
+    /// # Errors
+    /// As [`evaluate_aligned`].
+    pub fn evaluate_aligned(&mut self) -> Result<EvalReport> {
+        self.drain(&mut Silent)?;
+        let started = Instant::now();
+        let settings = self.schedule.render_settings();
+        let views: Vec<&View> = self.eval_views.iter().collect();
+        let extent = self.schedule.extent();
+        let report = evaluate_aligned(self.engine.as_mut(), &views, &settings, extent)?;
+        self.history.seconds.eval += started.elapsed().as_secs_f64();
         Ok(report)
     }
 

@@ -4,7 +4,7 @@
 
 mod fake;
 
-use dapple_engine::{Appearance, DensifyReport, OptimizerState};
+use dapple_engine::{Appearance, DensifyReport, OptimizerState, RefinedPose};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
@@ -93,6 +93,9 @@ fn sample() -> Checkpoint {
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
             smoothing: Vec::new(),
+            poses: (0..3)
+                .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))
+                .collect(),
             appearance: Appearance {
                 first_moments: numbers(2 * 2 * 12, 500),
                 seen: vec![7, 9],

@@ -4,11 +4,13 @@ use crate::console::Console;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, parse_colour, split};
 use crate::photo_memory;
 use dapple::contract::{Engine, RenderSettings};
-use dapple::scene::{Dataset, Error, Result, Splats, View, load, ply};
+use dapple::glam::DVec3;
+use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, ply, read_poses};
 use dapple::train::config::{Background, EvalPatch};
 use dapple::train::evaluate::{Difference, Lpips, Paired, paired_table, table};
 use dapple::train::{
-    ConfigPatch, CorrectedScores, EvalReport, RenderNames, RunFolder, TrainConfig, evaluate,
+    ConfigPatch, CorrectedScores, EvalReport, PoseErrors, RenderNames, RunFolder, TrainConfig,
+    evaluate, evaluate_aligned,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,11 @@ grey is masked), scores.json and scores.md.
 --compare scores a second file of splats on the same photos: differences photo by photo, their mean
 with what holds it with 95 %, on how many photos the first is better, and whether that is more than
 noise among photos. Another seed is another run: to compare methods, train several of each.
+
+With --align-poses, or where the run refined poses, photos are scored a second time: before it, the
+pose of each is fitted to the splats, which stay as they are (60 steps of Adam on the squared error).
+Such scores, called aligned, do not suffer from errors of the given poses, and compare with each other
+only.
 
 Examples:
   dapple eval captures/bird out/bird/splats.ply
@@ -77,6 +84,16 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 
+    /// Score a second time with the pose of each photo fitted to the splats [default: as the run was
+    /// trained with --refine-poses or not]
+    #[arg(long)]
+    align_poses: bool,
+
+    /// The true cameras of the capture, as `dapple synth --pose-noise` writes them: tells how far the
+    /// capture's poses, and those in the cameras.json beside SPLATS, are off
+    #[arg(long, value_name = "FILE")]
+    true_cameras: Option<PathBuf>,
+
     /// Score a second time, with each render's colours fitted to its photo's by an affine map: what is
     /// left once exposure and white balance are forgiven [default: where the run learnt them]
     #[arg(long)]
@@ -108,6 +125,21 @@ struct Scores<'a> {
     worst: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compare: Option<Compared<'a>>,
+    /// With the pose of each photo fitted to the splats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aligned: Option<&'a EvalReport>,
+    /// How far the poses of the photos trained on are off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    poses: Option<&'a PoseReport>,
+}
+
+/// How far poses are from the true ones.
+#[derive(Serialize)]
+struct PoseReport {
+    /// Those of the capture.
+    given: PoseErrors,
+    /// Those that the run refined.
+    refined: Option<PoseErrors>,
 }
 
 /// The second splats' part of it.
@@ -174,7 +206,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         note_differences(&a.config, &b.config, console);
     }
     let lpips = a.config.read_lpips()?;
-    let dataset = load_held_out(&args.scene, &a.config, console)?;
+    let (dataset, trained) = load_held_out(&args.scene, &a.config, console)?;
+    let poses = args.true_cameras.as_deref();
+    let poses = poses
+        .map(|truth| pose_report(truth, &a.path, &trained))
+        .transpose()?;
     let background = a.config.background.fixed();
     if dataset.views.iter().any(|view| view.photo.has_alpha()) {
         let [r, g, b] = background;
@@ -201,6 +237,21 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     };
     let report = scored(&a, folder.as_ref())?;
     let second = b.as_ref().map(|b| scored(b, None)).transpose()?;
+    let aligned = if args.align_poses || a.config.poses.refine {
+        let centres = trained.iter().map(|(_, pose)| pose.centre());
+        let extent = extent(&centres.collect::<Vec<_>>());
+        let views: Vec<&View> = dataset.views.iter().collect();
+        engine.upload(&a.splats, None)?;
+        let settings = a.settings(background);
+        Some(evaluate_aligned(
+            engine.as_mut(),
+            &views,
+            &settings,
+            extent,
+        )?)
+    } else {
+        None
+    };
     let paired = second
         .as_ref()
         .map(|second| Paired::new(&report, second))
@@ -221,6 +272,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             report,
             difference,
         }),
+        aligned: aligned.as_ref(),
+        poses: poses.as_ref(),
     };
     let text = |markdown: bool| match &paired {
         Some(paired) => paired_table(&report, paired, markdown),
@@ -233,6 +286,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         return console.json(&scores);
     }
     console.data(text(args.markdown).trim_end())?;
+    if let Some(aligned) = &aligned {
+        console.data("\naligned: the pose of each photo fitted to the splats")?;
+        console.data(table(aligned, args.markdown).trim_end())?;
+    }
+    if let Some(poses) = &poses {
+        console.data(&poses.lines())?;
+    }
     for image in worst {
         let below = report.psnr - image.psnr;
         console.note(&format!(
@@ -283,16 +343,71 @@ fn score(
     Ok(report)
 }
 
-/// The held-out photos alone: the others are not decoded.
-fn load_held_out(scene: &Path, config: &TrainConfig, console: &Console) -> Result<Dataset> {
+impl PoseReport {
+    fn lines(&self) -> String {
+        let line = |what: &str, e: &PoseErrors| {
+            format!(
+                "{what} poses are off by {:.3} degrees and {:.4} world units (mean of {}, aligned)",
+                e.degrees, e.distance, e.poses
+            )
+        };
+        let refined = self.refined.as_ref().map(|e| line("refined", e));
+        let lines: Vec<String> = [line("given", &self.given)]
+            .into_iter()
+            .chain(refined)
+            .collect();
+        lines.join("\n")
+    }
+}
+
+/// How far the given poses of the photos trained on are off, and those that the run refined.
+fn pose_report(truth: &Path, splats: &Path, given: &[(String, Pose)]) -> Result<PoseReport> {
+    let true_poses = read_poses(truth)?;
+    let Some(given) = PoseErrors::by_name(given, &true_poses) else {
+        return Err(
+            Error::input("the true cameras are of other photos than the capture's")
+                .at_path(truth)
+                .hint("name the true_cameras.json in the folder of this capture"),
+        );
+    };
+    let cameras = splats.with_file_name("cameras.json");
+    let refined = match cameras.is_file() {
+        true => PoseErrors::by_name(&read_poses(&cameras)?, &true_poses),
+        false => None,
+    };
+    Ok(PoseReport { given, refined })
+}
+
+/// As [`Dataset::extent`] without points.
+fn extent(centres: &[DVec3]) -> f64 {
+    let mean = centres.iter().copied().sum::<DVec3>() / centres.len().max(1) as f64;
+    let radius = centres.iter().map(|c| c.distance(mean)).fold(0.0, f64::max);
+    if radius > 0.0 { 1.1 * radius } else { 1.0 }
+}
+
+/// Names and poses of the photos that the run trained on.
+type Trained = Vec<(String, Pose)>;
+
+/// The held-out photos alone: the others are not decoded. Their poses come beside.
+fn load_held_out(
+    scene: &Path,
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<(Dataset, Trained)> {
     let options = config.load_options();
     let mut capture = load::open(scene, &options)?;
-    let held_out = split(&capture.images, &config.data).eval;
+    let split = split(&capture.images, &config.data);
+    let held_out = split.eval;
     if held_out.is_empty() {
         return Err(Error::input("no photo is held out: there is nothing to score")
             .at_path(scene)
             .hint("hold some out with --eval-every 8; a capture of a single photo cannot be scored"));
     }
+    let pose = |&i: &usize| {
+        let image = &capture.images[i];
+        (image.name.clone(), image.camera.camera_from_world)
+    };
+    let trained = split.train.iter().map(pose).collect();
     let mut index = 0..;
     capture.images.retain(|_| {
         index
@@ -300,7 +415,8 @@ fn load_held_out(scene: &Path, config: &TrainConfig, console: &Console) -> Resul
             .is_some_and(|i| held_out.binary_search(&i).is_ok())
     });
     let options = photo_memory::limited(options, None);
-    load::decode(capture, &options, &console.progress())
+    let dataset = load::decode(capture, &options, &console.progress())?;
+    Ok((dataset, trained))
 }
 
 /// Both are scored on the photos of the first: what the second saw may have been others.

@@ -4,7 +4,7 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::options::NewFolders;
 use clap::ValueEnum;
-use dapple::scene::synth::{LensKind, SynthOptions, SynthSummary, generate};
+use dapple::scene::synth::{LensKind, PoseNoise, SynthOptions, SynthSummary, generate};
 use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ The same options and seed give the same files, bit for bit.
 
 Examples:
   dapple synth captures/table
+  dapple synth captures/off --pose-noise 0.5,0.01     poses half a degree off
   dapple synth captures/drift --drift 1                 photos to try `train --appearance` with
   dapple synth captures/fisheye --lens opencv-fisheye --photos 24 --width 640 --height 480";
 
@@ -48,6 +49,12 @@ pub struct Args {
     #[arg(long, value_name = "X", default_value_t = SynthOptions::default().point_noise)]
     point_noise: f64,
 
+    /// Write poses that are off: turned by DEG degrees about each axis and moved by FRACTION of the
+    /// cameras' spread along each, standard deviations. The photos stay, and the true poses are written
+    /// as true_cameras.json: to try `dapple train --refine-poses` on
+    #[arg(long, value_name = "DEG,FRACTION", value_parser = parse_pose_noise)]
+    pose_noise: Option<PoseNoise>,
+
     /// Exposure drifts by up to this many stops either way from photo to photo, white balance by a third
     /// as much; every eighth photo, held out by default, shows the mean [default: 0, none]
     #[arg(long, value_name = "STOPS", default_value_t = SynthOptions::default().drift, hide_default_value = true)]
@@ -64,6 +71,14 @@ pub struct Args {
     /// Print one JSON object that says what was written
     #[arg(long)]
     json: bool,
+}
+
+fn parse_pose_noise(text: &str) -> Result<PoseNoise, String> {
+    let numbers: Option<Vec<f64>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[degrees, fraction]) => Ok(PoseNoise { degrees, fraction }),
+        _ => Err("two numbers, degrees and a fraction: 0.5,0.01".to_owned()),
+    }
 }
 
 /// [`LensKind`], as it is typed.
@@ -104,6 +119,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         lens: args.lens.into(),
         seed: args.seed,
         point_noise: args.point_noise,
+        pose_noise: args.pose_noise.unwrap_or_default(),
         drift: args.drift,
     };
     let summary = make(&options, &args.out, console)?;

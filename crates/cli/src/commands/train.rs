@@ -17,7 +17,7 @@ use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, ErrorKind, MAX_SH_DEGREE, Result};
 use dapple::train::config::{
-    AppearancePatch, Background, DataPatch, DensifyPatch, DepthPatch, EvalPatch,
+    AppearancePatch, Background, DataPatch, DensifyPatch, DepthPatch, EvalPatch, PosesPatch,
 };
 use dapple::train::time_budget::Pacer;
 use dapple::train::{
@@ -34,8 +34,9 @@ Schedules (densification, learning rates, SH degree) scale with --steps. --print
 result, commented, to stdout; given back with --config it makes the same run.
 
 OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo beside its
-render) and errors/ (where they differ, blue to red), and with --appearance appearance.safetensors. The
-first Ctrl-C ends the run and saves all of it; the second ends the program at once.
+render), errors/ (where they differ, blue to red), with --appearance appearance.safetensors, and with
+--refine-poses cameras.json (in Nerfstudio's schema). The first Ctrl-C ends the run and saves all of it;
+the second ends the program at once.
 
 --time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,
 photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in
@@ -168,6 +169,12 @@ pub struct Args {
     /// fit both to the sparse points, photo by photo
     #[arg(long)]
     depth_relative: bool,
+
+    /// Refine the poses of the photos while training, for captures whose poses are off; cameras.json
+    /// holds the result. Held-out photos are scored twice: as their poses are given, and aligned, with
+    /// each pose fitted to the finished splats [default: off]
+    #[arg(long)]
+    refine_poses: bool,
 
     /// Highest degree of spherical harmonics, 0 to 3 [default: 3]. 0 has no view dependence and a
     /// quarter of the size
@@ -430,6 +437,10 @@ impl Args {
                 relative: self.depth_relative.then_some(true),
                 ..DepthPatch::default()
             },
+            poses: PosesPatch {
+                refine: self.refine_poses.then_some(true),
+                ..PosesPatch::default()
+            },
             ..ConfigPatch::default()
         })
     }
@@ -497,6 +508,9 @@ pub struct Summary {
     lpips: Option<f64>,
     /// The held-out photo with the lowest PSNR.
     worst: Option<ImageScore>,
+    aligned_psnr: Option<f64>,
+    aligned_ssim: Option<f64>,
+    cameras: Option<PathBuf>,
     steps_per_second: f64,
     seconds: Seconds,
     cap: CapLosses,
@@ -535,6 +549,9 @@ impl Done {
                     .eval
                     .as_ref()
                     .and_then(|eval| eval.worst(1).first().copied().cloned()),
+                aligned_psnr: outcome.aligned.as_ref().map(|eval| eval.psnr),
+                aligned_ssim: outcome.aligned.as_ref().map(|eval| eval.ssim),
+                cameras: trainer.config().poses.refine.then(|| folder.cameras_path()),
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
                 cap: trainer.history().cap,
@@ -561,22 +578,24 @@ impl Done {
         let memory = s.peak_memory_bytes.map_or(String::new(), |b| {
             format!(", {} of memory at most", machine::human_bytes(b))
         });
-        let mut lines = vec![
-            format!("scores    {scores}"),
-            format!(
-                "run       {} steps in {}, {:.1} it/s, {} Gaussians{memory}",
-                s.steps,
-                clock(s.seconds.train),
-                s.steps_per_second,
-                grouped(s.gaussians)
-            ),
-        ];
+        let mut lines = vec![format!("scores    {scores}")];
         if let (Some(psnr), Some(ssim)) = (s.cc_psnr, s.cc_ssim) {
-            lines.insert(
-                1,
-                format!("fitted    PSNR {psnr:.2} dB, SSIM {ssim:.4} once colours are fitted to each photo's"),
-            );
+            lines.push(format!(
+                "fitted    PSNR {psnr:.2} dB, SSIM {ssim:.4} once colours are fitted to each photo's"
+            ));
         }
+        if let (Some(psnr), Some(ssim)) = (s.aligned_psnr, s.aligned_ssim) {
+            lines.push(format!(
+                "aligned   PSNR {psnr:.2} dB, SSIM {ssim:.4} with the pose of each fitted to the splats"
+            ));
+        }
+        lines.push(format!(
+            "run       {} steps in {}, {:.1} it/s, {} Gaussians{memory}",
+            s.steps,
+            clock(s.seconds.train),
+            s.steps_per_second,
+            grouped(s.gaussians)
+        ));
         if s.cap.steps > 0 {
             lines.push(format!(
                 "cap       cut in {} steps, up to {} pairs of Gaussian and tile in one; the largest \
@@ -596,6 +615,9 @@ impl Done {
             format!("splats    {}", s.splats.display()),
             format!("metrics   {}", s.metrics.display()),
         ]);
+        if let Some(cameras) = &s.cameras {
+            lines.push(format!("cameras   {}", cameras.display()));
+        }
         if s.psnr.is_some() {
             lines.push(format!("renders   {}", s.renders.display()));
         }

@@ -9,6 +9,7 @@ pub mod emit;
 pub mod extras;
 pub mod loss;
 pub mod order;
+pub mod poses;
 pub mod project;
 pub mod ranges;
 pub mod relocate;

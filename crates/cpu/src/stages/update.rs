@@ -545,20 +545,7 @@ pub fn run_gradients(
     let context = Context::new(camera, smoothing, sh_degree, depths, frame);
     let blocks: Vec<ExportedBlock> = (0..params.count())
         .into_par_iter()
-        .map(|block| {
-            let rows = &params.rows[block * params.components..(block + 1) * params.components];
-            let export = Export::<false, false> {
-                context,
-                block,
-                rows,
-            };
-            match (camera.lens.is_some(), smoothing.is_some()) {
-                (false, false) => pulp::Arch::new().dispatch(export),
-                (true, false) => pulp::Arch::new().dispatch(export.on::<true, false>()),
-                (false, true) => pulp::Arch::new().dispatch(export.on::<false, true>()),
-                (true, true) => pulp::Arch::new().dispatch(export.on::<true, true>()),
-            }
-        })
+        .map(|block| export_block(params, block, context))
         .collect();
     let stride = params.components - component::SH - 3;
     let mut out = Gradients::zeros(params.len, stride);
@@ -579,6 +566,38 @@ pub fn run_gradients(
         *total = blocks.iter().map(|b| b.pose[component]).sum();
     }
     out
+}
+
+/// The derivative by the camera's motion, see `Gradients::pose`: the blocks' sums, added in order.
+pub fn pose_gradient_of_all(
+    params: &Blocks,
+    smoothing: Option<&[Row]>,
+    camera: &CameraF32,
+    sh_degree: u8,
+    depths: bool,
+    frame: &Frame,
+) -> [f64; 6] {
+    let context = Context::new(camera, smoothing, sh_degree, depths, frame);
+    let blocks: Vec<[f64; 6]> = (0..params.count())
+        .into_par_iter()
+        .map(|block| export_block(params, block, context).pose)
+        .collect();
+    std::array::from_fn(|k| blocks.iter().map(|block| block[k]).sum())
+}
+
+fn export_block(params: &Blocks, block: usize, context: Context<'_>) -> ExportedBlock {
+    let rows = &params.rows[block * params.components..(block + 1) * params.components];
+    let export = Export::<false, false> {
+        context,
+        block,
+        rows,
+    };
+    match (context.camera.lens.is_some(), context.smoothing.is_some()) {
+        (false, false) => pulp::Arch::new().dispatch(export),
+        (true, false) => pulp::Arch::new().dispatch(export.on::<true, false>()),
+        (false, true) => pulp::Arch::new().dispatch(export.on::<false, true>()),
+        (true, true) => pulp::Arch::new().dispatch(export.on::<true, true>()),
+    }
 }
 
 struct ExportedBlock {

@@ -6,6 +6,7 @@
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
+//! - the pose of a view, where a step refines it;
 //! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
 //! - depths, their gradients, and a step that is supervised by them;
 //! - rounds of density control and of relocation, noise, regularisers;
@@ -26,6 +27,7 @@ mod capture;
 mod density;
 mod depth;
 mod parity;
+mod poses;
 mod strategy;
 mod training;
 
@@ -43,6 +45,7 @@ pub use depth::{
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };
+pub use poses::poses_match_the_reference;
 pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
 pub use training::{
     absolute_density_matches_the_reference, adam_takes_the_textbook_step,

@@ -5,8 +5,8 @@ use super::{Make, growing, last_report, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::scenes::{self, Random, TestScene};
 use crate::{
-    Adam, Engine, Extras, Gradients, LearningRates, OptimizerState, Report, StepSettings,
-    TrainView, reference,
+    Adam, Engine, Extras, Gradients, LearningRates, OptimizerState, PoseRates, Report,
+    StepSettings, TrainView, reference,
 };
 use dapple_scene::{Photo, Splats};
 use std::sync::Arc;
@@ -57,6 +57,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
+        pose_rates: PoseRates::default(),
         appearance: None,
         depth_weight: 0.0,
     }

@@ -11,6 +11,7 @@
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
 //! 9. [`smoothed`]: a Gaussian with its 3D filter, where renders are anti-aliased.
+//! 10. [`refine_pose`]: the same as 8 for the camera of a view.
 //! 10. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
 //!
 //! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
@@ -29,6 +30,7 @@ mod depth;
 mod distortion;
 mod lens;
 mod loss;
+mod poses;
 mod project;
 mod project_backward;
 mod ranges;
@@ -45,6 +47,7 @@ pub use depth::{DepthLoss, depth_loss};
 pub use distortion::{Jet, distort};
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim, ssim_window};
+pub use poses::{PoseMoments, refine_pose};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};
 pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};

@@ -35,6 +35,9 @@ struct Step {
     scale_reg: f32,
     // Of the depth loss; see depth_loss.wgsl.
     depth_weight: f32,
+    // Step sizes of the view's pose, radians and world units; see poses.wgsl.
+    rate_turn: f32,
+    rate_shift: f32,
 }
 
 // Add screen-space gradients to the density statistics.

@@ -11,6 +11,7 @@ pub mod gather;
 pub mod loss;
 pub mod morton;
 pub mod order;
+pub mod poses;
 pub mod project;
 pub mod ranges;
 pub mod relocate;

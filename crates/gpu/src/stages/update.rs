@@ -61,6 +61,8 @@ pub struct Mode {
     pub depth: bool,
     /// How Gaussians come onto the image.
     pub optics: Optics,
+    /// With pose refinement around `update`, whose kernel stays the same.
+    pub poses: bool,
     /// With the photo's appearance: no matter for `blend_backward` and `update`.
     pub appearance: bool,
 }
@@ -75,7 +77,7 @@ impl Mode {
     }
 
     /// How many there are.
-    pub const COUNT: usize = 16 * Optics::COUNT;
+    pub const COUNT: usize = 32 * Optics::COUNT;
 
     /// What these settings ask for, on a view whose lens distorts or does not, and whose depths are
     /// known or not.
@@ -88,6 +90,7 @@ impl Mode {
                 lens,
                 antialias: settings.render.antialias,
             },
+            poses: !settings.pose_rates.are_off(),
             appearance: settings.appearance.is_some(),
         }
     }
@@ -126,8 +129,27 @@ impl Mode {
 
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
-        let flags = [self.extras, self.absolute, self.depth, self.appearance].map(usize::from);
-        flags[0] + 2 * flags[1] + 4 * flags[2] + 8 * flags[3] + 16 * self.optics.index()
+        let flags = [
+            self.extras,
+            self.absolute,
+            self.depth,
+            self.appearance,
+            self.poses,
+        ];
+        let bits = flags
+            .iter()
+            .rev()
+            .fold(0, |bits, &flag| 2 * bits + usize::from(flag));
+        bits + 32 * self.optics.index()
+    }
+
+    /// The mode whose kernels of `blend_backward` and `update` this one uses.
+    #[must_use]
+    pub fn without_poses(self) -> Self {
+        Self {
+            poses: false,
+            ..self
+        }
     }
 }
 
@@ -156,8 +178,35 @@ impl Update {
         buffers: &Buffers,
         recording: &mut Recording,
     ) -> Result<()> {
+        self.record_sums(context, buffers, recording)?;
+        self.record_step(context, buffers, recording)
+    }
+
+    /// The first half of [`Self::record`]: sums of slots.
+    ///
+    /// # Errors
+    /// A buffer that is missing.
+    pub fn record_sums(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
         recording.span("update");
         self.sums.record(context, buffers, recording)?;
+        Ok(())
+    }
+
+    /// The second half: what changes parameters.
+    ///
+    /// # Errors
+    /// A buffer that is missing.
+    pub fn record_step(
+        &self,
+        context: &Context,
+        buffers: &Buffers,
+        recording: &mut Recording,
+    ) -> Result<()> {
         let bound = buffers.bind(&context.gpu, &self.update)?;
         recording.dispatch(bound, buffers.groups(groups::UPDATE)?);
         Ok(())

@@ -7,8 +7,8 @@ use dapple_engine::compare::relative_l2;
 use dapple_engine::reference::{PixelRect, Projected, least_power_in_rect};
 use dapple_engine::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, Extras, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat,
-    TrainView, ViewId,
+    Adam, Engine, Extras, LearningRates, OptimizerState, PoseRates, Stage, StepSettings, Trace,
+    TracedSplat, TrainView, ViewId,
 };
 use dapple_gpu::GpuEngine;
 use dapple_scene::{Camera, Photo, Splats};
@@ -305,6 +305,7 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
+        pose_rates: PoseRates::default(),
         appearance: None,
         depth_weight: 0.0,
     }

@@ -15,6 +15,9 @@ pub(super) const NOTE: &str = "synth.json";
 pub(super) const IMAGES: &str = "images";
 pub(super) const SPARSE: &str = "sparse";
 
+/// The true cameras where those written are perturbed.
+pub(super) const TRUTH: &str = "true_cameras.json";
+
 /// First line of the note: what wrote it.
 const FORMAT: &str = "dapple-synth-1";
 
@@ -31,10 +34,15 @@ impl Note {
     pub(super) fn new(options: &SynthOptions) -> Self {
         Self {
             format: FORMAT.to_owned(),
-            truth:
-                "poses, intrinsics and observed pixels are exact; point positions have Gaussian \
-                    noise of standard deviation `point_noise` on each coordinate"
-                    .to_owned(),
+            truth: format!(
+                "{}intrinsics and observed pixels are exact; point positions have Gaussian noise \
+                 of standard deviation `point_noise` on each coordinate",
+                if options.pose_noise.is_off() {
+                    "poses, "
+                } else {
+                    "poses have the noise `pose_noise`, the true ones are in true_cameras.json; "
+                }
+            ),
             options: options.clone(),
         }
     }
@@ -134,7 +142,7 @@ fn refuse_foreign(out: &Path) -> Result<()> {
     }
     if let Some(foreign) = names
         .iter()
-        .find(|&name| ![NOTE, IMAGES, SPARSE].iter().any(|n| name == n))
+        .find(|&name| ![NOTE, IMAGES, SPARSE, TRUTH].iter().any(|n| name == n))
     {
         return refuse(format!(
             "the folder holds {:?}, which no synthetic capture has",

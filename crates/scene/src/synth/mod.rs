@@ -7,7 +7,8 @@
 //! 2. `scene`, `shapes`, `paint`, `lightmap`: what a ray meets and what colour it has there.
 //! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`).
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
-//! 5. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
+//! 5. `perturb`: poses that are off, where asked for.
+//! 6. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
 //!
 //! `gaussians` is apart from this: random splats with the statistics of a trained scene.
 //!
@@ -20,6 +21,7 @@ mod folder;
 mod gaussians;
 mod lightmap;
 mod paint;
+mod perturb;
 mod photos;
 mod points;
 mod random;
@@ -27,6 +29,7 @@ mod scene;
 mod shapes;
 
 use crate::atomic::write_atomically;
+use crate::write_cameras;
 use crate::{Dataset, Error, ErrorKind, NoProgress, Photo, Point, Progress, Result, Tracks, View};
 use cameras::RayGrid;
 use folder::{Note, Staging};
@@ -44,6 +47,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 pub use gaussians::{bench_camera, splats};
+pub use perturb::PoseNoise;
 
 /// Photos may be this wide and high.
 const MAX_EDGE: u32 = 16_384;
@@ -133,6 +137,8 @@ pub struct SynthOptions {
     /// Standard deviation of the noise on each coordinate of a sparse point, units (the table is
     /// 4.6 units across).
     pub point_noise: f64,
+    /// How far the written poses are off; the true ones are written too then.
+    pub pose_noise: PoseNoise,
     /// How far exposure and white balance drift from photo to photo, stops either way; 0 = not at all.
     /// Every eighth photo, which training holds out by default, is the mean photo: see [`generate`].
     pub drift: f64,
@@ -148,6 +154,7 @@ impl Default for SynthOptions {
             lens: LensKind::Pinhole,
             seed: 0,
             point_noise: 0.005,
+            pose_noise: PoseNoise::default(),
             drift: 0.0,
         }
     }
@@ -180,6 +187,12 @@ impl SynthOptions {
             let what = format!("{} is no standard deviation", self.point_noise);
             return refuse(what, "choose 0 or more, in units of the scene".to_owned());
         }
+        let PoseNoise { degrees, fraction } = self.pose_noise;
+        if !((0.0..=90.0).contains(&degrees) && (0.0..=1.0).contains(&fraction)) {
+            let what = format!("poses cannot be off by {degrees} degrees and {fraction}");
+            let hint = "choose at most 90 degrees, and at most 1 for the centres";
+            return refuse(what, hint.to_owned());
+        }
         Ok(())
     }
 }
@@ -198,7 +211,8 @@ pub struct SynthSummary {
 }
 
 /// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` as COLMAP does, and
-/// `synth.json` with the options. Missing folders above it are made.
+/// `synth.json` with the options; where poses are perturbed, the true ones as `true_cameras.json`
+/// ([`write_cameras`]). Missing folders above it are made.
 ///
 /// # Errors
 /// Options out of range; a folder that holds anything but an earlier synthetic capture; no room
@@ -230,13 +244,19 @@ pub fn generate(
     written?;
     let points = capture.points(options);
     go_on(progress, out)?;
-    colmap::write(
-        &staging.model(),
-        options.lens,
-        &capture.cameras,
-        &names,
-        &points,
-    )?;
+    let noise = &options.pose_noise;
+    let written = perturb::perturbed(&capture.cameras, noise, options.seed);
+    if !noise.is_off() {
+        let named = names.iter().cloned().zip(capture.cameras.iter().copied());
+        let truth = staging.root().join(folder::TRUTH);
+        write_cameras(&truth, &named.collect::<Vec<_>>())?;
+    }
+    let cameras = if noise.is_off() {
+        &capture.cameras
+    } else {
+        &written
+    };
+    colmap::write(&staging.model(), options.lens, cameras, &names, &points)?;
     write_atomically(&staging.root().join(folder::NOTE), |file| {
         serde_json::to_writer_pretty(&mut *file, &Note::new(options))?;
         file.write_all(b"\n")

@@ -7,6 +7,7 @@
 //! | metadata `run` | JSON: step, device, capture, scores, rounds of density control, seconds |
 //! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
+//! | `poses` | where a step has refined poses: of each photo trained on, `[V, 29]`, see `dapple_engine::RefinedPose` |
 //! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own |
 //! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
 //! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
@@ -22,7 +23,7 @@ mod tensors;
 pub use capture::CaptureIdentity;
 
 use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
-use dapple_engine::{Appearance, DensifyReport, OptimizerState};
+use dapple_engine::{Appearance, DensifyReport, OptimizerState, POSE_WORDS, RefinedPose};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
 use serde::{Deserialize, Serialize};
@@ -143,6 +144,12 @@ impl Checkpoint {
                 &state.smoothing,
             ));
         }
+        let poses: Vec<[f32; POSE_WORDS]> = state.poses.iter().map(RefinedPose::to_words).collect();
+        if !poses.is_empty() {
+            let shape = [poses.len(), POSE_WORDS];
+            let poses = poses.as_flattened();
+            all.push(Tensor::new("poses".to_owned(), Kind::F32, &shape, poses));
+        }
         all.extend(appearance_tensors(&state.appearance));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
@@ -239,6 +246,7 @@ impl Checkpoint {
             } else {
                 Vec::new()
             },
+            poses: read_poses(&mut reader)?,
             // The configuration tells, which the checksum covers as it does not the tensors' names.
             appearance: match config.appearance.is_on() && run.step > 0 {
                 true => read_appearance(&mut reader, config.appearance.grid)?,
@@ -342,6 +350,18 @@ fn read_splats<R: Read + Seek>(
         sh_rest: reader.read(&of("sh_rest"), Kind::F32, &rest)?,
         sh_degree,
     })
+}
+
+fn read_poses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<RefinedPose>> {
+    if !reader.has("poses") {
+        return Ok(Vec::new());
+    }
+    let &[count, _] = reader.shape("poses")? else {
+        return Err(contradiction("its poses are no table"));
+    };
+    let words: Vec<f32> = reader.read("poses", Kind::F32, &[count, POSE_WORDS])?;
+    let rows = words.as_chunks::<POSE_WORDS>().0;
+    Ok(rows.iter().map(RefinedPose::from_words).collect())
 }
 
 /// The tensors of the photos' appearance; none where it is not learnt.

@@ -99,6 +99,8 @@ table! {
         learning_rates: LearningRateConfig, LearningRatePatch,
         /// Constants of Adam.
         adam: AdamConfig, AdamPatch,
+        /// Whether and how poses are refined.
+        poses: PosesConfig, PosesPatch,
     }
 }
 
@@ -245,6 +247,20 @@ table! {
         beta2: f64 = 0.999,
         /// Added to the root of the second moment.
         epsilon: f64 = 1e-15,
+    } {}
+}
+
+table! {
+    /// Whether poses are refined together with the Gaussians, and how.
+    PosesConfig, PosesPatch {
+        /// Refine the poses of the photos trained on, and fit those of held-out photos before scoring (both scores are given). For poses that are off.
+        refine: bool = false,
+        /// Step size of Adam at first: radians, and for positions as much of the scene's extent, which moves the picture as far.
+        rate: f64 = 1e-3,
+        /// The rate falls log-linearly to this fraction of it: early steps find the pose, late ones average their noise out.
+        decay: f64 = 0.01,
+        /// Poses stay for this fraction of the run: the first Gaussians are too coarse to tell where a camera stands.
+        start: f64 = 0.05,
     } {}
 }
 

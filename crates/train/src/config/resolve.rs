@@ -2,7 +2,7 @@
 
 use super::{
     AdamConfig, AppearanceConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig,
-    DepthConfig, EvalConfig, LearningRateConfig, Preset, Strategy, TrainConfig,
+    DepthConfig, EvalConfig, LearningRateConfig, PosesConfig, Preset, Strategy, TrainConfig,
 };
 use dapple_scene::{Error, MaskMode, Result};
 use serde::Serialize;
@@ -167,7 +167,9 @@ impl ConfigPatch {
             self.steps.get_or_insert(steps_for(photos));
         }
         let steps = self.steps.unwrap_or(preset.steps());
-        if steps > LONG_RUN * steps_for(photos) {
+        // Photos that are set aside keep the errors of their poses: they would watch those.
+        let refines = self.poses.refine == Some(true);
+        if steps > LONG_RUN * steps_for(photos) && !refines {
             self.data.watch_every.get_or_insert(WATCH_EVERY);
         }
     }
@@ -321,6 +323,7 @@ impl TrainConfig {
             rates,
         )?;
         write_table(&mut text, "adam", AdamConfig::COMMENTS, &self.adam)?;
+        write_table(&mut text, "poses", PosesConfig::COMMENTS, &self.poses)?;
         Ok(text)
     }
 }

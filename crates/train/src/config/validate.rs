@@ -15,6 +15,7 @@ impl TrainConfig {
     pub fn validate(&self) -> Result<()> {
         self.validate_run()?;
         self.validate_numbers()?;
+        self.validate_poses()?;
         self.appearance.validate(self.steps)?;
         self.validate_depth()?;
         self.validate_densify()
@@ -190,6 +191,33 @@ impl TrainConfig {
                 ))
                 .hint("set depth.from = \"images\" (--depth-from images), or leave it out"));
             }
+        }
+        Ok(())
+    }
+
+    fn validate_poses(&self) -> Result<()> {
+        let poses = &self.poses;
+        if !(poses.rate > 0.0 && poses.rate <= 0.1) {
+            let range = "larger than 0 and at most 0.1: beyond, a step turns a camera by degrees";
+            return Err(out_of_range("poses.rate", poses.rate, range));
+        }
+        if !(poses.decay > 0.0 && poses.decay <= 1.0) {
+            let range = "larger than 0 and at most 1, which keeps the rate as it is";
+            return Err(out_of_range("poses.decay", poses.decay, range));
+        }
+        if !(0.0..1.0).contains(&poses.start) {
+            let range = "at least 0 and below 1";
+            return Err(out_of_range("poses.start", poses.start, range));
+        }
+        if poses.refine && self.data.watch_every > 0 {
+            return Err(Error::input(format!(
+                "poses.refine and data.watch_every = {} contradict each other",
+                self.data.watch_every
+            ))
+            .hint(
+                "photos that are set aside are not refined and would show the errors of their poses: \
+                 leave --watch-every or --refine-poses out",
+            ));
         }
         Ok(())
     }

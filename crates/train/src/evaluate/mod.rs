@@ -6,12 +6,14 @@
 //!    LPIPS where the user names a file of weights ([`Lpips`]).
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 
+mod align;
 mod colour_fit;
 mod lpips;
 mod paired;
 mod ssim;
 mod table;
 
+pub use align::{align, evaluate_aligned};
 pub use colour_fit::CorrectedScores;
 pub use lpips::{Backbone, Lpips};
 pub use paired::{Difference, Paired};

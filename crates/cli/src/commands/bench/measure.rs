@@ -11,8 +11,8 @@
 use super::statistics::Times;
 use crate::options::DeviceOptions;
 use dapple::contract::{
-    Adam, Extras, LearningRates, RenderSettings, Report, Stage, StepCounts, StepSettings,
-    TrainView, ViewId,
+    Adam, Extras, LearningRates, PoseRates, RenderSettings, Report, Stage, StepCounts,
+    StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::cost::Work;
 use dapple::cpu::{CpuEngine, CpuOptions};
@@ -316,6 +316,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
+        pose_rates: PoseRates::default(),
         appearance: None,
         depth_weight: 0.0,
     }

@@ -7,7 +7,9 @@
 //! 3. Counts and losses are taken from reports on their way to the trainer. What a moment of rest
 //!    brings early is kept until the trainer asks.
 
-use dapple::contract::{DensifyPlan, OptimizerState, Report, StepSettings, TrainView, ViewId};
+use dapple::contract::{
+    DensifyPlan, OptimizerState, RefinedPose, Report, StepSettings, TrainView, ViewId,
+};
 use dapple::contract::{DepthSample, ImageDerivative, Stage, StepReport};
 use dapple::cpu::cost::Work;
 use dapple::runtime::{Counters, Detail};
@@ -301,6 +303,10 @@ impl Engine for Probe {
 
     fn fused_splats(&mut self) -> Result<Splats> {
         self.lock().engine.as_engine().fused_splats()
+    }
+
+    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        self.lock().engine.as_engine().poses()
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {

@@ -1,0 +1,77 @@
+// First half of pose refinement, before `update` changes the Gaussians: the derivative by the
+// camera's motion, summed over workgroups. One invocation a Gaussian, 256 a workgroup.
+// 1. From the sums of a visible Gaussian's slots, by slot_sums.wgsl, go backward:
+//    shared/gaussian_backward. The other derivatives are dropped: `update` finds them again. It reads
+//    a sixth of the bytes that `update` moves, and leaves that kernel as it is.
+// 2. Add up by a fixed tree; workgroup w writes six floats of pose_sums, (omega, t), at 6 w.
+// Twin: cpu/src/stages/poses.rs. Reference: engine::reference::gradients.
+#import shared/step
+#import shared/groups
+#import shared/planes
+
+@group(0) @binding(0) var<storage, read> views: array<View>;
+@group(0) @binding(1) var<storage, read> state: State;
+@group(0) @binding(2) var<storage, read> geometry: array<f32>;
+@group(0) @binding(3) var<storage, read> sh_rest: array<u32>;
+// As in gradients.wgsl.
+@group(0) @binding(4) var<storage, read> visible_rank: array<u32>;
+@group(0) @binding(5) var<storage, read> splats2d: array<vec4f>;
+@group(0) @binding(6) var<storage, read> splat_gradients: array<f32>;
+// Out.
+@group(0) @binding(7) var<storage, read_write> pose_sums: array<f32>;
+
+#if LENS
+// In: the views' lenses.
+@group(0) @binding(8) var<storage, read> lenses: array<Lens>;
+#endif
+#if ANTIALIAS
+// Standard deviations of 3D filters, by Gaussian: shared/antialias.
+@group(0) @binding(9) var<storage, read> smoothing: array<f32>;
+#endif
+
+#import shared/pose_sum
+
+// What shared/sh_backward asks for; the coefficients' derivatives go nowhere.
+alias ShUnit = ShPair;
+
+fn sh_load(j: u32, i: u32) -> ShPair {
+    return sh_rest_pair(j, i, state.capacity);
+}
+
+fn sh_load_odd(j: u32, i: u32) -> ShPair {
+    return ShPair(sh_rest_odd(j, i, state.capacity), vec3f(0.0));
+}
+
+fn sh_coefficients(unit: ShPair) -> ShPair {
+    return unit;
+}
+
+fn sh_take(j: u32, i: u32, unit: ShPair, odd: vec3f, even: vec3f) {}
+
+fn sh_take_odd(j: u32, i: u32, unit: ShPair, odd: vec3f) {}
+
+@compute @workgroup_size(256)
+fn pose_sum(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let number = group_number(id, dispatched);
+    if state.halted != 0u || number * 256u >= state.gaussians {
+        return;
+    }
+    let i = number * 256u + local;
+    var sum = PoseGradient();
+    if i < state.gaussians {
+        let place = visible_rank[i];
+        if place > 0u {
+            let view = views[step.view];
+            let old = load_gaussian(i, state.capacity);
+            sum = pose_gradient(old, gaussian_backward(i, place, old, view), view);
+        }
+    }
+    sum_six(local, sum.omega, sum.shift);
+    if local < 6u {
+        pose_sums[6u * number + local] = six_sums[256u * local];
+    }
+}

@@ -1,0 +1,88 @@
+//! Refined poses between host and GPU.
+//!
+//! 1. Until a step asks for refinement there is nothing: cameras go up once and stay.
+//! 2. From then on the GPU's `views` are the truth, and `pose_moments` lies beside them. The host has a
+//!    copy only to upload it again: when a run goes on, or when views are added.
+//! 3. `pose_sums`, six floats for every 256 Gaussians, grows with them.
+
+use crate::layout::{self, WORKGROUP};
+use crate::{GpuEngine, frame};
+use dapple_engine::RefinedPose;
+use dapple_scene::Result;
+
+/// Floats of a view in `pose_moments`.
+const MOMENTS: usize = 14;
+
+impl GpuEngine {
+    /// Makes what a step with pose refinement needs.
+    pub(crate) fn fit_poses(&mut self) -> Result<()> {
+        if self.views.poses.is_none() {
+            self.views.start_refining();
+            self.write_moments()?;
+            self.recordings = None;
+        }
+        if self.buffers.get("pose_sums").is_err() {
+            self.allocate_pose_sums()?;
+        }
+        Ok(())
+    }
+
+    fn allocate_pose_sums(&mut self) -> Result<()> {
+        let workgroups = u64::from(self.room.gaussians.div_ceil(WORKGROUP));
+        let bytes = workgroups.max(1) * 6 * frame::WORD;
+        let buffer = self.context.gpu.buffer("pose_sums", bytes)?;
+        self.buffers.set("pose_sums", buffer);
+        self.recordings = None;
+        Ok(())
+    }
+
+    /// Grows with the room for Gaussians, where it was asked for.
+    pub(crate) fn regrow_poses(&mut self) -> Result<()> {
+        if self.buffers.get("pose_sums").is_ok() {
+            self.allocate_pose_sums()?;
+        }
+        Ok(())
+    }
+
+    /// Uploads the host's copy of the moments; the cameras go up with the views.
+    pub(crate) fn write_moments(&mut self) -> Result<()> {
+        let Some(poses) = &self.views.poses else {
+            return Ok(());
+        };
+        let words: Vec<f32> = poses
+            .iter()
+            .flat_map(|pose| {
+                let all = pose.first.iter().chain(&pose.second);
+                all.chain(&pose.weights).copied().collect::<Vec<_>>()
+            })
+            .collect();
+        let buffer = self.context.gpu.upload("pose_moments", &words)?;
+        self.buffers.set("pose_moments", buffer);
+        Ok(())
+    }
+
+    /// Brings the host's copy up to date, once every command has reported; waits.
+    pub(crate) fn fetch_poses(&mut self) -> Result<()> {
+        let Some(count) = self.views.poses.as_ref().map(Vec::len) else {
+            return Ok(());
+        };
+        if self.views_changed {
+            // What the GPU has is older than the host's copy, or not there.
+            return Ok(());
+        }
+        let gpu = &self.context.gpu;
+        let views: Vec<layout::View> = gpu.read(self.buffers.get("views")?, count + 1)?;
+        let moments: Vec<f32> = gpu.read(self.buffers.get("pose_moments")?, MOMENTS * count)?;
+        let pose = |(view, moments): (&layout::View, &[f32])| RefinedPose {
+            rotation: view.rows.map(|[x, y, z, _]| [x, y, z]),
+            centre: [view.centre[0], view.centre[1], view.centre[2]],
+            centre_rest: view.rows.map(|row| row[3]),
+            first: std::array::from_fn(|k| moments[k]),
+            second: std::array::from_fn(|k| moments[6 + k]),
+            weights: [moments[12], moments[13]],
+        };
+        let both = views[1..].iter().zip(moments.chunks_exact(MOMENTS));
+        self.views.poses = Some(both.map(pose).collect());
+        Ok(())
+    }
+}
