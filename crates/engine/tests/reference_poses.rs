@@ -25,7 +25,7 @@ fn steps_lead_back_to_the_true_pose() {
     };
     let before = off(&pose);
     let mut moments = PoseMoments::default();
-    let steps = 80;
+    let steps = 200;
     for step in 0..steps {
         let camera = Camera {
             camera_from_world: pose,
@@ -35,7 +35,7 @@ fn steps_lead_back_to_the_true_pose() {
         let pairs = image.rgb.iter().zip(&photo.rgb);
         let slope: Vec<f64> = pairs.map(|(a, b)| a - b).collect();
         let gradient = reference::gradients(splats, &camera, settings, &slope, None).unwrap();
-        let rate = 3e-3 * 0.01f32.powf(step as f32 / steps as f32);
+        let rate = 1e-2 * 0.01f32.powf(step as f32 / steps as f32);
         let rates = PoseRates {
             rotation: rate,
             translation: rate,

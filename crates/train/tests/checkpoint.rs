@@ -196,7 +196,7 @@ fn the_safetensors_crate_opens_it_and_is_read_in_turn() {
     );
     let rest = file.tensor("second_moments.sh_rest").unwrap();
     assert_eq!(rest.shape(), [5, 8, 3]);
-    assert_eq!(file.names().len(), 4 + 4 * 6 + 2 + 4);
+    assert_eq!(file.names().len(), 4 + 4 * 6 + 2 + 1 + 4);
     let grids = file.tensor("appearance.coefficients").unwrap();
     assert_eq!(grids.shape(), [2, 1, 2, 1, 3, 4]);
     let theirs = Checkpoint::parse(&forged(|_, _| ())).unwrap();

@@ -94,6 +94,13 @@ struct Run {
     densify: Vec<DensifyReport>,
     #[serde(default)]
     watched: Vec<WatchRow>,
+    /// Refined poses; 0 until a step refines one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    poses: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Checkpoint {
@@ -166,6 +173,7 @@ impl Checkpoint {
             evals: self.history.evals.clone(),
             densify: self.history.densify.clone(),
             watched: self.watched.clone(),
+            poses: self.state.poses.len(),
         };
         let run = serde_json::to_string(&run).map_err(|e| {
             Error::internal(format!("the checkpoint cannot be written: {e}")).caused_by(e)
@@ -246,8 +254,8 @@ impl Checkpoint {
             } else {
                 Vec::new()
             },
-            poses: read_poses(&mut reader)?,
-            // The configuration tells, which the checksum covers as it does not the tensors' names.
+            poses: read_poses(&mut reader, run.poses)?,
+            // As with poses: the metadata tell, which the checksum covers as it does not tensors' names.
             appearance: match config.appearance.is_on() && run.step > 0 {
                 true => read_appearance(&mut reader, config.appearance.grid)?,
                 false => Appearance::default(),
@@ -352,13 +360,10 @@ fn read_splats<R: Read + Seek>(
     })
 }
 
-fn read_poses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<RefinedPose>> {
-    if !reader.has("poses") {
+fn read_poses<R: Read + Seek>(reader: &mut Reader<R>, count: usize) -> Result<Vec<RefinedPose>> {
+    if count == 0 {
         return Ok(Vec::new());
     }
-    let &[count, _] = reader.shape("poses")? else {
-        return Err(contradiction("its poses are no table"));
-    };
     let words: Vec<f32> = reader.read("poses", Kind::F32, &[count, POSE_WORDS])?;
     let rows = words.as_chunks::<POSE_WORDS>().0;
     Ok(rows.iter().map(RefinedPose::from_words).collect())

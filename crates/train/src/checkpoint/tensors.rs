@@ -218,11 +218,6 @@ impl<R: Read + Seek> Reader<R> {
         )
     }
 
-    /// Whether there is a tensor of this name.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.header.tensors.contains_key(name)
-    }
-
     /// The shape of a tensor.
     ///
     /// # Errors
