@@ -131,7 +131,7 @@ fn a_blender_capture_keeps_its_own_split_everywhere() {
     let scored = scores["images"].as_array().unwrap();
     let scored: Vec<&str> = scored.iter().map(|i| i["name"].as_str().unwrap()).collect();
     assert_eq!(scored, ["test/r_0", "test/r_1", "test/r_2", "test/r_3"]);
-    assert_eq!(names(&path.join("compare")), held_out);
+    assert_eq!(names(&path.join("compare/renders")), held_out);
 
     for (views, count, first) in [
         ("held-out", 4, "test_r_0.png"),

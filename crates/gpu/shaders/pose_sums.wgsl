@@ -29,6 +29,11 @@
 @group(0) @binding(9) var<storage, read> smoothing: array<f32>;
 #endif
 
+#if DEPTH
+// By place: extra_sums.wgsl left them.
+@group(0) @binding(10) var<storage, read> extra_gradients: array<f32>;
+#endif
+
 #import shared/pose_sum
 
 // What shared/sh_backward asks for; the coefficients' derivatives go nowhere.

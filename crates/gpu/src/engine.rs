@@ -12,7 +12,7 @@ use crate::depths::Depths;
 use crate::frame::{self, Asked, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
 use crate::optics::Optics;
-use crate::recordings::{Recordings, Shape, Stages};
+use crate::recordings::{Leaves, Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
 use crate::stages::appearance::{self, Grids};
 use crate::stages::smoothing::SMOOTHING;
@@ -480,17 +480,17 @@ impl GpuEngine {
             steps: Mode::of_gradients(depth && !image_only, optics),
             depth_images: depth,
         })?;
+        let leaves = match image_only {
+            true => Leaves::ImageAlone,
+            false => Leaves::Checkpoints,
+        };
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
             self.record()?;
             if let Some(recordings) = &mut self.recordings {
                 let (context, stages) = (&self.context, &mut self.stages);
-                let front = recordings.front(context, stages, &self.buffers, optics, depth)?;
-                let recording = if image_only {
-                    &front.image
-                } else {
-                    &front.whole
-                };
+                let recording =
+                    recordings.front(context, stages, &self.buffers, (optics, depth), leaves)?;
                 recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
             }
             let state = self.state()?;

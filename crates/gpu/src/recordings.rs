@@ -41,7 +41,7 @@ pub struct Stages {
     /// Both in other modes than the default; compiled when first asked for.
     special: [Option<(BlendBackward, update::Update)>; Mode::COUNT],
     /// By optics; compiled when first asked for.
-    poses: [Option<Poses>; Optics::COUNT],
+    poses: [Option<Poses>; Mode::COUNT],
     report: Report,
     densify: Densify,
     /// Compiled when first asked for.
@@ -82,7 +82,7 @@ impl Stages {
             blend_backward: BlendBackward::new(context, Mode::default())?,
             update: update::Update::new(context, Mode::default())?,
             special: [const { None }; Mode::COUNT],
-            poses: [const { None }; Optics::COUNT],
+            poses: [const { None }; Mode::COUNT],
             report: Report::new(context)?,
             densify: Densify::new(context)?,
             relocate: None,
@@ -203,10 +203,10 @@ impl Stages {
         let (blend_backward, update) = special.as_ref().map_or(default, |both| (&both.0, &both.1));
         blend_backward.record(context, buffers, &mut back)?;
         update.record_sums(context, buffers, &mut back)?;
-        let poses = match &mut self.poses[mode.optics.index()] {
+        let poses = match &mut self.poses[mode.index()] {
             _ if !refines => None,
             Some(poses) => Some(&*poses),
-            none => Some(&*none.insert(Poses::new(context, mode.optics)?)),
+            none => Some(&*none.insert(Poses::new(context, mode)?)),
         };
         if let Some(poses) = poses {
             poses.record_sums(context, buffers, &mut back)?;
@@ -254,40 +254,42 @@ fn front_index(optics: Optics, depth: bool) -> usize {
     optics.index() + Optics::COUNT * usize::from(depth)
 }
 
-/// The stages of a render.
-#[derive(Debug)]
-pub struct Front {
-    /// `project` to `blend`, with what `blend_backward` needs.
-    pub whole: Recording,
-    /// `project` to `blend` for the image alone.
-    pub image: Recording,
+/// What a render leaves beside the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaves {
+    /// What `blend_backward` needs.
+    Checkpoints,
+    /// Nothing.
+    ImageAlone,
 }
 
-impl Front {
-    fn new(
-        context: &Context,
-        stages: &mut Stages,
-        buffers: &Buffers,
-        optics: Optics,
-        depth: bool,
-    ) -> Result<Self> {
-        let mut whole = stages.record_lists(context, buffers, optics)?;
-        let mut image = whole.clone();
-        let blend = match depth {
-            true => &stages.depth(context)?.blend,
-            false => &stages.blend,
-        };
-        blend.record_image(context, buffers, &mut image)?;
-        blend.record(context, buffers, &mut whole)?;
-        Ok(Self { whole, image })
+/// The stages of a render, `project` to `blend`.
+fn record_front(
+    context: &Context,
+    stages: &mut Stages,
+    buffers: &Buffers,
+    (optics, depth): (Optics, bool),
+    leaves: Leaves,
+) -> Result<Recording> {
+    let mut recording = stages.record_lists(context, buffers, optics)?;
+    let blend = match depth {
+        true => &stages.depth(context)?.blend,
+        false => &stages.blend,
+    };
+    match leaves {
+        Leaves::Checkpoints => blend.record(context, buffers, &mut recording)?,
+        Leaves::ImageAlone => blend.record_image(context, buffers, &mut recording)?,
     }
+    Ok(recording)
 }
 
 /// Recordings over the present buffers.
 #[derive(Debug)]
 pub struct Recordings {
     /// By optics and by whether there are depths; made when first asked for.
-    fronts: [Option<Front>; FRONTS],
+    fronts: [Option<Recording>; FRONTS],
+    /// The same for the image alone.
+    images: [Option<Recording>; FRONTS],
     /// Sets 3D filters; made when first asked for.
     smoothing: Option<Recording>,
     /// `blend_backward` to the report, by mode.
@@ -315,11 +317,13 @@ impl Recordings {
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
         let optics = Optics::default();
-        let front = Front::new(context, stages, buffers, optics, false)?;
+        let front = (optics, false);
+        let front = record_front(context, stages, buffers, front, Leaves::Checkpoints)?;
         let mut fronts = [const { None }; FRONTS];
         fronts[front_index(optics, false)] = Some(front);
         Ok(Self {
             fronts,
+            images: [const { None }; FRONTS],
             smoothing: None,
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; views],
@@ -337,12 +341,17 @@ impl Recordings {
         context: &Context,
         stages: &mut Stages,
         buffers: &Buffers,
-        optics: Optics,
-        depth: bool,
-    ) -> Result<&Front> {
-        Ok(match &mut self.fronts[front_index(optics, depth)] {
-            Some(front) => front,
-            none => none.insert(Front::new(context, stages, buffers, optics, depth)?),
+        (optics, depth): (Optics, bool),
+        leaves: Leaves,
+    ) -> Result<&Recording> {
+        let all = match leaves {
+            Leaves::Checkpoints => &mut self.fronts,
+            Leaves::ImageAlone => &mut self.images,
+        };
+        let front = (optics, depth);
+        Ok(match &mut all[front_index(optics, depth)] {
+            Some(recording) => recording,
+            none => none.insert(record_front(context, stages, buffers, front, leaves)?),
         })
     }
 
@@ -384,8 +393,9 @@ impl Recordings {
     ) -> Result<&Recording> {
         let which = mode.index();
         if self.steps[view][which].is_none() {
-            let front = self.front(context, stages, buffers, mode.optics, mode.depth)?;
-            let mut whole = front.whole.clone();
+            let front = (mode.optics, mode.depth);
+            let front = self.front(context, stages, buffers, front, Leaves::Checkpoints)?;
+            let mut whole = front.clone();
             stages.record_loss(context, buffers, (mode, photo), &mut whole)?;
             if let (true, Some((samples, count))) = (mode.depth, depths) {
                 let mut with_samples = buffers.clone();

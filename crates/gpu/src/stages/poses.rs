@@ -1,8 +1,8 @@
 //! Pose refinement, around `update`: see `shaders/pose_sums.wgsl` and `shaders/poses.wgsl`.
 
 use crate::layout::groups;
-use crate::optics::Optics;
 use crate::stages::gather::ONE;
+use crate::stages::update::Mode;
 use crate::{Buffers, Context};
 use dapple_runtime::{Kernel, Recording};
 use dapple_scene::Result;
@@ -15,13 +15,15 @@ pub struct Poses {
 }
 
 impl Poses {
-    /// Compiles them.
+    /// Compiles them for steps of this mode.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context, optics: Optics) -> Result<Self> {
+    pub fn new(context: &Context, mode: Mode) -> Result<Self> {
+        let defines = mode.optics.define(mode.define(context.defines.clone()));
+        let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
-            sums: context.optical_kernel("pose_sums", "pose_sum", optics)?,
+            sums: Kernel::new(gpu, shaders, "pose_sums", "pose_sum", &defines)?,
             step: context.kernel("poses", "poses")?,
         })
     }
