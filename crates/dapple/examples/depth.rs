@@ -16,7 +16,7 @@ fn main() -> dapple::Result<()> {
         text.and_then(|text| text.parse::<f64>().ok())
             .unwrap_or(default)
     };
-    let (photos, steps) = (number(8.0) as usize, number(1500.0) as u32);
+    let (photos, steps) = (number(4.0) as usize, number(200.0) as u32);
     let weights: Vec<f64> = arguments.filter_map(|text| text.parse().ok()).collect();
     let options = SynthOptions {
         photos,
