@@ -40,20 +40,7 @@
 
 #import shared/pose_sum
 
-// What shared/sh_backward asks for.
-alias ShUnit = ShPair;
-
-fn sh_load(j: u32, i: u32) -> ShPair {
-    return sh_rest_pair(j, i, state.capacity);
-}
-
-fn sh_load_odd(j: u32, i: u32) -> ShPair {
-    return ShPair(sh_rest_odd(j, i, state.capacity), vec3f(0.0));
-}
-
-fn sh_coefficients(unit: ShPair) -> ShPair {
-    return unit;
-}
+#import shared/sh_read
 
 fn sh_take(j: u32, i: u32, unit: ShPair, odd: vec3f, even: vec3f) {
     sh_take_odd(j, i, unit, odd);

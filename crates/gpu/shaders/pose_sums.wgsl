@@ -36,21 +36,9 @@
 
 #import shared/pose_sum
 
-// What shared/sh_backward asks for; the coefficients' derivatives go nowhere.
-alias ShUnit = ShPair;
+#import shared/sh_read
 
-fn sh_load(j: u32, i: u32) -> ShPair {
-    return sh_rest_pair(j, i, state.capacity);
-}
-
-fn sh_load_odd(j: u32, i: u32) -> ShPair {
-    return ShPair(sh_rest_odd(j, i, state.capacity), vec3f(0.0));
-}
-
-fn sh_coefficients(unit: ShPair) -> ShPair {
-    return unit;
-}
-
+// The coefficients' derivatives go nowhere.
 fn sh_take(j: u32, i: u32, unit: ShPair, odd: vec3f, even: vec3f) {}
 
 fn sh_take_odd(j: u32, i: u32, unit: ShPair, odd: vec3f) {}

@@ -400,6 +400,7 @@ pub fn shaders() -> ShaderSet {
         "shared/scratch",
         "shared/sh",
         "shared/sh_backward",
+        "shared/sh_read",
         "shared/slot_sums",
         "shared/splat2d",
         "shared/ssim",

@@ -1,6 +1,7 @@
 //! Depths of a render, their gradients, and steps that known depths supervise, against the f64
 //! reference.
 
+use super::parity::{weights, widened};
 use super::training::{photo, settings};
 use super::{Make, growing, last_report, with_splats};
 use crate::compare::{self, TOLERANCE};
@@ -18,15 +19,6 @@ use std::sync::Arc;
 const MARGIN: f64 = 1e-4;
 
 const WEIGHT: f32 = 0.7;
-
-fn weights(seed: u64, n: usize) -> Vec<f32> {
-    let mut random = Random::new(seed);
-    (0..n).map(|_| random.uniform(-1.0, 1.0) as f32).collect()
-}
-
-fn widened(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| f64::from(v)).collect()
-}
 
 /// On every test scene the blended depth is within [`TOLERANCE`], the median depth is that of the
 /// same Gaussian, and the image is that of a render without depths, to the bit.

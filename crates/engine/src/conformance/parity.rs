@@ -8,12 +8,12 @@ use crate::scenes::{self, Random};
 use dapple_scene::{Camera, Pose, Splats};
 use glam::DVec3;
 
-fn weights(seed: u64, n: usize) -> Vec<f32> {
+pub(super) fn weights(seed: u64, n: usize) -> Vec<f32> {
     let mut random = Random::new(seed);
     (0..n).map(|_| random.uniform(-1.0, 1.0) as f32).collect()
 }
 
-fn widened(values: &[f32]) -> Vec<f64> {
+pub(super) fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| f64::from(v)).collect()
 }
 

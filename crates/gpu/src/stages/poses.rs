@@ -20,10 +20,8 @@ impl Poses {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        let defines = mode.optics.define(mode.define(context.defines.clone()));
-        let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
-            sums: Kernel::new(gpu, shaders, "pose_sums", "pose_sum", &defines)?,
+            sums: mode.kernel(context, "pose_sums", "pose_sum")?,
             step: context.kernel("poses", "poses")?,
         })
     }

@@ -127,6 +127,15 @@ impl Mode {
             .flag("EXTRA_SLOTS", self.extra_floats() > 0)
     }
 
+    /// Compiles entry point `entry` of `shaders/<name>.wgsl` in this permutation.
+    ///
+    /// # Errors
+    /// See [`Kernel::new`].
+    pub fn kernel(self, context: &Context, name: &str, entry: &str) -> Result<Kernel> {
+        let defines = self.optics.define(self.define(context.defines.clone()));
+        Kernel::new(&context.gpu, &context.shaders, name, entry, &defines)
+    }
+
     /// Its number, below [`Self::COUNT`]; 0 is the default.
     pub fn index(self) -> usize {
         let flags = [
@@ -159,10 +168,9 @@ impl Update {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        let defines = mode.optics.define(mode.define(context.defines.clone()));
         Ok(Self {
             sums: SlotSums::new(context, mode)?,
-            update: Kernel::new(&context.gpu, &context.shaders, "update", "update", &defines)?,
+            update: mode.kernel(context, "update", "update")?,
         })
     }
 
@@ -226,11 +234,9 @@ impl Gradients {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        let defines = mode.optics.define(mode.define(context.defines.clone()));
-        let (gpu, shaders) = (&context.gpu, &context.shaders);
         Ok(Self {
             sums: SlotSums::new(context, mode)?,
-            gradients: Kernel::new(gpu, shaders, "gradients", "gradients", &defines)?,
+            gradients: mode.kernel(context, "gradients", "gradients")?,
         })
     }
 

@@ -1,0 +1,15 @@
+// Half of what shared/sh_backward asks for, where coefficients are read and not stepped: the importing
+// shader says with sh_take and sh_take_odd where their derivatives go.
+alias ShUnit = ShPair;
+
+fn sh_load(j: u32, i: u32) -> ShPair {
+    return sh_rest_pair(j, i, state.capacity);
+}
+
+fn sh_load_odd(j: u32, i: u32) -> ShPair {
+    return ShPair(sh_rest_odd(j, i, state.capacity), vec3f(0.0));
+}
+
+fn sh_coefficients(unit: ShPair) -> ShPair {
+    return unit;
+}
