@@ -113,14 +113,14 @@ impl Schedule {
     /// Step sizes of step `step`.
     pub fn learning_rates(&self, step: u32) -> LearningRates {
         let rates = &self.config.learning_rates;
-        let before = self.place(step).saturating_sub(1);
-        let done = f64::from(before) / f64::from(self.config.steps.max(1));
+        let place = self.place(step);
+        let beyond = rates.decay.powf(self.beyond(place));
         let means = if rates.means > 0.0 {
-            rates.means * (rates.means_final / rates.means).powf(done)
+            rates.means * (rates.means_final / rates.means).powf(self.done(place)) * beyond
         } else {
             0.0
         };
-        let others = rates.decay.powf(self.settled(self.place(step)));
+        let others = rates.decay.powf(self.settled(place)) * beyond;
         LearningRates {
             means: (means * self.extent) as f32,
             scales: (rates.scales * others) as f32,
@@ -139,18 +139,23 @@ impl Schedule {
         if depth.from == DepthSource::None {
             return 0.0;
         }
-        let before = self.place(step).saturating_sub(1);
-        let done = f64::from(before) / f64::from(self.config.steps.max(1));
-        (depth.weight * depth.decay.powf(done)) as f32
+        (depth.weight * depth.decay.powf(self.done(self.place(step)))) as f32
     }
 
-    /// How much of the time in which the number of Gaussians is fixed is over, 0 to 1.
+    /// How much of the schedule is over, 0 to 1.
+    fn done(&self, place: u32) -> f64 {
+        part(place, 0, self.config.schedule_length())
+    }
+
+    /// How much of the schedule's time in which the number of Gaussians is fixed is over, 0 to 1.
     fn settled(&self, place: u32) -> f64 {
-        let (stop, last) = (self.config.densify.stop, self.config.steps);
-        if stop >= last {
-            return 0.0;
-        }
-        f64::from(place.saturating_sub(1).saturating_sub(stop)) / f64::from(last - stop)
+        let config = &self.config;
+        part(place, config.densify.stop, config.schedule_length())
+    }
+
+    /// How much of the run's steps after its schedule is over, 0 to 1.
+    fn beyond(&self, place: u32) -> f64 {
+        part(place, self.config.schedule_length(), self.config.steps)
     }
 
     /// Step sizes of the pose of step `step`'s view.
@@ -160,8 +165,7 @@ impl Schedule {
     /// rates, lengths in units of the extent, move the picture alike.
     pub fn pose_rates(&self, step: u32) -> PoseRates {
         let poses = &self.config.poses;
-        let steps = f64::from(self.config.steps.max(1));
-        let done = f64::from(self.place(step).saturating_sub(1)) / steps;
+        let done = self.done(self.place(step));
         if !poses.refine || done < poses.start {
             return PoseRates::default();
         }
@@ -306,4 +310,13 @@ fn shuffle(values: &mut [usize], random: &mut ChaCha8Rng) {
     for i in (1..values.len()).rev() {
         values.swap(i, below(i + 1, random));
     }
+}
+
+/// How much of the steps after `from`, up to `last`, is over before step `place`: 0 to 1.
+fn part(place: u32, from: u32, last: u32) -> f64 {
+    if from >= last {
+        return 0.0;
+    }
+    let before = place.saturating_sub(1).clamp(from, last);
+    f64::from(before - from) / f64::from(last - from)
 }

@@ -587,6 +587,8 @@ fn settle_budget(config: &mut TrainConfig, dataset: &Dataset, train: &[usize]) {
             n => n,
         };
         let pixels = train.iter().map(pixels).sum();
-        config.max_gaussians = strategy::default_budget(pixels, points as u64, first as u64);
+        let schedule = config.schedule_length();
+        config.max_gaussians =
+            strategy::default_budget(pixels, points as u64, first as u64, schedule);
     }
 }

@@ -5,6 +5,7 @@
 mod fake;
 
 use dapple_train::config::DensifyPatch;
+use dapple_train::strategy::default_budget;
 use dapple_train::{ConfigPatch, Preset, Schedule, Strategy, TrainConfig, Trainer};
 use std::sync::Arc;
 
@@ -118,6 +119,44 @@ fn rates_fall_once_the_number_of_gaussians_is_fixed() {
     }
     let constant = Schedule::new(TrainConfig::default(), 2.0);
     assert_eq!(constant.learning_rates(30_000).opacities, 0.05);
+}
+
+#[test]
+fn steps_after_the_schedule_go_on_with_its_last_rates_and_ever_smaller_ones() {
+    let mut long = config(Preset::Standard, Strategy::Mcmc, Some(12_000));
+    let short = Schedule::new(long.clone(), 2.0);
+    (long.steps, long.schedule_steps) = (32_000, 12_000);
+    let long = Schedule::new(long, 2.0);
+    for step in [1, 5000, 10_500, 12_000, 12_001] {
+        assert_eq!(long.learning_rates(step), short.learning_rates(step));
+        assert_eq!(long.sh_degree(step), short.sh_degree(step));
+        assert_eq!(long.densify_plan(step), short.densify_plan(step));
+    }
+    // To a tenth again at the end, centres too.
+    let of = |schedule: &Schedule, step| {
+        let rates = schedule.learning_rates(step);
+        [rates.means, rates.scales].map(f64::from)
+    };
+    for (step, expected) in [(22_001, 0.1f64.sqrt()), (32_001, 0.1)] {
+        let last = of(&short, 12_001);
+        let ratios = [0, 1].map(|i| of(&long, step)[i] / last[i]);
+        assert!(
+            ratios.iter().all(|r| (r - expected).abs() < 1e-5),
+            "{ratios:?}"
+        );
+    }
+}
+
+#[test]
+fn the_default_budget_is_larger_where_the_schedule_is_short() {
+    let pixels = 100_000_000;
+    assert_eq!(default_budget(pixels, 10_000, 10_000, 30_000), 50_000);
+    assert_eq!(default_budget(pixels, 10_000, 10_000, 8750), 80_000);
+    assert_eq!(default_budget(pixels, 10_000, 10_000, 1000), 100_000);
+    // Photos too small for that, points that are more already, no points.
+    assert_eq!(default_budget(4_000_000, 10_000, 10_000, 7000), 40_000);
+    assert_eq!(default_budget(400_000, 10_000, 10_000, 7000), 10_000);
+    assert_eq!(default_budget(1_000_000_000, 0, 500, 7000), 1_000_000);
 }
 
 #[test]

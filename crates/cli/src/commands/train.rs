@@ -88,9 +88,14 @@ pub struct Args {
 
     /// Training steps, one photo each [default: the preset's; standard takes 150 for each photo, at
     /// least 7 000 and at most 30 000, since beyond that photos are learned by heart]. Schedules scale
-    /// with it
+    /// with it, up to --schedule-steps
     #[arg(long, value_name = "N")]
     steps: Option<u32>,
+
+    /// Steps that the schedule is scaled to; those after it learn ever less [default: all, but no more
+    /// than suit the capture, 150 for each photo, 7 000 to 30 000, so that a longer run does no harm]
+    #[arg(long, value_name = "N")]
+    schedule_steps: Option<u32>,
 
     /// Train for this long, for example 60s, 5m or 1h30m, instead of --steps: times some steps on the
     /// device, chooses steps, photo size and Gaussians, and keeps to it. Reading photos, calibration and
@@ -115,7 +120,8 @@ pub struct Args {
 
     /// How Gaussians are added and removed [default: mcmc from 5 000 steps on, where it scores best; adc
     /// below, where it has no time to grow]. budgeted and mcmc work towards --max-gaussians; without it,
-    /// five for each sparse point, at most one for every 100 pixels of the photos, and a million
+    /// five for each sparse point (up to ten where the schedule is shorter than 14 000 steps), at most one
+    /// for every 100 pixels of the photos, and a million
     #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
     strategy: Option<String>,
 
@@ -140,8 +146,8 @@ pub struct Args {
     scale_reg: Option<f64>,
 
     /// Set every N-th training photo aside to watch for overfitting, 0 for none: they are not trained
-    /// on, and the splats that show them best are the result [default: 16 where the run is more than
-    /// twice as long as standard's for this capture, else 0]
+    /// on, and the splats that show them best are the result [default: 16 where the schedule is more
+    /// than twice as long as suits this capture, else 0]
     #[arg(long, value_name = "N")]
     watch_every: Option<usize>,
 
@@ -369,11 +375,20 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
             grouped(fitted.steps.into())
         ));
     }
+    if fitted.schedule_steps != config.schedule_steps {
+        console.note(&format!(
+            "note: {} steps are more than suit {photos} photos: the schedule takes {}, and what follows \
+             learns ever less (--schedule-steps {} stretches it)",
+            grouped(fitted.steps.into()),
+            grouped(fitted.schedule_steps.into()),
+            fitted.steps
+        ));
+    }
     if fitted.data.watch_every != config.data.watch_every {
         console.note(&format!(
-            "note: {} steps are many for {photos} photos: some are set aside to watch for overfitting \
-             (--watch-every 0 trains on them)",
-            grouped(fitted.steps.into())
+            "note: a schedule of {} steps is long for {photos} photos: some are set aside to watch for \
+             overfitting (--watch-every 0 trains on them)",
+            grouped(fitted.schedule_length().into())
         ));
     }
     Ok(fitted)
@@ -396,6 +411,7 @@ impl Args {
     fn patch(&self) -> Result<ConfigPatch> {
         Ok(ConfigPatch {
             steps: self.steps,
+            schedule_steps: self.schedule_steps,
             seed: self.seed,
             initial_gaussians: self.initial_gaussians,
             max_gaussians: self.max_gaussians,

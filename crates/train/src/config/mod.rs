@@ -46,8 +46,10 @@ table! {
     TrainConfig, ConfigPatch {
         /// What the run is based on: micro, m8-smoke, m8, m9, m10, quick or standard.
         preset: Preset = Preset::Standard,
-        /// Training steps, one photo each. The schedule below is scaled to it.
+        /// Training steps, one photo each.
         steps: u32 = BASE_STEPS,
+        /// The schedule below is scaled to so many steps; those after it go on with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 150 for each photo that is trained on, 7000 to 30000.
+        schedule_steps: u32 = 0,
         /// Changes of pace, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; none where it was not given.
         pace: Vec<[u32; 2]> = Vec::new(),
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
@@ -66,7 +68,7 @@ table! {
         initial_opacity: f64 = 0.1,
         /// Scale of the Gaussians at the start, in distances to their neighbours; mcmc: 0.1.
         initial_scale: f64 = 1.0,
-        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, five for each sparse point, but no more than one for every 100 pixels of the photos, and a million.
+        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, five for each sparse point (up to ten where the schedule is shorter than 14000 steps), but no more than one for every 100 pixels of the photos, and a million.
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,
@@ -268,6 +270,14 @@ impl TrainConfig {
     /// The base recipe, scaled to `steps`.
     pub fn for_steps(steps: u32) -> Self {
         Preset::Standard.config_for(steps)
+    }
+
+    /// Steps that the schedule is for: `schedule_steps`, or all.
+    pub fn schedule_length(&self) -> u32 {
+        match self.schedule_steps {
+            0 => self.steps,
+            steps => steps,
+        }
     }
 
     /// The last step of the run: `steps`, or where `pace` has put it, or `stop_after` where that is

@@ -25,8 +25,8 @@ impl TrainConfig {
     }
 
     /// [`Self::resolve`] for a capture of which so many photos are trained on. What nobody names is
-    /// chosen by them: the steps of [`Preset::Standard`], and whether photos are set aside to watch
-    /// for overfitting.
+    /// chosen by them: the steps of [`Preset::Standard`], how much of a longer run its schedule takes,
+    /// and whether photos are set aside to watch for overfitting.
     ///
     /// # Errors
     /// As [`Self::resolve`].
@@ -163,13 +163,18 @@ impl ConfigPatch {
     /// Names what depends on the number of photos and is not named yet.
     fn suit(&mut self, photos: usize) {
         let preset = self.preset.unwrap_or_default();
+        let suited = steps_for(photos);
         if preset == Preset::Standard {
-            self.steps.get_or_insert(steps_for(photos));
+            self.steps.get_or_insert(suited);
         }
         let steps = self.steps.unwrap_or(preset.steps());
+        if steps > suited && preset.written_for() == BASE_STEPS {
+            self.schedule_steps.get_or_insert(suited);
+        }
+        let schedule = self.schedule_steps.filter(|&named| named > 0);
         // Photos that are set aside keep the errors of their poses: they would watch those.
         let refines = self.poses.refine == Some(true);
-        if steps > LONG_RUN * steps_for(photos) && !refines {
+        if schedule.unwrap_or(steps) > LONG_RUN * suited && !refines {
             self.data.watch_every.get_or_insert(WATCH_EVERY);
         }
     }
@@ -196,8 +201,10 @@ impl ConfigPatch {
             ..TrainConfig::default()
         });
         let steps = self.steps.unwrap_or(base.steps);
+        let schedule = self.schedule_steps.filter(|&named| named > 0);
+        let schedule = schedule.unwrap_or(steps);
         let strategy = if preset.written_for() == BASE_STEPS {
-            self.strategy_of(base.densify.strategy, steps)
+            self.strategy_of(base.densify.strategy, schedule)
         } else {
             self.densify.strategy.unwrap_or(base.densify.strategy)
         };
@@ -209,7 +216,7 @@ impl ConfigPatch {
         }
         let model = self.appearance.model.unwrap_or(base.appearance.model);
         let base = model.patch().fill(base);
-        self.fill(scaled(base, steps, preset.written_for()))
+        self.fill(scaled(base, (steps, schedule), preset.written_for()))
             .normalised()
     }
 }
@@ -221,7 +228,7 @@ const STEPS_PER_PHOTO: u32 = 150;
 /// The fewest steps that a capture is given: those of [`Preset::Quick`].
 const FEWEST_STEPS: u32 = 7000;
 
-/// A run of more than so many times the steps that suit a capture is watched.
+/// A schedule of more than so many times the steps that suit a capture is watched.
 const LONG_RUN: u32 = 2;
 
 /// Of how many photos one is set aside for it.
@@ -236,8 +243,8 @@ fn steps_for(photos: usize) -> u32 {
         .clamp(FEWEST_STEPS, BASE_STEPS)
 }
 
-/// `config` with the step-valued entries of its schedule scaled by `steps / written_for`, rounded
-/// down, at least 1. "Never" (0) stays never.
+/// `config` with the step-valued entries of its schedule scaled by `schedule / written_for`, rounded
+/// down, at least 1, and how often it is scored by `steps / written_for`. "Never" (0) stays never.
 ///
 /// Two entries are not scaled, because what they wait for does not run faster in a shorter run:
 /// - `densify.every`: a round judges each Gaussian by the mean of its gradients since the last, and
@@ -245,18 +252,19 @@ fn steps_for(photos: usize) -> u32 {
 /// - `densify.reset_every`: a scene needs its thousand steps to recover from a reset of opacities.
 ///
 /// With both scaled, `bird` at step 2 000 of 7 000 had four times the Gaussians and 4 dB less.
-fn scaled(mut config: TrainConfig, steps: u32, written_for: u32) -> TrainConfig {
-    let scale = |value: u32| match value {
+fn scaled(mut config: TrainConfig, (steps, schedule): (u32, u32), written_for: u32) -> TrainConfig {
+    let to = |steps: u32, value: u32| match value {
         0 => 0,
         // Fits: the quotient is capped at u32::MAX before it is narrowed.
         _ => (u64::from(value) * u64::from(steps) / u64::from(written_for))
             .clamp(1, u64::from(u32::MAX)) as u32,
     };
+    let scale = |value| to(schedule, value);
     config.sh_every = scale(config.sh_every);
     config.densify.start = scale(config.densify.start);
     config.densify.stop = scale(config.densify.stop);
     config.appearance.start = scale(config.appearance.start);
-    config.eval.every = scale(config.eval.every);
+    config.eval.every = to(steps, config.eval.every);
     config
 }
 

@@ -35,6 +35,13 @@ impl TrainConfig {
             ))
             .hint("raise steps, or leave stop_after out to run all of them"));
         }
+        if self.schedule_steps > self.steps {
+            return Err(Error::input(format!(
+                "schedule_steps = {} lies beyond the last step, {}",
+                self.schedule_steps, self.steps
+            ))
+            .hint("raise steps; stop_after ends a run before its schedule does"));
+        }
         self.validate_pace()?;
         if i64::try_from(self.seed).is_err() {
             return Err(

@@ -185,19 +185,26 @@ const MCMC_STEPS: u32 = 5000;
 const PIXELS_PER_GAUSSIAN: u64 = 100;
 
 /// Gaussians of a default budget for each sparse point: points are what could be told apart from
-/// several places, so they say how much there is to show. Twice as many gained nothing on any capture
-/// measured, and take longer.
-const GAUSSIANS_PER_POINT: u64 = 5;
+/// several places, so they say how much there is to show. A short schedule cannot make each Gaussian fit,
+/// and shows more with more of them; in a long one they only take longer (BENCHMARKS.md). So their number
+/// times the schedule's steps is this, within [`PER_POINT`].
+const PER_POINT_STEPS: u64 = 70_000;
+
+/// The fewest and the most Gaussians for each sparse point.
+const PER_POINT: [u64; 2] = [5, 10];
 
 /// The most that a default budget allows: what the published trainers take for scenes of any size.
 const MOST_BY_DEFAULT: u64 = 1_000_000;
 
 /// The budget of a strategy that needs one, where the configuration names none: by the sparse points
-/// (none known: 0) and the pixels it trains on, and no fewer Gaussians than the `first`.
-pub fn default_budget(train_pixels: u64, points: u64, first: u64) -> usize {
+/// (none known: 0), the pixels it trains on and the steps of its schedule, and no fewer Gaussians than
+/// the `first`.
+pub fn default_budget(train_pixels: u64, points: u64, first: u64, schedule: u32) -> usize {
+    let [fewest, most] = PER_POINT;
+    let per_point = (PER_POINT_STEPS / u64::from(schedule.max(1))).clamp(fewest, most);
     let by_points = match points {
         0 => MOST_BY_DEFAULT,
-        points => points.saturating_mul(GAUSSIANS_PER_POINT),
+        points => points.saturating_mul(per_point),
     };
     let most = by_points.clamp(1, MOST_BY_DEFAULT);
     let by_pixels = (train_pixels / PIXELS_PER_GAUSSIAN).clamp(1, most);

@@ -128,7 +128,12 @@ fn wish(
     let grows = config.densify.enabled;
     let full = match config.max_gaussians {
         _ if !grows => first,
-        0 => strategy::default_budget(pixels, points as u64, first as u64),
+        0 => strategy::default_budget(
+            pixels,
+            points as u64,
+            first as u64,
+            config.schedule_length(),
+        ),
         n => n,
     };
     Wish {
