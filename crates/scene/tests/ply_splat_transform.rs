@@ -139,6 +139,115 @@ fn every_column_has_its_value() {
     }
 }
 
+/// Many small clusters, so that chunks have different ranges: three chunks, the last not full.
+fn crowd(sh_degree: u8) -> Splats {
+    let mut next = 0u32;
+    let mut value = || {
+        next = next.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (next >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let mut splats = Splats::empty(sh_degree);
+    for i in 0..600 {
+        let far = (i % 5) as f32 * 3.0;
+        splats.means.push([value() + far, value() * 2.0, value()]);
+        splats
+            .scales
+            .push([value() - 3.0, value() - 4.0, value() - 5.0]);
+        splats
+            .quats
+            .push(unit([value(), value(), value(), value()]));
+        splats.opacities.push(value() * 5.0);
+        splats.sh0.push([value(), value(), value()]);
+        let rest = (sh_coefficient_count(sh_degree) - 1) * 3;
+        splats.sh_rest.extend((0..rest).map(|_| value() * 1.5));
+    }
+    splats
+}
+
+#[track_caller]
+fn assert_within(found: &[f32], expected: &[f32], allowed: f32) {
+    for (found, expected) in found.iter().zip(expected) {
+        let off = (found - expected).abs();
+        assert!(off <= allowed, "{found} {expected}: {off} > {allowed}");
+    }
+}
+
+/// Our file, compressed by the tool: read by us, it is what we wrote within the steps of its bits,
+/// and what the tool itself unpacks.
+#[test]
+fn what_the_tool_compresses_is_read() {
+    let Some(tool) = tool() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for degree in 0..=3 {
+        let splats = crowd(degree);
+        let [ours, packed, back] =
+            ["ours.ply", "ours.compressed.ply", "back.ply"].map(|n| folder.path().join(n));
+        ply::write(&ours, &splats).unwrap();
+        convert(&tool, &ours, &[], &packed);
+        convert(&tool, &packed, &[], &back);
+        let found = ply::read(&packed).unwrap();
+        assert_eq!((found.len(), found.sh_degree), (splats.len(), degree));
+
+        // The tool sorts. The widest box is 14 x 4 x 2, in 2047, 1023 and 2047 steps, and scales
+        // reach over 2 on each axis: half a step, and rounding.
+        let stride = splats.sh_rest_stride();
+        for i in 0..found.len() {
+            let off = |k: usize| -> f32 {
+                let axes = found.means[i].iter().zip(&splats.means[k]);
+                axes.map(|(a, b)| (a - b) * (a - b)).sum()
+            };
+            let k = (0..splats.len()).min_by(|&a, &b| off(a).total_cmp(&off(b)));
+            let k = k.unwrap();
+            assert_within(
+                &found.means[i],
+                &splats.means[k],
+                0.5 * 14.0 / 2047.0 + 1e-5,
+            );
+            assert_within(
+                &found.scales[i],
+                &splats.scales[k],
+                0.5 * 2.0 / 1023.0 + 1e-5,
+            );
+            // Either of a rotation's two quaternions; the largest component takes the others' error
+            // threefold at most.
+            let step = 0.5 * std::f32::consts::SQRT_2 / 1023.0 + 1e-6;
+            let dot: f32 = (found.quats[i].iter().zip(&splats.quats[k]))
+                .map(|(a, b)| a * b)
+                .sum();
+            let quat = splats.quats[k].map(|q| q * dot.signum());
+            assert_within(&found.quats[i], &quat, 3.0 * step);
+            // Colours of a chunk reach over 2 / SH_C0 at most, in 255 steps.
+            assert_within(&found.sh0[i], &splats.sh0[k], 0.5 * 2.0 / 255.0 + 1e-4);
+            let alpha = |logit: f32| 1.0 / (1.0 + (-logit).exp());
+            let found_alpha = alpha(found.opacities[i]);
+            assert_within(
+                &[found_alpha],
+                &[alpha(splats.opacities[k])],
+                0.5 / 255.0 + 1e-5,
+            );
+            let rest = &splats.sh_rest[k * stride..(k + 1) * stride];
+            assert_within(
+                &found.sh_rest[i * stride..(i + 1) * stride],
+                rest,
+                0.5 / 32.0 + 1e-5,
+            );
+        }
+
+        // The tool's own reading, in the same order and in single precision.
+        let back = ply::read(&back).unwrap();
+        let flat = |s: &Splats| {
+            let mut all = s.means.as_flattened().to_vec();
+            all.extend(s.scales.as_flattened());
+            all.extend(s.quats.as_flattened());
+            all.extend(s.sh0.as_flattened());
+            all.extend(s.opacities.iter().map(|o| o.clamp(-6.0, 6.0)));
+            all.extend(&s.sh_rest);
+            all
+        };
+        assert_within(&flat(&found), &flat(&back), 2e-5);
+    }
+}
+
 /// The tool rotates the scene by what it believes quaternions and harmonics to be; if it believes
 /// as Dapple does, shapes and colours turn with the scene.
 #[test]

@@ -11,8 +11,10 @@
 //!    allocated; any scalar type, either byte order, ASCII too.
 //! 3. `splats`, `points`: columns found by name, in any order, copied in blocks of rows in
 //!    parallel; the rest is ignored.
-//! 4. `write`: the same backwards, always binary little-endian.
+//! 4. `compressed`: SuperSplat's layout of 256 Gaussians a chunk, packed into integers.
+//! 5. `write`: the plain layout backwards, always binary little-endian.
 
+mod compressed;
 mod header;
 mod points;
 mod splats;
@@ -40,14 +42,28 @@ pub fn read(path: &Path) -> Result<Splats> {
 /// Reads splats from the bytes of a PLY file.
 ///
 /// Binary of both byte orders and ASCII, scalars of any type, properties in any order, spherical
-/// harmonics of degree 0 to 3; unknown properties and elements are skipped. Quaternions stay as
-/// stored (not normalised), but for `0 0 0 0`, which is no rotation and becomes the identity.
+/// harmonics of degree 0 to 3, and SuperSplat's compressed layout; unknown properties and elements
+/// are skipped. Quaternions stay as stored (not normalised), but for `0 0 0 0`, which is no rotation
+/// and becomes the identity.
+///
+/// What other trainers leave out or add is made up for:
+/// - `red green blue` instead of `f_dc_*` (Nerfstudio can be told to write them): the same colour;
+/// - `filter_3D` (Mip-Splatting before its filter is fused): put into scales and opacities, as
+///   rendering would;
+/// - no `scale_2` (2D Gaussians): a thousandth of the shorter axis, so that a disc stays one;
+/// - an opacity of +-infinity and a scale of -infinity (converters that take the logarithm of 0):
+///   the nearest value that the compressed layout knows, +-16 and -20.
 ///
 /// # Errors
-/// A malformed header, a missing property, fewer bytes than the header promises, a value that is
-/// NaN or infinite (named by property and vertex). SuperSplat's compressed PLY is unsupported.
+/// A malformed header, a missing property, fewer bytes than the header promises, chunks or harmonics
+/// that are not as many as the Gaussians need, any other value that is NaN or infinite (named by
+/// property and vertex).
 pub fn parse(bytes: &[u8]) -> Result<Splats> {
-    splats::from_table(&table::Table::vertices(bytes)?)
+    let header = header::Header::parse(bytes)?;
+    if compressed::is_compressed(&header) {
+        return compressed::read(&header, bytes);
+    }
+    splats::from_table(&table::Table::find(&header, bytes, "vertex")?)
 }
 
 /// Reads a plain point cloud from a PLY file; see [`parse_points`].
@@ -65,7 +81,11 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_points(bytes: &[u8]) -> Result<Vec<Point>> {
-    points::from_table(&table::Table::vertices(bytes)?)
+    let header = header::Header::parse(bytes)?;
+    if compressed::is_compressed(&header) {
+        return Ok(points::of_splats(&compressed::read(&header, bytes)?));
+    }
+    points::from_table(&table::Table::find(&header, bytes, "vertex")?)
 }
 
 /// Calls `parse` with the content of a file; its errors then name the file.

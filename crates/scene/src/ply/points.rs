@@ -3,7 +3,7 @@
 use super::header::Scalar;
 use super::splats::not_finite;
 use super::table::{BLOCK_ROWS, Column, Table};
-use crate::{Point, Result, SH_C0};
+use crate::{Point, Result, SH_C0, Splats};
 use rayon::prelude::*;
 
 /// Where a colour comes from.
@@ -54,14 +54,29 @@ pub(super) fn from_table(table: &Table<'_>) -> Result<Vec<Point>> {
         .min_by_key(|(bad, _)| bad.row);
     match bad {
         None => Ok(points),
-        Some((bad, name)) => Err(not_finite(bad, &name)),
+        Some((bad, name)) => Err(not_finite(bad, &name, "vertex")),
     }
 }
 
+/// The centres of splats, with their colours.
+pub(super) fn of_splats(splats: &Splats) -> Vec<Point> {
+    let centres = splats.means.iter().zip(&splats.sh0);
+    centres
+        .map(|(&position, sh0)| Point {
+            position,
+            rgb: sh0.map(shown),
+        })
+        .collect()
+}
+
+/// Coefficient 0 as a byte; `as` saturates, and makes 0 of NaN.
+fn shown(sh0: f32) -> u8 {
+    ((0.5 + SH_C0 * sh0) * 255.0).round() as u8
+}
+
 fn to_byte(colour: &Colour<'_>, column: &Column, value: f32) -> u8 {
-    // `as` saturates, and makes 0 of NaN.
     match (colour, column.declared) {
-        (Colour::Sh0(_), _) => ((0.5 + SH_C0 * value) * 255.0).round() as u8,
+        (Colour::Sh0(_), _) => shown(value),
         (_, Scalar::F32 | Scalar::F64) => (value * 255.0).round() as u8,
         _ => value as u8,
     }

@@ -1,83 +1,135 @@
 //! From the rows of a PLY file to [`Splats`].
+//!
+//! 1. Find the columns; some may be missing or stand under another name.
+//! 2. Copy them block by block. Infinities that have a meaning become numbers.
+//! 3. Put a separate 3D filter (Mip-Splatting) into scales and opacities.
 
+use super::header::Scalar;
 use super::table::{BLOCK_ROWS, Column, NotFinite, Table};
-use crate::{Error, MAX_SH_DEGREE, Result, Splats, sh_coefficient_count};
+use crate::{Error, MAX_SH_DEGREE, Result, SH_C0, Splats, sh_coefficient_count};
 use rayon::prelude::*;
 
-/// What every file of splats has.
-const REQUIRED: [&str; 14] = [
-    "x", "y", "z", "f_dc_0", "f_dc_1", "f_dc_2", "opacity", "scale_0", "scale_1", "scale_2",
-    "rot_0", "rot_1", "rot_2", "rot_3",
-];
+/// What every file of splats has, but for `f_dc_*` and `scale_2`, which have substitutes.
+const POSITION: [&str; 3] = ["x", "y", "z"];
+const COLOUR: [&str; 3] = ["f_dc_0", "f_dc_1", "f_dc_2"];
+const RGB: [&str; 3] = ["red", "green", "blue"];
+const SCALE: [&str; 3] = ["scale_0", "scale_1", "scale_2"];
+const ROTATION: [&str; 4] = ["rot_0", "rot_1", "rot_2", "rot_3"];
+
+/// Converters take the logit of an opacity of exactly 0 or 1: within 2e-7 of those.
+const OPACITY_LIMIT: f32 = 16.0;
+
+/// And the logarithm of a scale of 0: 2e-9 of the scene's unit, what compressed files are cut at.
+const LOWEST_SCALE: f32 = -20.0;
+
+/// ln 1000: how much shorter the third axis of a 2D Gaussian is than the shorter one of the others.
+/// Next to nothing, but a matrix of `f32` still has an inverse.
+const DISC: f32 = 6.907_755_4;
 
 /// Columns by what they fill.
 struct Columns<'a> {
-    means: &'a [&'a Column],
-    sh0: &'a [&'a Column],
-    opacity: &'a [&'a Column],
-    scales: &'a [&'a Column],
-    quats: &'a [&'a Column],
+    means: Vec<&'a Column>,
+    sh0: Vec<&'a Column>,
+    opacity: &'a Column,
+    /// Two for 2D Gaussians.
+    scales: Vec<&'a Column>,
+    quats: Vec<&'a Column>,
     /// `[3, K-1]`, as the file has it.
-    sh_rest: &'a [&'a Column],
+    sh_rest: Vec<&'a Column>,
+    /// Standard deviation of a filter that is not part of the scales yet.
+    filter: Option<&'a Column>,
+    /// What to take of a colour, and by how much then to multiply it, to have `f_dc`.
+    colour: (f32, f32),
+}
+
+impl<'a> Columns<'a> {
+    fn find(table: &'a Table<'_>, sh_degree: u8) -> Result<Self> {
+        let rest: Vec<String> = (0..(sh_coefficient_count(sh_degree) - 1) * 3)
+            .map(|i| format!("f_rest_{i}"))
+            .collect();
+        let has = |names: &[&str]| names.iter().all(|name| table.column(name).is_some());
+        // Colours alone make no splats of a point cloud: an error then names all that is missing.
+        let no_sh0 = has(&["opacity"]) && COLOUR.iter().all(|name| table.column(name).is_none());
+        let colour = if no_sh0 && has(&RGB) { RGB } else { COLOUR };
+        let flat = has(&SCALE[..2]) && table.column(SCALE[2]).is_none();
+        let scales = &SCALE[..if flat { 2 } else { 3 }];
+        // All at once, so that an error names all that is missing.
+        let names: Vec<&str> = (POSITION.iter().chain(&colour))
+            .chain(&["opacity"])
+            .chain(scales)
+            .chain(&ROTATION)
+            .copied()
+            .chain(rest.iter().map(String::as_str))
+            .collect();
+        let mut found = table
+            .require(&names, "a file of Gaussian splats")?
+            .into_iter();
+        let mut take = |count: usize| found.by_ref().take(count).collect::<Vec<_>>();
+        let (means, sh0) = (take(3), take(3));
+        let from_colour = match sh0.first().map(|column| column.declared) {
+            _ if colour == COLOUR => (0.0, 1.0),
+            Some(Scalar::F32 | Scalar::F64) => (0.5, 1.0 / SH_C0),
+            _ => (127.5, 1.0 / (255.0 * SH_C0)),
+        };
+        Ok(Self {
+            means,
+            sh0,
+            opacity: take(1)[0],
+            scales: take(scales.len()),
+            quats: take(4),
+            sh_rest: take(rest.len()),
+            filter: table.column("filter_3D"),
+            colour: from_colour,
+        })
+    }
 }
 
 /// The arrays' part for [`BLOCK_ROWS`] Gaussians.
-struct Block<'a> {
-    first: usize,
-    means: &'a mut [[f32; 3]],
-    scales: &'a mut [[f32; 3]],
-    quats: &'a mut [[f32; 4]],
-    opacities: &'a mut [f32],
-    sh0: &'a mut [[f32; 3]],
-    sh_rest: &'a mut [f32],
+pub(super) struct Block<'a> {
+    pub(super) first: usize,
+    pub(super) means: &'a mut [[f32; 3]],
+    pub(super) scales: &'a mut [[f32; 3]],
+    pub(super) quats: &'a mut [[f32; 4]],
+    pub(super) opacities: &'a mut [f32],
+    pub(super) sh0: &'a mut [[f32; 3]],
+    pub(super) sh_rest: &'a mut [f32],
 }
 
 /// Copies the rows, in parallel, each block by its columns.
 pub(super) fn from_table(table: &Table<'_>) -> Result<Splats> {
-    let what = "a file of Gaussian splats";
     let sh_degree = sh_degree(table)?;
-    let rest: Vec<String> = (0..(sh_coefficient_count(sh_degree) - 1) * 3)
-        .map(|i| format!("f_rest_{i}"))
-        .collect();
-    let names: Vec<&str> = REQUIRED
-        .into_iter()
-        .chain(rest.iter().map(String::as_str))
-        .collect();
-    let found = table.require(&names, what)?;
-    let columns = Columns {
-        means: &found[0..3],
-        sh0: &found[3..6],
-        opacity: &found[6..7],
-        scales: &found[7..10],
-        quats: &found[10..14],
-        sh_rest: &found[14..],
-    };
-
+    let columns = Columns::find(table, sh_degree)?;
     // Within a small factor of the file's size, which has been checked.
-    let rows = table.rows();
-    let mut splats = Splats {
-        means: vec![[0.0; 3]; rows],
-        scales: vec![[0.0; 3]; rows],
-        quats: vec![[0.0; 4]; rows],
-        opacities: vec![0.0; rows],
-        sh0: vec![[0.0; 3]; rows],
-        sh_rest: vec![0.0; rows * columns.sh_rest.len()],
-        sh_degree,
-    };
+    let mut splats = empty(table.rows(), sh_degree);
     let bad = blocks(&mut splats)
         .into_par_iter()
         .filter_map(|block| fill(table, &columns, block))
         .min_by_key(|(bad, _)| bad.row);
     match bad {
         None => Ok(splats),
-        Some((bad, name)) => Err(not_finite(bad, &name)),
+        Some((bad, name)) => Err(not_finite(bad, &name, "vertex")),
     }
 }
 
+/// Room for Gaussians.
+pub(super) fn empty(rows: usize, sh_degree: u8) -> Splats {
+    let mut splats = Splats {
+        means: vec![[0.0; 3]; rows],
+        scales: vec![[0.0; 3]; rows],
+        quats: vec![[0.0; 4]; rows],
+        opacities: vec![0.0; rows],
+        sh0: vec![[0.0; 3]; rows],
+        sh_rest: Vec::new(),
+        sh_degree,
+    };
+    splats.sh_rest = vec![0.0; rows * splats.sh_rest_stride()];
+    splats
+}
+
 /// An error that names the value.
-pub(super) fn not_finite(bad: NotFinite, name: &str) -> Error {
+pub(super) fn not_finite(bad: NotFinite, name: &str, element: &str) -> Error {
     Error::input(format!(
-        "property {name} of vertex {} is {}, not a finite number",
+        "property {name} of {element} {} is {}, not a finite number",
         bad.row, bad.value
     ))
     .hint(
@@ -87,7 +139,7 @@ pub(super) fn not_finite(bad: NotFinite, name: &str) -> Error {
 }
 
 /// The degree that the number of `f_rest_*` properties stands for.
-fn sh_degree(table: &Table<'_>) -> Result<u8> {
+pub(super) fn sh_degree(table: &Table<'_>) -> Result<u8> {
     let count = table
         .names()
         .filter(|name| name.starts_with("f_rest_"))
@@ -104,7 +156,7 @@ fn sh_degree(table: &Table<'_>) -> Result<u8> {
 }
 
 /// Cuts the arrays into blocks.
-fn blocks(splats: &mut Splats) -> Vec<Block<'_>> {
+pub(super) fn blocks(splats: &mut Splats) -> Vec<Block<'_>> {
     let (rows, stride) = (splats.len(), splats.sh_rest_stride());
     let mut sh_rest = &mut splats.sh_rest[..];
     let mut first = 0;
@@ -138,40 +190,110 @@ fn blocks(splats: &mut Splats) -> Vec<Block<'_>> {
 fn fill(table: &Table<'_>, columns: &Columns<'_>, block: Block<'_>) -> Option<(NotFinite, String)> {
     let (first, rows) = (block.first, block.means.len());
     let mut worst: Option<(NotFinite, String)> = None;
-    let mut gather = |column: &Column, put: &mut dyn FnMut(usize, f32)| {
-        if let Some(bad) = table.gather(column, first, rows, put)
+    let mut gather = |column: &Column, put: &mut dyn FnMut(usize, f32), means: fn(f32) -> f32| {
+        let put = |i, value: f32| {
+            put(
+                i,
+                if value.is_finite() {
+                    value
+                } else {
+                    means(value)
+                },
+            )
+        };
+        let refused = |value: f32| !means(value).is_finite();
+        if let Some(bad) = table.gather_unless(column, first, rows, put, refused)
             && worst.as_ref().is_none_or(|(known, _)| bad.row < known.row)
         {
             worst = Some((bad, column.name.clone()));
         }
     };
     for (axis, column) in columns.means.iter().enumerate() {
-        gather(column, &mut |i, value| block.means[i][axis] = value);
+        gather(column, &mut |i, value| block.means[i][axis] = value, same);
     }
+    let (less, times) = columns.colour;
     for (channel, column) in columns.sh0.iter().enumerate() {
-        gather(column, &mut |i, value| block.sh0[i][channel] = value);
+        let mut put = |i: usize, value: f32| block.sh0[i][channel] = (value - less) * times;
+        gather(column, &mut put, same);
     }
     let coefficients = columns.sh_rest.len() / 3;
     for (at, column) in columns.sh_rest.iter().enumerate() {
         let (channel, coefficient) = (at / coefficients, at % coefficients);
         let place = coefficient * 3 + channel;
-        gather(column, &mut |i, value| {
-            block.sh_rest[i * coefficients * 3 + place] = value;
-        });
+        let mut put = |i: usize, value| block.sh_rest[i * coefficients * 3 + place] = value;
+        gather(column, &mut put, same);
     }
-    for column in columns.opacity {
-        gather(column, &mut |i, value| block.opacities[i] = value);
-    }
+    let mut put = |i: usize, value| block.opacities[i] = value;
+    gather(columns.opacity, &mut put, opacity);
     for (axis, column) in columns.scales.iter().enumerate() {
-        gather(column, &mut |i, value| block.scales[i][axis] = value);
+        let mut put = |i: usize, value| block.scales[i][axis] = value;
+        gather(column, &mut put, scale);
+    }
+    if columns.scales.len() == 2 {
+        for [first, second, third] in block.scales.iter_mut() {
+            *third = first.min(*second) - DISC;
+        }
     }
     for (axis, column) in columns.quats.iter().enumerate() {
-        gather(column, &mut |i, value| block.quats[i][axis] = value);
+        gather(column, &mut |i, value| block.quats[i][axis] = value, same);
     }
     for quat in block.quats.iter_mut() {
         if *quat == [0.0; 4] {
             *quat = [1.0, 0.0, 0.0, 0.0];
         }
     }
+    if let Some(column) = columns.filter {
+        let mut put = |i: usize, value| fuse(value, &mut block.scales[i], &mut block.opacities[i]);
+        gather(column, &mut put, same);
+    }
     worst
+}
+
+/// What infinities mean in most columns: nothing.
+fn same(value: f32) -> f32 {
+    value
+}
+
+/// What they mean as logit of an opacity.
+fn opacity(value: f32) -> f32 {
+    if value.is_infinite() {
+        OPACITY_LIMIT.copysign(value)
+    } else {
+        value
+    }
+}
+
+/// And as logarithm of a scale.
+fn scale(value: f32) -> f32 {
+    if value == f32::NEG_INFINITY {
+        LOWEST_SCALE
+    } else {
+        value
+    }
+}
+
+/// Widens a Gaussian by a filter of standard deviation `filter`, and thins it so that its mass
+/// stays: eq. 7 of Mip-Splatting (Yu et al. 2024). In logarithms, so that nothing overflows.
+fn fuse(filter: f32, scales: &mut [f32; 3], opacity: &mut f32) {
+    if !(filter > 0.0 && filter.is_finite()) {
+        return;
+    }
+    let filter = 2.0 * f64::from(filter).ln();
+    let mut thinner = 0.0;
+    for scale in scales {
+        let before = 2.0 * f64::from(*scale);
+        // ln(s^2 + f^2), from the larger of the two.
+        let (large, small) = (before.max(filter), before.min(filter));
+        let after = large + (small - large).exp().ln_1p();
+        thinner += 0.5 * (before - after);
+        *scale = (0.5 * after) as f32;
+    }
+    // The logit of alpha * exp(thinner), with 1 - alpha written so that it does not cancel.
+    let logit = f64::from(*opacity);
+    let ln_alpha = -(-logit).exp().ln_1p() + thinner;
+    if ln_alpha < -f64::from(OPACITY_LIMIT) || !ln_alpha.is_finite() {
+        *opacity = -OPACITY_LIMIT;
+    } else if thinner < 0.0 {
+        *opacity = (ln_alpha - (-ln_alpha.exp_m1()).ln()) as f32;
+    }
 }

@@ -25,7 +25,7 @@ pub(super) struct Column {
     offset: usize,
 }
 
-/// The rows of the element `vertex`.
+/// The rows of an element.
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     rows: usize,
@@ -43,21 +43,18 @@ pub(super) struct NotFinite {
 }
 
 impl<'a> Table<'a> {
-    /// Finds the rows of `vertex` in a PLY file.
-    pub(super) fn vertices(bytes: &'a [u8]) -> Result<Self> {
-        let header = Header::parse(bytes)?;
-        refuse_compressed(&header)?;
+    /// Finds the rows of the element `name` in a PLY file whose header is known.
+    pub(super) fn find(header: &Header, bytes: &'a [u8], name: &str) -> Result<Self> {
         let data = bytes.get(header.data_at..).unwrap_or_default();
         match header.encoding {
-            Encoding::Ascii => Self::from_ascii(&header, data),
-            Encoding::LittleEndian | Encoding::BigEndian => Self::from_binary(&header, data),
+            Encoding::Ascii => Self::from_ascii(header, data, name),
+            Encoding::LittleEndian | Encoding::BigEndian => Self::from_binary(header, data, name),
         }
     }
 
-    fn from_binary(header: &Header, data: &'a [u8]) -> Result<Self> {
+    fn from_binary(header: &Header, data: &'a [u8], name: &str) -> Result<Self> {
         let mut begin = 0u64;
         for element in &header.elements {
-            let is_vertex = element.name == "vertex";
             let Some(stride) = element.stride() else {
                 return Err(list_error(element));
             };
@@ -74,7 +71,7 @@ impl<'a> Table<'a> {
                 )
                 .at(format!("byte {}", header.data_at as u64 + begin)));
             };
-            if is_vertex {
+            if element.name == name {
                 let mut offset = 0;
                 let columns = columns(element, |scalar| {
                     offset += scalar.size();
@@ -91,17 +88,17 @@ impl<'a> Table<'a> {
             }
             begin = end;
         }
-        Err(no_vertices())
+        Err(no_element(header, name))
     }
 
-    fn from_ascii(header: &Header, data: &[u8]) -> Result<Self> {
+    fn from_ascii(header: &Header, data: &[u8], name: &str) -> Result<Self> {
         let mut lines = data
             .split(|&b| b == b'\n')
             .map(<[u8]>::trim_ascii)
             .filter(|line| !line.is_empty());
         for element in &header.elements {
-            let is_vertex = element.name == "vertex";
-            if is_vertex && element.stride().is_none() {
+            let wanted = element.name == name;
+            if wanted && element.stride().is_none() {
                 return Err(list_error(element));
             }
             // A value takes two bytes or more with its separator, the last one in the file one.
@@ -109,7 +106,7 @@ impl<'a> Table<'a> {
             if element.rows > (data.len() as u64 + 1) / (2 * width) {
                 return Err(too_short(element, "cannot be in a file of this size"));
             }
-            if !is_vertex {
+            if !wanted {
                 for _ in 0..element.rows {
                     lines.next();
                 }
@@ -123,7 +120,7 @@ impl<'a> Table<'a> {
                 };
                 append_ascii_row(&mut values, line, element.properties.len()).ok_or_else(|| {
                     Error::input(format!(
-                        "vertex {row} does not consist of {} numbers",
+                        "{name} {row} does not consist of {} numbers",
                         element.properties.len()
                     ))
                     .hint("the file is damaged: export it again")
@@ -142,7 +139,7 @@ impl<'a> Table<'a> {
                 data: Cow::Owned(values),
             });
         }
-        Err(no_vertices())
+        Err(no_element(header, name))
     }
 
     /// Number of rows.
@@ -183,6 +180,25 @@ impl<'a> Table<'a> {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
+    /// The bits of a column of 32-bit integers, row by row.
+    pub(super) fn words(&self, column: &Column, first: usize, mut put: impl FnMut(usize, u32)) {
+        let begin = (first * self.stride).min(self.data.len());
+        let end = ((first + BLOCK_ROWS) * self.stride).min(self.data.len());
+        let block = &self.data[begin..end];
+        let at = (self.stride, column.offset);
+        match (column.stored, self.big_endian) {
+            // ASCII: a whole number of either sign, held exactly.
+            (Scalar::F64, _) => strided(
+                block,
+                at,
+                |bytes| f64::from_le_bytes(bytes) as i64 as u32,
+                put,
+            ),
+            (_, true) => strided(block, at, u32::from_be_bytes, &mut put),
+            (_, false) => strided(block, at, u32::from_le_bytes, &mut put),
+        }
+    }
+
     /// Calls `put(i, value)` for row `first + i` of a column, `i < rows`. Returns the first value
     /// that is not finite as `f32`.
     pub(super) fn gather(
@@ -190,14 +206,26 @@ impl<'a> Table<'a> {
         column: &Column,
         first: usize,
         rows: usize,
+        put: impl FnMut(usize, f32),
+    ) -> Option<NotFinite> {
+        self.gather_unless(column, first, rows, put, |value| !value.is_finite())
+    }
+
+    /// As [`Table::gather`], with a choice of its own what to report of values that are not finite.
+    pub(super) fn gather_unless(
+        &self,
+        column: &Column,
+        first: usize,
+        rows: usize,
         mut put: impl FnMut(usize, f32),
+        refused: impl Fn(f32) -> bool,
     ) -> Option<NotFinite> {
         let begin = (first * self.stride).min(self.data.len());
         let end = ((first + rows) * self.stride).min(self.data.len());
         let block = &self.data[begin..end];
         let mut bad = None;
         let checked = |i: usize, value: f32| {
-            if !value.is_finite() && bad.is_none() {
+            if !value.is_finite() && bad.is_none() && refused(value) {
                 let row = first + i;
                 bad = Some(NotFinite { row, value });
             }
@@ -207,10 +235,10 @@ impl<'a> Table<'a> {
             ($number:ty) => {
                 if self.big_endian {
                     let read = |bytes| <$number>::from_be_bytes(bytes) as f32;
-                    strided(block, self.stride, column.offset, read, checked)
+                    strided(block, (self.stride, column.offset), read, checked)
                 } else {
                     let read = |bytes| <$number>::from_le_bytes(bytes) as f32;
-                    strided(block, self.stride, column.offset, read, checked)
+                    strided(block, (self.stride, column.offset), read, checked)
                 }
             };
         }
@@ -229,12 +257,11 @@ impl<'a> Table<'a> {
 }
 
 /// Walks the values that lie `offset` bytes into each row.
-fn strided<const SIZE: usize>(
+fn strided<T, const SIZE: usize>(
     block: &[u8],
-    stride: usize,
-    offset: usize,
-    read: impl Fn([u8; SIZE]) -> f32,
-    mut put: impl FnMut(usize, f32),
+    (stride, offset): (usize, usize),
+    read: impl Fn([u8; SIZE]) -> T,
+    mut put: impl FnMut(usize, T),
 ) {
     for (i, row) in block.chunks_exact(stride).enumerate() {
         if let Some(bytes) = row.get(offset..).and_then(|rest| rest.first_chunk()) {
@@ -273,26 +300,6 @@ fn append_ascii_row(values: &mut Vec<u8>, line: &[u8], width: usize) -> Option<(
     (found == width).then_some(())
 }
 
-/// SuperSplat's compressed layout packs 256 Gaussians a chunk into integers.
-fn refuse_compressed(header: &Header) -> Result<()> {
-    let packed = header.elements.iter().any(|element| {
-        element.name == "chunk"
-            || element
-                .properties
-                .iter()
-                .any(|p| p.name == "packed_position")
-    });
-    if packed {
-        return Err(
-            Error::unsupported("this is a compressed PLY file, which Dapple cannot read").hint(
-                "convert it first, for example with \
-                 `npx @playcanvas/splat-transform in.compressed.ply out.ply`",
-            ),
-        );
-    }
-    Ok(())
-}
-
 fn list_error(element: &Element) -> Error {
     Error::unsupported(format!(
         "the element {:?} holds lists, so its rows have no fixed size",
@@ -309,7 +316,19 @@ fn too_short(element: &Element, why: &str) -> Error {
     .hint("the file was cut off: copy or export it again")
 }
 
-fn no_vertices() -> Error {
-    Error::input("the PLY file has no element \"vertex\"")
-        .hint("splats and point clouds keep theirs there: export the file again")
+fn no_element(header: &Header, name: &str) -> Error {
+    let there: Vec<&str> = header
+        .elements
+        .iter()
+        .map(|element| element.name.as_str())
+        .take(20)
+        .collect();
+    let there = match there.is_empty() {
+        true => "none".to_owned(),
+        false => there.join(", "),
+    };
+    Error::input(format!("the PLY file has no element {name:?}")).hint(format!(
+        "splats and point clouds keep theirs there, and this file has: {there}; export it as \
+         plain PLY"
+    ))
 }

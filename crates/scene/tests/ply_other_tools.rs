@@ -1,0 +1,152 @@
+//! PLY files as other trainers and converters write them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use dapple_scene::{ErrorKind, Splats, ply};
+
+/// An ASCII file of one Gaussian with these columns.
+fn file(columns: &[(&str, &str)]) -> Vec<u8> {
+    let mut text = "ply\nformat ascii 1.0\nelement vertex 1\n".to_owned();
+    for (property, _) in columns {
+        text += &format!("property {property}\n");
+    }
+    let values: Vec<&str> = columns.iter().map(|(_, value)| *value).collect();
+    (text + "end_header\n" + &values.join(" ") + "\n").into_bytes()
+}
+
+const POSITION: [(&str, &str); 3] = [("float x", "1"), ("float y", "2"), ("float z", "3")];
+const COLOUR: [(&str, &str); 3] = [
+    ("float f_dc_0", "0.1"),
+    ("float f_dc_1", "0.2"),
+    ("float f_dc_2", "0.3"),
+];
+const SCALE: [(&str, &str); 3] = [
+    ("float scale_0", "-1"),
+    ("float scale_1", "-2"),
+    ("float scale_2", "-3"),
+];
+const REST: [(&str, &str); 5] = [
+    ("float opacity", "0.5"),
+    ("float rot_0", "1"),
+    ("float rot_1", "0"),
+    ("float rot_2", "0"),
+    ("float rot_3", "0"),
+];
+
+fn read(parts: &[&[(&str, &str)]]) -> Splats {
+    ply::parse(&file(&parts.concat())).unwrap()
+}
+
+#[test]
+fn colours_may_stand_for_harmonics() {
+    let rgb = |kind: &str, values: [&str; 3]| {
+        let names = ["red", "green", "blue"].map(|name| format!("{kind} {name}"));
+        let columns: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(values).collect();
+        read(&[&POSITION, &columns, &SCALE, &REST]).sh0[0]
+    };
+    for sh0 in [
+        rgb("uchar", ["255", "0", "51"]),
+        rgb("float", ["1", "0", "0.2"]),
+    ] {
+        let shown = sh0.map(|c| 0.5 + dapple_scene::SH_C0 * c);
+        let expected = [1.0, 0.0, 0.2];
+        for (shown, expected) in shown.iter().zip(expected) {
+            assert!((shown - expected).abs() < 1e-6, "{shown} {expected}");
+        }
+    }
+    // Where both are there, harmonics count.
+    let also = [
+        ("uchar red", "9"),
+        ("uchar green", "9"),
+        ("uchar blue", "9"),
+    ];
+    let splats = read(&[&POSITION, &also, &COLOUR, &SCALE, &REST]);
+    assert_eq!(splats.sh0[0], [0.1, 0.2, 0.3]);
+    // Half of the harmonics are no harmonics.
+    let error = ply::parse(&file(
+        &[&POSITION[..], &also, &COLOUR[..2], &SCALE, &REST].concat(),
+    ))
+    .unwrap_err();
+    assert!(error.what().contains("lacks f_dc_2"), "{error}");
+}
+
+#[test]
+fn flat_gaussians_get_a_thin_third_axis() {
+    let splats = read(&[&POSITION, &COLOUR, &SCALE[..2], &REST]);
+    let [first, second, third] = splats.scales[0];
+    assert_eq!((first, second), (-1.0, -2.0));
+    assert!((third.exp() / second.exp() - 1e-3).abs() < 1e-6, "{third}");
+}
+
+/// Mip-Splatting's covariance gets f^2 on its diagonal, its opacity the ratio of the volumes.
+#[test]
+fn a_separate_filter_is_put_into_scales_and_opacity() {
+    let splats = read(&[
+        &POSITION,
+        &COLOUR,
+        &SCALE,
+        &[("float filter_3D", "0.2")],
+        &REST,
+    ]);
+    let before = [-1.0f64, -2.0, -3.0].map(f64::exp);
+    let after = before.map(|s| (s * s + 0.04).sqrt());
+    for (found, expected) in splats.scales[0].iter().zip(after) {
+        assert!((f64::from(*found).exp() - expected).abs() < 1e-6);
+    }
+    let volume = |s: [f64; 3]| s.iter().product::<f64>();
+    let alpha = volume(before) / volume(after) / (1.0 + (-0.5f64).exp());
+    let found = 1.0 / (1.0 + (-f64::from(splats.opacities[0])).exp());
+    assert!((found - alpha).abs() < 1e-6, "{found} {alpha}");
+    // A filter of nothing changes nothing; a huge one thins to the least opacity, not to NaN.
+    let none = read(&[
+        &POSITION,
+        &COLOUR,
+        &SCALE,
+        &[("float filter_3D", "0")],
+        &REST,
+    ]);
+    assert_eq!(
+        (none.scales[0], none.opacities[0]),
+        ([-1.0, -2.0, -3.0], 0.5)
+    );
+    let huge = read(&[
+        &POSITION,
+        &COLOUR,
+        &SCALE,
+        &[("float filter_3D", "1e30")],
+        &REST,
+    ]);
+    assert_eq!(huge.opacities[0], -16.0);
+    assert!((huge.scales[0][0] - 30.0 * 10.0f32.ln()).abs() < 1e-3);
+}
+
+#[test]
+fn logarithms_of_zero_are_taken_for_the_least() {
+    for (shown, expected) in [("inf", 16.0), ("-inf", -16.0)] {
+        let rest = [&[("float opacity", shown)], &REST[1..]].concat();
+        let splats = read(&[&POSITION, &COLOUR, &SCALE, &rest]);
+        assert_eq!(splats.opacities[0], expected);
+    }
+    let scale = [SCALE[0], ("float scale_1", "-inf"), SCALE[2]];
+    let splats = read(&[&POSITION, &COLOUR, &scale, &REST]);
+    assert_eq!(splats.scales[0], [-1.0, -20.0, -3.0]);
+    // An infinite extent and what is no number at all have no meaning.
+    for (column, value) in [("scale_1", "inf"), ("scale_1", "nan"), ("opacity", "nan")] {
+        let mut columns = [&POSITION[..], &COLOUR, &SCALE, &REST].concat();
+        let at = columns.iter().position(|(name, _)| name.ends_with(column));
+        columns[at.unwrap()].1 = value;
+        let error = ply::parse(&file(&columns)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        let expected = format!("property {column} of vertex 0");
+        assert!(error.what().contains(&expected), "{error}");
+    }
+}
+
+#[test]
+fn other_elements_are_named_where_vertices_are_missing() {
+    let text = "ply\nformat ascii 1.0\nelement vertex_0 0\nproperty float x\n\
+                element codebook_centers 0\nproperty float opacity\nend_header\n";
+    let error = ply::parse(text.as_bytes()).unwrap_err();
+    let hint = error.hint_text().unwrap();
+    assert!(hint.contains("vertex_0, codebook_centers"), "{hint}");
+}
