@@ -3,10 +3,13 @@
 //!
 //! One frame a camera with its own `fl_x`, `fl_y`, `cx`, `cy`, `w`, `h` (pixels), its lens, `file_path` (the
 //! photo's name) and `transform_matrix` (world from camera, OpenGL's axes). Numbers are written with
-//! all their digits.
+//! all their digits, every coefficient of a lens by its name in COLMAP: the schema has no words for
+//! `omega` of FOV, `sx1` and `sy1` of THIN_PRISM_FISHEYE, and `k0`, `p0`, `s0` to `s3` of
+//! RAD_TAN_THIN_PRISM_FISHEYE, so other programs may not know those; Dapple reads them back, here and in
+//! captures.
 
 use crate::atomic::write_atomically;
-use crate::nerfstudio::parse_transforms;
+use crate::nerfstudio::{Frame as ReadFrame, parse_transforms};
 use crate::{Camera, Error, Lens, Pose, Result};
 use glam::DMat3;
 use serde::Serialize;
@@ -63,28 +66,32 @@ fn frame((name, camera): &(String, Camera)) -> Frame<'_> {
 
 /// The model's name and its coefficients, by theirs.
 fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
-    let named = |names: &'static [&'static str], values: &[f64]| {
-        let pairs = names.iter().copied().zip(values.iter().copied());
-        pairs.collect::<Vec<_>>()
+    let (model, names): (_, &[&str]) = match lens {
+        Lens::Pinhole => ("PINHOLE", &[]),
+        Lens::Radial(_) => ("RADIAL", &["k1", "k2"]),
+        Lens::OpenCv(_) => ("OPENCV", &["k1", "k2", "p1", "p2"]),
+        Lens::FullOpenCv(_) => (
+            "FULL_OPENCV",
+            &["k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6"],
+        ),
+        Lens::Fov(_) => ("FOV", &["omega"]),
+        Lens::Fisheye(_) => ("OPENCV_FISHEYE", &["k1", "k2", "k3", "k4"]),
+        Lens::ThinPrismFisheye(_) => (
+            "THIN_PRISM_FISHEYE",
+            &["k1", "k2", "p1", "p2", "k3", "k4", "sx1", "sy1"],
+        ),
+        Lens::RadTanThinPrismFisheye(_) => (
+            "RAD_TAN_THIN_PRISM_FISHEYE",
+            &[
+                "k0", "k1", "k2", "k3", "k4", "k5", "p0", "p1", "s0", "s1", "s2", "s3",
+            ],
+        ),
     };
-    match lens {
-        Lens::Pinhole => ("PINHOLE", Vec::new()),
-        Lens::Radial(k) => ("OPENCV", named(&["k1", "k2"], k)),
-        Lens::OpenCv(k) => ("OPENCV", named(&["k1", "k2", "p1", "p2"], k)),
-        Lens::FullOpenCv(k) => {
-            let names = &["k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6"];
-            ("FULL_OPENCV", named(names, k))
-        }
-        Lens::Fisheye(k) => ("OPENCV_FISHEYE", named(&["k1", "k2", "k3", "k4"], k)),
-        // The schema has no words for their coefficients: those of the capture hold.
-        Lens::Fov(_) => ("FOV", Vec::new()),
-        Lens::ThinPrismFisheye(_) => ("THIN_PRISM_FISHEYE", Vec::new()),
-        Lens::RadTanThinPrismFisheye(_) => ("RAD_TAN_THIN_PRISM_FISHEYE", Vec::new()),
-    }
+    let values = lens.coefficients().iter().copied();
+    (model, names.iter().copied().zip(values).collect())
 }
 
-/// Writes named cameras, whole or not at all. Models that Nerfstudio's schema does not know are named
-/// without their coefficients.
+/// Writes named cameras, whole or not at all.
 ///
 /// # Errors
 /// What cannot be written.
@@ -103,11 +110,32 @@ pub fn write_cameras(path: &Path, cameras: &[(String, Camera)]) -> Result<()> {
 /// # Errors
 /// A file that cannot be read, or is not one of these.
 pub fn read_poses(path: &Path) -> Result<Vec<(String, Pose)>> {
-    let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the cameras", path, e))?;
-    let transforms = parse_transforms(&bytes, &path.display().to_string())?;
-    let named = |frame: crate::nerfstudio::Frame| {
-        let name = frame.file_path.to_string_lossy().replace('\\', "/");
-        (name, frame.camera_from_world)
+    let named = |frame: &ReadFrame| (name(frame), frame.camera_from_world);
+    Ok(frames(path)?.iter().map(named).collect())
+}
+
+/// Reads the cameras of [`write_cameras`], or of a `transforms.json` that says sizes and focal
+/// lengths, by name. They have every bit that was written, but for a pose's last ones: it was a
+/// matrix meanwhile.
+///
+/// # Errors
+/// As [`read_poses`]; a frame without size or focal length, with a lens that is not known, or with
+/// impossible numbers.
+pub fn read_cameras(path: &Path) -> Result<Vec<(String, Camera)>> {
+    let named = |frame: &ReadFrame| {
+        let name = name(frame);
+        let place = || format!("{}, frame \"{name}\"", path.display());
+        let camera = frame.camera().map_err(|error| error.at(place()))?;
+        Ok((name, camera))
     };
-    Ok(transforms.frames.into_iter().map(named).collect())
+    frames(path)?.iter().map(named).collect()
+}
+
+fn frames(path: &Path) -> Result<Vec<ReadFrame>> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the cameras", path, e))?;
+    Ok(parse_transforms(&bytes, &path.display().to_string())?.frames)
+}
+
+fn name(frame: &ReadFrame) -> String {
+    frame.file_path.to_string_lossy().replace('\\', "/")
 }

@@ -40,7 +40,7 @@ mod tracks;
 pub mod undistort;
 
 pub use camera::{Camera, Lens, Pose};
-pub use cameras_file::{read_poses, write_cameras};
+pub use cameras_file::{read_cameras, read_poses, write_cameras};
 pub use capture::{Capture, PosedImage};
 pub use dataset::{Dataset, Point, Split, View};
 pub use depth_map::DepthMap;

@@ -38,6 +38,16 @@ struct Intrinsics {
     k6: Option<f64>,
     p1: Option<f64>,
     p2: Option<f64>,
+    /// What Nerfstudio has no words for, by COLMAP's: see [`crate::cameras_file`].
+    omega: Option<f64>,
+    sx1: Option<f64>,
+    sy1: Option<f64>,
+    k0: Option<f64>,
+    p0: Option<f64>,
+    s0: Option<f64>,
+    s1: Option<f64>,
+    s2: Option<f64>,
+    s3: Option<f64>,
     is_fisheye: Option<bool>,
 }
 
@@ -125,6 +135,17 @@ pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
     })
 }
 
+impl Frame {
+    /// Its camera, if the file says all of it.
+    pub(crate) fn camera(&self) -> Result<Camera> {
+        let no_size = || {
+            Err(Error::input("the frame has no size").hint("give w and h, at the top or per frame"))
+        };
+        let (camera, _) = self.intrinsics.camera(self.camera_from_world, no_size)?;
+        Ok(camera)
+    }
+}
+
 impl Intrinsics {
     /// This frame's own values, the shared ones where it has none.
     fn or(self, shared: &Self) -> Self {
@@ -149,6 +170,15 @@ impl Intrinsics {
             k6: self.k6.or(shared.k6),
             p1: self.p1.or(shared.p1),
             p2: self.p2.or(shared.p2),
+            omega: self.omega.or(shared.omega),
+            sx1: self.sx1.or(shared.sx1),
+            sy1: self.sy1.or(shared.sy1),
+            k0: self.k0.or(shared.k0),
+            p0: self.p0.or(shared.p0),
+            s0: self.s0.or(shared.s0),
+            s1: self.s1.or(shared.s1),
+            s2: self.s2.or(shared.s2),
+            s3: self.s3.or(shared.s3),
             is_fisheye: self.is_fisheye.or(shared.is_fisheye),
         }
     }
@@ -170,6 +200,23 @@ impl Intrinsics {
             "PINHOLE" | "SIMPLE_PINHOLE" => Lens::Pinhole,
             "OPENCV_FISHEYE" => Lens::Fisheye([k1, k2, k3, k4]),
             "FULL_OPENCV" => Lens::FullOpenCv([k1, k2, p1, p2, k3, k4, k5, k6]),
+            "FOV" => Lens::Fov(self.omega.ok_or_else(|| {
+                Error::input("the camera is of model FOV, but has no omega")
+                    .hint("give omega in radians, beside camera_model")
+            })?),
+            "THIN_PRISM_FISHEYE" => {
+                let [sx1, sy1] = [self.sx1, self.sy1].map(|k| k.unwrap_or(0.0));
+                Lens::ThinPrismFisheye([k1, k2, p1, p2, k3, k4, sx1, sy1])
+            }
+            "RAD_TAN_THIN_PRISM_FISHEYE" => {
+                let prism = [self.s0, self.s1, self.s2, self.s3].map(|k| k.unwrap_or(0.0));
+                let [s0, s1, s2, s3] = prism;
+                let [k0, p0] = [self.k0, self.p0].map(|k| k.unwrap_or(0.0));
+                Lens::RadTanThinPrismFisheye([k0, k1, k2, k3, k4, k5, p0, p1, s0, s1, s2, s3])
+            }
+            "SIMPLE_RADIAL" | "RADIAL" if [k3, k4, k5, k6, p1, p2].iter().all(|&k| k == 0.0) => {
+                Lens::Radial([k1, k2])
+            }
             // Nerfstudio's k4 is the coefficient of r^8 here, which no lens of ours has.
             "OPENCV" | "PERSPECTIVE" | "SIMPLE_RADIAL" | "RADIAL"
                 if [k4, k5, k6].iter().all(|&k| k == 0.0) =>

@@ -44,7 +44,7 @@ impl File {
             let high = [-2.0, 0.0, -0.5, 0.0, 0.25, 1.5, 1.0, 0.75];
             low.iter().chain(&high).map(|v| v + shift).collect()
         };
-        let word = |i: u32| [i * 7919, i * 104_729 ^ 0x8123_4567, i * 1_299_709, i * 7];
+        let word = |i: u32| [i * 7919, (i * 104_729) ^ 0x8123_4567, i * 1_299_709, i * 7];
         Self {
             format: "binary_little_endian",
             chunks: vec![ranges(0.0), ranges(2.0)],
