@@ -251,6 +251,51 @@ fn with_the_appearance_of_photos() {
     }
 }
 
+/// Opacities are reset shortly before the end, which spoils the last splats: a watched run ends with
+/// those of an earlier step, and with what it had learnt of the photos by then.
+#[track_caller]
+fn keeps_what_belongs_together(engine: &dyn Fn() -> Box<dyn Engine>) {
+    let mut config = with_appearance();
+    config.data.watch_every = 4;
+    config.densify.stop = 300;
+    config.densify.reset_every = 95;
+    let begin = || Trainer::new(&CAPTURE, config.clone(), engine()).unwrap();
+    let kept = |trainer: &mut Trainer| {
+        trainer.stop_at(None);
+        trainer.run(&mut Silent).unwrap();
+        let kept_step = trainer.watch_report().unwrap().kept_step;
+        let left = (trainer.splats().unwrap(), trainer.appearance().unwrap());
+        (kept_step.unwrap(), left)
+    };
+    let (step, whole) = kept(&mut begin());
+    assert!((15..285).contains(&step), "{step}");
+
+    // Stopped there, and once more between there and the end.
+    let mut trainer = begin();
+    trainer.stop_at(Some(step));
+    trainer.run(&mut Silent).unwrap();
+    let then = (trainer.splats().unwrap(), trainer.appearance().unwrap());
+    assert!(whole.0 == then.0, "splats of another step");
+    assert!(whole.1 == then.1, "the appearance of another step");
+    trainer.stop_at(Some(290));
+    trainer.run(&mut Silent).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.safetensors");
+    trainer.checkpoint().unwrap().write(&path).unwrap();
+    let checkpoint = Checkpoint::read(&path).unwrap();
+    assert!(checkpoint.state.appearance != then.1, "it has not changed");
+    let mut resumed = Trainer::resume(&CAPTURE, checkpoint, engine()).unwrap();
+    assert!(kept(&mut resumed) == (step, then), "not as without a stop");
+}
+
+#[test]
+fn with_an_appearance_and_a_watch() {
+    keeps_what_belongs_together(&cpu);
+    if gpu("f32").is_some() {
+        keeps_what_belongs_together(&|| gpu("f32").unwrap());
+    }
+}
+
 #[test]
 fn on_a_gpu_however_it_stores() {
     for precision in ["f32", "f16,bf16"] {

@@ -46,4 +46,4 @@ pub use poses::PoseErrors;
 pub use schedule::{Schedule, ViewOrder};
 pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::Trainer;
-pub use watch::{WatchReport, WatchRow};
+pub use watch::{Best, WatchReport, WatchRow};

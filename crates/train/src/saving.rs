@@ -28,10 +28,9 @@ pub(crate) struct Saving {
     pub(crate) failure: Option<Error>,
     /// Why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
-    /// What was learnt of the photos' appearance, once the engine no longer has it.
+    /// What was learnt of the photos' appearance by the step whose splats the run has ended with, if that
+    /// is not the last.
     pub(crate) learnt: Option<Appearance>,
-    /// The refined poses, once the engine no longer has them.
-    pub(crate) refined: Option<Vec<RefinedPose>>,
     /// The splats of the last checkpoint.
     kept: Option<Kept>,
     /// The step of the last checkpoint.
@@ -71,7 +70,6 @@ impl Saving {
             failure: None,
             unsaved: None,
             learnt: None,
-            refined: None,
             kept: None,
             saved_step: None,
             last: Instant::now(),
@@ -216,10 +214,7 @@ impl Trainer {
 
     /// Where the engine has refined the poses to; none where no step has refined any.
     pub(crate) fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        match &self.saving.refined {
-            Some(refined) => Ok(refined.clone()),
-            None => self.engine.poses(),
-        }
+        self.engine.poses()
     }
 
     /// Copies the splats with the photos' appearance and poses, to be kept if the device may be lost; gives their number.

@@ -155,7 +155,7 @@ impl Trainer {
                     .iter()
                     .map(|&i| dataset.views[i].clone())
                     .collect(),
-                config.ssim_weight,
+                &config,
             ),
             stop_at: None,
             pacer: None,
@@ -227,10 +227,9 @@ impl Trainer {
         self.drain(observer)?;
         if ending == Ending::Finished {
             if let Some(best) = self.watch.better_than_last() {
-                // Of the last step, beside splats of an earlier one: uploading forgets it.
-                self.saving.learnt = Some(self.learnt()?);
-                self.saving.refined = Some(self.poses()?);
-                self.engine.upload(&best, None)?;
+                self.engine.upload(&best.splats, None)?;
+                // The engine has forgotten what it learnt. Poses are not refined beside a watch.
+                self.saving.learnt = Some(best.appearance.clone());
             }
             self.gaussians = self.copy()? as u64;
         } else {

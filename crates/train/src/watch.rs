@@ -3,15 +3,17 @@
 //! 1. Every `data.watch_every`-th photo that is not held out is set aside.
 //! 2. [`LOOKS`] times in a run, and at its end, they are rendered and compared with the loss that
 //!    training minimises.
-//! 3. The splats with the least loss so far are kept. Where the last ones are worse by more than
-//!    [`NOTICEABLE`], the run ends with the kept ones instead, and says so.
+//! 3. The splats with the least loss so far are kept, and with them what was learnt of the photos'
+//!    appearance by then: colours of one step are not right through the maps of another. Where the last
+//!    ones are worse by more than [`NOTICEABLE`], the run ends with the kept ones instead, and says so.
 //!
 //! Training photos cannot tell: their loss falls whatever is learned. Held-out photos must not: a score
 //! that chose the splats is none.
 
+use crate::TrainConfig;
 use crate::evaluate::{score, target};
 use crate::loader::in_turn;
-use dapple_engine::{Engine, RenderSettings};
+use dapple_engine::{Appearance, Engine, RenderSettings};
 use dapple_scene::{Photo, Result, Splats, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -44,20 +46,32 @@ pub struct WatchReport {
     pub kept_step: Option<u32>,
 }
 
+/// What belongs together after the step that showed the photos set aside best.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Best {
+    /// The Gaussians, as files hold them.
+    pub splats: Splats,
+    /// What was learnt of the appearance of the photos trained on; empty where nothing is.
+    pub appearance: Appearance,
+}
+
 /// The photos set aside, and the best splats so far.
 pub(crate) struct Watch {
     pub(crate) views: Vec<View>,
     ssim_weight: f64,
+    learns_appearance: bool,
     pub(crate) rows: Vec<WatchRow>,
-    pub(crate) best: Option<Arc<Splats>>,
+    pub(crate) best: Option<Arc<Best>>,
     pub(crate) kept_step: Option<u32>,
 }
 
 impl Watch {
-    pub(crate) fn new(views: Vec<View>, ssim_weight: f64) -> Self {
+    /// Of a run with this configuration.
+    pub(crate) fn new(views: Vec<View>, config: &TrainConfig) -> Self {
         Self {
             views,
-            ssim_weight,
+            ssim_weight: config.ssim_weight,
+            learns_appearance: config.appearance.is_on(),
             rows: Vec::new(),
             best: None,
             kept_step: None,
@@ -107,7 +121,13 @@ impl Watch {
             psnr: psnr / count,
         };
         if self.best_row().is_none_or(|best| row.loss < best.loss) {
-            self.best = Some(Arc::new(engine.fused_splats()?));
+            self.best = Some(Arc::new(Best {
+                splats: engine.fused_splats()?,
+                appearance: match self.learns_appearance {
+                    true => engine.appearance()?,
+                    false => Appearance::default(),
+                },
+            }));
         }
         // A run that is stopped where it looked anyway.
         self.rows.retain(|other| other.step != step);
@@ -115,8 +135,8 @@ impl Watch {
         Ok(())
     }
 
-    /// The splats to end with instead of the last, if those are worse.
-    pub(crate) fn better_than_last(&mut self) -> Option<Arc<Splats>> {
+    /// What to end with instead of the last splats, if those are worse.
+    pub(crate) fn better_than_last(&mut self) -> Option<Arc<Best>> {
         let (best, last) = (self.best_row()?, *self.rows.last()?);
         if best.loss >= last.loss * (1.0 - NOTICEABLE) {
             return None;
@@ -154,8 +174,11 @@ mod tests {
     use super::*;
 
     fn watched(losses: &[f64]) -> Watch {
-        let mut watch = Watch::new(Vec::new(), 0.2);
-        watch.best = Some(Arc::new(Splats::empty(0)));
+        let mut watch = Watch::new(Vec::new(), &crate::Preset::Micro.config());
+        watch.best = Some(Arc::new(Best {
+            splats: Splats::empty(0),
+            appearance: Appearance::default(),
+        }));
         for (i, &loss) in losses.iter().enumerate() {
             watch.rows.push(WatchRow {
                 step: 10 * (i as u32 + 1),

@@ -8,8 +8,8 @@ use dapple_engine::{Appearance, DensifyReport, OptimizerState, RefinedPose};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
-    CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History, Launch,
-    LossRow, Preset, RunFolder, Silent, TrainConfig, Trainer, WatchRow, train_into,
+    Best, CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History,
+    Launch, LossRow, Preset, RunFolder, Silent, TrainConfig, Trainer, WatchRow, train_into,
 };
 use fake::{FakeEngine, Listener, capture, fake};
 use proptest::prelude::*;
@@ -107,7 +107,14 @@ fn sample() -> Checkpoint {
             loss: 0.1 + 0.2,
             psnr: 1.0 / 3.0,
         }],
-        best: Some(Arc::new(splats(n - 2, 500))),
+        best: Some(Arc::new(Best {
+            splats: splats(n - 2, 500),
+            appearance: Appearance {
+                second_moments: numbers(2 * 2 * 12, 600),
+                seen: vec![5, 6],
+                ..Appearance::identity([2, 1, 1], 2)
+            },
+        })),
     }
 }
 
@@ -196,11 +203,25 @@ fn the_safetensors_crate_opens_it_and_is_read_in_turn() {
     );
     let rest = file.tensor("second_moments.sh_rest").unwrap();
     assert_eq!(rest.shape(), [5, 8, 3]);
-    assert_eq!(file.names().len(), 4 + 4 * 6 + 2 + 1 + 4);
+    assert_eq!(file.names().len(), 4 + 4 * 6 + 2 + 1 + 2 * 4);
     let grids = file.tensor("appearance.coefficients").unwrap();
     assert_eq!(grids.shape(), [2, 1, 2, 1, 3, 4]);
+    let kept = file.tensor("best.appearance.coefficients").unwrap();
+    assert_eq!(kept.shape(), grids.shape());
     let theirs = Checkpoint::parse(&forged(|_, _| ())).unwrap();
     assert!(bytes(&theirs) == *WHOLE);
+}
+
+/// Best splats without what was learnt by then are of no use to a run that learns it.
+#[test]
+fn what_was_learnt_beside_the_best_splats_must_be_there() {
+    let lost = forged(|_, tensors| tensors.retain(|name, _| !name.starts_with("best.appearance")));
+    refused(&lost, "best.appearance.seen");
+    let mut fewer = sample();
+    let mut best = (**fewer.best.as_ref().unwrap()).clone();
+    best.appearance = Appearance::identity([2, 1, 1], 1);
+    fewer.best = Some(Arc::new(best));
+    refused(&bytes(&fewer), "other photos");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
 //! | `poses` | where a step has refined poses: of each photo trained on, `[V, 29]`, see `dapple_engine::RefinedPose` |
-//! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own |
+//! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own; `best.appearance.*` as `appearance.*`, of the same step |
 //! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
 //! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
@@ -22,7 +22,7 @@ mod tensors;
 
 pub use capture::CaptureIdentity;
 
-use crate::{CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
+use crate::{Best, CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
 use dapple_engine::{Appearance, DensifyReport, OptimizerState, POSE_WORDS, RefinedPose};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
@@ -34,10 +34,14 @@ pub(crate) use tensors::{Kind, Tensor, write as write_tensors};
 use tensors::{Metadata, Reader};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
-pub const CHECKPOINT_VERSION: u32 = 1;
+pub const CHECKPOINT_VERSION: u32 = 2;
 
 /// The tensor of anti-aliased runs.
 const SMOOTHING: &str = "antialias.smoothing";
+
+/// The groups of tensors of the photos' appearance, after the last step and after the best.
+const APPEARANCE: &str = "appearance";
+const BEST_APPEARANCE: &str = "best.appearance";
 
 const FORMAT: &str = "dapple-checkpoint";
 
@@ -62,8 +66,8 @@ pub struct Checkpoint {
     pub state: OptimizerState,
     /// What the photos set aside to watch for overfitting said so far.
     pub watched: Vec<WatchRow>,
-    /// The splats that showed them best.
-    pub best: Option<Arc<Splats>>,
+    /// What showed them best.
+    pub best: Option<Arc<Best>>,
 }
 
 /// How a run was started, for whoever lets it go on. Training takes no notice of it.
@@ -128,7 +132,8 @@ impl Checkpoint {
         all.extend(splat_tensors("first_moments", &state.first_moments));
         all.extend(splat_tensors("second_moments", &state.second_moments));
         if let Some(best) = &self.best {
-            all.extend(splat_tensors("best", best));
+            all.extend(splat_tensors("best", &best.splats));
+            all.extend(appearance_tensors(BEST_APPEARANCE, &best.appearance));
         }
         for (name, values) in [
             ("density.gradient_sums", &state.gradient_sums),
@@ -157,7 +162,7 @@ impl Checkpoint {
             let poses = poses.as_flattened();
             all.push(Tensor::new("poses".to_owned(), Kind::F32, &shape, poses));
         }
-        all.extend(appearance_tensors(&state.appearance));
+        all.extend(appearance_tensors(APPEARANCE, &state.appearance));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
 
@@ -257,7 +262,7 @@ impl Checkpoint {
             poses: read_poses(&mut reader, run.poses)?,
             // As with poses: the metadata tell, which the checksum covers as it does not tensors' names.
             appearance: match config.appearance.is_on() && run.step > 0 {
-                true => read_appearance(&mut reader, config.appearance.grid)?,
+                true => read_appearance(&mut reader, APPEARANCE, config.appearance.grid)?,
                 false => Appearance::default(),
             },
         };
@@ -265,7 +270,15 @@ impl Checkpoint {
             None
         } else {
             let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
-            Some(Arc::new(read_splats(&mut reader, "best", n, degree)?))
+            let splats = read_splats(&mut reader, "best", n, degree)?;
+            let appearance = match config.appearance.is_on() {
+                true => read_appearance(&mut reader, BEST_APPEARANCE, config.appearance.grid)?,
+                false => Appearance::default(),
+            };
+            if appearance.views() != state.appearance.views() {
+                return Err(contradiction("its best splats are of other photos"));
+            }
+            Some(Arc::new(Best { splats, appearance }))
         };
         let losses = read_losses(&mut reader)?;
         let ascend = losses.windows(2).all(|rows| rows[0].step < rows[1].step);
@@ -370,35 +383,40 @@ fn read_poses<R: Read + Seek>(reader: &mut Reader<R>, count: usize) -> Result<Ve
 }
 
 /// The tensors of the photos' appearance; none where it is not learnt.
-fn appearance_tensors(appearance: &Appearance) -> Vec<Tensor<'_>> {
+fn appearance_tensors<'a>(group: &str, appearance: &'a Appearance) -> Vec<Tensor<'a>> {
     if appearance.is_empty() {
         return Vec::new();
     }
+    let of = |name: &str| format!("{group}.{name}");
     let [x, y, luminance] = appearance.cells.map(|n| n as usize);
     let shape = [appearance.views(), y, x, luminance, 3, 4];
     let grids = [
-        ("appearance.coefficients", &appearance.coefficients),
-        ("appearance.first_moments", &appearance.first_moments),
-        ("appearance.second_moments", &appearance.second_moments),
+        ("coefficients", &appearance.coefficients),
+        ("first_moments", &appearance.first_moments),
+        ("second_moments", &appearance.second_moments),
     ];
-    let grids = grids.map(|(name, values)| Tensor::new(name.to_owned(), Kind::F32, &shape, values));
-    let seen = &appearance.seen;
-    let seen = Tensor::new("appearance.seen".to_owned(), Kind::U32, &shape[..1], seen);
+    let grids = grids.map(|(name, values)| Tensor::new(of(name), Kind::F32, &shape, values));
+    let seen = Tensor::new(of("seen"), Kind::U32, &shape[..1], &appearance.seen);
     grids.into_iter().chain([seen]).collect()
 }
 
-fn read_appearance<R: Read + Seek>(reader: &mut Reader<R>, cells: [u32; 3]) -> Result<Appearance> {
-    let &[views] = reader.shape("appearance.seen")? else {
+fn read_appearance<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    group: &str,
+    cells: [u32; 3],
+) -> Result<Appearance> {
+    let of = |name: &str| format!("{group}.{name}");
+    let &[views] = reader.shape(&of("seen"))? else {
         return Err(contradiction("its photos' steps are no list"));
     };
     let [x, y, luminance] = cells.map(|n| n as usize);
     let shape = [views, y, x, luminance, 3, 4];
     let appearance = Appearance {
         cells,
-        coefficients: reader.read("appearance.coefficients", Kind::F32, &shape)?,
-        first_moments: reader.read("appearance.first_moments", Kind::F32, &shape)?,
-        second_moments: reader.read("appearance.second_moments", Kind::F32, &shape)?,
-        seen: reader.read("appearance.seen", Kind::U32, &[views])?,
+        coefficients: reader.read(&of("coefficients"), Kind::F32, &shape)?,
+        first_moments: reader.read(&of("first_moments"), Kind::F32, &shape)?,
+        second_moments: reader.read(&of("second_moments"), Kind::F32, &shape)?,
+        seen: reader.read(&of("seen"), Kind::U32, &[views])?,
     };
     appearance.check()?;
     Ok(appearance)
