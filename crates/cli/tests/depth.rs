@@ -75,6 +75,20 @@ fn depths_are_rendered_and_trained_with() {
         let more = ["--overwrite", "--depth-from", "images", "--depths", &depths];
         ok_in(path, &[&TRAIN[..], &more].concat());
         assert!(splats() != by_photos && splats() != by_points, "{kind}");
+
+        // Photos that are read as they are needed, 9 of 5 KB each, change nothing beside depths that
+        // are held.
+        let held = splats();
+        let limited = [&TRAIN[..], &more, &["--photo-memory", "40KiB"]].concat();
+        ok_in(path, &limited);
+        let metrics = std::fs::read(path.join("out/metrics.json")).unwrap();
+        let metrics: serde_json::Value = serde_json::from_slice(&metrics).unwrap();
+        // Seven are trained on.
+        assert!(metrics["photos"]["reads"].as_u64().unwrap() >= 7, "{kind}");
+        assert!(
+            splats() == held,
+            "{kind}: other splats with streamed photos"
+        );
     }
 }
 
