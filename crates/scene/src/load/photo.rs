@@ -1,0 +1,134 @@
+//! One photo: decoded, masked, reduced, with the camera that fits it.
+
+use super::LoadOptions;
+use crate::capture::PosedImage;
+use crate::images::{self, Decoded};
+use crate::masks::{self, Masked};
+use crate::resize::reduce;
+use crate::shown::mask_beyond;
+use crate::undistort::undistort;
+use crate::{Camera, DepthMap, Error, Photo, Result, depth_map};
+use std::sync::Arc;
+
+/// What was done to a photo, for the notes.
+#[derive(Default)]
+pub(crate) struct Treatment {
+    pub(crate) rescaled: bool,
+    pub(crate) deep: bool,
+    /// The lens distorts, and the camera keeps it.
+    pub(crate) distorted: bool,
+    /// Pixels were masked that no ray of the lens reaches.
+    pub(crate) beyond: bool,
+    pub(crate) undistorted: bool,
+    pub(crate) masked: Masked,
+}
+
+/// The camera of a photo of this size once it is reduced, with its lens.
+pub(crate) fn reduced_camera(
+    image: &PosedImage,
+    (width, height): (u32, u32),
+    options: &LoadOptions,
+) -> Camera {
+    let divisor = match options.downscale {
+        Some(n) if !image.downscaled => n,
+        _ => 1,
+    };
+    let (width, height) = target_size((width, height), divisor, options.max_resolution);
+    image.camera.resized(width, height)
+}
+
+/// A photo, masked, reduced and, where asked for, undistorted, with its camera.
+pub(crate) fn decode_photo(
+    image: &PosedImage,
+    options: &LoadOptions,
+) -> Result<(Photo, Camera, Treatment)> {
+    let path = image.path()?;
+    let Decoded { mut photo, deep } = images::decode(&path, |width, height| {
+        check_size(image, width, height).map_err(|e| e.at_path(&path))
+    })?;
+    let mut treatment = Treatment {
+        deep,
+        ..Treatment::default()
+    };
+    let as_described = (photo.width, photo.height) == (image.camera.width, image.camera.height);
+    treatment.rescaled = !as_described && !image.downscaled;
+    let mut camera = reduced_camera(image, (photo.width, photo.height), options);
+    let mask = image.mask_path()?;
+    let invert = options.invert_masks;
+    treatment.masked = masks::apply(&mut photo, mask.as_deref(), options.mask_mode, invert)?;
+    if (camera.width, camera.height) != (photo.width, photo.height) {
+        photo = reduce(&photo, camera.width, camera.height);
+    }
+    if camera.lens.is_identity() {
+        camera.lens = crate::Lens::Pinhole;
+    } else {
+        let wanted = photo.mask.as_ref().is_none_or(|mask| mask.contains(&255));
+        if options.undistort {
+            (photo, camera) = undistort(&photo, &camera);
+            treatment.undistorted = true;
+        } else {
+            treatment.distorted = true;
+            treatment.beyond = mask_beyond(&mut photo, &camera);
+        }
+        if wanted && photo.mask.as_ref().is_some_and(|mask| !mask.contains(&255)) {
+            return Err(Error::input(format!(
+                "nothing of the photo \"{}\" lies within what its lens shows",
+                image.name
+            ))
+            .at_path(&path)
+            .hint("the camera's distortion coefficients make no lens: calibrate again"));
+        }
+    }
+    Ok((photo, camera, treatment))
+}
+
+/// Refuses a photo that cannot be what the camera took: another aspect ratio.
+pub(crate) fn check_size(image: &PosedImage, width: u32, height: u32) -> Result<()> {
+    let Camera {
+        width: w,
+        height: h,
+        ..
+    } = image.camera;
+    // Each edge of a scaled photo may have been rounded up or down by less than a pixel.
+    let crossed = |a: u32, b: u32| i128::from(a) * i128::from(b);
+    let off = (crossed(width, h) - crossed(height, w)).unsigned_abs();
+    if off <= u128::from(w) + u128::from(h) {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "the photo \"{}\" has {width}x{height} pixels, but its camera {w}x{h}",
+        image.name
+    ))
+    .hint(if crossed(width, w) == crossed(height, h) {
+        "the photo was rotated after the poses were found: restore the original"
+    } else {
+        "use the photos that the poses were found with, or copies scaled in proportion"
+    }))
+}
+
+/// Size after dividing by `divisor` and limiting the longest edge.
+fn target_size(
+    (width, height): (u32, u32),
+    divisor: u32,
+    max_resolution: Option<u32>,
+) -> (u32, u32) {
+    let divided = |edge: u32| (f64::from(edge) / f64::from(divisor)).round().max(1.0);
+    let (w, h) = (divided(width), divided(height));
+    let scale = max_resolution.map_or(1.0, |max| (f64::from(max) / w.max(h)).min(1.0));
+    let scaled = |edge: f64| (edge * scale).round().max(1.0) as u32;
+    (scaled(w), scaled(h))
+}
+
+/// A photo's depth image, where it is asked for, for the camera that the photo has in the end. It is held
+/// whether its photo is or not: training asks for all of them at once.
+pub(crate) fn depth_of(
+    image: &PosedImage,
+    camera: &Camera,
+    options: &LoadOptions,
+) -> Result<Option<Arc<DepthMap>>> {
+    if !options.depths {
+        return Ok(None);
+    }
+    let folder = options.depth_folder.as_deref();
+    Ok(depth_map::load(image, folder, camera)?.map(Arc::new))
+}

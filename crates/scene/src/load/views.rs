@@ -1,0 +1,218 @@
+//! From a capture to its views: all photos, in parallel.
+//!
+//! 1. Where photos may exceed their memory, read their headers and add up; if they do, that is all.
+//! 2. Else decode each, and tell what was done to them.
+
+use super::LoadOptions;
+use super::photo::{Treatment, decode_photo, depth_of, reduced_camera};
+use crate::capture::{Capture, PosedImage};
+use crate::source::describe;
+use crate::{Dataset, Error, Progress, Result, View};
+use rayon::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A limit on photos leaves room for so many of the largest: one in use, one on its way to a device,
+/// and some that are read ahead.
+const LEAST_PHOTOS_HELD: u64 = 4;
+
+/// Decodes the photos of a capture, or describes them alone where they take more memory than they may.
+pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
+    Ok(decode_each(capture, options, progress)?.0)
+}
+
+/// Also what was done to each photo.
+pub(super) fn decode_each(
+    capture: Capture,
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<(Dataset, Vec<Treatment>)> {
+    if let Some(limit) = options.photo_memory_bytes
+        && may_exceed(&capture, options, limit)
+    {
+        let (described, done) = describe_each(&capture, options, progress)?;
+        let bytes = described.views.iter().map(|view| view.photo.bytes());
+        if bytes.sum::<u64>() > limit {
+            check_limit(&described.views, limit)?;
+            let limited = Dataset {
+                photo_memory_bytes: Some(limit),
+                ..described
+            };
+            return Ok((limited, done));
+        }
+    }
+    each_view(capture, "reading photos", progress, |image| {
+        let (photo, camera, treatment) = decode_photo(image, options)?;
+        let view = View {
+            name: image.name.clone(),
+            camera,
+            source_model: image.source_model.clone(),
+            photo: photo.into(),
+            depth: depth_of(image, &camera, options)?,
+        };
+        Ok((view, treatment))
+    })
+}
+
+/// Refuses a limit that leaves no room to read ahead.
+fn check_limit(views: &[View], limit: u64) -> Result<()> {
+    let Some(largest) = views.iter().max_by_key(|view| view.photo.bytes()) else {
+        return Ok(());
+    };
+    let least = LEAST_PHOTOS_HELD * largest.photo.bytes();
+    if limit >= least {
+        return Ok(());
+    }
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    Err(Error::input(format!(
+        "{:.2} MiB for photos hold less than {LEAST_PHOTOS_HELD} of the largest",
+        mib(limit)
+    ))
+    .at(largest.name.clone())
+    .hint(format!(
+        "give them {:.2} MiB or more, or reduce them (--downscale, --max-resolution)",
+        mib(least) + 0.005
+    )))
+}
+
+/// Reads the headers of a capture's photos: views that have everything but pixels, which are read when
+/// they are asked for. Finds files that are missing, cut or foreign; not all damage shows without
+/// decoding.
+///
+/// # Errors
+/// As [`super::load`].
+pub fn describe_all(
+    capture: &Capture,
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<Dataset> {
+    Ok(describe_each(capture, options, progress)?.0)
+}
+
+fn describe_each(
+    capture: &Capture,
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<(Dataset, Vec<Treatment>)> {
+    let what = "reading photos' headers";
+    each_view(capture.clone(), what, progress, |image| {
+        describe(image, options)
+    })
+}
+
+/// Whether the photos might take more than `limit` bytes, by what the capture says of their sizes. A
+/// photo may be larger than its camera, and have alpha and a mask.
+fn may_exceed(capture: &Capture, options: &LoadOptions, limit: u64) -> bool {
+    const DOUBT: u64 = 4;
+    let bytes = |image: &PosedImage| {
+        let size = (image.camera.width, image.camera.height);
+        let camera = reduced_camera(image, size, options);
+        5 * u64::from(camera.width) * u64::from(camera.height)
+    };
+    DOUBT * capture.images.iter().map(bytes).sum::<u64>() > limit
+}
+
+/// Makes the view of every image, and says what was done to each.
+fn each_view(
+    capture: Capture,
+    what: &str,
+    progress: &dyn Progress,
+    make: impl Fn(&PosedImage) -> Result<(View, Treatment)> + Sync,
+) -> Result<(Dataset, Vec<Treatment>)> {
+    capture.check_files()?;
+    progress.start(what, capture.images.len() as u64);
+    // Photos after the first that failed are not started, so that the error is the first by name
+    // whatever the threads do.
+    let failed = AtomicUsize::new(usize::MAX);
+    let made: Vec<Option<Result<(View, Treatment)>>> = capture
+        .images
+        .par_iter()
+        .enumerate()
+        .map(|(index, image)| {
+            if index > failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let view = make(image);
+            if view.is_err() {
+                failed.fetch_min(index, Ordering::Relaxed);
+            }
+            progress.advance(1);
+            Some(view)
+        })
+        .collect();
+    progress.finish();
+    let mut views = Vec::with_capacity(made.len());
+    let mut done = Vec::with_capacity(made.len());
+    for result in made.into_iter().flatten() {
+        let (view, treatment) = result?;
+        views.push(view);
+        done.push(treatment);
+    }
+    if !done.is_empty() && done.iter().all(|t| t.masked.nothing_left) {
+        return Err(Error::input("masks leave nothing of any photo")
+            .at(views
+                .first()
+                .map_or(String::new(), |view| view.name.clone()))
+            .hint("masks are white where photos are used: --invert-masks turns them round"));
+    }
+    let numbers = capture
+        .images
+        .iter()
+        .map(|image| image.id)
+        .zip(0..)
+        .collect();
+    let tracks = capture.tracks.map(|tracks| tracks.renumbered(&numbers));
+    let mut notes = capture.notes;
+    note_treatments(&done, &capture.images, &mut notes);
+    let dataset = Dataset {
+        views,
+        points: capture.points,
+        tracks,
+        missing_points: capture.missing_points,
+        photo_memory_bytes: None,
+        notes,
+    };
+    Ok((dataset, done))
+}
+
+fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<String>) {
+    let mut say = |what: &str, holds: fn(&Treatment) -> bool| {
+        let count = done.iter().filter(|t| holds(t)).count();
+        if count > 0 {
+            notes.push(format!("{count} of {} photos {what}", done.len()));
+        }
+    };
+    say(
+        "differ in size from their camera: intrinsics are rescaled",
+        |t| t.rescaled,
+    );
+    say("have 16 bits a channel: rounded to 8", |t| t.deep);
+    say("have a mask", |t| t.masked.ignored);
+    say("have transparent pixels", |t| t.masked.transparent);
+    say(
+        "have nothing left by their masks: are those inverted?",
+        |t| t.masked.nothing_left,
+    );
+    let models = |which: fn(&Treatment) -> bool| {
+        let chosen = images.iter().zip(done).filter(|(_, t)| which(t));
+        let models: BTreeSet<&str> = chosen
+            .map(|(image, _)| image.source_model.as_str())
+            .collect();
+        models.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    say(
+        &format!(
+            "are of a lens that distorts ({}), and kept as they are",
+            models(|t| t.distorted)
+        ),
+        |t| t.distorted,
+    );
+    say(
+        "show more than their lens model reaches: the rest is masked",
+        |t| t.beyond,
+    );
+    say(
+        &format!("are undistorted ({})", models(|t| t.undistorted)),
+        |t| t.undistorted,
+    );
+}
