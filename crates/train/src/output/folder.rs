@@ -1,0 +1,209 @@
+//! The folder of a run: where each file lies, and how it is written.
+
+use super::metrics::{Metrics, csv};
+use crate::pictures::{error_map, side_by_side};
+use crate::{Checkpoint, Ending, TrainConfig, Trainer};
+use dapple_engine::Rendered;
+use dapple_scene::atomic::{remove_leftovers, write_atomically};
+use dapple_scene::{Error, Photo, Result, Splats, ply, write_cameras};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// The folder of a run.
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes the folder, if need be, and writes a file there to see that it can be done: better
+    /// now than after an hour of training. Takes away what a killed run left half-written.
+    ///
+    /// # Errors
+    /// A path that cannot be made or written to.
+    pub fn create(path: &Path) -> Result<Self> {
+        std::fs::create_dir_all(path)
+            .map_err(|e| Error::io("cannot make the output folder", path, e))?;
+        tempfile::Builder::new()
+            .prefix(".dapple-")
+            .tempfile_in(path)
+            .map_err(|e| Error::io("cannot write into the output folder", path, e))?;
+        let folder = Self::open(path);
+        remove_leftovers(path);
+        remove_leftovers(&folder.renders_path());
+        remove_leftovers(&folder.errors_path());
+        Ok(folder)
+    }
+
+    /// A folder that may hold a run, to read what is there.
+    pub fn open(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the Gaussians lie.
+    pub fn splats_path(&self) -> PathBuf {
+        self.path.join("splats.ply")
+    }
+
+    /// Where the appearance of the photos lies.
+    pub fn appearance_path(&self) -> PathBuf {
+        self.path.join("appearance.safetensors")
+    }
+
+    /// Where the configuration lies.
+    pub fn config_path(&self) -> PathBuf {
+        self.path.join("config.toml")
+    }
+
+    /// Where refined cameras lie.
+    pub fn cameras_path(&self) -> PathBuf {
+        self.path.join("cameras.json")
+    }
+
+    /// Where everything measured lies.
+    pub fn metrics_path(&self) -> PathBuf {
+        self.path.join("metrics.json")
+    }
+
+    /// Where the rows for spreadsheets lie.
+    pub fn csv_path(&self) -> PathBuf {
+        self.path.join("metrics.csv")
+    }
+
+    /// Where the rendered views lie.
+    pub fn renders_path(&self) -> PathBuf {
+        self.path.join("renders")
+    }
+
+    /// Where the maps of errors lie.
+    pub fn errors_path(&self) -> PathBuf {
+        self.path.join("errors")
+    }
+
+    /// Where the last checkpoint lies.
+    pub fn checkpoint_path(&self) -> PathBuf {
+        self.path.join("checkpoint.safetensors")
+    }
+
+    /// The checkpoint of the run in this folder, to go on from.
+    ///
+    /// # Errors
+    /// The run is finished, or there is no checkpoint yet; and as [`Checkpoint::read`].
+    pub fn read_checkpoint(&self) -> Result<Checkpoint> {
+        let path = self.checkpoint_path();
+        if path.exists() {
+            return Checkpoint::read(&path);
+        }
+        if !self.path.is_dir() {
+            return Err(
+                Error::input("there is no such folder, so no run to go on with")
+                    .at_path(&self.path)
+                    .hint("name the folder that the run wrote to, without --resume to begin one"),
+            );
+        }
+        let metrics = std::fs::read(self.metrics_path()).ok();
+        let metrics = metrics.and_then(|json| serde_json::from_slice::<Metrics>(&json).ok());
+        match metrics {
+            Some(metrics) if metrics.ending == Ending::Finished => Err(Error::input(format!(
+                "this run is finished: all of its {} steps are done",
+                metrics.steps
+            ))
+            .at_path(&self.path)
+            .hint(
+                "its splats are in splats.ply; a longer run has another schedule from the first step                  on: begin it with --steps and another --out",
+            )),
+            _ => Err(Error::input("this folder holds no checkpoint to go on from")
+                .at_path(&path)
+                .hint("the run ended before its first one: begin it again without --resume")),
+        }
+    }
+
+    /// Takes the checkpoint away, if there is one.
+    pub(super) fn remove_checkpoint(&self) -> Result<()> {
+        remove_old("cannot remove the old checkpoint", &self.checkpoint_path())
+    }
+
+    /// Writes `config.toml`.
+    pub fn write_config(&self, config: &TrainConfig) -> Result<()> {
+        write_bytes(&self.config_path(), config.to_toml()?.as_bytes())
+    }
+
+    /// Writes `splats.ply`.
+    pub fn write_splats(&self, splats: &Splats) -> Result<()> {
+        ply::write(&self.splats_path(), splats)
+    }
+
+    /// Writes `cameras.json` where poses are refined, and takes away that of another run where not.
+    pub(super) fn write_cameras(&self, trainer: &mut Trainer) -> Result<()> {
+        let path = self.cameras_path();
+        if trainer.config().poses.refine {
+            return write_cameras(&path, &trainer.cameras()?);
+        }
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("cannot remove the old cameras", &path, e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes `metrics.json` and `metrics.csv`.
+    pub fn write_metrics(&self, metrics: &Metrics) -> Result<()> {
+        let json = serde_json::to_vec_pretty(metrics).map_err(|e| {
+            Error::internal(format!("the metrics cannot be written: {e}")).caused_by(e)
+        })?;
+        write_bytes(&self.metrics_path(), &json)?;
+        write_bytes(&self.csv_path(), csv(metrics).as_bytes())
+    }
+
+    /// Writes `renders/FILE_NAME`, the photo on the left and the rendered view on the right, and
+    /// `errors/FILE_NAME`, where they differ.
+    pub fn write_render(
+        &self,
+        file_name: &str,
+        photo: &Photo,
+        background: [f32; 3],
+        rendered: &Rendered,
+    ) -> Result<()> {
+        for (folder, png) in [
+            (
+                self.renders_path(),
+                side_by_side(photo, background, rendered)?,
+            ),
+            (self.errors_path(), error_map(photo, background, rendered)?),
+        ] {
+            std::fs::create_dir_all(&folder)
+                .map_err(|e| Error::io("cannot make the folder of renders", &folder, e))?;
+            write_bytes(&folder.join(file_name), &png)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `scores.json`, which is `scores`, and `scores.md`, which is `table`.
+    pub fn write_scores(&self, scores: &impl Serialize, table: &str) -> Result<()> {
+        let json = serde_json::to_vec_pretty(scores).map_err(|e| {
+            Error::internal(format!("the scores cannot be written: {e}")).caused_by(e)
+        })?;
+        write_bytes(&self.path.join("scores.json"), &json)?;
+        write_bytes(&self.path.join("scores.md"), table.as_bytes())
+    }
+}
+
+/// Takes away what another run has left, if it is there.
+pub(super) fn remove_old(what: &str, path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(what, path, e)),
+        _ => Ok(()),
+    }
+}
+
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_atomically(path, |file| file.write_all(bytes))
+}

@@ -1,0 +1,202 @@
+//! What a run leaves on disk.
+//!
+//! | file | what |
+//! |---|---|
+//! | `splats.ply` | the Gaussians |
+//! | `config.toml` | the configuration; `--config` takes it back |
+//! | `appearance.safetensors` | where it is learnt: each photo's exposure or grid ([`crate::write_appearance`]) |
+//! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
+//! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
+//! | `cameras.json` | with `poses.refine`: the cameras of the photos trained on as refined ([`dapple_scene::write_cameras`]) |
+//! | `renders/NAME.png` | each held-out photo beside its rendered view |
+//! | `errors/NAME.png` | where the two differ: blue as the photo, red off by a quarter of the range |
+//! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
+//! | `checkpoint.safetensors` | while the run is not finished: what it needs to go on ([`Checkpoint`]) |
+//!
+//! Every file is written whole or not at all. A run that is killed leaves parts with names of their own,
+//! which the next one takes away.
+
+mod folder;
+mod metrics;
+mod names;
+
+use crate::{Checkpoint, Ending, EvalReport, Observer, Outcome, StepProgress, Trainer};
+use dapple_engine::{DensifyReport, Rendered};
+use dapple_scene::{Error, Photo, Result, Splats, View};
+use std::sync::Arc;
+
+pub use folder::RunFolder;
+use folder::remove_old;
+pub use metrics::{METRICS_VERSION, Metrics};
+pub use names::RenderNames;
+
+/// Trains to the end of the run (or until the observer stops it) and leaves everything in the
+/// folder. `config.toml` is written first, so that a run that was killed can be repeated; checkpoints
+/// follow as configured, so that it need not be ([`Trainer::resume`]). A run that has finished has none.
+///
+/// # Errors
+/// What cannot be written, what the engine cannot do. A run that ended badly (NaN loss, no
+/// Gaussian left, a lost device) is an error too; a run that was stopped is not. In every case what
+/// could be saved has been: splats before all else.
+pub fn train_into(
+    folder: &RunFolder,
+    trainer: &mut Trainer,
+    observer: &mut dyn Observer,
+) -> Result<Outcome> {
+    if trainer.steps_done() == 0 {
+        // Of another run.
+        folder.remove_checkpoint()?;
+    }
+    folder.write_config(trainer.config())?;
+    let background = trainer.schedule().render_settings().background;
+    let mut saver = Saver {
+        folder,
+        background,
+        names: RenderNames::default(),
+        failure: None,
+        inner: observer,
+    };
+    let result = trainer.run(&mut saver);
+    let unwritten_render = saver.failure;
+    let mut splats = match (trainer.splats(), &result) {
+        (Err(_), Err(_)) => return result,
+        (splats, _) => splats?,
+    };
+    if !result
+        .as_ref()
+        .is_ok_and(|outcome| outcome.ending.is_good())
+    {
+        keep_finite(&mut splats);
+    }
+    let saved = folder.write_splats(&splats);
+    if !trainer.config().pace.is_empty() {
+        // The pace has changed since.
+        folder.write_config(trainer.config())?;
+    }
+    let learnt = write_learnt(folder, trainer);
+    // The error of the run is the cause of all that follows: it is the one to report.
+    let outcome = result?;
+    saved?;
+    learnt?;
+    folder.write_cameras(trainer)?;
+    folder.write_metrics(&Metrics::new(trainer, &outcome))?;
+    if let (Ending::Failed(step), Some(error)) = (outcome.ending, trainer.failure()) {
+        return Err(saved_from(error, step, trainer.steps_done(), folder));
+    }
+    match outcome.ending.error() {
+        Some(error) if !outcome.ending.is_good() => return Err(error.at_path(folder.path())),
+        Some(_) => {
+            if let Some(error) = trainer.take_unsaved() {
+                return Err(error);
+            }
+        }
+        None => folder.remove_checkpoint()?,
+    }
+    unwritten_render.map_or(Ok(outcome), Err)
+}
+
+/// Writes what was learnt of the photos' appearance; where nothing is, takes another run's away.
+fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
+    let path = folder.appearance_path();
+    if !trainer.config().appearance.is_on() {
+        return remove_old("cannot remove another run's appearance", &path);
+    }
+    let appearance = trainer.appearance()?;
+    if appearance.is_empty() {
+        return Ok(());
+    }
+    crate::write_appearance(&path, &appearance, trainer.train_names())
+}
+
+/// The engine's error, with what was saved from it.
+fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Error {
+    let lost = match enqueued.saturating_sub(step) {
+        0 => String::new(),
+        1 => ", the step after it is lost".to_owned(),
+        steps => format!(", the {steps} steps after it are lost"),
+    };
+    let path = folder.splats_path().display().to_string();
+    let told = Error::new(
+        error.kind(),
+        format!(
+            "{}; the splats after step {step} are saved{lost}",
+            error.what()
+        ),
+    )
+    .at(error
+        .place()
+        .map_or(path.clone(), |place| format!("{place}; saved: {path}")));
+    match error.hint_text() {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
+}
+
+/// Passes everything on, and writes checkpoints and the renders of the last scoring.
+struct Saver<'a> {
+    folder: &'a RunFolder,
+    background: [f32; 3],
+    names: RenderNames,
+    /// The first render that could not be written: it must not cost the splats.
+    failure: Option<Error>,
+    inner: &'a mut dyn Observer,
+}
+
+impl Observer for Saver<'_> {
+    fn on_step(&mut self, progress: &StepProgress) {
+        self.inner.on_step(progress);
+    }
+
+    fn on_densify(&mut self, report: &DensifyReport) {
+        self.inner.on_densify(report);
+    }
+
+    fn on_eval(&mut self, step: u32, report: &EvalReport) {
+        self.inner.on_eval(step, report);
+    }
+
+    fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
+        if self.failure.is_none() {
+            let name = self.names.name(&view.name);
+            let write = |photo: Arc<Photo>| {
+                let folder = self.folder;
+                folder.write_render(&name, &photo, self.background, rendered)
+            };
+            self.failure = view.photo.read().and_then(write).err();
+        }
+        self.inner.on_final_render(view, rendered)
+    }
+
+    fn saves_checkpoints(&self) -> bool {
+        true
+    }
+
+    fn save_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        checkpoint.write(&self.folder.checkpoint_path())
+    }
+
+    fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
+        self.inner.on_checkpoint(step, saved);
+    }
+
+    fn should_stop(&self) -> bool {
+        self.inner.should_stop()
+    }
+}
+
+/// Drops Gaussians with a NaN or infinite parameter: readers refuse them.
+fn keep_finite(splats: &mut Splats) {
+    let stride = splats.sh_rest_stride();
+    let finite: Vec<bool> = (0..splats.len())
+        .map(|i| {
+            let geometry = splats.means[i].iter().chain(&splats.scales[i]);
+            let appearance = splats.quats[i].iter().chain(&splats.sh0[i]);
+            geometry.chain(appearance).all(|v| v.is_finite())
+                && splats.opacities[i].is_finite()
+                && splats.sh_rest[i * stride..(i + 1) * stride]
+                    .iter()
+                    .all(|v| v.is_finite())
+        })
+        .collect();
+    splats.retain(|i| finite[i]);
+}
