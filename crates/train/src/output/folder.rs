@@ -117,7 +117,8 @@ impl RunFolder {
             ))
             .at_path(&self.path)
             .hint(
-                "its splats are in splats.ply; a longer run has another schedule from the first step                  on: begin it with --steps and another --out",
+                "its splats are in splats.ply; a longer run has another schedule from the first step \
+                 on: begin it with --steps and another --out",
             )),
             _ => Err(Error::input("this folder holds no checkpoint to go on from")
                 .at_path(&path)
