@@ -12,13 +12,14 @@ use crate::depths::Depths;
 use crate::frame::{self, Asked, Room};
 use crate::messages::{densify_report, render_immediates, step_immediates, step_report};
 use crate::optics::Optics;
+use crate::photos::Photos;
 use crate::recordings::{Leaves, Recordings, Shape, Stages};
 use crate::ring::{RING, Ring};
 use crate::stages::appearance::{self, Grids};
 use crate::stages::smoothing::SMOOTHING;
 use crate::stages::update::Mode;
 use crate::timing::{StepTiming, Times};
-use crate::views::{Views, no_view};
+use crate::views::{GpuView, Views};
 use crate::{Buffers, Context, Precision, layout, params};
 use dapple_engine::{
     Appearance, DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative,
@@ -83,6 +84,7 @@ pub struct GpuEngine {
     /// The appearance of views, if a step has asked for it.
     pub(crate) grids: Option<Grids>,
     pub(crate) views: Views,
+    pub(crate) photos: Photos,
     depths: Depths,
     /// What was ever asked for beside the default.
     pub(crate) asked: Asked,
@@ -130,7 +132,8 @@ impl GpuEngine {
             times.set(&context.gpu, Some(Detail::Spans), RING as usize)?;
         }
         Ok(Self {
-            views: Views::new(options.photo_budget_bytes),
+            views: Views::default(),
+            photos: Photos::new(options.photo_budget_bytes),
             depths: Depths::default(),
             asked: Asked::default(),
             context,
@@ -176,9 +179,12 @@ impl GpuEngine {
         self.times.clock()
     }
 
-    /// Each stage's number of dispatches in a step on a view that was stepped on; empty before.
+    /// Each stage's number of dispatches in a step on a view that was stepped on; empty before, and when
+    /// its photo has left the GPU.
     pub fn dispatches(&self, view: ViewId) -> Vec<(&'static str, usize)> {
-        let recorded = self.recordings.as_ref().and_then(|r| r.recorded(view.0));
+        let slot = self.photos.slot_of(view.0);
+        let recordings = self.recordings.as_ref().zip(slot);
+        let recorded = recordings.and_then(|(made, slot)| made.recorded(slot));
         let mut sums: Vec<(&'static str, usize)> = Vec::new();
         for (name, count) in recorded.iter().flat_map(|step| step.span_sizes()) {
             // `appearance` has two spans: there and back.
@@ -197,12 +203,12 @@ impl GpuEngine {
 
     /// Bytes of the engine's buffers, photos included.
     pub fn memory_bytes(&self) -> u64 {
-        self.buffers.bytes() + self.views.resident_bytes() + self.depths.resident_bytes()
+        self.buffers.bytes() + self.photos.resident_bytes() + self.depths.resident_bytes()
     }
 
     /// Photos copied to the GPU so far.
     pub fn photo_uploads(&self) -> u64 {
-        self.views.uploads
+        self.photos.uploads
     }
 
     /// What there is room for.
@@ -210,12 +216,21 @@ impl GpuEngine {
         self.room
     }
 
-    /// After views were added.
-    fn fit_views(&mut self, ids: Vec<ViewId>) -> Result<Vec<ViewId>> {
+    /// Takes a view in, with its photo unless that comes for each step.
+    fn add_view(&mut self, camera: &Camera, photo: Option<Arc<Photo>>) -> Result<ViewId> {
+        let camera = PosedCamera::new(camera)?;
+        let counted = self.photos.add(&camera, photo)?;
+        Ok(ViewId(self.views.add(GpuView { camera, counted })))
+    }
+
+    /// After views were added, all of them or those before one that is refused.
+    fn fit_views(&mut self, ids: Result<Vec<ViewId>>) -> Result<Vec<ViewId>> {
         self.views_changed = true;
-        if let Some(photos) = self.views.photos_that_fit() {
-            self.ring.hold_back(photos);
+        if let Some(slots) = self.photos.fit() {
+            self.ring.hold_back(slots);
         }
+        self.depths.release();
+        let ids = ids?;
         // The largest image at once: growing later would make the recordings anew.
         for id in &ids {
             if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
@@ -251,7 +266,7 @@ impl GpuEngine {
                 &mut self.stages,
                 &self.buffers,
                 self.room.tiles,
-                self.views.len(),
+                self.photos.slots(),
             )?);
         }
         Ok(())
@@ -270,7 +285,7 @@ impl GpuEngine {
         self.write_views(None)?;
         // Before the command has its number: others may be submitted again meanwhile.
         if let Command::Step(view, settings) = &command {
-            self.make_room_for_photo(*view)?;
+            self.place_photo(*view)?;
             self.fit_appearance(settings.appearance.as_ref())?;
         }
         let sequence = self.ring.upcoming();
@@ -290,24 +305,30 @@ impl GpuEngine {
     }
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
-        let Some(gpu_view) = self.views.get(view.0) else {
-            return Err(no_view(view.0));
-        };
-        let (masked, lens) = (gpu_view.is_masked(), gpu_view.camera.lens.is_some());
-        let entry = Ring::entry(sequence);
-        let immediates = step_immediates(
-            view,
-            settings,
-            masked,
-            entry,
-            self.sh_degree,
-            self.default_cap,
-        );
-        let photo = self.views.use_photo(&self.context.gpu, view.0, sequence)?;
+        let lens = self
+            .views
+            .get(view.0)
+            .is_some_and(|v| v.camera.lens.is_some());
+        let photo = self.photos.arrive(view.0, sequence)?;
+        if let Some(counted) = photo.counted {
+            self.write_counted(view, counted)?;
+        }
         let mode = Mode::of(settings, lens, self.depths.count(view.0) > 0);
+        let place = (photo.slot, self.photos.is_ring());
         let samples = match mode.depth {
-            true => self.depths.make_resident(&self.context.gpu, view.0)?,
+            true => self.depths.bring(&self.context.gpu, view.0, place)?,
             false => None,
+        };
+        let immediates = layout::Step {
+            depth_samples: self.depths.count(view.0) as u32,
+            ..step_immediates(
+                view,
+                settings,
+                photo.is_masked,
+                Ring::entry(sequence),
+                self.sh_degree,
+                self.default_cap,
+            )
         };
         self.fit_extra(Asked {
             steps: mode,
@@ -332,37 +353,44 @@ impl GpuEngine {
             &self.context,
             &mut self.stages,
             &self.buffers,
-            (view.0, mode),
-            &photo,
-            samples.as_ref().map(|(buffer, count)| (buffer, *count)),
+            (photo.slot, mode),
+            &photo.buffer,
+            samples.as_ref(),
         )?;
         let gpu = &self.context.gpu;
         self.times.submit(gpu, recording, bytes, sequence)
     }
 
-    /// Makes room for a view's photo on the GPU. Waits if commands that have not reported use all that
-    /// there is: chunks of reports are so small then that others are on their way.
-    fn make_room_for_photo(&mut self, view: ViewId) -> Result<()> {
-        let held = self.views.get(view.0).ok_or_else(|| no_view(view.0))?;
-        if held.is_resident() {
-            return Ok(());
-        }
+    /// Commands from the first of these on are not done; the second comes next.
+    fn pending_from(&self) -> (u64, u64) {
+        let first = self.pending.front().map_or(u64::MAX, |(first, _)| *first);
+        (first, self.ring.upcoming())
+    }
+
+    /// Gives a view's photo a place on the GPU. Waits if commands that have not reported use all that
+    /// there are: chunks of reports are so small then that others are on their way.
+    pub(crate) fn place_photo(&mut self, view: ViewId) -> Result<()> {
         loop {
-            let pending = self.pending.front().map_or(u64::MAX, |(first, _)| *first);
-            let (recordings, depths) = (&mut self.recordings, &mut self.depths);
-            let fits = self.views.make_room(view.0, pending, |other| {
-                if let Some(recordings) = recordings {
-                    recordings.forget_step(other);
-                }
-                depths.release(other);
-            });
-            if fits {
+            let pending = self.pending_from();
+            if self.photos.begin(&self.context.gpu, view.0, pending)? {
                 return Ok(());
             }
             let reports = self.buffers.get("reports")?;
             self.ring.send(&self.context.gpu, reports)?;
             self.receive(true)?;
         }
+    }
+
+    /// Tells the GPU what of a photo counts. Nothing on its way uses this entry, and no step has refined
+    /// the view since the host last knew its pose: it is the view's first.
+    fn write_counted(&mut self, view: ViewId, counted: (u32, u32)) -> Result<()> {
+        self.views.set_counted(view.0, counted);
+        if let Some(entry) = self.views.entry(view.0) {
+            let offset = (1 + view.0) * size_of::<layout::View>();
+            let buffer = self.buffers.get("views")?;
+            self.context.gpu.write(buffer, offset as u64, &[entry]);
+        }
+        Ok(())
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
@@ -629,35 +657,28 @@ impl Engine for GpuEngine {
         self.settle()?;
         self.fetch_poses()?;
         let views = views.into_iter();
-        let ids: Result<Vec<ViewId>> = views
-            .map(|view| self.views.add(&view.camera, Some(view.photo)).map(ViewId))
+        let ids = views
+            .map(|view| self.add_view(&view.camera, Some(view.photo)))
             .collect();
-        self.fit_views(ids?)
+        self.fit_views(ids)
     }
 
     fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
         self.settle()?;
         self.fetch_poses()?;
         let cameras = cameras.iter();
-        let ids: Result<Vec<ViewId>> = cameras
-            .map(|camera| self.views.add(camera, None).map(ViewId))
-            .collect();
-        self.fit_views(ids?)
+        let ids = cameras.map(|camera| self.add_view(camera, None)).collect();
+        self.fit_views(ids)
     }
 
     fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
-        let is_first = self.views.put(view.0, photo)?;
-        // What is written takes effect before later submissions; nothing on its way uses this entry. No
-        // step has refined this view since the host last knew its pose: none had a photo.
-        if is_first
-            && !self.views_changed
-            && let Some(entry) = self.views.entry(view.0)
-        {
-            let offset = (1 + view.0) * size_of::<layout::View>();
-            let buffer = self.buffers.get("views")?;
-            self.context.gpu.write(buffer, offset as u64, &[entry]);
-        }
-        Ok(())
+        self.photos.put(view.0, photo)
+    }
+
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
+        let pending = self.pending_from();
+        let gpu = &self.context.gpu;
+        self.photos.announce(gpu, view.0, photo, pending)
     }
 
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
@@ -668,10 +689,8 @@ impl Engine for GpuEngine {
         // Steps that are on their way may have to be submitted again, with what they had.
         self.settle()?;
         self.depths.set(view.0, &samples);
-        if !self.views_changed
-            && let Some(recordings) = &mut self.recordings
-        {
-            recordings.forget_step(view.0);
+        if let Some(recordings) = &mut self.recordings {
+            recordings.forget_steps();
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The recordings of an engine: which stages run for which command.
 //!
 //! Kernels are compiled once per device ([`Stages`]). Recordings bind them to buffers and are made
-//! anew when a buffer has grown ([`Recordings`]). Each view has its own recording of a step, which
-//! differs in one binding: its photo.
+//! anew when a buffer has grown ([`Recordings`]). Each slot of the photos has its own recording of a
+//! step, bound to what lies there; see [`crate::photos`]. Which view it is comes with the step.
 
 use crate::layout::{WORKGROUP, plane};
 use crate::optics::Optics;
@@ -294,7 +294,7 @@ pub struct Recordings {
     smoothing: Option<Recording>,
     /// `blend_backward` to the report, by mode.
     backs: [Option<Recording>; Mode::COUNT],
-    /// A step, by view and mode; made when first asked for.
+    /// A step, by slot of its photo and mode; made when first asked for.
     steps: Vec<[Option<Recording>; Mode::COUNT]>,
     /// A round of density control with its report; and with the Morton order before that. Then the
     /// same for rounds of relocation.
@@ -313,7 +313,7 @@ impl Recordings {
         stages: &mut Stages,
         buffers: &Buffers,
         tiles: u32,
-        views: usize,
+        slots: usize,
     ) -> Result<Self> {
         stages.fit(context, tiles)?;
         let optics = Optics::default();
@@ -326,7 +326,7 @@ impl Recordings {
             images: [const { None }; FRONTS],
             smoothing: None,
             backs: [const { None }; Mode::COUNT],
-            steps: vec![[const { None }; Mode::COUNT]; views],
+            steps: vec![[const { None }; Mode::COUNT]; slots],
             densify: [const { None }; 4],
             gradients: [const { None }; FRONTS],
         })
@@ -378,7 +378,7 @@ impl Recordings {
         Ok(self.smoothing.get_or_insert_default())
     }
 
-    /// The recording of a step on a view.
+    /// The recording of a step on a view whose photo, and samples of depth, are in a slot.
     ///
     /// # Errors
     /// A buffer is missing; the driver refuses a kernel.
@@ -387,21 +387,21 @@ impl Recordings {
         context: &Context,
         stages: &mut Stages,
         buffers: &Buffers,
-        (view, mode): (usize, Mode),
+        (slot, mode): (usize, Mode),
         photo: &wgpu::Buffer,
-        depths: Option<(&wgpu::Buffer, usize)>,
+        depths: Option<&wgpu::Buffer>,
     ) -> Result<&Recording> {
         let which = mode.index();
-        if self.steps[view][which].is_none() {
+        if self.steps[slot][which].is_none() {
             let front = (mode.optics, mode.depth);
             let front = self.front(context, stages, buffers, front, Leaves::Checkpoints)?;
             let mut whole = front.clone();
             stages.record_loss(context, buffers, (mode, photo), &mut whole)?;
-            if let (true, Some((samples, count))) = (mode.depth, depths) {
+            if let (true, Some(samples)) = (mode.depth, depths) {
                 let mut with_samples = buffers.clone();
                 with_samples.set("depth_samples", samples.clone());
                 let depth = stages.depth(context)?;
-                depth.record_loss(context, &with_samples, &mut whole, count)?;
+                depth.record_loss(context, &with_samples, &mut whole)?;
             }
             let mode = mode.of_back();
             let back = &mut self.backs[mode.index()];
@@ -412,19 +412,19 @@ impl Recordings {
                     .clone(),
             };
             whole.append(back);
-            self.steps[view][which] = Some(whole);
+            self.steps[slot][which] = Some(whole);
         }
-        Ok(self.steps[view][which].get_or_insert_default())
+        Ok(self.steps[slot][which].get_or_insert_default())
     }
 
-    /// Forgets the recording of a step on a view: it keeps the photo's buffer alive.
-    pub fn forget_step(&mut self, view: usize) {
-        self.steps[view] = [const { None }; Mode::COUNT];
+    /// Forgets the recordings of steps, which keep the buffers of samples alive.
+    pub fn forget_steps(&mut self) {
+        self.steps.fill([const { None }; Mode::COUNT]);
     }
 
-    /// The recording of a step on a view, if it was made.
-    pub fn recorded(&self, view: usize) -> Option<&Recording> {
-        self.steps.get(view)?.iter().flatten().next()
+    /// The recording of a step on a photo in this slot, if one was made.
+    pub fn recorded(&self, slot: usize) -> Option<&Recording> {
+        self.steps.get(slot)?.iter().flatten().next()
     }
 
     /// Sets the plan of a round of density control and gives its recording, with the Morton order
