@@ -23,7 +23,7 @@ use packer::{Arriving, Packer};
 use std::sync::Arc;
 
 /// Photos on their way before their steps, at most; never more than half of a ring.
-const AHEAD: usize = 3;
+pub const AHEAD: usize = 3;
 
 /// An announced step that has not come after so many commands will not come.
 const STALE: u64 = 16;
