@@ -124,6 +124,17 @@ pub trait Engine: Send {
         Err(photos_at_once())
     }
 
+    /// Says that a step on `view` comes soon, and gives its photo if it is one of [`Self::add_cameras`]:
+    /// an engine may bring it to its device meanwhile. Changes nothing else; the step may still not come,
+    /// and its photo is handed over before it all the same.
+    ///
+    /// # Errors
+    /// No such view, a photo of another size than its camera.
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
+        let _ = (view, photo);
+        Ok(())
+    }
+
     /// Tells which depths a view is known to have, in place of what was told before: by ascending
     /// pixel, none twice. Steps use them whose `depth_weight` is not 0.
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()>;

@@ -51,6 +51,13 @@ fn map_at(l: u32, x: Place, y: Place) -> Map {
     );
 }
 
+// The maps on both sides of a luminance, and how far it is from the dark one's.
+struct Pair {
+    dark: Map,
+    light: Map,
+    part: f32,
+}
+
 struct Pixel {
     inside: bool,
     index: u32,
@@ -72,6 +79,19 @@ fn pixel_of(group: vec3u, groups: vec3u, lane: u32) -> Pixel {
     return pixel;
 }
 
+fn pair_at(pixel: Pixel, luminance: f32) -> Pair {
+    let l = place_of_luminance(luminance);
+    return Pair(map_at(l.first, pixel.x, pixel.y), map_at(l.next, pixel.x, pixel.y), l.part);
+}
+
+fn mixed(pair: Pair) -> Map {
+    return Map(
+        mix(pair.dark.red, pair.light.red, pair.part),
+        mix(pair.dark.green, pair.light.green, pair.part),
+        mix(pair.dark.blue, pair.light.blue, pair.part),
+    );
+}
+
 @compute @workgroup_size(TILE_SIZE * TILE_SIZE)
 fn apply(
     @builtin(workgroup_id) group: vec3u,
@@ -83,14 +103,12 @@ fn apply(
         return;
     }
     let render = image[pixel.index];
-    let l = place_of_luminance(dot(LUMA, render.rgb));
-    let dark = map_at(l.first, pixel.x, pixel.y);
-    let light = map_at(l.next, pixel.x, pixel.y);
+    let map = mixed(pair_at(pixel, dot(LUMA, render.rgb)));
     let input = vec4f(render.rgb, 1.0);
     corrected[pixel.index] = vec4f(
-        dot(mix(dark.red, light.red, l.part), input),
-        dot(mix(dark.green, light.green, l.part), input),
-        dot(mix(dark.blue, light.blue, l.part), input),
+        dot(map.red, input),
+        dot(map.green, input),
+        dot(map.blue, input),
         render.a,
     );
 }
@@ -108,17 +126,13 @@ fn chain(
     let render = image[pixel.index].rgb;
     let by = image_gradient[pixel.index];
     let luminance = dot(LUMA, render);
-    let l = place_of_luminance(luminance);
-    let dark = map_at(l.first, pixel.x, pixel.y);
-    let light = map_at(l.next, pixel.x, pixel.y);
-    let red = mix(dark.red, light.red, l.part).rgb;
-    let green = mix(dark.green, light.green, l.part).rgb;
-    let blue = mix(dark.blue, light.blue, l.part).rgb;
-    let direct = by.r * red + by.g * green + by.b * blue;
+    let pair = pair_at(pixel, luminance);
+    let map = mixed(pair);
+    let direct = by.r * map.red.rgb + by.g * map.green.rgb + by.b * map.blue.rgb;
     let input = vec4f(render, 1.0);
-    let by_place = by.r * dot(light.red - dark.red, input)
-        + by.g * dot(light.green - dark.green, input)
-        + by.b * dot(light.blue - dark.blue, input);
+    let by_place = by.r * dot(pair.light.red - pair.dark.red, input)
+        + by.g * dot(pair.light.green - pair.dark.green, input)
+        + by.b * dot(pair.light.blue - pair.dark.blue, input);
     // Beyond the ends the grid is constant.
     let moves = luminance > 0.0 && luminance < 1.0;
     let slope = select(0.0, f32(GRID_L - 1u), moves);

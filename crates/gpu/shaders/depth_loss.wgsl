@@ -6,7 +6,7 @@
 //    image has left zero there.
 // Twin: cpu/src/stages/depth.rs. Reference: engine::reference::depth_loss.
 //
-// Bindings: depth_samples, by view; image, from blend.wgsl; depth_pixels and image_gradient, in and out.
+// Bindings: depth_samples, the view's, and room for more; image, from blend.wgsl; depth_pixels and image_gradient, in and out.
 
 #import shared/step
 #import shared/groups
@@ -30,7 +30,7 @@ fn depth_loss(
     @builtin(local_invocation_index) local: u32,
 ) {
     let k = group_number(id, dispatched) * 256u + local;
-    if k >= arrayLength(&depth_samples) {
+    if k >= step.depth_samples {
         return;
     }
     let known = depth_samples[k];

@@ -1,4 +1,5 @@
-//! Samples of known depth on the GPU, by view. They come with their view's photo and go with it.
+//! Samples of known depth on the GPU. They lie beside their view's photo, one buffer for each of the
+//! photos' slots, and go with it.
 
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::DepthSample;
@@ -27,68 +28,80 @@ impl From<&DepthSample> for Sample {
     }
 }
 
-/// One view's.
-#[derive(Debug, Default)]
-struct OfView {
-    samples: Vec<Sample>,
-    resident: Option<wgpu::Buffer>,
+/// Samples on the GPU, beside a photo.
+#[derive(Debug)]
+struct InSlot {
+    buffer: wgpu::Buffer,
+    /// The view that they are of.
+    view: usize,
 }
 
 /// Those of all views.
 #[derive(Debug, Default)]
 pub struct Depths {
-    views: Vec<OfView>,
+    views: Vec<Vec<Sample>>,
+    /// By slot of the photos.
+    slots: Vec<Option<InSlot>>,
 }
 
 impl Depths {
-    /// Replaces a view's samples.
+    /// Replaces a view's samples, with no command on its way. All others leave the GPU too: what they
+    /// are given there may be larger now.
     pub fn set(&mut self, view: usize, samples: &[DepthSample]) {
         if self.views.len() <= view {
-            self.views.resize_with(view + 1, OfView::default);
+            self.views.resize(view + 1, Vec::new());
         }
-        self.views[view] = OfView {
-            samples: samples.iter().map(Sample::from).collect(),
-            resident: None,
-        };
+        self.views[view] = samples.iter().map(Sample::from).collect();
+        self.release();
     }
 
     /// How many samples a view has.
     pub fn count(&self, view: usize) -> usize {
-        self.views.get(view).map_or(0, |v| v.samples.len())
+        self.views.get(view).map_or(0, Vec::len)
     }
 
-    /// A view's samples on the GPU, and how many; `None` if it has none.
+    /// The buffer beside a slot of the photos, with the samples of the view whose photo is there now.
+    /// Where slots change their photos (`is_ring`), it has room for those of any view.
     ///
     /// # Errors
     /// No memory left for them.
-    pub fn make_resident(
+    pub fn bring(
         &mut self,
         gpu: &Gpu,
         view: usize,
-    ) -> Result<Option<(wgpu::Buffer, usize)>> {
-        let Some(own) = self.views.get_mut(view).filter(|v| !v.samples.is_empty()) else {
+        (slot, is_ring): (usize, bool),
+    ) -> Result<Option<wgpu::Buffer>> {
+        let Some(samples) = self.views.get(view).filter(|own| !own.is_empty()) else {
             return Ok(None);
         };
-        let buffer = match &own.resident {
-            Some(buffer) => buffer.clone(),
-            None => own
-                .resident
-                .insert(gpu.upload("depth_samples", &own.samples)?)
-                .clone(),
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        let (buffer, is_there) = match &self.slots[slot] {
+            Some(there) => (there.buffer.clone(), there.view == view),
+            None => {
+                let all = self.views.iter().map(Vec::len).max();
+                let room = all.filter(|_| is_ring).unwrap_or(samples.len());
+                let bytes = (room * size_of::<Sample>()) as u64;
+                (gpu.buffer("depth_samples", bytes)?, false)
+            }
         };
-        Ok(Some((buffer, own.samples.len())))
+        if !is_there {
+            gpu.write(&buffer, 0, samples);
+            let buffer = buffer.clone();
+            self.slots[slot] = Some(InSlot { buffer, view });
+        }
+        Ok(Some(buffer))
     }
 
-    /// Gives a view's memory on the GPU back.
-    pub fn release(&mut self, view: usize) {
-        if let Some(own) = self.views.get_mut(view) {
-            own.resident = None;
-        }
+    /// Gives the memory on the GPU back.
+    pub fn release(&mut self) {
+        self.slots.clear();
     }
 
     /// Bytes of samples on the GPU.
     pub fn resident_bytes(&self) -> u64 {
-        let there = self.views.iter().filter_map(|v| v.resident.as_ref());
-        there.map(wgpu::Buffer::size).sum()
+        let there = self.slots.iter().flatten();
+        there.map(|slot| slot.buffer.size()).sum()
     }
 }

@@ -54,8 +54,10 @@ pub struct Step {
     pub rate_turn: f32,
     /// Of its translation, world units.
     pub rate_shift: f32,
+    /// Samples of known depth.
+    pub depth_samples: u32,
     /// Alignment.
-    pub pad_end: [u32; 2],
+    pub pad_end: u32,
 }
 
 /// [`Step::flags`]: add screen-space gradients to the density statistics.

@@ -17,6 +17,7 @@ pub mod layout;
 mod messages;
 mod optics;
 mod params;
+mod photos;
 mod poses;
 pub mod precision;
 pub mod primitives;

@@ -5,9 +5,10 @@
 //!    gets there; nobody waits.
 //! 3. Only if more than [`CHUNKS_IN_FLIGHT`] chunks are on their way does the host wait for the
 //!    oldest: the GPU still has the others to do, so it never idles for it. Chunks are smaller where
-//!    few photos fit on the device: see [`Ring::hold_back`].
+//!    few photos fit on the device, and fewer are on their way: see [`Ring::hold_back`].
 
 use crate::layout::Report;
+use crate::photos::AHEAD;
 use dapple_runtime::{Gpu, Readback, wgpu};
 use dapple_scene::{Error, Result};
 use std::collections::VecDeque;
@@ -28,6 +29,10 @@ const CHUNKS_IN_FLIGHT: usize = 4;
 
 const _: () = assert!((CHUNKS_IN_FLIGHT as u64 + 2) * CHUNK <= RING);
 
+/// As many where commands are held back: one to wait for, and one that the GPU does meanwhile. A chunk
+/// costs a submission of its own, so few large ones are better than more.
+const HELD_BACK_IN_FLIGHT: usize = 2;
+
 #[derive(Debug)]
 struct Chunk {
     first: u64,
@@ -46,6 +51,8 @@ pub struct Ring {
     last_sent: Instant,
     /// Commands that are sent off together at most.
     chunk: u64,
+    /// Chunks on their way at most.
+    in_flight: usize,
 }
 
 impl Ring {
@@ -57,14 +64,20 @@ impl Ring {
             sent: 0,
             last_sent: Instant::now(),
             chunk: CHUNK,
+            in_flight: CHUNKS_IN_FLIGHT,
         }
     }
 
-    /// Lets no more commands be on their way than there are photos on the device at a time, so that the
-    /// next photo finds one that can give way while the GPU still has work.
+    /// Lets no more commands be on their way than there are photos on the device at a time, less those that
+    /// come ahead of their steps, so that the next photo finds one that can give way while the GPU still
+    /// has work.
     pub fn hold_back(&mut self, photos: u64) {
-        let chunks = CHUNKS_IN_FLIGHT as u64 + 2;
-        self.chunk = (photos / chunks).clamp(1, CHUNK);
+        let photos = photos.saturating_sub(AHEAD as u64);
+        if photos < (CHUNKS_IN_FLIGHT as u64 + 1) * CHUNK {
+            self.in_flight = HELD_BACK_IN_FLIGHT;
+            // Those on their way, and the one that gathers.
+            self.chunk = (photos / (HELD_BACK_IN_FLIGHT as u64 + 1)).clamp(1, CHUNK);
+        }
     }
 
     /// Sequence number of the command that is enqueued next.
@@ -89,7 +102,7 @@ impl Ring {
     pub fn advance(&mut self, gpu: &Gpu, reports: &wgpu::Buffer) -> Result<()> {
         let gathered = self.next - self.sent;
         let old = gathered > 0
-            && self.chunks.len() < CHUNKS_IN_FLIGHT
+            && self.chunks.len() < self.in_flight
             && self.last_sent.elapsed() > CHUNK_EVERY;
         if gathered >= self.chunk || old {
             self.send(gpu, reports)?;
@@ -99,7 +112,7 @@ impl Ring {
 
     /// Whether more is on its way than should be.
     pub fn is_full(&self) -> bool {
-        self.chunks.len() > CHUNKS_IN_FLIGHT
+        self.chunks.len() > self.in_flight
     }
 
     /// Sends off everything that has gathered.

@@ -68,21 +68,17 @@ impl GpuEngine {
         self.reserve_instances(inputs.instances.len() as u32)?;
         self.write_views(None)?;
         self.record()?;
-        let masked = self.views.get(view.0).is_some_and(|v| v.is_masked());
-        // What photos give way, recordings of steps may still name.
-        self.recordings = None;
-        self.views.make_room(view.0, u64::MAX, |_| {});
-        let command = self.ring.upcoming();
-        let photo = self.views.use_photo(&self.context.gpu, view.0, command)?;
+        self.place_photo(view)?;
+        let arrived = self.photos.arrive(view.0, self.ring.upcoming())?;
         let mut buffers = self.buffers.clone();
-        buffers.set("photo", photo);
+        buffers.set("photo", arrived.buffer);
 
         self.forget()?;
         self.put(stage, inputs, &camera, settings)?;
         let step = step_immediates(
             view,
             settings,
-            masked,
+            arrived.is_masked,
             Ring::entry(0),
             self.sh_degree,
             self.default_cap,

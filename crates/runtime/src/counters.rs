@@ -1,7 +1,7 @@
 //! [`Counters`]: what the host asked of the device, counted as it is asked.
 //!
-//! A step in steady state has `waits`, `copies` and `buffers_created` of 0; this is how an engine
-//! shows it. Work that goes around [`Gpu`](crate::Gpu), straight to wgpu's queue, is not seen.
+//! A step in steady state has `waits`, `copies`, `buffers_created` and `bindings_created` of 0; this is
+//! how an engine shows it. Work that goes around [`Gpu`](crate::Gpu), straight to wgpu's queue, is not seen.
 
 use serde::Serialize;
 use std::ops::Sub;
@@ -24,6 +24,8 @@ pub struct Counters {
     pub copies: u64,
     /// Buffers that the driver made.
     pub buffers_created: u64,
+    /// Kernels bound to buffers: what recordings are made of.
+    pub bindings_created: u64,
 }
 
 impl Sub for Counters {
@@ -38,6 +40,7 @@ impl Sub for Counters {
             bytes_read: self.bytes_read - earlier.bytes_read,
             copies: self.copies - earlier.copies,
             buffers_created: self.buffers_created - earlier.buffers_created,
+            bindings_created: self.bindings_created - earlier.bindings_created,
         }
     }
 }
@@ -52,6 +55,7 @@ pub(crate) struct Tally {
     bytes_read: AtomicU64,
     copies: AtomicU64,
     buffers_created: AtomicU64,
+    bindings_created: AtomicU64,
 }
 
 impl Tally {
@@ -81,6 +85,10 @@ impl Tally {
         add(&self.buffers_created, 1);
     }
 
+    pub(crate) fn bound(&self) {
+        add(&self.bindings_created, 1);
+    }
+
     pub(crate) fn counters(&self) -> Counters {
         let get = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
         Counters {
@@ -91,6 +99,7 @@ impl Tally {
             bytes_read: get(&self.bytes_read),
             copies: get(&self.copies),
             buffers_created: get(&self.buffers_created),
+            bindings_created: get(&self.bindings_created),
         }
     }
 }

@@ -172,6 +172,7 @@ impl Kernel {
             entries: &entries,
         });
         gpu.check().map_err(|e| e.at(self.inner.label.clone()))?;
+        gpu.link().tally.bound();
         Ok(Bound {
             kernel: Arc::clone(&self.inner),
             group,

@@ -6,7 +6,7 @@
 //! - [`ShaderSet`]: named WGSL pieces, `#import`, `#if`, constants.
 //! - [`Kernel`]: a compute pipeline made from a composed shader; buffers are bound by name.
 //! - [`Recording`]: a list of dispatches, replayed each step with fresh immediates.
-//! - [`Pool`]: buffers used again; [`Readback`]: values on their way to the host.
+//! - [`Pool`]: buffers used again; [`Readback`]: values on their way to the host; [`Upload`]: from it.
 //! - [`GpuClock`]: how long the spans of a recording took; [`Counters`]: what the host asked for.
 //! - [`ceilings`]: what a device does at most, measured.
 //! - [`translate`]: what Vulkan, Metal and DX12 get from a shader.
@@ -27,6 +27,7 @@ mod readback;
 mod recording;
 mod shader;
 mod translate;
+mod upload;
 
 pub use adapter::{AdapterReport, Choice, adapters};
 pub use cache::folder as cache_folder;
@@ -40,4 +41,5 @@ pub use readback::Readback;
 pub use recording::{Detail, Dispatch, Groups, Recording, Work};
 pub use shader::{Defines, ShaderSet};
 pub use translate::{EntryNeeds, Grants, Translated, translate, translate_with};
+pub use upload::Upload;
 pub use wgpu;

@@ -48,11 +48,34 @@ fn a_steady_step_counts_nothing_but_itself() {
     let done = gpu.counters() - before;
     assert_eq!((done.submissions, done.dispatches), (10, 20));
     assert_eq!((done.waits, done.copies, done.buffers_created), (0, 0, 0));
+    assert_eq!(done.bindings_created, 0);
     gpu.write(&values, 0, &[1_u32; 3]);
     gpu.read::<u32>(&values, 2).unwrap();
     let done = gpu.counters() - before;
     assert_eq!((done.waits, done.copies), (1, 2));
     assert_eq!((done.bytes_written, done.bytes_read), (12, 8));
+}
+
+#[test]
+fn what_another_thread_fills_takes_its_turn_in_the_queue() {
+    let gpu = gpu();
+    let values = gpu.upload("values", &[1_u32, 2, 3, 4]).unwrap();
+    let before = gpu.counters();
+    let mut upload = gpu.begin_upload(&values, 4, 8).unwrap();
+    let filled = std::thread::spawn(move || {
+        upload.put(&[7_u32]);
+        // The second of these has no room.
+        upload.put(&[8_u32, 9]);
+        upload
+    });
+    let upload = filled.join().unwrap();
+    assert_eq!(gpu.read::<u32>(&values, 4).unwrap(), [1, 2, 3, 4]);
+    upload.finish();
+    assert_eq!(gpu.read::<u32>(&values, 4).unwrap(), [1, 7, 8, 4]);
+    let done = gpu.counters() - before;
+    assert_eq!((done.bytes_written, done.copies), (8, 3));
+    assert!(gpu.begin_upload(&values, 12, 8).is_err(), "beyond its end");
+    assert!(gpu.begin_upload(&values, 0, 0).is_err(), "nothing");
 }
 
 #[test]

@@ -33,12 +33,18 @@ use std::time::Instant;
 /// cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
 
+/// The engine learns of so many steps beforehand. Packing a photo takes a thread a part of a step; more
+/// would only hold memory.
+const ANNOUNCED: u32 = 3;
+
 /// A run: an engine, its views, and how far it is.
 pub struct Trainer {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) config: TrainConfig,
     pub(crate) schedule: Schedule,
     order: ViewOrder,
+    /// The same, some steps ahead.
+    announced: ViewOrder,
     view_ids: Vec<ViewId>,
     /// Where not all photos are in memory.
     pub(crate) loader: Option<PhotoLoader>,
@@ -128,6 +134,7 @@ impl Trainer {
         let name = |&i: &usize| dataset.views[i].name.clone();
         Ok(Self {
             schedule: Schedule::new(config.clone(), chosen.extent),
+            announced: order.clone(),
             order,
             view_ids,
             loader,
@@ -471,6 +478,7 @@ impl Trainer {
                 return Err(error);
             }
         }
+        self.announce_after(step)?;
         self.engine.step(view, &self.schedule.step_settings(step))?;
         if let Some(plan) = self.schedule.densify_plan(step) {
             self.engine.densify(&plan)?;
@@ -479,6 +487,23 @@ impl Trainer {
         self.collect(observer)?;
         self.has_queue |= self.reported < self.step;
         self.stop_the_clock();
+        Ok(())
+    }
+
+    /// Tells the engine of the steps after `step`, so that their photos are on their way meanwhile.
+    fn announce_after(&mut self, step: u32) -> Result<()> {
+        let last = self.config.last_step().min(step.saturating_add(ANNOUNCED));
+        for coming in step.saturating_add(1)..=last {
+            let view = self.view_ids[self.announced.view_at(coming)];
+            let photo = match &self.loader {
+                None => None,
+                Some(loader) => match loader.ready(coming) {
+                    None => break,
+                    photo => photo,
+                },
+            };
+            self.engine.announce(view, photo)?;
+        }
         Ok(())
     }
 

@@ -38,6 +38,8 @@ struct Step {
     // Step sizes of the view's pose, radians and world units; see poses.wgsl.
     rate_turn: f32,
     rate_shift: f32,
+    // Samples of known depth that the view has.
+    depth_samples: u32,
 }
 
 // Add screen-space gradients to the density statistics.

@@ -1,6 +1,7 @@
 //! The depth loss, part of the stage `loss`. See `shaders/depth_loss.wgsl`.
 
 use super::blend::Blend;
+use crate::depths::Sample;
 use crate::layout::{WORKGROUP, flat_groups};
 use crate::{Buffers, Context};
 use dapple_runtime::{Groups, Kernel, Recording};
@@ -26,8 +27,8 @@ impl Depth {
         })
     }
 
-    /// Appends the depth loss of `samples` samples, `depth_samples`, to the span `loss`: adds to
-    /// `depth_pixels` and `image_gradient`.
+    /// Appends the depth loss of as many samples as `depth_samples` has room for to the span `loss`: adds
+    /// to `depth_pixels` and `image_gradient`. A step says how many there are.
     ///
     /// # Errors
     /// A buffer is missing.
@@ -36,10 +37,10 @@ impl Depth {
         context: &Context,
         buffers: &Buffers,
         recording: &mut Recording,
-        samples: usize,
     ) -> Result<()> {
         let bound = buffers.bind(&context.gpu, &self.loss)?;
-        let workgroups = samples.div_ceil(WORKGROUP as usize) as u32;
+        let room = buffers.get("depth_samples")?.size() / size_of::<Sample>() as u64;
+        let workgroups = room.div_ceil(WORKGROUP.into()) as u32;
         recording.dispatch(bound, Groups::Direct(flat_groups(workgroups)));
         Ok(())
     }

@@ -170,6 +170,20 @@ impl PhotoLoader {
         }
     }
 
+    /// The photo of a step after the next one, if it has been read ahead. It stays until that step, so
+    /// whoever holds it meanwhile adds nothing to the memory that photos take.
+    pub(crate) fn ready(&self, step: u32) -> Option<Arc<Photo>> {
+        let mut state = self.shared.lock();
+        if step >= state.ahead {
+            return None;
+        }
+        let view = state.uses.view_at(step);
+        match &state.slots[view] {
+            Slot::Ready(photo) => Some(Arc::clone(photo)),
+            _ => None,
+        }
+    }
+
     /// The last step may have moved.
     pub(crate) fn set_last(&self, last: u32) {
         self.shared.lock().last = last;

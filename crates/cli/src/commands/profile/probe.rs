@@ -328,6 +328,10 @@ impl Engine for Probe {
         self.lock().engine.as_engine().put_photo(view, photo)
     }
 
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
+        self.lock().engine.as_engine().announce(view, photo)
+    }
+
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         self.lock().engine.as_engine().render(camera, settings)
     }

@@ -1,0 +1,101 @@
+//! What the engine does of the contract, and where.
+
+use super::GpuEngine;
+use super::commands::Command;
+use dapple_engine::{
+    Appearance, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
+    RefinedPose, RenderSettings, Rendered, Report, StepSettings, TrainView, ViewId,
+};
+use dapple_scene::{Camera, Photo, Result, Splats};
+use std::sync::Arc;
+
+impl Engine for GpuEngine {
+    fn description(&self) -> String {
+        format!("gpu ({})", self.context.gpu.device_name())
+    }
+
+    fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
+        self.upload_state(splats, state)
+    }
+
+    fn appearance(&mut self) -> Result<Appearance> {
+        self.download_appearance()
+    }
+
+    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+        self.download_state()
+    }
+
+    fn splats(&mut self) -> Result<Splats> {
+        self.download_splats()
+    }
+
+    fn fused_splats(&mut self) -> Result<Splats> {
+        self.download_fused()
+    }
+
+    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
+        self.download_poses()
+    }
+
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
+        self.settle()?;
+        self.fetch_poses()?;
+        let views = views.into_iter();
+        let ids = views
+            .map(|view| self.add_view(&view.camera, Some(view.photo)))
+            .collect();
+        self.fit_views(ids)
+    }
+
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        self.settle()?;
+        self.fetch_poses()?;
+        let cameras = cameras.iter();
+        let ids = cameras.map(|camera| self.add_view(camera, None)).collect();
+        self.fit_views(ids)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        self.photos.put(view.0, photo)
+    }
+
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
+        let pending = self.pending_from();
+        let gpu = &self.context.gpu;
+        self.photos.announce(gpu, view.0, photo, pending)
+    }
+
+    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
+        self.set_depths(view, samples)
+    }
+
+    fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
+        self.picture(camera, settings)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.settle()
+    }
+
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        self.enqueue(Command::Step(view, *settings))
+    }
+
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        self.enqueue(Command::Densify(*plan))
+    }
+
+    fn poll(&mut self) -> Result<Vec<Report>> {
+        self.take_reports()
+    }
+
+    fn differentiate(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        derivative: &ImageDerivative<'_, f32>,
+    ) -> Result<Gradients<f32>> {
+        self.differentiate_picture(camera, settings, derivative)
+    }
+}

@@ -1,0 +1,244 @@
+//! [`GpuEngine`]: the stages behind the engine contract.
+//!
+//! 1. A command (a step, a round of density control) is encoded and submitted at once; nothing is
+//!    read back for it. Its report comes through the ring; see [`crate::ring`].
+//! 2. Counts live on the GPU. Where a buffer turns out too small, the GPU sets `state.halted`: from
+//!    then on no command changes anything. When the report of that is seen, the buffer is grown and
+//!    every command since is submitted again, in order: nothing is lost, nothing is done twice, and
+//!    the result is the same as with a large buffer from the start.
+//! 3. Calls that return something (`download`, `render`, `gradients`) wait.
+//!
+//! Here: options, and what the engine is made of. `contract` is the way in; `commands` are steps and
+//! rounds, `pictures` renders, `views` cameras and photos, `state` splats and checkpoints.
+
+mod commands;
+mod contract;
+mod pictures;
+mod state;
+mod views;
+
+use crate::depths::Depths;
+use crate::frame::{self, Asked, Room};
+use crate::photos::Photos;
+use crate::recordings::{Recordings, Stages};
+use crate::ring::{RING, Ring};
+use crate::stages::appearance::Grids;
+use crate::timing::{StepTiming, Times};
+use crate::views::Views;
+use crate::{Buffers, Context, Precision, layout};
+use commands::Command;
+use dapple_engine::{Report, ViewId};
+use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
+use dapple_scene::{Error, Result};
+use std::collections::VecDeque;
+
+/// How to run on a GPU.
+#[derive(Debug, Clone)]
+pub struct GpuEngineOptions {
+    /// Which device, and how.
+    pub gpu: GpuOptions,
+    /// How parameters and optimizer state are stored.
+    pub precision: Precision,
+    /// Bytes of photos to keep on the GPU; beyond, they are streamed.
+    pub photo_budget_bytes: u64,
+    /// Keep each dispatch short; `None` = if the device is known to kill long ones.
+    pub bounds_dispatches: Option<bool>,
+    /// The cap on Gaussians per tile where settings have 0; `None` = none, or
+    /// [`layout::WATCHDOG_CAP`] where dispatches are kept short.
+    pub default_cap: Option<u32>,
+    /// Time each stage with the GPU's clock. Costs a few microseconds a stage.
+    pub time_stages: bool,
+    /// Gaussians, visible ones and instances to make room for at first, for tests of growing; 0 = as
+    /// usual.
+    #[doc(hidden)]
+    pub first_room: Room,
+    /// Act as if the device took no larger binding, for tests.
+    #[doc(hidden)]
+    pub max_binding_bytes: u64,
+}
+
+impl Default for GpuEngineOptions {
+    fn default() -> Self {
+        Self {
+            gpu: GpuOptions::default(),
+            precision: Precision::default(),
+            // wgpu does not tell how much memory a device has; this fits all that train at all.
+            photo_budget_bytes: 4 << 30,
+            bounds_dispatches: None,
+            default_cap: None,
+            time_stages: false,
+            first_room: Room::default(),
+            max_binding_bytes: u64::MAX,
+        }
+    }
+}
+
+/// The GPU engine.
+pub struct GpuEngine {
+    pub(crate) context: Context,
+    pub(crate) buffers: Buffers,
+    pub(crate) options: GpuEngineOptions,
+    /// The cap on Gaussians per tile where settings have 0.
+    pub(crate) default_cap: u32,
+    pub(crate) room: Room,
+    pub(crate) sh_degree: u8,
+    /// The appearance of views, if a step has asked for it.
+    pub(crate) grids: Option<Grids>,
+    pub(crate) views: Views,
+    pub(crate) photos: Photos,
+    depths: Depths,
+    /// What was ever asked for beside the default.
+    pub(crate) asked: Asked,
+    /// Cameras that the GPU does not know yet.
+    pub(crate) views_changed: bool,
+    pub(crate) stages: Stages,
+    pub(crate) recordings: Option<Recordings>,
+    pub(crate) ring: Ring,
+    pending: VecDeque<(u64, Command)>,
+    pub(crate) finished: Vec<Report>,
+    times: Times,
+}
+
+impl GpuEngine {
+    /// An engine without splats.
+    ///
+    /// # Errors
+    /// No such device, or one that lacks what is needed.
+    pub fn new(options: GpuEngineOptions) -> Result<Self> {
+        let gpu = Gpu::open(&options.gpu)?;
+        options.precision.check(gpu.report())?;
+        let mut context = Context::new(gpu);
+        context.defines = options.precision.define(context.defines);
+        if let Some(bounds) = options.bounds_dispatches {
+            context.bounds_dispatches = bounds;
+        }
+        let needed = if context.bounds_dispatches {
+            layout::WATCHDOG_CAP
+        } else {
+            0
+        };
+        let default_cap = options.default_cap.unwrap_or(needed);
+        let stages = Stages::new(&context)?;
+        let mut buffers = Buffers::default();
+        frame::allocate_fixed(&context, &mut buffers)?;
+        let mut times = Times::default();
+        if options.time_stages {
+            times.set(&context.gpu, Some(Detail::Spans), RING as usize)?;
+        }
+        Ok(Self {
+            views: Views::default(),
+            photos: Photos::new(options.photo_budget_bytes),
+            depths: Depths::default(),
+            asked: Asked::default(),
+            context,
+            buffers,
+            options,
+            default_cap,
+            room: Room::default(),
+            sh_degree: 0,
+            grids: None,
+            views_changed: true,
+            stages,
+            recordings: None,
+            ring: Ring::new(),
+            pending: VecDeque::new(),
+            finished: Vec::new(),
+            times,
+        })
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Gpu {
+        &self.context.gpu
+    }
+
+    /// Times steps from now on, by stage or by dispatch, or no longer. False if the device has no
+    /// timestamps. What is timed is kept for [`Self::take_timings`].
+    ///
+    /// # Errors
+    /// A lost device, no memory.
+    pub fn set_timing(&mut self, detail: Option<Detail>) -> Result<bool> {
+        self.settle()?;
+        self.times.keep();
+        self.times.set(&self.context.gpu, detail, RING as usize)
+    }
+
+    /// What finished commands took, in order, since the last call; see [`Self::set_timing`].
+    pub fn take_timings(&mut self) -> Vec<StepTiming> {
+        self.times.take_kept()
+    }
+
+    /// The clock that timings are placed by, if anything is or was timed.
+    pub fn clock(&mut self) -> Option<&mut GpuClock> {
+        self.times.clock()
+    }
+
+    /// Each stage's number of dispatches in a step on a view that was stepped on; empty before, and when
+    /// its photo has left the GPU.
+    pub fn dispatches(&self, view: ViewId) -> Vec<(&'static str, usize)> {
+        let slot = self.photos.slot_of(view.0);
+        let recordings = self.recordings.as_ref().zip(slot);
+        let recorded = recordings.and_then(|(made, slot)| made.recorded(slot));
+        let mut sums: Vec<(&'static str, usize)> = Vec::new();
+        for (name, count) in recorded.iter().flat_map(|step| step.span_sizes()) {
+            // `appearance` has two spans: there and back.
+            match sums.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, sum)) => *sum += count,
+                None => sums.push((name, count)),
+            }
+        }
+        sums
+    }
+
+    /// What the host did to the device so far.
+    pub fn counters(&self) -> Counters {
+        self.context.gpu.counters()
+    }
+
+    /// Bytes of the engine's buffers, photos included.
+    pub fn memory_bytes(&self) -> u64 {
+        self.buffers.bytes() + self.photos.resident_bytes() + self.depths.resident_bytes()
+    }
+
+    /// Photos copied to the GPU so far.
+    pub fn photo_uploads(&self) -> u64 {
+        self.photos.uploads
+    }
+
+    /// What there is room for.
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    /// Makes the recordings if buffers have changed since.
+    pub(crate) fn record(&mut self) -> Result<()> {
+        if self.recordings.is_none() {
+            self.recordings = Some(Recordings::new(
+                &self.context,
+                &mut self.stages,
+                &self.buffers,
+                self.room.tiles,
+                self.photos.slots(),
+            )?);
+        }
+        Ok(())
+    }
+
+    fn ready(&self) -> Result<()> {
+        if self.room.gaussians == 0 {
+            return Err(Error::internal("the engine has no splats yet: upload some"));
+        }
+        Ok(())
+    }
+}
+
+fn not_recorded() -> Error {
+    Error::internal("the GPU's commands were not recorded")
+}
+
+impl Drop for GpuEngine {
+    fn drop(&mut self) {
+        // What is in flight uses buffers that are about to go; a lost device cannot be waited for.
+        let _ = self.context.gpu.wait();
+    }
+}

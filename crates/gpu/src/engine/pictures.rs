@@ -1,0 +1,160 @@
+//! Renders, and their derivatives.
+
+use super::{GpuEngine, not_recorded};
+use crate::frame::Asked;
+use crate::layout;
+use crate::messages::render_immediates;
+use crate::optics::Optics;
+use crate::recordings::{Leaves, Shape};
+use crate::stages::update::Mode;
+use dapple_engine::{
+    DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered, StepCounts,
+    check_image_gradient,
+};
+use dapple_scene::{Camera, Result};
+
+impl GpuEngine {
+    /// Renders, and waits for it.
+    pub(super) fn picture(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<Rendered> {
+        let camera = PosedCamera::new(camera)?;
+        let state = self.forward(&camera, settings, true, settings.depth)?;
+        let pixels: Vec<[f32; 4]> = self
+            .context
+            .gpu
+            .read(self.buffers.get("image")?, camera.pixel_count())?;
+        Ok(Rendered {
+            width: camera.size[0],
+            height: camera.size[1],
+            rgb: pixels.iter().flat_map(|p| [p[0], p[1], p[2]]).collect(),
+            alpha: pixels.iter().map(|p| 1.0 - p[3]).collect(),
+            depth: settings
+                .depth
+                .then(|| self.depth_image(&camera))
+                .transpose()?,
+            counts: StepCounts {
+                gaussians: state.gaussians.into(),
+                visible: state.visible.into(),
+                instances: state.instances.into(),
+                tiles: camera.tile_count() as u64,
+                max_instances_per_tile: state.max_per_tile.into(),
+                cut_instances: state.cut_instances.into(),
+                lost_transmittance: f32::from_bits(state.lost_transmittance),
+            },
+        })
+    }
+
+    /// Renders, and the way back from a derivative by the image; waits for it.
+    pub(super) fn differentiate_picture(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        derivative: &ImageDerivative<'_, f32>,
+    ) -> Result<Gradients<f32>> {
+        let camera = PosedCamera::new(camera)?;
+        check_image_gradient(&camera, derivative)?;
+        let state = self.forward(&camera, settings, false, derivative.depth.is_some())?;
+        if let Some(by_depth) = derivative.depth {
+            self.write_depth_gradient(&camera, by_depth)?;
+        }
+        // The fourth value is transmittance, one minus alpha.
+        let gradient: Vec<[f32; 4]> = derivative
+            .rgb
+            .as_chunks::<3>()
+            .0
+            .iter()
+            .enumerate()
+            .map(|(i, &[r, g, b])| [r, g, b, derivative.alpha.map_or(0.0, |a| -a[i])])
+            .collect();
+        let gpu = &self.context.gpu;
+        gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
+        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        let Some(recordings) = &mut self.recordings else {
+            return Err(not_recorded());
+        };
+        recordings.gradients(
+            &self.context,
+            &mut self.stages,
+            &mut self.buffers,
+            bytemuck::bytes_of(&immediates),
+            Shape {
+                gaussians: state.gaussians as usize,
+                capacity: self.room.gaussians as usize,
+                sh_degree: self.sh_degree,
+                optics: Optics {
+                    lens: camera.lens.is_some(),
+                    antialias: settings.antialias,
+                },
+                depth: derivative.depth.is_some(),
+            },
+        )
+    }
+
+    /// Runs the stages up to `blend` for a camera until the buffers are large enough: for the image
+    /// alone, or also for what `blend_backward` needs; with depths or without.
+    fn forward(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        image_only: bool,
+        depth: bool,
+    ) -> Result<layout::State> {
+        self.settle()?;
+        self.ready()?;
+        self.fit_image(camera)?;
+        self.fit_smoothing(settings.antialias)?;
+        self.write_views(Some(camera))?;
+        let optics = Optics {
+            lens: camera.lens.is_some(),
+            antialias: settings.antialias,
+        };
+        self.fit_extra(Asked {
+            steps: Mode::of_gradients(depth && !image_only, optics),
+            depth_images: depth,
+        })?;
+        let leaves = match image_only {
+            true => Leaves::ImageAlone,
+            false => Leaves::Checkpoints,
+        };
+        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        loop {
+            self.record()?;
+            if let Some(recordings) = &mut self.recordings {
+                let (context, stages) = (&self.context, &mut self.stages);
+                let recording =
+                    recordings.front(context, stages, &self.buffers, (optics, depth), leaves)?;
+                recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+            }
+            let state = self.state()?;
+            if state.halted == 0 {
+                return Ok(state);
+            }
+            self.grow_for(state.halted, state.wanted, state.gaussians)?;
+        }
+    }
+
+    /// What `blend` left in `depth_pixels` of a render.
+    fn depth_image(&self, camera: &PosedCamera) -> Result<DepthImage> {
+        let buffer = self.buffers.get("depth_pixels")?;
+        let pixels: Vec<[f32; 2]> = self.context.gpu.read(buffer, camera.pixel_count())?;
+        Ok(DepthImage {
+            blended: pixels.iter().map(|p| p[0]).collect(),
+            median: pixels.iter().map(|p| p[1]).collect(),
+        })
+    }
+
+    /// Puts dL/d(blended depth) beside what `blend` left in `depth_pixels`.
+    fn write_depth_gradient(&self, camera: &PosedCamera, by_depth: &[f32]) -> Result<()> {
+        let gpu = &self.context.gpu;
+        let buffer = self.buffers.get("depth_pixels")?;
+        let mut pixels: Vec<[f32; 2]> = gpu.read(buffer, camera.pixel_count())?;
+        for (pixel, &value) in pixels.iter_mut().zip(by_depth) {
+            pixel[1] = value;
+        }
+        gpu.write(buffer, 0, &pixels);
+        Ok(())
+    }
+}

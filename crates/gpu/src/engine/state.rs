@@ -1,0 +1,143 @@
+//! Splats, and all else that a run needs to go on, up to the GPU and down.
+
+use super::GpuEngine;
+use crate::stages::appearance;
+use crate::stages::smoothing::SMOOTHING;
+use crate::{layout, params};
+use dapple_engine::{Appearance, OptimizerState, RefinedPose, check_poses, check_upload};
+use dapple_scene::{Error, Result, Splats};
+
+impl GpuEngine {
+    /// Replaces everything that training changes.
+    pub(super) fn upload_state(
+        &mut self,
+        splats: &Splats,
+        state: Option<&OptimizerState>,
+    ) -> Result<()> {
+        check_upload(splats, state)?;
+        check_poses(state, self.views.len())?;
+        self.settle()?;
+        if self.room.tiles == 0 {
+            // Stages bind the image's buffers also where nothing is rendered.
+            self.fit_tiles(1, 1)?;
+        }
+        let n = u32::try_from(splats.len())
+            .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
+        let room = n.max(self.options.first_room.gaussians).max(1);
+        // Where the state has filters, room is made for them.
+        self.buffers.remove(SMOOTHING);
+        let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
+        if let Err(error) = self.make_room(room) {
+            self.sh_degree = before;
+            return Err(error);
+        }
+        let is_smoothed = state.is_some_and(|state| !state.smoothing.is_empty());
+        self.fit_smoothing(is_smoothed)?;
+        params::upload(
+            &self.context.gpu,
+            &self.buffers,
+            self.options.precision,
+            self.room.gaussians as usize,
+            splats,
+            state,
+        )?;
+        let poses = state.map(|state| state.poses.clone()).unwrap_or_default();
+        if self.views.poses.is_some() || !poses.is_empty() {
+            self.views.poses = (!poses.is_empty()).then_some(poses);
+            self.views_changed = true;
+        }
+        let gpu_state = layout::State {
+            gaussians: n,
+            capacity: self.room.gaussians,
+            visible_capacity: self.room.visible,
+            instance_capacity: self.room.instances,
+            bucket_capacity: self.room.buckets,
+            ..layout::State::default()
+        };
+        self.context
+            .gpu
+            .write(self.buffers.get("state")?, 0, &[gpu_state]);
+        let grids = state.map(|state| &state.appearance);
+        self.grids = match grids.filter(|grids| !grids.is_empty()) {
+            Some(grids) => {
+                self.check_grids(grids.cells, grids.views())?;
+                Some(appearance::upload(&self.context, &mut self.buffers, grids)?)
+            }
+            None => None,
+        };
+        self.recordings = None;
+        self.context.gpu.check()
+    }
+
+    /// Waits, and copies everything out that training changes.
+    pub(super) fn download_state(&mut self) -> Result<(Splats, OptimizerState)> {
+        self.settle()?;
+        if self.room.gaussians == 0 {
+            return Ok(<(Splats, OptimizerState)>::default());
+        }
+        let n = self.state()?.gaussians as usize;
+        let (splats, mut state) = params::download(
+            &self.context.gpu,
+            &self.buffers,
+            self.options.precision,
+            self.room.gaussians as usize,
+            n,
+            self.sh_degree,
+        )?;
+        state.poses = self.download_poses()?;
+        state.appearance = self.download_appearance()?;
+        Ok((splats, state))
+    }
+
+    /// Waits, and copies the splats out.
+    pub(super) fn download_splats(&mut self) -> Result<Splats> {
+        self.settle()?;
+        if self.room.gaussians == 0 {
+            return Ok(Splats::default());
+        }
+        let n = self.state()?.gaussians as usize;
+        params::download_splats(
+            &self.context.gpu,
+            &self.buffers,
+            self.options.precision,
+            self.room.gaussians as usize,
+            n,
+            self.sh_degree,
+        )
+    }
+
+    /// The same, with their 3D filters in them.
+    pub(super) fn download_fused(&mut self) -> Result<Splats> {
+        let mut splats = self.download_splats()?;
+        let gpu = &self.context.gpu;
+        let smoothing = params::download_smoothing(gpu, &self.buffers, splats.len())?;
+        dapple_engine::smoothing::fuse(&mut splats, &smoothing);
+        Ok(splats)
+    }
+
+    /// Waits, and copies the appearance of all views out.
+    pub(super) fn download_appearance(&mut self) -> Result<Appearance> {
+        self.settle()?;
+        let grids = self.grids.as_ref();
+        grids.map_or_else(
+            || Ok(Appearance::default()),
+            |grids| appearance::download(&self.context, &self.buffers, grids),
+        )
+    }
+
+    /// Waits, and copies the refined poses out.
+    pub(super) fn download_poses(&mut self) -> Result<Vec<RefinedPose>> {
+        self.settle()?;
+        self.fetch_poses()?;
+        Ok(self.views.poses.clone().unwrap_or_default())
+    }
+
+    /// The counts on the GPU; waits.
+    pub(crate) fn state(&mut self) -> Result<layout::State> {
+        let state: Vec<layout::State> = self.context.gpu.read(self.buffers.get("state")?, 1)?;
+        state
+            .first()
+            .copied()
+            .ok_or_else(|| Error::internal("the GPU's counts could not be read"))
+    }
+}

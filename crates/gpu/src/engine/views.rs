@@ -1,0 +1,97 @@
+//! Views as they are added, with their photos and known depths.
+
+use super::GpuEngine;
+use crate::layout;
+use crate::views::GpuView;
+use dapple_engine::{DepthSample, PosedCamera, ViewId, check_depths};
+use dapple_scene::{Camera, Error, Photo, Result};
+use std::sync::Arc;
+
+impl GpuEngine {
+    /// Takes a view in, with its photo unless that comes for each step.
+    pub(super) fn add_view(
+        &mut self,
+        camera: &Camera,
+        photo: Option<Arc<Photo>>,
+    ) -> Result<ViewId> {
+        let camera = PosedCamera::new(camera)?;
+        let counted = self.photos.add(&camera, photo)?;
+        Ok(ViewId(self.views.add(GpuView { camera, counted })))
+    }
+
+    /// After views were added, all of them or those before one that is refused.
+    pub(super) fn fit_views(&mut self, ids: Result<Vec<ViewId>>) -> Result<Vec<ViewId>> {
+        self.views_changed = true;
+        if let Some(slots) = self.photos.fit() {
+            self.ring.hold_back(slots);
+        }
+        self.depths.release();
+        let ids = ids?;
+        // The largest image at once: growing later would make the recordings anew.
+        for id in &ids {
+            if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
+                self.fit_image(&camera)?;
+            }
+        }
+        Ok(ids)
+    }
+
+    pub(crate) fn write_views(&mut self, render: Option<&PosedCamera>) -> Result<()> {
+        let gpu = &self.context.gpu;
+        if self.views_changed {
+            let (entries, lenses) = (self.views.entries(render), self.views.lenses(render));
+            self.buffers.set("views", gpu.upload("views", &entries)?);
+            self.buffers.set("lenses", gpu.upload("lenses", &lenses)?);
+            self.write_moments()?;
+            self.views_changed = false;
+            self.recordings = None;
+        } else if let Some(camera) = render {
+            let entry = crate::views::entry(camera, None);
+            gpu.write(self.buffers.get("views")?, 0, &[entry]);
+            let lens = crate::views::lens_entry(camera);
+            gpu.write(self.buffers.get("lenses")?, 0, &[lens]);
+        }
+        Ok(())
+    }
+
+    /// Gives a view's photo a place on the GPU. Waits if commands that have not reported use all that
+    /// there are: chunks of reports are so small then that others are on their way.
+    pub(crate) fn place_photo(&mut self, view: ViewId) -> Result<()> {
+        loop {
+            let pending = self.pending_from();
+            if self.photos.begin(&self.context.gpu, view.0, pending)? {
+                return Ok(());
+            }
+            let reports = self.buffers.get("reports")?;
+            self.ring.send(&self.context.gpu, reports)?;
+            self.receive(true)?;
+        }
+    }
+
+    /// Tells the GPU what of a photo counts. Nothing on its way uses this entry, and no step has refined
+    /// the view since the host last knew its pose: it is the view's first.
+    pub(super) fn write_counted(&mut self, view: ViewId, counted: (u32, u32)) -> Result<()> {
+        self.views.set_counted(view.0, counted);
+        if let Some(entry) = self.views.entry(view.0) {
+            let offset = (1 + view.0) * size_of::<layout::View>();
+            let buffer = self.buffers.get("views")?;
+            self.context.gpu.write(buffer, offset as u64, &[entry]);
+        }
+        Ok(())
+    }
+
+    /// Replaces the samples of depth that a view is known to have.
+    pub(super) fn set_depths(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
+        let Some(camera) = self.views.get(view.0).map(|v| v.camera) else {
+            return Err(Error::internal(format!("there is no view {}", view.0)));
+        };
+        check_depths(&camera, &samples)?;
+        // Steps that are on their way may have to be submitted again, with what they had.
+        self.settle()?;
+        self.depths.set(view.0, &samples);
+        if let Some(recordings) = &mut self.recordings {
+            recordings.forget_steps();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! [`Upload`]: bytes on their way from the host into a buffer, without a copy of them in between.
+//!
+//! 1. [`Gpu::begin_upload`] takes memory that the host writes and the device reads.
+//! 2. Whichever thread has the bytes puts them there, from the first to the last: such memory may be
+//!    the device's own, behind a bus that wants whole lines in order, and is never read back.
+//! 3. [`Upload::finish`] lists the copy into the buffer: it comes before what is submitted later and
+//!    after what was submitted until then. The memory goes back when the device has copied.
+
+use crate::Gpu;
+use dapple_scene::{Error, Result};
+use std::num::NonZeroU64;
+
+/// Memory of the device's that is being filled for a buffer. Dropping it finishes it, with whatever
+/// has been put there.
+#[derive(Debug)]
+pub struct Upload {
+    staging: wgpu::QueueWriteBufferView,
+    filled: usize,
+}
+
+impl Gpu {
+    /// Begins to write `bytes` bytes into `buffer`, `offset` bytes in. Both are multiples of 4.
+    ///
+    /// # Errors
+    /// Nothing to write, or more than the buffer holds; no memory, a lost device.
+    pub fn begin_upload(&self, buffer: &wgpu::Buffer, offset: u64, bytes: u64) -> Result<Upload> {
+        let size = NonZeroU64::new(bytes)
+            .ok_or_else(|| Error::internal("an upload of nothing was begun"))?;
+        let Some(staging) = self.queue().write_buffer_with(buffer, offset, size) else {
+            self.check()?;
+            return Err(Error::internal(format!(
+                "{bytes} bytes could not be written to a buffer of {}",
+                buffer.size()
+            )));
+        };
+        self.link().tally.wrote(bytes);
+        Ok(Upload { staging, filled: 0 })
+    }
+}
+
+impl Upload {
+    /// Appends `values`. What exceeds the upload is left out.
+    pub fn put<T: bytemuck::NoUninit>(&mut self, values: &[T]) {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let room = self.staging.len() - self.filled;
+        let bytes = &bytes[..bytes.len().min(room)];
+        let end = self.filled + bytes.len();
+        self.staging.slice(self.filled..end).copy_from_slice(bytes);
+        self.filled = end;
+    }
+
+    /// Lists the copy into the buffer.
+    pub fn finish(self) {
+        drop(self.staging);
+    }
+}
