@@ -39,6 +39,10 @@ fn a_run_follows_its_schedule() {
     let mut first_epoch: Vec<usize> = log.steps[..12].iter().map(|(view, _)| *view).collect();
     first_epoch.sort_unstable();
     assert_eq!(first_epoch, (0..12).collect::<Vec<_>>());
+    // Before each step the engine learns of the three after it, and of none that never comes.
+    let coming = |i: usize| log.steps[i + 1..].iter().take(3).map(|(view, _)| *view);
+    let announced: Vec<usize> = (0..100).flat_map(coming).collect();
+    assert_eq!(log.announced, announced);
 }
 
 #[test]

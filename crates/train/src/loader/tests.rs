@@ -82,6 +82,28 @@ fn a_run_that_goes_on_begins_in_the_middle_of_an_epoch() {
 }
 
 #[test]
+fn photos_that_were_read_ahead_are_there_before_their_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let (loader, mut order) = started(folder.path(), 4 * BYTES, (1, 60));
+    let mut ahead = order.clone();
+    for step in 1..=50 {
+        let photo = loader.take(step).unwrap();
+        assert_eq!(usize::from(photo.rgb[0]), order.view_at(step));
+        for coming in step + 1..=step + 3 {
+            // Half of the memory is for what comes: one or two photos, and never a third.
+            let photo = loader.ready(coming);
+            assert!(coming < step + 3 || photo.is_none(), "step {coming}");
+            if let Some(photo) = photo {
+                assert_eq!(usize::from(photo.rgb[0]), ahead.view_at(coming));
+            }
+        }
+    }
+    while loader.ready(51).is_none() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn less_than_one_photo_of_memory_still_trains() {
     let folder = tempfile::tempdir().unwrap();
     let (loader, mut order) = started(folder.path(), 1, (1, 30));

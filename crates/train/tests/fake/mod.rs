@@ -19,6 +19,8 @@ pub struct Log {
     pub plans: Vec<DensifyPlan>,
     pub views: usize,
     pub photos: Vec<(usize, Arc<Photo>)>,
+    /// Views of coming steps.
+    pub announced: Vec<usize>,
     pub downloads: usize,
     pub depths: Vec<(usize, Vec<DepthSample>)>,
 }
@@ -108,6 +110,12 @@ impl Engine for FakeEngine {
 
     fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
         self.log.lock().unwrap().photos.push((view.0, photo));
+        Ok(())
+    }
+
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
+        assert!(photo.is_none(), "the engine holds all photos");
+        self.log.lock().unwrap().announced.push(view.0);
         Ok(())
     }
 
