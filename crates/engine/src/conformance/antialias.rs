@@ -1,5 +1,6 @@
 //! Anti-aliasing: images, gradients, steps and density control with both filters.
 
+use super::decided::{decided, settle};
 use super::training::{check_moments, photo, settings};
 use super::{Make, growing, with_splats};
 use crate::compare::{self, TOLERANCE};
@@ -11,6 +12,9 @@ use crate::{
 };
 use dapple_scene::{Camera, Photo, Splats};
 use std::sync::Arc;
+
+/// Pixels that stand nearer to a decision than this, in units of ln alpha, are not compared.
+const MARGIN: f64 = 2e-5;
 
 /// A state in which each Gaussian has the 3D filter of this standard deviation.
 fn state_with(splats: &Splats, smoothing: Vec<f32>) -> OptimizerState {
@@ -96,14 +100,20 @@ fn errors(
         .unwrap();
 
     let expected = reference::render_gaussians(&fused, camera, &settings).unwrap();
-    let actual = engine.render(camera, &settings).unwrap();
+    let mut actual = engine.render(camera, &settings).unwrap();
+    let decided = decided(scene.name, &fused, camera, &settings, MARGIN);
+    settle(&mut actual, &expected, &decided);
     let mut errors = compare::compare_images(&actual, &expected);
 
     let mut random = Random::new(5);
     let pixels = camera.width as usize * camera.height as usize;
     let mut weights =
         |n: usize| -> Vec<f32> { (0..n).map(|_| random.uniform(-1.0, 1.0) as f32).collect() };
-    let (d_rgb, d_alpha) = (weights(3 * pixels), weights(pixels));
+    let (mut d_rgb, mut d_alpha) = (weights(3 * pixels), weights(pixels));
+    for (pixel, _) in decided.iter().enumerate().filter(|&(_, &sure)| !sure) {
+        d_rgb[3 * pixel..3 * pixel + 3].fill(0.0);
+        d_alpha[pixel] = 0.0;
+    }
     let widened = |values: &[f32]| values.iter().map(|&v| v.into()).collect::<Vec<f64>>();
     let expected = reference::smoothed_gradients(
         &gaussians,

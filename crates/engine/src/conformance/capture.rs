@@ -9,6 +9,7 @@
 //!    in `f32` may decide otherwise, and is not wrong.
 
 use super::Make;
+use super::decided::decided;
 use crate::compare::{self, TOLERANCE};
 use crate::scenes::Random;
 use crate::{RenderSettings, reference};
@@ -24,8 +25,6 @@ const VIEWS: usize = 3;
 
 /// Nearer than this to a decision, in units of ln alpha, `f32` may decide otherwise.
 const MARGIN: f64 = 1e-4;
-/// At most this part of the pixels is that near.
-const UNDECIDED: f64 = 0.01;
 
 /// On views of the capture `banana`, the image, each gradient tensor and the pose's are within
 /// [`TOLERANCE`]. Skipped, loudly, where the capture is not: in the folder `DAPPLE_DATA`, or in
@@ -56,7 +55,8 @@ pub fn real_capture_matches_the_reference(make: Make<'_>) {
         let mut errors = compare::compare_images(&actual, &expected);
 
         // What the engine takes in is f32: so does the reference.
-        let decided = decided(&splats, view, &settings);
+        let all = reference::Gaussian::all(&splats);
+        let decided = decided(&view.name, &all, &view.camera, &settings, MARGIN);
         let d_rgb = loss_gradient(&expected, view, settings.background, &decided);
         let widened: Vec<f64> = d_rgb.iter().map(|&v| f64::from(v)).collect();
         let expected =
@@ -74,20 +74,6 @@ pub fn real_capture_matches_the_reference(make: Make<'_>) {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
-}
-
-/// Pixels whose decisions are beyond doubt.
-fn decided(splats: &Splats, view: &View, settings: &RenderSettings) -> Vec<bool> {
-    let all = reference::Gaussian::all(splats);
-    let visible = reference::visible(&all, &view.camera, settings).unwrap();
-    let lists = reference::ranges(&visible, &view.camera, 0);
-    let margins = reference::decision_margins(&visible, &lists, &view.camera);
-    let decided: Vec<bool> = margins.iter().map(|&margin| margin > MARGIN).collect();
-    let undecided = decided.iter().filter(|&&sure| !sure).count();
-    let part = undecided as f64 / decided.len() as f64;
-    println!("{:28} undecided  {part:.1e}", view.name);
-    assert!(part < UNDECIDED, "{undecided} pixels are undecided");
-    decided
 }
 
 fn capture(name: &str) -> Option<PathBuf> {

@@ -24,6 +24,7 @@
 mod antialias;
 mod appearance;
 mod capture;
+mod decided;
 mod density;
 mod depth;
 mod parity;
