@@ -48,6 +48,8 @@ fn a_cost_model_gives_back_what_it_was_fitted_to() {
     let fitted = CostModel::fit(timed(1e6, 2e4), slow, timed(2.5e5, 5e3));
     assert_eq!(fitted.per_pixel, 0.0);
     assert!((fitted.seconds(1e6, 2e4) / model().seconds(1e6, 2e4) - 1.0).abs() < 1e-9);
+    let shared = model().slowed(3.0);
+    assert!((shared.seconds(1e6, 2e4) / model().seconds(1e6, 2e4) - 3.0).abs() < 1e-9);
     let same = timed(1e6, 2e4);
     let fitted = CostModel::fit(same, same, same);
     assert!((fitted.seconds(1e6, 2e4) / same.seconds - 1.0).abs() < 1e-9);
