@@ -1,28 +1,29 @@
 //! [`CpuEngine`]: the stages in order behind the engine contract.
 
+mod contract;
+
 use crate::antialias;
 use crate::blocks::Blocks;
 use crate::ceilings;
 use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::limits::{self, Limits};
-use crate::simd::{ROW, Row, level_name};
+use crate::simd::{ROW, Row};
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    appearance, blend, blend_backward, densify, depth, emit, loss, order, poses, project, ranges,
-    sort, update,
+    appearance, blend, blend_backward, depth, emit, loss, order, poses, project, ranges, sort,
+    update,
 };
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::{
-    Appearance, DensifyPlan, DepthImage, DepthSample, Engine, Gradients, ImageDerivative,
-    OptimizerState, RefinedPose, RenderSettings, Rendered, Report, Stage, StageTime, StepReport,
-    StepSettings, Trace, TrainView, ViewId, check_depths, check_image_gradient, check_photo,
-    check_poses, check_upload,
+    Appearance, DepthImage, DepthSample, Engine, ImageDerivative, RefinedPose, RenderSettings,
+    Rendered, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
+    check_image_gradient,
 };
 use dapple_profile::ceilings::Measured;
-use dapple_scene::{Camera, Error, Photo, Progress, Result, Splats};
+use dapple_scene::{Error, Photo, Progress, Result};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -419,171 +420,6 @@ fn no_view(view: ViewId) -> Error {
 pub(crate) fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
     let tile = y / ROW * camera.tiles[0] as usize + x / ROW;
     (tile * PLANES * ROW + y % ROW, x % ROW)
-}
-
-impl Engine for CpuEngine {
-    fn description(&self) -> String {
-        let threads = self.pool.current_num_threads();
-        let plural = if threads == 1 { "" } else { "s" };
-        format!("cpu ({threads} thread{plural}, {})", level_name())
-    }
-
-    fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
-        check_upload(splats, state)?;
-        check_poses(state, self.views.len())?;
-        let n = splats.len();
-        let (first, second, stats) = match state {
-            None => (
-                Blocks::zeros(n, splats.sh_degree),
-                Blocks::zeros(n, splats.sh_degree),
-                DensityStats {
-                    gradient_sums: vec![0.0; n],
-                    visible_counts: vec![0.0; n],
-                },
-            ),
-            Some(state) => (
-                Blocks::from_splats(&state.first_moments),
-                Blocks::from_splats(&state.second_moments),
-                DensityStats {
-                    gradient_sums: state.gradient_sums.clone(),
-                    visible_counts: state.visible_counts.clone(),
-                },
-            ),
-        };
-        self.params = Blocks::from_splats(splats);
-        self.first = first;
-        self.second = second;
-        self.stats = stats;
-        self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
-        self.poses = state.map(|state| state.poses.clone()).unwrap_or_default();
-        self.sh_degree = splats.sh_degree;
-        self.appearance = state.map_or_else(Appearance::default, |s| s.appearance.clone());
-        Ok(())
-    }
-
-    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
-        let degree = self.sh_degree;
-        let state = OptimizerState {
-            first_moments: self.first.to_splats(degree),
-            second_moments: self.second.to_splats(degree),
-            gradient_sums: self.stats.gradient_sums.clone(),
-            visible_counts: self.stats.visible_counts.clone(),
-            smoothing: antialias::values(&self.smoothing, self.params.len),
-            poses: self.poses()?,
-            appearance: self.appearance.clone(),
-        };
-        Ok((self.params.to_splats(degree), state))
-    }
-
-    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        Ok(self.poses.clone())
-    }
-
-    fn appearance(&mut self) -> Result<Appearance> {
-        Ok(self.appearance.clone())
-    }
-
-    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
-        let mut ids = Vec::with_capacity(views.len());
-        for view in views {
-            let camera = CameraF32::new(&view.camera)?;
-            check_photo(&camera, &view.photo)?;
-            ids.push(ViewId(self.views.len()));
-            self.hold(HeldView {
-                camera,
-                photo: Some(view.photo),
-                comes_each_step: false,
-            });
-            self.depths.push(Arc::default());
-        }
-        Ok(ids)
-    }
-
-    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
-        let mut ids = Vec::with_capacity(cameras.len());
-        for camera in cameras {
-            ids.push(ViewId(self.views.len()));
-            self.hold(HeldView {
-                camera: CameraF32::new(camera)?,
-                photo: None,
-                comes_each_step: true,
-            });
-            self.depths.push(Arc::default());
-        }
-        Ok(ids)
-    }
-
-    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
-        let held = self.views.get_mut(view.0).ok_or_else(|| no_view(view))?;
-        check_photo(&held.camera, &photo)?;
-        held.photo = Some(photo);
-        Ok(())
-    }
-
-    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
-        let held = self.views.get(view.0).ok_or_else(|| no_view(view))?;
-        check_depths(&held.camera, &samples)?;
-        self.depths[view.0] = samples.into();
-        Ok(())
-    }
-
-    fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
-        on_pool(self, |engine| {
-            engine.forward(&camera, settings, settings.depth, &mut Clock::start());
-        });
-        Ok(self.image(&camera, settings.depth))
-    }
-
-    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
-        on_pool(self, |engine| engine.train_step(view, settings))
-    }
-
-    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
-        let state = densify::State {
-            params: &mut self.params,
-            first: &mut self.first,
-            second: &mut self.second,
-            stats: &mut self.stats,
-            smoothing: &mut self.smoothing,
-        };
-        let report = densify::run(plan, state);
-        self.reports.push(Report::Densify(report));
-        Ok(())
-    }
-
-    fn poll(&mut self) -> Result<Vec<Report>> {
-        Ok(std::mem::take(&mut self.reports))
-    }
-
-    fn differentiate(
-        &mut self,
-        camera: &Camera,
-        settings: &RenderSettings,
-        derivative: &ImageDerivative<'_, f32>,
-    ) -> Result<Gradients<f32>> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
-        let mode = Mode {
-            absolute: false,
-            depths: derivative.depth.is_some(),
-        };
-        on_pool(self, |engine| {
-            engine.forward(&camera, settings, mode.depths, &mut Clock::start());
-            engine.set_image_gradient(&camera, derivative)?;
-            let cap = settings.max_gaussians_per_tile;
-            blend_backward::run(&camera, cap, mode, &mut engine.frame);
-            let degree = settings.sh_degree.min(engine.sh_degree);
-            let smoothing = engine.smoothing.as_slice();
-            Ok(update::run_gradients(
-                &engine.params,
-                settings.antialias.then_some(smoothing),
-                &camera,
-                degree,
-                mode.depths,
-                &engine.frame,
-            ))
-        })
-    }
 }
 
 /// Runs `work` on the engine's own threads.

@@ -5,7 +5,9 @@
 mod finite_differences;
 
 use dapple_engine::reference::{self, Image, Projected};
-use dapple_engine::{DepthImage, DepthSample, Gradients, ImageDerivative, depth};
+use dapple_engine::{
+    DepthImage, DepthSample, Gradients, ImageDerivative, PosedCamera, check_depths, depth,
+};
 use dapple_scene::{Camera, Lens, Pose};
 use finite_differences::{
     Recipe, Scene, assert_agrees, assert_close, central_difference, dot, weights,
@@ -148,6 +150,29 @@ fn a_loss_pulls_depths_to_the_sample_and_leaves_empty_pixels_alone() {
     assert_eq!(loss(2.0, 0.8).by_depth, [-0.25]);
     assert_eq!(loss(0.0, 0.0).value, 0.0);
     assert_eq!(loss(0.0, 0.0).by_alpha, [0.0]);
+}
+
+#[test]
+fn samples_that_do_not_fit_their_view_are_refused() {
+    let camera = Camera::pinhole(4, 3, 5.0, Pose::IDENTITY);
+    let camera = PosedCamera::new(&camera).unwrap();
+    let sample = |pixel, inverse_depth, weight| DepthSample {
+        pixel,
+        inverse_depth,
+        weight,
+    };
+    let sound = sample(7, 0.5, 1.0);
+    assert!(check_depths(&camera, &[sound, sample(11, 0.0, 0.0)]).is_ok());
+    for bad in [
+        [sound, sound],
+        [sound, sample(6, 0.5, 1.0)],
+        [sound, sample(12, 0.5, 1.0)],
+        [sound, sample(8, f32::NAN, 1.0)],
+        [sound, sample(8, 0.5, -1.0)],
+    ] {
+        let error = check_depths(&camera, &bad).unwrap_err();
+        assert!(error.hint_text().is_some(), "{bad:?}");
+    }
 }
 
 /// Two Gaussians in a row: what lies behind half the transmittance is the median.

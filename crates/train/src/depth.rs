@@ -338,6 +338,48 @@ mod tests {
         assert!(see(&camera, -place(0.8), 0.01, reach).is_none());
     }
 
+    /// Far depths count less, badly triangulated points too, and of two in a pixel the heavier counts.
+    #[test]
+    fn depths_count_by_how_much_they_say() {
+        let (mut dataset, _) = capture();
+        let seen = |pixel, depth, weight| Seen {
+            pixel,
+            depth,
+            weight,
+        };
+        let known = [seen(9, 2.0, 0.1), seen(9, 3.0, 0.8), seen(5, 12.0, 0.8)];
+        let found = samples(&dataset.views[0], &known, 3.0).unwrap();
+        // At four extents a quarter of 0.8 is left, beside 0.8.
+        let rows: Vec<_> = found
+            .iter()
+            .map(|s| (s.pixel, s.inverse_depth, s.weight))
+            .collect();
+        assert_eq!(rows, [(5, 1.0 / 12.0, 0.2), (9, 1.0 / 3.0, 0.8)]);
+
+        // Three points before the first camera; their errors are 1, 2 and unknown, 1.5 in the mean.
+        let pose = dataset.views[0].camera.camera_from_world;
+        let before = |x: f64| {
+            let place = pose.rotation.conjugate() * (DVec3::new(x, 0.0, 2.0) - pose.translation);
+            dapple_scene::Point {
+                position: place.as_vec3().to_array(),
+                rgb: [0; 3],
+            }
+        };
+        dataset.points = [-0.1, 0.0, 0.1].map(before).to_vec();
+        let mut tracks = dapple_scene::Tracks::default();
+        for error in [1.0, 2.0, -1.0] {
+            tracks.push(error, [0]);
+        }
+        dataset.tracks = Some(tracks);
+        let points = points_of_views(&dataset, 0.01).unwrap();
+        let expected = [1.0 / 1.5f64, 2.0 / 1.5].map(|e| (-e * e).exp());
+        let weights: Vec<f64> = points[0].iter().map(|seen| seen.weight).collect();
+        assert_eq!(weights.len(), 3);
+        for (weight, expected) in weights.iter().zip([expected[0], expected[1], 1.0]) {
+            assert!((weight - expected).abs() < 1e-6, "{weights:?}");
+        }
+    }
+
     #[test]
     fn masked_pixels_say_nothing() {
         let (mut dataset, _) = capture();
@@ -385,8 +427,15 @@ mod tests {
         }));
         let mut config = config(DepthSource::Images, false);
         config.depth.unit = 0.002;
-        let (all, _) = supervision(&dataset, &[0], 3.0, &config).unwrap();
-        assert!(right(&all[0], &truth[0], 0.01) > 0.99 && all[0].len() > 3000);
+        // Numbers with a point are depths already.
+        dataset.views[1].depth = Some(Arc::new(DepthMap {
+            values: truth[1].clone(),
+            has_steps: false,
+        }));
+        let (all, _) = supervision(&dataset, &[0, 1], 3.0, &config).unwrap();
+        for (samples, truth) in all.iter().zip(&truth) {
+            assert!(right(samples, truth, 0.01) > 0.99 && samples.len() > 3000);
+        }
     }
 
     #[test]

@@ -140,4 +140,26 @@ mod tests {
         assert!((off.distance - 0.05).abs() < 0.02, "{off:?}");
         assert!(PoseErrors::between(&[]).is_none());
     }
+
+    #[test]
+    fn poses_are_compared_with_those_of_their_name() {
+        let named = |names: [&str; 3]| -> Vec<(String, Pose)> {
+            let pose = |name: &&str| {
+                let at = f64::from(name.as_bytes()[0]);
+                let eye = DVec3::new(at.sin(), 1.0, at.cos()) * 4.0;
+                (name.to_string(), Pose::look_at(eye, DVec3::ZERO, DVec3::Y))
+            };
+            names.iter().map(pose).collect()
+        };
+        let errors = PoseErrors::by_name(&named(["a", "b", "x"]), &named(["b", "c", "a"]));
+        let Some(errors) = errors else {
+            panic!("two have a name in common")
+        };
+        assert_eq!(errors.poses, 2);
+        assert!(
+            errors.degrees < 1e-5 && errors.distance < 1e-9,
+            "{errors:?}"
+        );
+        assert!(PoseErrors::by_name(&named(["a", "b", "c"]), &named(["x", "y", "z"])).is_none());
+    }
 }

@@ -11,6 +11,9 @@
 //!
 //! The trainer waits for the engine only to score, for checkpoints and at the end.
 
+mod scoring;
+mod steps;
+
 use crate::clock::Clock;
 use crate::evaluate::Lpips;
 use crate::history::Smoothed;
@@ -20,11 +23,10 @@ use crate::time_budget::Pacer;
 use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
-    CaptureIdentity, CorrectedScores, Ending, EvalReport, EvalRow, History, Launch, LossRow,
-    Observer, Outcome, Schedule, Silent, StepProgress, TrainConfig, ViewOrder, WatchReport, depth,
-    evaluate, evaluate_aligned, init, strategy,
+    CaptureIdentity, Ending, History, Launch, Observer, Outcome, Schedule, Silent, TrainConfig,
+    ViewOrder, WatchReport, depth, init, strategy,
 };
-use dapple_engine::{Appearance, Engine, Rendered, Report, StepReport, TrainView, ViewId};
+use dapple_engine::{Appearance, Engine, Rendered, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
 use std::time::Instant;
 
@@ -32,10 +34,6 @@ use std::time::Instant;
 /// Gaussians right before a camera are fog in that photo and noise in all others: on `bird` they
 /// cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
-
-/// The engine learns of so many steps beforehand. Packing a photo takes a thread a part of a step; more
-/// would only hold memory.
-const ANNOUNCED: u32 = 3;
 
 /// A run: an engine, its views, and how far it is.
 pub struct Trainer {
@@ -263,76 +261,6 @@ impl Trainer {
         })
     }
 
-    /// Scores the held-out photos with the present splats, by PSNR and SSIM.
-    pub fn evaluate(&mut self) -> Result<EvalReport> {
-        self.score(false, &mut |_, _| Ok(()))
-    }
-
-    /// Scores the held-out photos as at the end of a run, by LPIPS too where the configuration names
-    /// weights, and shows each rendered view to `on_render`.
-    pub fn evaluate_each(
-        &mut self,
-        on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
-    ) -> Result<EvalReport> {
-        self.score(true, on_render)
-    }
-
-    fn score(
-        &mut self,
-        is_last: bool,
-        on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
-    ) -> Result<EvalReport> {
-        // Waiting for steps is training.
-        self.drain(&mut Silent)?;
-        let started = Instant::now();
-        let settings = self.schedule.render_settings();
-        let views: Vec<&View> = self.eval_views.iter().collect();
-        let lpips = self.lpips.as_ref().filter(|_| is_last);
-        let mut corrected = CorrectedScores::default();
-        let corrects = self.config.appearance.is_on();
-        let mut report = evaluate(
-            self.engine.as_mut(),
-            &views,
-            &settings,
-            lpips,
-            &mut |view, rendered| {
-                if corrects {
-                    corrected.add(view, rendered, settings.background)?;
-                }
-                on_render(view, rendered)
-            },
-        )?;
-        if corrects {
-            corrected.put_into(&mut report);
-        }
-        self.history.seconds.eval += started.elapsed().as_secs_f64();
-        // A run that is stopped where it was scored anyway.
-        self.history.evals.retain(|row| row.step != self.step);
-        self.history.evals.push(EvalRow {
-            step: self.step,
-            psnr: report.psnr,
-            ssim: report.ssim,
-            gaussians: report.gaussians,
-            train_seconds: self.history.seconds.train,
-        });
-        Ok(report)
-    }
-
-    /// Scores the held-out photos, each with its pose fitted to the present splats.
-    ///
-    /// # Errors
-    /// As [`evaluate_aligned`].
-    pub fn evaluate_aligned(&mut self) -> Result<EvalReport> {
-        self.drain(&mut Silent)?;
-        let started = Instant::now();
-        let settings = self.schedule.render_settings();
-        let views: Vec<&View> = self.eval_views.iter().collect();
-        let extent = self.schedule.extent();
-        let report = evaluate_aligned(self.engine.as_mut(), &views, &settings, extent)?;
-        self.history.seconds.eval += started.elapsed().as_secs_f64();
-        Ok(report)
-    }
-
     /// Whether there is a look after this step: by its place in the schedule where the pace was changed, so
     /// that a run that its configuration repeats looks where this one did.
     fn looks_now(&self) -> bool {
@@ -462,126 +390,6 @@ impl Trainer {
     /// The engine, for calls the trainer has no word for.
     pub fn engine_mut(&mut self) -> &mut dyn Engine {
         self.engine.as_mut()
-    }
-
-    /// Enqueues one step and takes in what has finished.
-    fn advance(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        self.clock.resume();
-        let step = self.step + 1;
-        let view = self.view_ids[self.order.view_at(step)];
-        match self.loader.as_ref().map(|loader| loader.take(step)) {
-            None => {}
-            Some(Ok(photo)) => self.engine.put_photo(view, photo)?,
-            Some(Err(error)) => {
-                // Nothing of this step was enqueued: the run can go on when the photo is mended.
-                self.save(observer)?;
-                return Err(error);
-            }
-        }
-        self.announce_after(step)?;
-        self.engine.step(view, &self.schedule.step_settings(step))?;
-        if let Some(plan) = self.schedule.densify_plan(step) {
-            self.engine.densify(&plan)?;
-        }
-        self.step = step;
-        self.collect(observer)?;
-        self.has_queue |= self.reported < self.step;
-        self.stop_the_clock();
-        Ok(())
-    }
-
-    /// Tells the engine of the steps after `step`, so that their photos are on their way meanwhile.
-    fn announce_after(&mut self, step: u32) -> Result<()> {
-        let last = self.config.last_step().min(step.saturating_add(ANNOUNCED));
-        for coming in step.saturating_add(1)..=last {
-            let view = self.view_ids[self.announced.view_at(coming)];
-            let photo = match &self.loader {
-                None => None,
-                Some(loader) => match loader.ready(coming) {
-                    None => break,
-                    photo => photo,
-                },
-            };
-            self.engine.announce(view, photo)?;
-        }
-        Ok(())
-    }
-
-    /// Waits until every step has reported. That is training time too.
-    pub(crate) fn drain(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        if self.saving.failure.is_some() {
-            return Ok(());
-        }
-        self.clock.resume();
-        self.engine.finish()?;
-        self.collect(observer)?;
-        self.stop_the_clock();
-        if self.reported < self.step {
-            return Err(Error::internal(format!(
-                "the engine has not reported step {}",
-                self.reported + 1
-            )));
-        }
-        Ok(())
-    }
-
-    fn stop_the_clock(&mut self) {
-        self.clock.pause();
-        self.history.seconds.train = self.clock.seconds();
-    }
-
-    /// Takes in what has finished.
-    pub(crate) fn collect(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let reports = self.engine.poll()?;
-        let is_step = |report: &&Report| matches!(report, Report::Step(_));
-        self.clock.arrived(reports.iter().filter(is_step).count());
-        for report in reports {
-            match report {
-                Report::Step(done) => self.take_step(&done, observer),
-                Report::Densify(done) => {
-                    self.gaussians = done.total;
-                    if done.total == 0 {
-                        self.bad_end.get_or_insert(Ending::NoGaussians(done.step));
-                    }
-                    self.history.densify.push(done);
-                    observer.on_densify(&done);
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn take_step(&mut self, done: &StepReport, observer: &mut dyn Observer) {
-        self.reported = done.step;
-        self.gaussians = done.counts.gaussians;
-        self.history.cap.take(&done.counts);
-        if !done.loss.is_finite() {
-            self.bad_end.get_or_insert(Ending::NonFiniteLoss(done.step));
-        }
-        self.smoothed_loss.push(f64::from(done.loss));
-        let progress = self.progress(done.step, done.loss);
-        self.history.losses.push(LossRow {
-            step: done.step,
-            loss: done.loss,
-            gaussians: done.counts.gaussians,
-            steps_per_second: progress.steps_per_second,
-        });
-        observer.on_step(&progress);
-    }
-
-    fn progress(&self, step: u32, loss: f32) -> StepProgress {
-        let steps = self.config.last_step();
-        let seconds = self.clock.seconds_per_step();
-        StepProgress {
-            step,
-            steps,
-            loss,
-            smoothed_loss: self.smoothed_loss.mean() as f32,
-            gaussians: self.gaussians,
-            steps_per_second: if seconds > 0.0 { 1.0 / seconds } else { 0.0 },
-            eta_seconds: seconds * f64::from(steps.saturating_sub(step)),
-        }
     }
 }
 

@@ -129,8 +129,6 @@ impl Watch {
                 },
             }));
         }
-        // A run that is stopped where it looked anyway.
-        self.rows.retain(|other| other.step != step);
         self.rows.push(row);
         Ok(())
     }
@@ -187,6 +185,38 @@ mod tests {
             });
         }
         watch
+    }
+
+    #[test]
+    fn a_run_is_looked_at_twenty_times_and_at_its_end() {
+        let view = View {
+            name: "a".to_owned(),
+            camera: dapple_scene::Camera::pinhole(1, 1, 1.0, dapple_scene::Pose::IDENTITY),
+            source_model: String::new(),
+            photo: Photo::from_rgb(1, 1, vec![0; 3]).into(),
+            depth: None,
+        };
+        let config = crate::Preset::Micro.config();
+        let watch = Watch::new(vec![view], &config);
+        let looks = |steps: u32| {
+            (1..=steps)
+                .filter(|&step| watch.is_due(step, steps))
+                .count()
+        };
+        assert_eq!((looks(1000), looks(1010), looks(7)), (20, 21, 7));
+        assert!(watch.is_due(1010, 1010));
+        assert!(!Watch::new(Vec::new(), &config).is_due(1000, 1000));
+    }
+
+    #[test]
+    fn the_loss_counts_what_masks_show() {
+        let photo = Photo {
+            mask: Some(vec![255, 0]),
+            ..Photo::from_rgb(2, 1, vec![255, 0, 0, 9, 9, 9])
+        };
+        let rgb = [0.7, 0.0, 0.3, 50.0, 50.0, 50.0];
+        let found = mean_difference(&rgb, &photo, [0.0; 3]);
+        assert!((found - 0.2).abs() < 1e-6, "{found}");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 
 use dapple_engine::{Rendered, reference};
 use dapple_scene::Photo;
-use dapple_train::evaluate::{PSNR_MAX, psnr, score, ssim};
+use dapple_train::evaluate::{PSNR_MAX, Paired, psnr, score, ssim};
+use dapple_train::{EvalReport, ImageScore};
 
 /// Two images that resemble each other, with flat parts.
 fn pair(width: usize, height: usize) -> (Vec<f32>, Vec<f32>) {
@@ -106,7 +107,66 @@ fn masked_ssim_is_that_of_the_loss() {
         .map(|i| if i % width < 5 { 255 } else { 0 })
         .collect();
     assert!(ssim(&a, &a, width, height, Some(&rim)) > 0.999_999);
-    assert!(ssim(&a, &b, width, height, Some(&rim)) < 0.99);
+    let of_rim = ssim(&a, &b, width, height, Some(&rim));
+    assert!(of_rim < 0.99);
+    // What is hidden is not in them.
+    let mut other = b.clone();
+    for (value, hidden) in other.chunks_exact_mut(3).zip(&rim) {
+        if *hidden == 0 {
+            value.fill(0.1);
+        }
+    }
+    assert_eq!(ssim(&a, &other, width, height, Some(&rim)), of_rim);
+}
+
+/// Three photos, of which the run `a` shows two better than `b` and one worse; LPIPS falls where PSNR
+/// rises.
+fn report(psnr: [f64; 3]) -> EvalReport {
+    let image = |(i, psnr): (usize, f64)| ImageScore {
+        name: format!("{i}.png"),
+        psnr,
+        ssim: psnr / 100.0,
+        lpips: Some(1.0 - psnr / 50.0),
+        cc_psnr: None,
+        cc_ssim: None,
+    };
+    EvalReport {
+        psnr: psnr.iter().sum::<f64>() / 3.0,
+        ssim: 0.0,
+        lpips: None,
+        cc_psnr: None,
+        cc_ssim: None,
+        gaussians: 1,
+        background: [0.0; 3],
+        images: psnr.into_iter().enumerate().map(image).collect(),
+    }
+}
+
+#[test]
+fn the_worst_image_comes_first() {
+    let report = report([24.0, 21.0, 27.0]);
+    let names = |count| -> Vec<&str> {
+        let worst = report.worst(count);
+        worst.into_iter().map(|image| image.name.as_str()).collect()
+    };
+    assert_eq!(names(2), ["1.png", "0.png"]);
+    assert_eq!(names(9).len(), 3);
+}
+
+#[test]
+fn a_comparison_is_the_first_run_less_the_second() {
+    let (a, b) = (report([24.0, 21.0, 27.0]), report([22.0, 20.0, 28.0]));
+    let paired = Paired::new(&a, &b).unwrap();
+    assert_eq!(paired.psnr.images, [2.0, 1.0, -1.0]);
+    let lpips = paired.lpips.unwrap();
+    for (difference, sign) in [(&paired.psnr, 1.0), (&paired.ssim, 1.0), (&lpips, -1.0)] {
+        assert!(difference.mean * sign > 0.0, "{difference:?}");
+        assert_eq!((difference.better, difference.worse), (2, 1));
+    }
+    let mut renamed = b;
+    renamed.images[2].name = "other.png".to_owned();
+    let error = Paired::new(&a, &renamed).unwrap_err();
+    assert!(error.hint_text().is_some(), "{error}");
 }
 
 #[test]
@@ -115,15 +175,24 @@ fn transparent_photos_are_seen_over_the_background() {
         alpha: Some(vec![0, 255]),
         ..Photo::from_rgb(2, 1, vec![255, 0, 0, 0, 0, 255])
     };
-    let rendered = Rendered {
+    let rendered = |r, g, b| Rendered {
         width: 2,
         height: 1,
-        // Not clamped: what is brighter than white is white.
-        rgb: vec![0.0, 1.0, 0.0, -3.0, f32::NAN, 7.0],
+        rgb: vec![0.0, 1.0, 0.0, r, g, b],
         ..Rendered::default()
     };
-    let scores = score(&rendered, &photo, [0.0, 1.0, 0.0], None);
-    assert_eq!(scores.unwrap().unwrap().psnr, PSNR_MAX);
+    // Not clamped: what is brighter than white is white. One by one, since what is not finite would
+    // hide the others.
+    for (r, g, b) in [(0.0, 0.0, 7.0), (-3.0, 0.0, 1.0), (0.0, f32::NAN, 1.0)] {
+        let scores = score(&rendered(r, g, b), &photo, [0.0, 1.0, 0.0], None);
+        assert_eq!(scores.unwrap().unwrap().psnr, PSNR_MAX, "{r} {g} {b}");
+    }
+    let broken = score(&rendered(0.0, 0.0, f32::NAN), &photo, [0.0, 1.0, 0.0], None);
+    assert!(
+        broken.unwrap().unwrap().psnr < 10.0,
+        "it costs a whole value"
+    );
+    let rendered = rendered(0.0, 0.0, 1.0);
     let hidden = Photo {
         mask: Some(vec![0, 0]),
         ..photo.clone()

@@ -250,6 +250,16 @@ fn both_networks_agree_with_the_definition() {
         );
         assert_eq!(distance(&b, &a), actual, "not symmetric");
         assert_eq!(distance(&a, &a), 0.0);
+        // What is under a mask does not reach over its edge.
+        let mask: Vec<u8> = (0..width * height)
+            .map(|i| if i % width < width / 2 { 0 } else { 255 })
+            .collect();
+        let masked = |a: &[f32]| lpips.distance(a, &b, width, height, Some(&mask)).unwrap();
+        let mut other = a.clone();
+        for (pixel, _) in other.chunks_exact_mut(3).zip(&mask).filter(|p| *p.1 == 0) {
+            pixel.fill(0.9);
+        }
+        assert_eq!(masked(&a), masked(&other));
         let small = lpips.distance(&a, &b, 12, 12, None).unwrap_err();
         assert!(small.to_string().contains("12 x 12"), "{small}");
     }

@@ -47,6 +47,25 @@ fn anti_aliased_runs_set_3d_filters_every_hundred_steps_and_after_density_contro
     assert!(set(&plain).is_empty());
 }
 
+/// Poses wait for their start; then their rate falls log-linearly, and moves count in extents.
+#[test]
+fn poses_are_refined_late_and_ever_less() {
+    let mut config = TrainConfig::default();
+    config.poses.start = 0.25;
+    (config.poses.rate, config.poses.decay) = (4e-3, 0.01);
+    let off = Schedule::new(config.clone(), 2.0);
+    assert!(off.pose_rates(20_000).are_off(), "nobody asked for it");
+    config.poses.refine = true;
+    let schedule = Schedule::new(config, 2.0);
+    assert!(schedule.pose_rates(7500).are_off());
+    for (step, expected) in [(7501, 4e-3), (18_751, 4e-4), (30_001, 4e-5)] {
+        let rates = schedule.pose_rates(step);
+        let (turn, shift) = (f64::from(rates.rotation), f64::from(rates.translation));
+        assert!((turn / expected - 1.0).abs() < 1e-6, "{step}: {turn}");
+        assert!((shift / expected - 2.0).abs() < 1e-6, "{step}: {shift}");
+    }
+}
+
 #[test]
 fn density_control_follows_its_plan() {
     let schedule = standard();

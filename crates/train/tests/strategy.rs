@@ -247,6 +247,8 @@ fn a_strategy_that_needs_a_budget_gets_one() {
         (Strategy::Mcmc, 48, 0, 80),
         (Strategy::Budgeted, 48, 0, 80),
         (Strategy::Mcmc, 3, 0, 20),
+        // Pixels would allow 268, the points ten each.
+        (Strategy::Mcmc, 160, 0, 200),
         (Strategy::Mcmc, 48, 15, 15),
         (Strategy::Adc, 48, 0, 0),
     ] {

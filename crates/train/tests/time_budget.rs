@@ -7,7 +7,7 @@ mod fake;
 use dapple_engine::Engine;
 use dapple_train::time_budget::{CostModel, Now, Pacer, Plan, Timed, Wish, calibrate, plan};
 use dapple_train::{Preset, Schedule, Silent, TrainConfig, Trainer};
-use fake::{FakeEngine, Log, capture};
+use fake::{FakeEngine, Log, capture, fake};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ fn a_cost_model_gives_back_what_it_was_fitted_to() {
     let fitted = CostModel::fit(timed(1e6, 2e4), slow, timed(2.5e5, 5e3));
     assert_eq!(fitted.per_pixel, 0.0);
     assert!((fitted.seconds(1e6, 2e4) / model().seconds(1e6, 2e4) - 1.0).abs() < 1e-9);
+    let shared = model().slowed(3.0);
+    assert!((shared.seconds(1e6, 2e4) / model().seconds(1e6, 2e4) - 3.0).abs() < 1e-9);
     let same = timed(1e6, 2e4);
     let fitted = CostModel::fit(same, same, same);
     assert!((fitted.seconds(1e6, 2e4) / same.seconds - 1.0).abs() < 1e-9);
@@ -94,6 +96,26 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
     };
     let got = plan(&model(), &tiny);
     assert_eq!((got.downscale, got.max_gaussians), (1, 10));
+    // Not even where that is what a step takes: half of 100 x 80, or fewer than 1000 Gaussians.
+    let by_pixel = CostModel {
+        per_pixel: 1e-3,
+        ..model()
+    };
+    let small = Wish {
+        pixels: 8000.0,
+        ..wish(60.0)
+    };
+    assert_eq!(plan(&by_pixel, &small).downscale, 1);
+    let by_gaussian = CostModel {
+        per_gaussian: 1e-2,
+        ..model()
+    };
+    let few = Wish {
+        first_gaussians: 100,
+        full_gaussians: 3000,
+        ..wish(60.0)
+    };
+    assert_eq!(plan(&by_gaussian, &few).max_gaussians, 1500);
     let nothing = Wish {
         pixels: 0.0,
         first_gaussians: 0,
@@ -144,9 +166,46 @@ fn a_run_ends_in_time_whatever_a_step_takes() {
         ),
     ] {
         assert!((90.0..=110.0).contains(&seconds), "{what}: {seconds}");
+        // Not by cutting the run off, which would end it with rates that are still high.
+        assert!(
+            seconds < 100.0 || what.contains("pause"),
+            "{what}: {seconds}"
+        );
     }
     // Steps so long that the time is over after one: that one ends the run but for another.
     assert!(ends_after(1.0, 10, |_| 2.0) <= 4.0);
+}
+
+/// A look after a tenth of the time, at steps of 0.1 s, 50 of which are on the way.
+#[test]
+fn the_rest_is_what_fits_behind_the_queue_with_the_gaussians_to_come() {
+    let model = CostModel {
+        fixed: 0.0,
+        per_pixel: 0.0,
+        per_gaussian: 1e-6,
+    };
+    let mut pacer = Pacer::new(100.0, model, 1e6);
+    let now = Now {
+        step: 150,
+        done: 100,
+        seconds: 10.0,
+        last: 2000,
+        gaussians: 1e5,
+        later_gaussians: 1e5,
+    };
+    // 99 s less 10 and 5.
+    assert_eq!(pacer.clone().look(&now), Some(150 + 840));
+    let growing = Now {
+        later_gaussians: 2e5,
+        ..now
+    };
+    assert_eq!(pacer.look(&growing), Some(150 + 420));
+    // Nothing more is done, and the time is over.
+    let late = Now {
+        seconds: 100.0,
+        ..growing
+    };
+    assert_eq!(pacer.look(&late), Some(151));
 }
 
 #[test]
@@ -177,6 +236,9 @@ fn the_schedule_runs_through_whatever_the_pace() {
             assert_eq!(schedule.densify_plan(step), whole.densify_plan(step));
         }
         assert_eq!(schedule.place(last), 1000);
+        // It goes on from where it was.
+        let (left, steps) = (1000 - first, pace[0][1] - first);
+        assert!(schedule.place(first + 1) - first <= left.div_ceil(steps));
         assert!((1..last).all(|step| schedule.place(step) <= schedule.place(step + 1)));
         assert_eq!(schedule.learning_rates(last), whole.learning_rates(1000));
         assert_eq!(schedule.step_settings(last).step, last);
@@ -249,5 +311,15 @@ fn calibration_times_steps_of_two_sizes_and_counts() {
     // Every step of this engine takes as long.
     let seconds = model.seconds(192.0, 20.0);
     assert!(seconds > 1e-3, "{model:?}");
-    assert!(log.lock().unwrap().steps.len() >= 24);
+    let log = log.lock().unwrap();
+    assert!(log.steps.len() >= 24);
+    // At the degree that the run ends with.
+    let degrees = log.steps.iter().map(|(_, step)| step.render.sh_degree);
+    assert!(degrees.min() == Some(config.sh_degree));
+    // A quarter of the Gaussians, twice as large.
+    let mut trainer = Trainer::new(&capture(9), config, fake(&Arc::default(), 0, 0)).unwrap();
+    let all = trainer.splats().unwrap();
+    assert_eq!((engine.splats.len(), all.len()), (5, 20));
+    let wider = engine.splats.scales[1][0] - all.scales[4][0];
+    assert!((wider - 2.0f32.ln()).abs() < 1e-6, "{wider}");
 }

@@ -6,7 +6,8 @@ mod fake;
 
 use dapple_scene::{Dataset, Lens, ply};
 use dapple_train::{
-    ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent, TrainConfig, Trainer, train_into,
+    AppearanceModel, ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent, TrainConfig, Trainer,
+    train_into,
 };
 use fake::{FakeEngine, Listener, Log, capture, fake};
 use std::sync::{Arc, Mutex};
@@ -106,6 +107,28 @@ fn a_stopped_run_saves_everything_and_can_go_on() {
     listener.stop_after = None;
     assert_eq!(trainer.run(&mut listener).unwrap().ending, Ending::Finished);
     assert_eq!(trainer.steps_done(), 100);
+}
+
+/// A run that learns appearances also says what its renders score once their colours are fitted.
+#[test]
+fn fitted_scores_come_with_appearances_alone() {
+    let eval = |model| {
+        let mut config = Preset::M8Smoke.config();
+        config.appearance.model = model;
+        config.appearance.grid = [1; 3];
+        let mut trainer = Trainer::new(&capture(24), config, fake(&Arc::default(), 0, 0)).unwrap();
+        trainer.run(&mut Silent).unwrap().eval.unwrap()
+    };
+    let plain = eval(AppearanceModel::None);
+    assert_eq!((plain.cc_psnr, plain.images[0].cc_psnr), (None, None));
+    // All photos are alike, so the mean is each one's.
+    assert!((plain.psnr - plain.images[1].psnr).abs() < 1e-9);
+    assert!((plain.ssim - plain.images[1].ssim).abs() < 1e-9);
+    // The capture's grey is one map away from the fake's.
+    let fitted = eval(AppearanceModel::Exposure);
+    assert_eq!(fitted.psnr, plain.psnr);
+    assert!(fitted.psnr < 30.0 && fitted.cc_psnr.unwrap() > 60.0);
+    assert!(fitted.images.iter().all(|image| image.cc_ssim.is_some()));
 }
 
 #[test]
@@ -212,11 +235,32 @@ fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
         trainer.run(&mut Silent).unwrap();
         let report = trainer.watch_report().unwrap();
         assert_eq!((report.photos, report.rows.len()), (3, 20));
+        // Flat images: SSIM is its luminance term.
+        let (photo, shown) = (100.0 / 255.0, 0.5);
+        let ssim = (2.0 * photo * shown + 1e-4) / (photo * photo + shown * shown + 1e-4);
+        let expected = 0.8 * (shown - photo) + 0.2 * (1.0 - ssim);
+        assert!((report.rows[0].loss - expected).abs() < 1e-6, "{report:?}");
         (report.kept_step, trainer.splats().unwrap().opacities[0])
     };
     // Looks every 50 steps; the opacity of the fake's first Gaussian is the step that made it.
     assert_eq!(run(0), (None, 1000.0));
     assert_eq!(run(620), (Some(50), 50.0));
+}
+
+/// Where the pace has changed, looks go by places of the schedule, as the same run without a clock has
+/// them; the last is after the last step.
+#[test]
+fn looks_follow_the_schedule_when_the_pace_changes() {
+    let mut config = Preset::M9.config_for(1010);
+    config.data.watch_every = 16;
+    config.pace = vec![[100, 300]];
+    let mut trainer = Trainer::new(&capture(48), config, fake(&Arc::default(), 0, 0)).unwrap();
+    trainer.run(&mut Silent).unwrap();
+    let rows = trainer.watch_report().unwrap().rows;
+    let steps: Vec<u32> = rows.iter().map(|row| row.step).collect();
+    assert_eq!((steps[0], steps[1], steps.last()), (50, 100, Some(&300)));
+    // At places 50, 100, ... 1000, and at the end.
+    assert_eq!(steps.len(), 21, "{steps:?}");
 }
 
 #[test]

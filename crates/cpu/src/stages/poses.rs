@@ -55,3 +55,34 @@ pub fn step(pose: &mut RefinedPose, gradient: &[f64; 6], rates: &PoseRates, adam
         pose.centre_rest[k] = (exact - f64::from(pose.centre[k])) as f32;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dapple_engine::PosedCamera;
+    use dapple_scene::{Camera, Pose};
+
+    /// Far from the origin a step is less than `f32` tells apart there; what it leaves out is kept.
+    #[test]
+    fn small_steps_add_up_far_from_the_origin() {
+        let eye = DVec3::new(3000.0, -2000.0, 1000.0);
+        let pose = Pose::look_at(eye, eye + DVec3::Z, DVec3::NEG_Y);
+        let camera = Camera::pinhole(8, 8, 9.0, pose);
+        let Ok(posed) = PosedCamera::new(&camera) else {
+            panic!("a sound camera")
+        };
+        let mut refined = RefinedPose::new(&posed);
+        let rates = PoseRates {
+            rotation: 0.0,
+            translation: 1e-5,
+        };
+        let along_x = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0];
+        for _ in 0..100 {
+            step(&mut refined, &along_x, &rates, &Adam::default());
+        }
+        // Everything moves by -t, the camera by the opposite.
+        let moved = refined.pose(&camera).centre() - eye;
+        let expected = pose.rotation.conjugate() * DVec3::X * 1e-3;
+        assert!(moved.distance(expected) < 1e-6, "{moved} {expected}");
+    }
+}

@@ -85,7 +85,7 @@ enum Slot {
 }
 
 impl PhotoLoader {
-    /// Begins to read the photos of the steps from `next` to `last`; a step takes the photo that `order`
+    /// Begins to read the photos of `steps`, from the first to the last; a step takes the photo that `order`
     /// says. `order` is over as many views as there are photos.
     ///
     /// # Errors
@@ -94,22 +94,9 @@ impl PhotoLoader {
         photos: Vec<PhotoSource>,
         order: &ViewOrder,
         budget_bytes: u64,
-        (next, last): (u32, u32),
+        steps: (u32, u32),
     ) -> Result<Self> {
-        let state = State {
-            uses: Uses::new(order.clone(), photos.len()),
-            slots: photos.iter().map(|_| Slot::Absent).collect(),
-            next,
-            ahead: next,
-            last,
-            in_use: None,
-            held_bytes: 0,
-            traffic: PhotoTraffic {
-                budget_bytes,
-                ..PhotoTraffic::default()
-            },
-            is_over: false,
-        };
+        let state = State::new(photos.len(), order, budget_bytes, steps);
         let shared = Arc::new(Shared {
             photos,
             state: Mutex::new(state),
@@ -256,6 +243,24 @@ fn while_training(error: Error, step: u32) -> Error {
 }
 
 impl State {
+    /// Nothing is read, and `next` is to come.
+    fn new(photos: usize, order: &ViewOrder, budget_bytes: u64, (next, last): (u32, u32)) -> Self {
+        Self {
+            uses: Uses::new(order.clone(), photos),
+            slots: (0..photos).map(|_| Slot::Absent).collect(),
+            next,
+            ahead: next,
+            last,
+            in_use: None,
+            held_bytes: 0,
+            traffic: PhotoTraffic {
+                budget_bytes,
+                ..PhotoTraffic::default()
+            },
+            is_over: false,
+        }
+    }
+
     /// Training wants the photo of `step` now.
     fn go_to(&mut self, step: u32) {
         let view = self.uses.view_at(step);

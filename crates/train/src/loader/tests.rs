@@ -81,6 +81,38 @@ fn a_run_that_goes_on_begins_in_the_middle_of_an_epoch() {
     }
 }
 
+/// What is read next where no thread reads anything: photos for the steps that come, and no others.
+#[test]
+fn photos_are_read_in_the_order_of_steps_and_only_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let photos = photos(folder.path());
+    let mut order = ViewOrder::new(3, VIEWS);
+    let mut state = State::new(VIEWS, &order, 100 * BYTES, (5, 9));
+    for step in 5..=9 {
+        assert_eq!(state.next_to_read(&photos), Some(order.view_at(step)));
+    }
+    assert_eq!(state.next_to_read(&photos), None);
+    state.last = 10;
+    assert_eq!(state.next_to_read(&photos), Some(order.view_at(10)));
+}
+
+/// The photo that a step is taken with is in memory whatever the loader thinks, so it counts.
+#[test]
+fn the_photo_in_use_does_not_give_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let photos = photos(folder.path());
+    let mut order = ViewOrder::new(3, VIEWS);
+    let mut state = State::new(VIEWS, &order, BYTES, (1, 30));
+    let first = state.next_to_read(&photos).unwrap();
+    state.slots[first] = Slot::Ready(photos[first].read().unwrap());
+    state.go_to(1);
+    state.taken(first, None);
+    // There is no room beside it, but training would wait for the next one for ever.
+    assert_eq!(state.next_to_read(&photos), Some(order.view_at(2)));
+    assert!(matches!(state.slots[first], Slot::Ready(_)));
+    assert_eq!(state.in_use, Some(first));
+}
+
 #[test]
 fn photos_that_were_read_ahead_are_there_before_their_steps() {
     let folder = tempfile::tempdir().unwrap();

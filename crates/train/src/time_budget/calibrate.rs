@@ -5,6 +5,8 @@
 //!    is trained, more Gaussians are smaller ones, and a pixel sees about as many.
 //! 2. Each of whole, fewer pixels and fewer of both: a round over the views that is not timed, then
 //!    rounds until a third of the time is spent. The fastest round counts: noise only adds.
+//! 3. What rounds took on average, over what the fastest took, slows the model down: a machine that is
+//!    shared will be so during the run too.
 
 use super::{CostModel, Timed};
 use crate::views::Chosen;
@@ -45,6 +47,7 @@ pub fn calibrate(
         .map(|c| c.resized(c.width.div_ceil(2), c.height.div_ceil(2)))
         .collect();
     let schedule = Schedule::new(config.clone(), chosen.extent);
+    let mut slowdowns = Vec::new();
     let mut timed = |splats: &Splats, cameras: &[Camera]| -> Result<Timed> {
         engine.upload(splats, None)?;
         let views = cameras.iter().map(|&camera| grey(camera)).collect();
@@ -52,16 +55,19 @@ pub fn calibrate(
         let pixels = cameras
             .iter()
             .map(|c| f64::from(c.width) * f64::from(c.height));
+        let pace = pace(engine, &ids, &schedule, seconds / 3.0)?;
+        slowdowns.push(pace.mean / pace.fastest);
         Ok(Timed {
             pixels: pixels.sum::<f64>() / cameras.len().max(1) as f64,
             gaussians: splats.len() as f64,
-            seconds: seconds_a_step(engine, &ids, &schedule, seconds / 3.0)?,
+            seconds: pace.fastest,
         })
     };
     let whole = timed(&splats, &cameras)?;
     let fewer_pixels = timed(&splats, &halves)?;
     let fewer_of_both = timed(&quarter, &halves)?;
-    Ok(CostModel::fit(whole, fewer_pixels, fewer_of_both))
+    let model = CostModel::fit(whole, fewer_pixels, fewer_of_both);
+    Ok(model.slowed(slowdowns.iter().sum::<f64>() / slowdowns.len() as f64))
 }
 
 fn grey(camera: Camera) -> TrainView {
@@ -73,12 +79,18 @@ fn grey(camera: Camera) -> TrainView {
     }
 }
 
-fn seconds_a_step(
+/// Seconds of a step.
+struct Pace {
+    fastest: f64,
+    mean: f64,
+}
+
+fn pace(
     engine: &mut dyn Engine,
     views: &[ViewId],
     schedule: &Schedule,
     seconds: f64,
-) -> Result<f64> {
+) -> Result<Pace> {
     let mut settings = schedule.step_settings(1);
     settings.render.sh_degree = schedule.render_settings().sh_degree;
     let mut round = || -> Result<f64> {
@@ -89,13 +101,18 @@ fn seconds_a_step(
         }
         engine.finish()?;
         engine.poll()?;
-        Ok(started.elapsed().as_secs_f64() / views.len().max(1) as f64)
+        let seconds = started.elapsed().as_secs_f64() / views.len().max(1) as f64;
+        // Of a clock too coarse to see it.
+        Ok(seconds.max(1e-9))
     };
     let started = Instant::now();
     round()?;
-    let mut best = round()?;
+    let mut rounds = vec![round()?];
     while started.elapsed().as_secs_f64() < seconds {
-        best = best.min(round()?);
+        rounds.push(round()?);
     }
-    Ok(best)
+    Ok(Pace {
+        fastest: rounds.iter().copied().fold(f64::INFINITY, f64::min),
+        mean: rounds.iter().sum::<f64>() / rounds.len() as f64,
+    })
 }

@@ -56,6 +56,16 @@ impl CostModel {
         }
     }
 
+    /// Of a machine that takes so many times as long.
+    #[must_use]
+    pub fn slowed(self, factor: f64) -> Self {
+        Self {
+            fixed: factor * self.fixed,
+            per_pixel: factor * self.per_pixel,
+            per_gaussian: factor * self.per_gaussian,
+        }
+    }
+
     /// A step with so many pixels and Gaussians. Never zero.
     pub fn seconds(&self, pixels: f64, gaussians: f64) -> f64 {
         (self.fixed + self.per_pixel * pixels + self.per_gaussian * gaussians).max(1e-6)

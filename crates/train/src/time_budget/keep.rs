@@ -61,3 +61,30 @@ fn later_gaussians(config: &TrainConfig, place: u32, gaussians: f64) -> f64 {
     let share = f64::from(grows) / f64::from(left);
     share * 0.5 * (gaussians + end) + (1.0 - share) * end
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Strategy;
+
+    #[test]
+    fn gaussians_to_come_are_those_of_the_budget_or_twice_as_many() {
+        let mut config = TrainConfig {
+            steps: 1000,
+            ..TrainConfig::default()
+        };
+        config.densify.stop = 600;
+        let later = |config: &TrainConfig, place| later_gaussians(config, place, 1000.0);
+        // Half of the rest grows to 2000, half stays there.
+        assert_eq!(later(&config, 200), 1750.0);
+        config.max_gaussians = 1400;
+        assert_eq!(later(&config, 200), 1300.0);
+        config.max_gaussians = 5000;
+        assert_eq!(later(&config, 200), 1750.0);
+        config.densify.strategy = Strategy::Mcmc;
+        assert_eq!(later(&config, 200), 4000.0);
+        assert_eq!(later(&config, 700), 1000.0);
+        config.densify.enabled = false;
+        assert_eq!(later(&config, 200), 1000.0);
+    }
+}

@@ -1,0 +1,185 @@
+//! What a run came to: for people, and for `--json`.
+
+use crate::machine;
+use crate::photo_memory;
+use crate::training_display::{clock, grouped};
+use dapple::scene::{Error, ErrorKind};
+use dapple::train::{
+    CapLosses, Ending, ImageScore, Outcome, PhotoTraffic, RunFolder, Seconds, Trainer, WatchReport,
+};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    pub(super) out: PathBuf,
+    pub(super) splats: PathBuf,
+    pub(super) metrics: PathBuf,
+    pub(super) renders: PathBuf,
+    pub(super) ending: Ending,
+    pub(super) steps: u32,
+    pub(super) gaussians: u64,
+    pub(super) psnr: Option<f64>,
+    pub(super) ssim: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cc_psnr: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cc_ssim: Option<f64>,
+    pub(super) lpips: Option<f64>,
+    /// The held-out photo with the lowest PSNR.
+    pub(super) worst: Option<ImageScore>,
+    pub(super) aligned_psnr: Option<f64>,
+    pub(super) aligned_ssim: Option<f64>,
+    pub(super) cameras: Option<PathBuf>,
+    pub(super) steps_per_second: f64,
+    pub(super) seconds: Seconds,
+    pub(super) cap: CapLosses,
+    pub(super) photos: Option<PhotoTraffic>,
+    pub(super) watch: Option<WatchReport>,
+    pub(super) peak_memory_bytes: Option<u64>,
+}
+
+/// A finished or interrupted run.
+pub struct Done {
+    /// What it came to.
+    pub summary: Summary,
+    /// Stopped where `--stop-at` said.
+    pub(super) as_asked: bool,
+}
+
+impl Done {
+    pub(super) fn new(
+        folder: &RunFolder,
+        trainer: &Trainer,
+        outcome: &Outcome,
+        stop_at: Option<u32>,
+    ) -> Self {
+        let seconds = trainer.history().seconds;
+        Self {
+            as_asked: stop_at.map(Ending::Stopped) == Some(outcome.ending),
+            summary: Summary {
+                out: folder.path().to_owned(),
+                splats: folder.splats_path(),
+                metrics: folder.metrics_path(),
+                renders: folder.renders_path(),
+                ending: outcome.ending,
+                steps: outcome.steps,
+                gaussians: outcome.gaussians,
+                psnr: outcome.eval.as_ref().map(|eval| eval.psnr),
+                ssim: outcome.eval.as_ref().map(|eval| eval.ssim),
+                cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
+                cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
+                lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
+                worst: outcome
+                    .eval
+                    .as_ref()
+                    .and_then(|eval| eval.worst(1).first().copied().cloned()),
+                aligned_psnr: outcome.aligned.as_ref().map(|eval| eval.psnr),
+                aligned_ssim: outcome.aligned.as_ref().map(|eval| eval.ssim),
+                cameras: trainer.config().poses.refine.then(|| folder.cameras_path()),
+                steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
+                seconds,
+                cap: trainer.history().cap,
+                photos: trainer.photo_traffic(),
+                watch: trainer.watch_report(),
+                peak_memory_bytes: machine::peak_memory_bytes(),
+            },
+        }
+    }
+
+    /// The results for people.
+    pub fn lines(&self) -> String {
+        let s = &self.summary;
+        let scores = match (s.psnr, s.ssim) {
+            (Some(psnr), Some(ssim)) => {
+                let lpips = s.lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
+                let worst = s.worst.as_ref().map_or(String::new(), |worst| {
+                    format!("; worst {} with {:.2} dB", worst.name, worst.psnr)
+                });
+                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4}{lpips} on the held-out photos{worst}")
+            }
+            _ => "none: no photo was held out".to_owned(),
+        };
+        let memory = s.peak_memory_bytes.map_or(String::new(), |b| {
+            format!(", {} of memory at most", machine::human_bytes(b))
+        });
+        let mut lines = vec![format!("scores    {scores}")];
+        if let (Some(psnr), Some(ssim)) = (s.cc_psnr, s.cc_ssim) {
+            lines.push(format!(
+                "fitted    PSNR {psnr:.2} dB, SSIM {ssim:.4} once colours are fitted to each photo's"
+            ));
+        }
+        if let (Some(psnr), Some(ssim)) = (s.aligned_psnr, s.aligned_ssim) {
+            lines.push(format!(
+                "aligned   PSNR {psnr:.2} dB, SSIM {ssim:.4} with the pose of each fitted to the splats"
+            ));
+        }
+        lines.push(format!(
+            "run       {} steps in {}, {:.1} it/s, {} Gaussians{memory}",
+            s.steps,
+            clock(s.seconds.train),
+            s.steps_per_second,
+            grouped(s.gaussians)
+        ));
+        if s.cap.steps > 0 {
+            lines.push(format!(
+                "cap       cut in {} steps, up to {} pairs of Gaussian and tile in one; the largest \
+                 transmittance lost is {:.4}",
+                s.cap.steps,
+                grouped(s.cap.most_instances),
+                s.cap.largest_transmittance
+            ));
+        }
+        if let Some(photos) = &s.photos {
+            lines.extend(photo_memory::lines(photos, s.seconds.train));
+        }
+        if let Some(line) = s.watch.as_ref().and_then(overfitting) {
+            lines.push(line);
+        }
+        lines.extend([
+            format!("splats    {}", s.splats.display()),
+            format!("metrics   {}", s.metrics.display()),
+        ]);
+        if let Some(cameras) = &s.cameras {
+            lines.push(format!("cameras   {}", cameras.display()));
+        }
+        if s.psnr.is_some() {
+            lines.push(format!("renders   {}", s.renders.display()));
+        }
+        lines.join("\n")
+    }
+
+    /// The error that an interrupted run ends the program with.
+    pub fn interruption(&self) -> Option<Error> {
+        match self.summary.ending {
+            Ending::Stopped(step) if !self.as_asked => Some(
+                Error::new(
+                    ErrorKind::Interrupted,
+                    format!("stopped after {step} steps; everything up to there is saved"),
+                )
+                .at_path(&self.summary.out)
+                .hint(format!(
+                    "`dapple train --resume {}` goes on from there",
+                    self.summary.out.display()
+                )),
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// What the photos that were set aside say, if they say anything against the last splats.
+fn overfitting(watch: &WatchReport) -> Option<String> {
+    let kept = watch.kept_step?;
+    let at = |step: u32| watch.rows.iter().find(|row| row.step == step);
+    let (best, last) = (at(kept)?, watch.rows.last()?);
+    Some(format!(
+        "overfit   the splats of step {} are kept: of {} photos set aside they show {:.2} dB, the last \
+         ones {:.2}; fewer steps do",
+        grouped(kept.into()),
+        watch.photos,
+        best.psnr,
+        last.psnr
+    ))
+}

@@ -1,0 +1,85 @@
+//! Poses of held-out photos, fitted to splats that stay as they are.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple_cpu::{CpuEngine, CpuOptions};
+use dapple_engine::scenes::{self, TestScene};
+use dapple_engine::{Engine, reference};
+use dapple_scene::{Photo, Pose, View};
+use dapple_train::evaluate::align;
+use glam::{DQuat, DVec3};
+
+/// What the scene looks like, with a third of it painted over and hidden.
+fn view(scene: &TestScene, pose: Pose) -> View {
+    let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
+    let bytes = image.rgb.iter().map(|v| (v * 255.0).round() as u8);
+    let (width, height) = (scene.camera.width, scene.camera.height);
+    let mut photo = Photo::from_rgb(width, height, bytes.collect());
+    let shown = |i: usize| i % width as usize > width as usize / 3;
+    let pixels = photo.rgb.chunks_exact_mut(3).enumerate();
+    for (_, pixel) in pixels.filter(|(i, _)| !shown(*i)) {
+        pixel.fill(255);
+    }
+    let pixels = width as usize * height as usize;
+    photo.mask = Some(
+        (0..pixels)
+            .map(|i| if shown(i) { 255 } else { 0 })
+            .collect(),
+    );
+    let mut camera = scene.camera;
+    camera.camera_from_world = pose;
+    View {
+        name: "held out".to_owned(),
+        camera,
+        source_model: "PINHOLE".to_owned(),
+        photo: photo.into(),
+        depth: None,
+    }
+}
+
+fn engine(scene: &TestScene) -> CpuEngine {
+    let mut engine = CpuEngine::new(CpuOptions { threads: Some(2) }).unwrap();
+    engine.upload(&scene.splats, None).unwrap();
+    engine
+}
+
+/// Mean squared error of what is shown.
+fn error(engine: &mut CpuEngine, scene: &TestScene, view: &View) -> f64 {
+    let rendered = engine.render(&view.camera, &scene.settings).unwrap();
+    let photo = view.photo.read().unwrap();
+    let mask = photo.mask.as_ref().unwrap();
+    let pairs = rendered.rgb.iter().zip(&photo.rgb).enumerate();
+    let shown = pairs.filter(|(i, _)| mask[i / 3] > 0);
+    let errors = shown.map(|(_, (a, b))| (f64::from(*a) - f64::from(*b) / 255.0).powi(2));
+    errors.sum::<f64>() / photo.rgb.len() as f64
+}
+
+#[test]
+fn a_pose_comes_back_to_where_the_photo_was_taken() {
+    let scene = scenes::by_name("random_sh1").unwrap();
+    let truth = scene.camera.camera_from_world;
+    let given = Pose {
+        rotation: DQuat::from_scaled_axis(DVec3::new(0.01, -0.008, 0.012)) * truth.rotation,
+        translation: truth.translation + DVec3::new(0.02, -0.01, 0.015),
+    };
+    let mut engine = engine(&scene);
+    let given = view(&scene, given);
+    let aligned = align(&mut engine, &given, &scene.settings, 1.0).unwrap();
+    let before = error(&mut engine, &scene, &given);
+    let after = error(&mut engine, &scene, &aligned);
+    assert!(after < 0.4 * before, "{before} has become {after}");
+}
+
+/// In steps as long as the scene nothing better is met: the pose that was given is kept.
+#[test]
+fn no_pose_is_taken_that_shows_the_photo_worse() {
+    let scene = scenes::by_name("random_sh1").unwrap();
+    let truth = scene.camera.camera_from_world;
+    let aligned = align(
+        &mut engine(&scene),
+        &view(&scene, truth),
+        &scene.settings,
+        1e4,
+    );
+    assert_eq!(aligned.unwrap().camera.camera_from_world, truth);
+}
