@@ -63,15 +63,26 @@ impl Schedule {
     }
 
     /// Where `step` stands between step `from`, which stands at `place`, and the last step, which stands
-    /// at the schedule's end.
+    /// at the run's end. Steps are taken from those after the schedule first.
     fn along(&self, (from, place): (u32, u32), last: u32, step: u32) -> u32 {
         let (done, all) = (
             u64::from(step.saturating_sub(from)),
             u64::from(last.saturating_sub(from)).max(1),
         );
-        let left = u64::from(self.config.steps.saturating_sub(place));
-        // Without a change of pace this is `step`, beyond the last one too.
-        u32::try_from(u64::from(place) + done * left / all).unwrap_or(u32::MAX)
+        let (length, steps) = (self.config.schedule_length(), self.config.steps);
+        let to = |end: u32| u64::from(end.saturating_sub(place));
+        // The schedule's own steps, and what is to be done in them.
+        let (own, planned) = match length < steps {
+            true => (to(length).min(all - 1), to(length)),
+            false => (all, to(steps)),
+        };
+        let along = if done <= own || own == all {
+            // Without a change of pace this is `step`, beyond the last one too.
+            done * planned / own.max(1)
+        } else {
+            planned + (done - own) * (to(steps) - planned) / (all - own)
+        };
+        u32::try_from(u64::from(place) + along).unwrap_or(u32::MAX)
     }
 
     /// The scene's extent, world units.

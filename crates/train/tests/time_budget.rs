@@ -23,6 +23,7 @@ fn wish(seconds: f64) -> Wish {
     Wish {
         seconds,
         pixels: 1e6,
+        train_pixels: 1e8,
         first_gaussians: 20_000,
         full_gaussians: 400_000,
         gaussians_are_settled: false,
@@ -118,6 +119,7 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
     assert_eq!(plan(&by_gaussian, &few).max_gaussians, 1500);
     let nothing = Wish {
         pixels: 0.0,
+        train_pixels: 0.0,
         first_gaussians: 0,
         full_gaussians: 0,
         ..wish(1.0)
@@ -126,6 +128,32 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
 }
 
 /// Runs a pacer against a machine whose steps take `seconds_of(step)`.
+#[test]
+fn hasty_plans_keep_a_gaussian_for_each_sparse_point_and_pixels_to_tell_them_apart() {
+    let slow = CostModel {
+        per_pixel: 4e-6,
+        per_gaussian: 5e-6,
+        ..model()
+    };
+    let got = plan(&slow, &wish(60.0));
+    assert_eq!((got.downscale, got.max_gaussians), (8, 25_000), "{got:?}");
+    // An eighth leaves a 64th of the pixels, and there are to be 50 for each of the 20 000 points.
+    let fewer = |train_pixels| Wish {
+        train_pixels,
+        ..wish(60.0)
+    };
+    assert_eq!(plan(&slow, &fewer(6.5e7)).downscale, 8);
+    assert_eq!(plan(&slow, &fewer(6.3e7)).downscale, 4);
+    let longer = Wish {
+        seconds: 200.0,
+        ..fewer(1.5e7)
+    };
+    assert_eq!(plan(&slow, &longer).downscale, 2);
+    // Where not even 100 steps fit, fewer Gaussians are taken after all.
+    let got = plan(&slow, &wish(5.0));
+    assert!(got.max_gaussians < 20_000, "{got:?}");
+}
+
 fn ends_after(budget: f64, planned: u32, seconds_of: impl Fn(u32) -> f64) -> f64 {
     let mut pacer = Pacer::new(budget, model(), 1e6);
     let (mut step, mut seconds, mut last) = (0, 0.0, planned);
@@ -206,6 +234,41 @@ fn the_rest_is_what_fits_behind_the_queue_with_the_gaussians_to_come() {
         ..growing
     };
     assert_eq!(pacer.look(&late), Some(151));
+}
+
+#[test]
+fn a_change_of_pace_takes_the_steps_after_the_schedule_first() {
+    let place = |pace: Vec<[u32; 2]>, step| {
+        let config = TrainConfig {
+            schedule_steps: 400,
+            pace,
+            ..Preset::Standard.config_for(1000)
+        };
+        config.validate().unwrap();
+        Schedule::new(config, 1.0).place(step)
+    };
+    for step in [0, 1, 399, 400, 401, 1000, 1001] {
+        assert_eq!(place(vec![], step), step);
+    }
+    // 500 steps are left out: the schedule keeps its own, 100 are there for the 600 after it.
+    let fewer = || vec![[200, 500]];
+    assert_eq!(
+        [200, 300, 400, 450, 500].map(|step| place(fewer(), step)),
+        [200, 300, 400, 700, 1000]
+    );
+    // Not even the schedule has room; the last step ends the run all the same.
+    let few = || vec![[200, 301]];
+    assert_eq!(
+        [250, 300, 301].map(|step| place(few(), step)),
+        [300, 400, 1000]
+    );
+    // After the schedule, and more steps than were planned.
+    assert_eq!(place(vec![[700, 850]], 775), 850);
+    let more = || vec![[200, 1600]];
+    assert_eq!(
+        [400, 1000, 1600].map(|step| place(more(), step)),
+        [400, 700, 1000]
+    );
 }
 
 #[test]

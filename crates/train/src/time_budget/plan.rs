@@ -1,7 +1,9 @@
 //! Chooses steps, resolution and the most Gaussians for a time: a pure function of the cost model.
 //!
 //! 1. For each resolution (whole, half, a quarter, an eighth) and each budget of Gaussians (a Gaussian for
-//!    each 100 pixels, half as many, ...) the model says how many steps fit.
+//!    each 100 pixels, half as many, ...) the model says how many steps fit. There are no fewer Gaussians
+//!    than sparse points, and no photos so small that they cannot tell those apart, unless so few steps
+//!    fit that nothing could be learnt.
 //! 2. Each choice is expected to lose some dB against a run without haste: [`lost_db`]. The one that
 //!    loses least is taken; of equals that with more pixels, then more Gaussians.
 //!
@@ -16,6 +18,8 @@ pub struct Wish {
     pub seconds: f64,
     /// Pixels of a photo, mean, as configured.
     pub pixels: f64,
+    /// Pixels of all photos that are trained on, as configured.
+    pub train_pixels: f64,
     /// Gaussians at the start.
     pub first_gaussians: usize,
     /// As many as a run without haste would use.
@@ -45,6 +49,13 @@ const DIVISORS: [u32; 4] = [1, 2, 4, 8];
 const LEAST_PIXELS: f64 = 64.0 * 64.0;
 const LEAST_GAUSSIANS: usize = 1000;
 
+/// Pixels of all photos together for each Gaussian at the start: with fewer, more Gaussians are worse
+/// (BENCHMARKS.md).
+const PIXELS_PER_POINT: f64 = 50.0;
+
+/// With fewer steps than this, fewer Gaussians are the lesser evil.
+const FEWEST_STEPS: u32 = 100;
+
 /// More steps bring nothing.
 const MOST_STEPS: f64 = 1e6;
 
@@ -54,13 +65,42 @@ const GROWN_SHARE: f64 = 0.7;
 
 /// The best way to spend the time.
 pub fn plan(model: &CostModel, wish: &Wish) -> Plan {
+    let whole = Bounds {
+        least_gaussians: wish.first_gaussians.max(LEAST_GAUSSIANS),
+        least_pixels: PIXELS_PER_POINT * wish.first_gaussians as f64,
+    };
+    let any = Bounds {
+        least_gaussians: LEAST_GAUSSIANS,
+        least_pixels: 0.0,
+    };
+    let plan = best(model, wish, &whole).filter(|plan| plan.steps >= FEWEST_STEPS);
+    plan.or_else(|| best(model, wish, &any))
+        .unwrap_or_else(|| Plan {
+            steps: 1,
+            downscale: 1,
+            max_gaussians: wish.full_gaussians,
+            seconds_per_step: model.seconds(wish.pixels, wish.full_gaussians as f64),
+        })
+}
+
+/// What is not gone below.
+struct Bounds {
+    /// Gaussians.
+    least_gaussians: usize,
+    /// Pixels of all photos together, where they are reduced.
+    least_pixels: f64,
+}
+
+fn best(model: &CostModel, wish: &Wish, bounds: &Bounds) -> Option<Plan> {
     let mut best: Option<(f64, Plan)> = None;
     for downscale in DIVISORS {
-        let pixels = wish.pixels / f64::from(downscale * downscale);
-        if downscale > 1 && (wish.size_is_settled || pixels < LEAST_PIXELS) {
+        let area = f64::from(downscale * downscale);
+        let pixels = wish.pixels / area;
+        let are_too_few = pixels < LEAST_PIXELS || wish.train_pixels / area < bounds.least_pixels;
+        if downscale > 1 && (wish.size_is_settled || are_too_few) {
             continue;
         }
-        for max_gaussians in budgets(wish) {
+        for max_gaussians in budgets(wish, bounds.least_gaussians) {
             let first = wish.first_gaussians.min(max_gaussians) as f64;
             let mean = (1.0 - GROWN_SHARE) * first + GROWN_SHARE * max_gaussians as f64;
             let seconds_per_step = model.seconds(pixels, mean);
@@ -78,28 +118,17 @@ pub fn plan(model: &CostModel, wish: &Wish) -> Plan {
             }
         }
     }
-    best.map_or_else(
-        || Plan {
-            steps: 1,
-            downscale: 1,
-            max_gaussians: wish.full_gaussians,
-            seconds_per_step: model.seconds(wish.pixels, wish.full_gaussians as f64),
-        },
-        |(_, plan)| plan,
-    )
+    best.map(|(_, plan)| plan)
 }
 
 /// Numbers of Gaussians to choose from, the largest first.
-fn budgets(wish: &Wish) -> Vec<usize> {
+fn budgets(wish: &Wish, least: usize) -> Vec<usize> {
     let full = wish.full_gaussians.max(1);
     if wish.gaussians_are_settled {
         return vec![full];
     }
     let halves = std::iter::successors(Some(full), |n| Some(n / 2));
-    let mut budgets: Vec<usize> = halves
-        .take_while(|&n| n >= LEAST_GAUSSIANS)
-        .take(8)
-        .collect();
+    let mut budgets: Vec<usize> = halves.take_while(|&n| n >= least).take(8).collect();
     if budgets.is_empty() {
         budgets.push(full);
     }

@@ -139,6 +139,7 @@ fn wish(
     Wish {
         seconds,
         pixels: pixels as f64 / photos.max(1) as f64,
+        train_pixels: pixels as f64,
         first_gaussians: first,
         full_gaussians: full,
         gaussians_are_settled: !grows || config.max_gaussians > 0,
