@@ -93,10 +93,10 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         let mut job = job;
         let mut config = config;
         if let Some(seconds) = args.time_budget {
-            let (patch, pacer) =
-                time_budget::planned(args, seconds, scene, &config, &device, console)?;
-            config = merged_config(preset, args.config.as_deref(), patch)?;
-            job.pacer = Some(pacer);
+            let planned = time_budget::planned(args, seconds, scene, &config, &device, console)?;
+            let (photos, file) = (Some(planned.photos), args.config.as_deref());
+            config = merged_config_for(photos, preset, file, planned.patch)?;
+            job.pacer = Some(planned.pacer);
         }
         let engine = device.engine(console)?;
         train(job, config, engine, console).map(Some)

@@ -56,7 +56,17 @@ pub fn parse_duration(text: &str) -> Result<f64, String> {
     Ok(seconds)
 }
 
-/// The layer of options with what the plan says, and what keeps the run in time.
+/// A run that fits a time.
+pub struct Planned {
+    /// The layer of options with what the plan says.
+    pub patch: ConfigPatch,
+    /// What keeps the run in time.
+    pub pacer: Pacer,
+    /// Photos to train on.
+    pub photos: usize,
+}
+
+/// Times some steps and plans by them.
 pub fn planned(
     args: &Args,
     seconds: f64,
@@ -64,7 +74,7 @@ pub fn planned(
     config: &TrainConfig,
     device: &DeviceOptions,
     console: &Console,
-) -> Result<(ConfigPatch, Pacer)> {
+) -> Result<Planned> {
     let started = Instant::now();
     let capture = load::open(scene, &config.load_options())?;
     let dataset = load::describe_all(&capture, &config.load_options(), &NoProgress)?;
@@ -109,7 +119,11 @@ pub fn planned(
         ..patch.data
     };
     let pixels = wish.pixels / f64::from(plan.downscale * plan.downscale);
-    Ok((patch, Pacer::new(seconds, model, pixels)))
+    Ok(Planned {
+        patch,
+        pacer: Pacer::new(seconds, model, pixels),
+        photos: train.len(),
+    })
 }
 
 fn wish(
