@@ -7,14 +7,15 @@ mod support;
 
 use dapple_engine::scenes::{self, TestScene};
 use dapple_engine::{
-    Adam, AppearanceSettings, DensifyPlan, Engine, Extras, LearningRates, OptimizerState,
-    PoseRates, Report, StepReport, StepSettings, TrainView, ViewId,
+    AppearanceSettings, DensifyPlan, Engine, OptimizerState, Report, StepReport, StepSettings,
+    TrainView, ViewId,
 };
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision, Room, Storage};
 use dapple_runtime::{Detail, Gpu};
 use dapple_scene::{Camera, Photo, Pose, Splats};
 use glam::DVec3;
 use std::sync::Arc;
+use support::{plan, settings};
 
 fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
     let mut options = GpuEngineOptions {
@@ -48,44 +49,6 @@ fn views() -> Vec<TrainView> {
         view(Camera::pinhole(72, 52, 66.0, pose))
     };
     vec![from(1.1), from(0.0), from(-1.3)]
-}
-
-fn settings(step: u32) -> StepSettings {
-    StepSettings {
-        step,
-        render: scene("crowd").settings,
-        learning_rates: LearningRates {
-            means: 1e-3,
-            scales: 2e-3,
-            quats: 3e-3,
-            opacities: 4e-2,
-            sh0: 2e-2,
-            sh_rest: 6e-3,
-        },
-        adam: Adam::default(),
-        ssim_weight: 0.2,
-        accumulate_density: true,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
-        appearance: None,
-        depth_weight: 0.0,
-    }
-}
-
-fn plan(step: u32) -> DensifyPlan {
-    DensifyPlan {
-        step,
-        seed: 3,
-        grow_gradient: Some(1e-5),
-        split_scale: 0.02,
-        prune_opacity: Some(0.005),
-        prune_scale: None,
-        max_gaussians: usize::MAX,
-        reset_opacity: None,
-        room_share: 1.0,
-        relocate: None,
-    }
 }
 
 /// Prunes every Gaussian.

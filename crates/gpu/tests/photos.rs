@@ -6,14 +6,12 @@
 mod support;
 
 use dapple_engine::scenes;
-use dapple_engine::{
-    Adam, DensifyPlan, DepthSample, Engine, Extras, LearningRates, PoseRates, Report, StepSettings,
-    TrainView, ViewId,
-};
+use dapple_engine::{DepthSample, Engine, PoseRates, Report, StepSettings, TrainView, ViewId};
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
 use dapple_scene::{Camera, Photo, Pose};
 use glam::DVec3;
 use std::sync::Arc;
+use support::{plan, settings};
 
 /// Views in [`views`].
 const VIEWS: usize = 7;
@@ -62,44 +60,6 @@ fn samples(view: usize) -> Vec<DepthSample> {
         weight: 0.01,
     };
     (0..40 + 60 * view).map(sample).collect()
-}
-
-fn settings(step: u32) -> StepSettings {
-    StepSettings {
-        step,
-        render: scenes::by_name("crowd").unwrap().settings,
-        learning_rates: LearningRates {
-            means: 1e-3,
-            scales: 2e-3,
-            quats: 3e-3,
-            opacities: 4e-2,
-            sh0: 2e-2,
-            sh_rest: 6e-3,
-        },
-        adam: Adam::default(),
-        ssim_weight: 0.2,
-        accumulate_density: true,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
-        appearance: None,
-        depth_weight: 0.0,
-    }
-}
-
-fn plan(step: u32) -> DensifyPlan {
-    DensifyPlan {
-        step,
-        seed: 3,
-        grow_gradient: Some(1e-5),
-        split_scale: 0.02,
-        prune_opacity: Some(0.005),
-        prune_scale: None,
-        max_gaussians: usize::MAX,
-        reset_opacity: None,
-        room_share: 1.0,
-        relocate: None,
-    }
 }
 
 /// The view of a step: all in turn, backwards and forwards, so that some come twice within a ring.

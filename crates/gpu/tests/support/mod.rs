@@ -1,7 +1,8 @@
-//! What the tests of this crate share: a device, preferably a software one.
+//! What the tests of this crate share: a device, preferably a software one; steps and rounds.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
+use dapple_engine::{Adam, DensifyPlan, Extras, LearningRates, PoseRates, StepSettings, scenes};
 use dapple_gpu::Context;
 use dapple_runtime::{Choice, Gpu, GpuOptions};
 
@@ -47,4 +48,44 @@ pub fn relative_l2(actual: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());
     let actual: Vec<f64> = actual.iter().map(|&v| f64::from(v)).collect();
     dapple_engine::compare::relative_l2(&actual, expected)
+}
+
+/// A step on the scene `crowd` with rates that move everything.
+pub fn settings(step: u32) -> StepSettings {
+    StepSettings {
+        step,
+        render: scenes::by_name("crowd").unwrap().settings,
+        learning_rates: LearningRates {
+            means: 1e-3,
+            scales: 2e-3,
+            quats: 3e-3,
+            opacities: 4e-2,
+            sh0: 2e-2,
+            sh_rest: 6e-3,
+        },
+        adam: Adam::default(),
+        ssim_weight: 0.2,
+        accumulate_density: true,
+        refresh_smoothing: false,
+        extras: Extras::default(),
+        pose_rates: PoseRates::default(),
+        appearance: None,
+        depth_weight: 0.0,
+    }
+}
+
+/// A round that grows and prunes.
+pub fn plan(step: u32) -> DensifyPlan {
+    DensifyPlan {
+        step,
+        seed: 3,
+        grow_gradient: Some(1e-5),
+        split_scale: 0.02,
+        prune_opacity: Some(0.005),
+        prune_scale: None,
+        max_gaussians: usize::MAX,
+        reset_opacity: None,
+        room_share: 1.0,
+        relocate: None,
+    }
 }
