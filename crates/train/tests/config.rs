@@ -152,6 +152,7 @@ fn errors_name_the_key_the_line_and_the_remedy() {
         ("[data]\neval_every = 1", "eval_every = 1"),
         ("[densify]\nstart = 600\nstop = 500", "densify.start = 600"),
         ("[densify]\nevery = 0", "densify.every"),
+        ("steps = 100\nschedule_steps = 101", "schedule_steps"),
         ("[learning_rates]\nmeans = -1.0", "learning_rates.means"),
         ("[learning_rates]\nscales = inf", "learning_rates.scales"),
         ("[learning_rates]\nmeans_final = 0.0", "means_final"),

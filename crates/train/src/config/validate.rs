@@ -40,7 +40,7 @@ impl TrainConfig {
                 "schedule_steps = {} lies beyond the last step, {}",
                 self.schedule_steps, self.steps
             ))
-            .hint("raise steps; stop_after ends a run before its schedule does"));
+            .hint("raise steps, or lower schedule_steps; stop_after ends a run before its schedule does"));
         }
         self.validate_pace()?;
         if i64::try_from(self.seed).is_err() {

@@ -75,7 +75,7 @@ pub struct Args {
     pub(super) steps: Option<u32>,
 
     /// Steps that the schedule is scaled to; those after it learn ever less [default: all, but no more
-    /// than suit the capture, 150 for each photo, 7 000 to 30 000, so that a longer run does no harm]
+    /// than suit the capture, 150 for each photo, 7 000 to 30 000, so that a longer run does little harm]
     #[arg(long, value_name = "N")]
     pub(super) schedule_steps: Option<u32>,
 
