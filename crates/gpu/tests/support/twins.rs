@@ -7,8 +7,8 @@ use dapple_engine::compare::relative_l2;
 use dapple_engine::reference::{PixelRect, Projected, least_power_in_rect};
 use dapple_engine::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, Extras, LearningRates, OptimizerState, PoseRates, Stage, StepSettings, Trace,
-    TracedSplat, TrainView, ViewId,
+    Engine, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat, TrainView,
+    ViewId,
 };
 use dapple_gpu::GpuEngine;
 use dapple_scene::{Camera, Photo, Splats};
@@ -289,25 +289,15 @@ fn is_borderline(splat: &TracedSplat, camera: &Camera) -> bool {
 }
 
 fn settings(scene: &TestScene, step: u32) -> StepSettings {
+    let common = crate::support::settings(step);
     StepSettings {
-        step,
         render: scene.settings,
         learning_rates: LearningRates {
-            means: 1e-3,
-            scales: 2e-3,
-            quats: 3e-3,
             opacities: 4e-3,
             sh0: 5e-3,
-            sh_rest: 6e-3,
+            ..common.learning_rates
         },
-        adam: Adam::default(),
-        ssim_weight: 0.2,
-        accumulate_density: true,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
-        appearance: None,
-        depth_weight: 0.0,
+        ..common
     }
 }
 
