@@ -6,7 +6,7 @@ use dapple::contract::Engine;
 use dapple::gpu::Precision;
 use dapple::scene::{Error, MaskMode, PosedImage, Result, Split};
 use dapple::train::config::{Background, DataConfig, DataPatch};
-use dapple::train::{ConfigPatch, Launch, Preset, TrainConfig};
+use dapple::train::{ConfigPatch, Launch, Preset, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -249,14 +249,14 @@ pub fn merged_config(
     merged_config_for(None, preset, file, flags)
 }
 
-/// [`merged_config`] for a capture of which so many photos are trained on.
+/// [`merged_config`] for a capture of whose photos to train on so much is known.
 pub fn merged_config_for(
-    train_photos: Option<usize>,
+    seen: Option<Seen>,
     preset: Option<Preset>,
     file: Option<&Path>,
     flags: ConfigPatch,
 ) -> Result<TrainConfig> {
-    TrainConfig::resolve_for(train_photos, preset, file, flags).map_err(|e| {
+    TrainConfig::resolve_for(seen, preset, file, flags).map_err(|e| {
         if e.place().is_some() {
             return e;
         }

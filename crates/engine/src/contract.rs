@@ -69,6 +69,13 @@ pub trait Engine: Send {
     /// The engine and the device it runs on, for people: "cpu (2 threads, AVX-512)".
     fn description(&self) -> String;
 
+    /// How many Gaussians of this SH degree fit the device with room to spare for what steps make of them;
+    /// `None` where only the system's memory bounds them.
+    fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
+        let _ = sh_degree;
+        None
+    }
+
     /// Replaces the splats. Without a state, moments and statistics start at zero, and views stand
     /// where they were given.
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()>;

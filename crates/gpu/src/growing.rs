@@ -27,6 +27,10 @@ fn with_headroom(wanted: u32) -> u32 {
     wanted.saturating_add(wanted / 4).max(LEAST_ROOM)
 }
 
+/// Instances that a view makes of each Gaussian of a scene, at most where nothing went wrong: two to four are
+/// usual (BENCHMARKS.md, "A training step on a GPU").
+const USUAL_INSTANCES: u32 = 6;
+
 impl GpuEngine {
     /// Makes the first room for instances; it grows as needed.
     ///
@@ -211,6 +215,19 @@ impl GpuEngine {
         let bytes = self.most_bytes();
         let most = frame::most_gaussians(self.options.precision, self.sh_degree, bytes);
         most.min(frame::most_instances(self.room.tiles, bytes).saturating_sub(1))
+    }
+
+    /// As many Gaussians as train without pressing the device: each of their buffers, and those of the
+    /// instances that steps usually make of them, is one binding, and all take half of its memory at most.
+    pub(crate) fn comfortable_gaussians(&self, sh_degree: u8) -> usize {
+        let bytes = self.most_bytes();
+        let most = frame::most_gaussians(self.options.precision, sh_degree, bytes)
+            .min(frame::most_instances(self.room.tiles, bytes) / USUAL_INSTANCES);
+        let each = frame::bytes_per_gaussian(self.options.precision, sh_degree)
+            + frame::bytes_per_visible()
+            + u64::from(USUAL_INSTANCES) * frame::bytes_per_instance();
+        let memory = self.context.gpu.report().memory_bytes.unwrap_or(u64::MAX);
+        usize::try_from((memory / 2 / each).min(most.into())).unwrap_or(usize::MAX)
     }
 
     /// Whole lines of memory for so many Gaussians, where they fit.

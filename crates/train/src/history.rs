@@ -1,5 +1,6 @@
 //! What happened during a run, and how fast.
 
+use crate::Budget;
 use dapple_engine::{DensifyReport, StepCounts};
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,8 @@ pub struct History {
     pub seconds: Seconds,
     /// What the cap on Gaussians per tile left out.
     pub cap: CapLosses,
+    /// Where the most Gaussians come from; `None` where they were named, or have no limit.
+    pub budget: Option<Budget>,
 }
 
 /// An exponential mean that starts unbiased (the correction of Adam's moments).

@@ -2,6 +2,7 @@
 //!
 //! - [`TrainConfig`]: everything that determines a run; layered from preset, file and flags.
 //! - [`init`]: the first Gaussians, from sparse points or from nothing.
+//! - [`mod@evidence`]: how many Gaussians and steps suit a capture.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
 //! - [`mod@strategy`]: when Gaussians are added, moved and removed.
 //! - [`mod@time_budget`]: a run that ends when its time is over.
@@ -18,6 +19,7 @@ mod clock;
 pub mod config;
 mod depth;
 pub mod evaluate;
+pub mod evidence;
 mod history;
 pub mod init;
 mod loader;
@@ -37,6 +39,7 @@ pub use appearance::{APPEARANCE_VERSION, write_appearance};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate, evaluate_aligned};
+pub use evidence::{Bound, Budget, Evidence, Seen};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};

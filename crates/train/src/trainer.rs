@@ -23,8 +23,8 @@ use crate::time_budget::Pacer;
 use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
-    CaptureIdentity, Ending, History, Launch, Observer, Outcome, Schedule, Silent, TrainConfig,
-    ViewOrder, WatchReport, depth, init, strategy,
+    Budget, CaptureIdentity, Ending, Evidence, History, Launch, Observer, Outcome, Schedule,
+    Silent, Strategy, TrainConfig, ViewOrder, WatchReport, depth, init, strategy,
 };
 use dapple_engine::{Appearance, Engine, Rendered, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
@@ -89,13 +89,17 @@ impl Trainer {
         if config.near == 0.0 {
             config.near = NEAR_FRACTION * chosen.extent;
         }
-        settle_budget(&mut config, dataset, &chosen.train);
+        let budget = settle_budget(&mut config, dataset, &chosen.train, engine.as_ref())?;
         let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, &config)?;
+        if config.densify.strategy == Strategy::Mcmc && config.densify.add == 0.0 {
+            config.densify.add = strategy::growth(&config, splats.len() as u64);
+        }
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
         let notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
         trainer.notes.extend(notes);
+        trainer.history.budget = budget;
         trainer.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
     }
@@ -406,21 +410,26 @@ fn held(views: &[&View]) -> Result<Vec<TrainView>> {
         .collect()
 }
 
-/// Names the budget of a strategy that needs one and was given none: the configuration keeps it.
-fn settle_budget(config: &mut TrainConfig, dataset: &Dataset, train: &[usize]) {
-    if config.max_gaussians == 0 && config.densify.strategy.has_budget() {
-        let pixels = |&i: &usize| {
-            let camera = &dataset.views[i].camera;
-            u64::from(camera.width) * u64::from(camera.height)
-        };
-        let points = dataset.points.len();
-        let first = match config.initial_gaussians {
-            0 => points,
-            n => n,
-        };
-        let pixels = train.iter().map(pixels).sum();
-        let schedule = config.schedule_length();
-        config.max_gaussians =
-            strategy::default_budget(pixels, points as u64, first as u64, schedule);
+/// Names what the configuration leaves open of how many Gaussians there are and how fast they become as many:
+/// it keeps both. Returns where the most of them come from, unless they were named.
+///
+/// # Errors
+/// A photo that cannot be read.
+fn settle_budget(
+    config: &mut TrainConfig,
+    dataset: &Dataset,
+    train: &[usize],
+    engine: &dyn Engine,
+) -> Result<Option<Budget>> {
+    if config.max_gaussians > 0 || !config.densify.strategy.has_budget() {
+        return Ok(None);
     }
+    let first = match (config.initial_gaussians, dataset.points.len()) {
+        (0, points) => points,
+        (n, _) => n,
+    };
+    let fit = engine.most_gaussians(config.sh_degree);
+    let budget = Evidence::of(dataset, train)?.budget(first, fit);
+    config.max_gaussians = budget.gaussians;
+    Ok(Some(budget))
 }

@@ -4,9 +4,12 @@
 
 mod fake;
 
+use dapple_scene::Photo;
 use dapple_train::config::DensifyPatch;
-use dapple_train::strategy::default_budget;
-use dapple_train::{ConfigPatch, Preset, Schedule, Strategy, TrainConfig, Trainer};
+use dapple_train::strategy::growth;
+use dapple_train::{
+    Bound, ConfigPatch, Evidence, Preset, Schedule, Strategy, TrainConfig, Trainer,
+};
 use std::sync::Arc;
 
 fn config(preset: Preset, strategy: Strategy, steps: Option<u32>) -> TrainConfig {
@@ -148,15 +151,36 @@ fn steps_after_the_schedule_go_on_with_its_last_rates_and_ever_smaller_ones() {
 }
 
 #[test]
-fn the_default_budget_is_larger_where_the_schedule_is_short() {
-    let pixels = 100_000_000;
-    assert_eq!(default_budget(pixels, 10_000, 10_000, 30_000), 50_000);
-    assert_eq!(default_budget(pixels, 10_000, 10_000, 8750), 80_000);
-    assert_eq!(default_budget(pixels, 10_000, 10_000, 1000), 100_000);
-    // Photos too small for that, points that are more already, no points.
-    assert_eq!(default_budget(4_000_000, 10_000, 10_000, 7000), 40_000);
-    assert_eq!(default_budget(400_000, 10_000, 10_000, 7000), 10_000);
-    assert_eq!(default_budget(1_000_000_000, 0, 500, 7000), 1_000_000);
+fn growth_reaches_the_budget_after_four_fifths_of_the_rounds() {
+    let grown = |steps, most, first: usize| {
+        let mut config = config(Preset::Standard, Strategy::Mcmc, Some(steps));
+        config.max_gaussians = most;
+        let add = growth(&config, first as u64);
+        config.densify.add = add;
+        let schedule = Schedule::new(config.clone(), 1.0);
+        let mut count = first;
+        let mut reached = None;
+        for step in 1..=steps {
+            if let Some(plan) = schedule.densify_plan(step) {
+                count += plan.relocate.unwrap().added(count, plan.max_gaussians);
+            }
+            if count == most {
+                reached.get_or_insert(step);
+            }
+        }
+        (add, reached)
+    };
+    // Few points and a large budget: as fast as it takes. Stop is step 5833.
+    let (add, reached) = grown(7000, 200_000, 4696);
+    assert!((0.08..0.09).contains(&add), "{add}");
+    assert!(
+        reached.is_some_and(|step| (4500..=4800).contains(&step)),
+        "{reached:?}"
+    );
+    // As published, where that suffices; never so fast that Gaussians find no place; no budget, no room.
+    assert_eq!(grown(30_000, 100_000, 50_000).0, 0.05);
+    assert_eq!(grown(7000, 1_000_000, 1).0, 0.3);
+    assert_eq!(grown(7000, 1000, 1000).0, 0.05);
 }
 
 #[test]
@@ -242,13 +266,10 @@ fn a_budget_is_spent_along_a_parabola() {
 
 #[test]
 fn a_strategy_that_needs_a_budget_gets_one() {
-    // 42 photos to train on, of 16 x 12 pixels; 20 points.
+    // Photos of 16 x 12 pixels without any detail, and 20 points: as many as at the start.
     for (strategy, photos, named, expected) in [
-        (Strategy::Mcmc, 48, 0, 80),
-        (Strategy::Budgeted, 48, 0, 80),
-        (Strategy::Mcmc, 3, 0, 20),
-        // Pixels would allow 268, the points ten each.
-        (Strategy::Mcmc, 160, 0, 200),
+        (Strategy::Mcmc, 48, 0, 20),
+        (Strategy::Budgeted, 48, 0, 20),
         (Strategy::Mcmc, 48, 15, 15),
         (Strategy::Adc, 48, 0, 0),
     ] {
@@ -265,6 +286,37 @@ fn a_strategy_that_needs_a_budget_gets_one() {
         let wanted = if strategy == Strategy::Mcmc { 0.5 } else { 0.1 };
         assert!((opacity - wanted).abs() < 1e-6, "{opacity}");
     }
+}
+
+#[test]
+fn photos_with_more_detail_get_more_gaussians() {
+    let mut capture = fake::capture(48);
+    // Squares of two pixels: a detail for each 16 pixels.
+    let square = |i: u32| {
+        if (i % 16 / 2 + i / 32) % 2 == 0 {
+            50
+        } else {
+            200
+        }
+    };
+    let rgb: Vec<u8> = (0..16 * 12).flat_map(|i| [square(i); 3]).collect();
+    for view in &mut capture.views {
+        view.photo = Photo::from_rgb(16, 12, rgb.clone()).into();
+    }
+    let train = capture.split(8).train;
+    let evidence = Evidence::of(&capture, &train).unwrap();
+    assert_eq!(evidence.detail, 12 * train.len() as u64);
+    let config = config(Preset::M9, Strategy::Mcmc, None);
+    let engine = fake::fake(&Arc::default(), 0, 0);
+    let trainer = Trainer::new(&capture, config, engine).unwrap();
+    let budget = trainer.history().budget.unwrap();
+    assert_eq!(budget, evidence.budget(20, None));
+    assert_eq!(trainer.config().max_gaussians, budget.gaussians);
+    assert!(
+        budget.gaussians > 40 && budget.bound != Bound::First,
+        "{budget}"
+    );
+    assert!(trainer.config().densify.add >= 0.05);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result};
 use dapple::train::time_budget::Pacer;
-use dapple::train::{Launch, Preset, RunFolder, TrainConfig, Trainer, train_into};
+use dapple::train::{Launch, Preset, RunFolder, Seen, TrainConfig, Trainer, train_into};
 use std::path::Path;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -94,8 +94,8 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         let mut config = config;
         if let Some(seconds) = args.time_budget {
             let planned = time_budget::planned(args, seconds, scene, &config, &device, console)?;
-            let (photos, file) = (Some(planned.photos), args.config.as_deref());
-            config = merged_config_for(photos, preset, file, planned.patch)?;
+            let (seen, file) = (Some(planned.seen), args.config.as_deref());
+            config = merged_config_for(seen, preset, file, planned.patch)?;
             job.pacer = Some(planned.pacer);
         }
         let engine = device.engine(console)?;
@@ -111,11 +111,17 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
         return Ok(config);
     };
     let capture = load::open(scene, &config.load_options())?;
-    let photos = split(&capture.images, &config.data).train.len();
-    let fitted = merged_config_for(Some(photos), preset, file, flags)?;
+    let train = split(&capture.images, &config.data).train;
+    let cameras = train.iter().map(|&i| &capture.images[i].camera);
+    let seen = Seen::of(cameras, &capture.points);
+    let photos = seen.photos;
+    let fitted = merged_config_for(Some(seen), preset, file, flags)?;
     if fitted.steps != config.steps {
+        let shared = seen.coverage.map_or(String::new(), |seen_by| {
+            format!(" that show each place {seen_by:.0} times")
+        });
         console.note(&format!(
-            "steps: {}, which suit {photos} photos (--steps names others)",
+            "steps: {}, which suit {photos} photos{shared} (--steps names others)",
             grouped(fitted.steps.into())
         ));
     }

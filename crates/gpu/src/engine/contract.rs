@@ -14,6 +14,10 @@ impl Engine for GpuEngine {
         format!("gpu ({})", self.context.gpu.device_name())
     }
 
+    fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
+        Some(self.comfortable_gaussians(sh_degree))
+    }
+
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         self.upload_state(splats, state)
     }

@@ -22,7 +22,7 @@ mod tensors;
 
 pub use capture::CaptureIdentity;
 
-use crate::{Best, CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
+use crate::{Best, Budget, CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
 use dapple_engine::{Appearance, DensifyReport, OptimizerState, POSE_WORDS, RefinedPose};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
@@ -101,6 +101,9 @@ struct Run {
     /// Refined poses; 0 until a step refines one.
     #[serde(default, skip_serializing_if = "is_zero")]
     poses: usize,
+    /// Where the most Gaussians come from.
+    #[serde(default)]
+    budget: Option<Budget>,
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -178,6 +181,7 @@ impl Checkpoint {
             evals: self.history.evals.clone(),
             densify: self.history.densify.clone(),
             watched: self.watched.clone(),
+            budget: self.history.budget,
             poses: self.state.poses.len(),
         };
         let run = serde_json::to_string(&run).map_err(|e| {
@@ -300,6 +304,7 @@ impl Checkpoint {
                 evals: run.evals,
                 seconds: run.seconds,
                 cap: run.cap,
+                budget: run.budget,
             },
             splats,
             state,

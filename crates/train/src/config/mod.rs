@@ -48,7 +48,7 @@ table! {
         preset: Preset = Preset::Standard,
         /// Training steps, one photo each.
         steps: u32 = BASE_STEPS,
-        /// The schedule below is scaled to so many steps; those after it go on with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 150 for each photo that is trained on, 7000 to 30000.
+        /// The schedule below is scaled to so many steps; those after it go on with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 120 for each photo that is trained on and 3000 for each place that they show, 7000 to 30000.
         schedule_steps: u32 = 0,
         /// Changes of pace, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; none where it was not given.
         pace: Vec<[u32; 2]> = Vec::new(),
@@ -68,7 +68,7 @@ table! {
         initial_opacity: f64 = 0.1,
         /// Scale of the Gaussians at the start, in distances to their neighbours; mcmc: 0.1.
         initial_scale: f64 = 1.0,
-        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, five for each sparse point (up to ten where the schedule is shorter than 14000 steps), but no more than one for every 100 pixels of the photos, and a million.
+        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, what the detail of the photos suggests and how many of them show each place: no more than one for every 40 pixels of the photos, and a million, and no fewer than at the start.
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,
@@ -157,8 +157,8 @@ table! {
         prune_scale: f64 = 0.1,
         /// Steps between two resets of all opacities to twice prune_opacity; 0 = never.
         reset_every: u32 = 3000,
-        /// mcmc adds this fraction of the Gaussians in a round.
-        add: f64 = 0.05,
+        /// mcmc adds this fraction of the Gaussians in a round; 0 = a twentieth, or as much more as reaches max_gaussians after four fifths of the rounds.
+        add: f64 = 0.0,
         /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent.
         noise: f64 = 5e6,
         /// Weight of the mean opacity in the loss; mcmc: 0.01.

@@ -24,7 +24,7 @@ pub enum Preset {
     M10,
     /// 7 000 steps, the full recipe scaled down.
     Quick,
-    /// The full recipe: 150 steps for each photo, at least 7 000 and at most 30 000.
+    /// The full recipe: 120 steps for each photo and 3 000 for each place, 7 000 to 30 000.
     #[default]
     Standard,
 }
@@ -66,7 +66,7 @@ impl Preset {
             Self::M10 => "2 000 steps, the full recipe scaled down",
             Self::Quick => "7 000 steps, the full recipe scaled down",
             Self::Standard => {
-                "the full recipe: 150 steps for each photo, at least 7 000 and at most 30 000"
+                "the full recipe: 120 steps for each photo and 3 000 for each place, 7 000 to 30 000"
             }
         }
     }

@@ -4,6 +4,7 @@ use super::{
     AdamConfig, AppearanceConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig,
     DepthConfig, EvalConfig, LearningRateConfig, PosesConfig, Preset, Strategy, TrainConfig,
 };
+use crate::Seen;
 use dapple_scene::{Error, MaskMode, Result};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -24,14 +25,14 @@ impl TrainConfig {
         Self::resolve_for(None, preset, file, overrides)
     }
 
-    /// [`Self::resolve`] for a capture of which so many photos are trained on. What nobody names is
-    /// chosen by them: the steps of [`Preset::Standard`], how much of a longer run its schedule takes,
+    /// [`Self::resolve`] for a capture of whose photos to train on so much is known. What nobody names is
+    /// chosen by it: the steps of [`Preset::Standard`], how much of a longer run its schedule takes,
     /// and whether photos are set aside to watch for overfitting.
     ///
     /// # Errors
     /// As [`Self::resolve`].
     pub fn resolve_for(
-        train_photos: Option<usize>,
+        seen: Option<Seen>,
         preset: Option<Preset>,
         file: Option<&Path>,
         overrides: ConfigPatch,
@@ -44,8 +45,8 @@ impl TrainConfig {
         let mut named = in_file.merged(overrides);
         named.preset = preset;
         named.random_start = random_start;
-        if let Some(photos) = train_photos {
-            named.suit(photos);
+        if let Some(seen) = seen {
+            named.suit(&seen);
         }
         let config = named.resolve_named();
         config.validate()?;
@@ -160,10 +161,10 @@ impl ConfigPatch {
             .or(self.initial_gaussians.map(|number| number > 0))
     }
 
-    /// Names what depends on the number of photos and is not named yet.
-    fn suit(&mut self, photos: usize) {
+    /// Names what depends on the photos and is not named yet.
+    fn suit(&mut self, seen: &Seen) {
         let preset = self.preset.unwrap_or_default();
-        let suited = steps_for(photos);
+        let suited = seen.steps();
         if preset == Preset::Standard {
             self.steps.get_or_insert(suited);
         }
@@ -221,27 +222,11 @@ impl ConfigPatch {
     }
 }
 
-/// Steps for each photo: with more, the classic recipe and its successors begin to learn photos by
-/// heart (BENCHMARKS.md).
-const STEPS_PER_PHOTO: u32 = 150;
-
-/// The fewest steps that a capture is given: those of [`Preset::Quick`].
-const FEWEST_STEPS: u32 = 7000;
-
 /// A schedule of more than so many times the steps that suit a capture is watched.
 const LONG_RUN: u32 = 2;
 
 /// Of how many photos one is set aside for it.
 const WATCH_EVERY: usize = 16;
-
-/// The steps of [`Preset::Standard`] for a capture with so many photos to train on: at most those of
-/// the published recipe.
-fn steps_for(photos: usize) -> u32 {
-    let photos = u32::try_from(photos).unwrap_or(u32::MAX);
-    photos
-        .saturating_mul(STEPS_PER_PHOTO)
-        .clamp(FEWEST_STEPS, BASE_STEPS)
-}
 
 /// `config` with the step-valued entries of its schedule scaled by `schedule / written_for`, rounded
 /// down, at least 1, and how often it is scored by `steps / written_for`. "Never" (0) stays never.

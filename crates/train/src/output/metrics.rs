@@ -1,8 +1,8 @@
 //! Everything measured, as `metrics.json` and as rows of `metrics.csv`.
 
 use crate::{
-    CapLosses, Ending, EvalRow, History, LossRow, Outcome, PhotoTraffic, Seconds, TrainConfig,
-    Trainer, WatchReport,
+    Budget, CapLosses, Ending, EvalRow, History, LossRow, Outcome, PhotoTraffic, Seconds,
+    TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::DensifyReport;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,9 @@ pub struct Metrics {
     pub photos: Option<PhotoTraffic>,
     /// Training steps a second, without scoring.
     pub steps_per_second: f64,
+    /// Where the most Gaussians come from; `None` where they were named, or have no limit.
+    #[serde(default)]
+    pub budget: Option<Budget>,
     /// Photos trained on.
     pub train_views: usize,
     /// Photos held out.
@@ -125,6 +128,7 @@ impl Metrics {
             } else {
                 0.0
             },
+            budget: history.budget,
             train_views: trainer.train_view_count(),
             eval_views: trainer.eval_views().len(),
             extent: trainer.schedule().extent(),

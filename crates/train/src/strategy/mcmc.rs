@@ -8,7 +8,7 @@
 //! 3. Regularisers make opacities and scales small where photos do not ask for them: that is what
 //!    gives relocation something to move.
 
-use super::{DensityStrategy, in_extents, is_round, regularisers};
+use super::{DensityStrategy, growth, in_extents, is_round, regularisers};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
 
@@ -17,6 +17,8 @@ use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
 pub(super) struct Mcmc {
     config: TrainConfig,
     extent: f64,
+    /// What a round adds, as a fraction.
+    add: f64,
 }
 
 impl Mcmc {
@@ -25,6 +27,11 @@ impl Mcmc {
         Self {
             config: config.clone(),
             extent,
+            add: match config.densify.add {
+                // A trainer settles it; whoever asks without one gets the least.
+                0.0 => growth(config, 0),
+                add => add,
+            },
         }
     }
 }
@@ -44,7 +51,7 @@ impl DensityStrategy for Mcmc {
             reset_opacity: None,
             relocate: Some(Relocation {
                 dead_opacity: densify.prune_opacity as f32,
-                add_permille: (1000.0 * densify.add).round() as u32,
+                add_permille: (1000.0 * self.add).round() as u32,
             }),
         })
     }

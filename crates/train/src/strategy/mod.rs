@@ -72,6 +72,38 @@ fn is_round(config: &TrainConfig, step: u32) -> bool {
         && step.is_multiple_of(densify.every.max(1))
 }
 
+/// The rounds of a run that its schedule has, however short `steps` makes it.
+fn rounds(config: &TrainConfig) -> u32 {
+    let densify = &config.densify;
+    let every = densify.every.max(1);
+    let last = densify.stop.min(config.steps).saturating_sub(1);
+    match densify.enabled {
+        true => (last / every).saturating_sub(densify.start / every),
+        false => 0,
+    }
+}
+
+/// What `mcmc` adds in a round where the configuration leaves it open, as a fraction: a twentieth, as
+/// published, or as much more as takes `first` Gaussians to their budget in [`GROWN_AFTER`] of the rounds.
+/// Captures of few points never reached theirs: `room` ended with 76 thousand of a million, and with 200
+/// thousand is 1.5 dB better (BENCHMARKS.md).
+pub fn growth(config: &TrainConfig, first: u64) -> f64 {
+    let rounds = GROWN_AFTER * f64::from(rounds(config));
+    let times = match config.max_gaussians {
+        0 => 1.0,
+        most => most as f64 / first.max(1) as f64,
+    };
+    if rounds < 1.0 || times <= 1.0 {
+        return LEAST_GROWTH;
+    }
+    // In thousandths, as engines take it.
+    let wanted = times.powf(1.0 / rounds) - 1.0;
+    (1000.0 * wanted)
+        .ceil()
+        .clamp(1000.0 * LEAST_GROWTH, 1000.0 * MOST_GROWTH)
+        / 1000.0
+}
+
 /// The names of the strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -180,33 +212,10 @@ impl FromStr for Strategy {
 /// Runs of at least so many steps relocate by default.
 const MCMC_STEPS: u32 = 5000;
 
-/// Pixels of photos for each Gaussian of a default budget: 300 numbers for the 59 of a Gaussian, five
-/// for each. With fewer it learns the photos by heart.
-const PIXELS_PER_GAUSSIAN: u64 = 100;
+/// What `mcmc` adds in a round: the paper's twentieth at least, and not so much that half of a round's
+/// Gaussians have not found their place when the next one comes.
+const LEAST_GROWTH: f64 = 0.05;
+const MOST_GROWTH: f64 = 0.3;
 
-/// Gaussians of a default budget for each sparse point: points are what could be told apart from
-/// several places, so they say how much there is to show. A short schedule cannot make each Gaussian fit,
-/// and shows more with more of them; in a long one they only take longer (BENCHMARKS.md). So their number
-/// times the schedule's steps is this, within [`PER_POINT`].
-const PER_POINT_STEPS: u64 = 70_000;
-
-/// The fewest and the most Gaussians for each sparse point.
-const PER_POINT: [u64; 2] = [5, 10];
-
-/// The most that a default budget allows: what the published trainers take for scenes of any size.
-const MOST_BY_DEFAULT: u64 = 1_000_000;
-
-/// The budget of a strategy that needs one, where the configuration names none: by the sparse points
-/// (none known: 0), the pixels it trains on and the steps of its schedule, and no fewer Gaussians than
-/// the `first`.
-pub fn default_budget(train_pixels: u64, points: u64, first: u64, schedule: u32) -> usize {
-    let [fewest, most] = PER_POINT;
-    let per_point = (PER_POINT_STEPS / u64::from(schedule.max(1))).clamp(fewest, most);
-    let by_points = match points {
-        0 => MOST_BY_DEFAULT,
-        points => points.saturating_mul(per_point),
-    };
-    let most = by_points.clamp(1, MOST_BY_DEFAULT);
-    let by_pixels = (train_pixels / PIXELS_PER_GAUSSIAN).clamp(1, most);
-    usize::try_from(by_pixels.max(first)).unwrap_or(usize::MAX)
-}
+/// The part of its rounds after which a run has grown: those that follow relocate.
+const GROWN_AFTER: f64 = 0.8;

@@ -68,14 +68,14 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
-    /// Training steps, one photo each [default: the preset's; standard takes 150 for each photo, at
-    /// least 7 000 and at most 30 000, since beyond that photos are learned by heart]. Schedules scale
-    /// with it, up to --schedule-steps
+    /// Training steps, one photo each [default: the preset's; standard takes 120 for each photo
+    /// and 3 000 for each place that they show, 7 000 to 30 000, since beyond that photos are learned by
+    /// heart]. Schedules scale with it, up to --schedule-steps
     #[arg(long, value_name = "N")]
     pub(super) steps: Option<u32>,
 
     /// Steps that the schedule is scaled to; those after it learn ever less [default: all, but no more
-    /// than suit the capture, 150 for each photo, 7 000 to 30 000, so that a longer run does little harm]
+    /// than suit the capture (see --steps), so that a longer run does little harm]
     #[arg(long, value_name = "N")]
     pub(super) schedule_steps: Option<u32>,
 
@@ -102,8 +102,8 @@ pub struct Args {
 
     /// How Gaussians are added and removed [default: mcmc from 5 000 steps on, where it scores best; adc
     /// below, where it has no time to grow]. budgeted and mcmc work towards --max-gaussians; without it,
-    /// five for each sparse point (up to ten where the schedule is shorter than 14 000 steps), at most one
-    /// for every 100 pixels of the photos, and a million
+    /// towards what the photos' detail asks for (the end of a run says how much it found), at most one for
+    /// every 40 pixels of the photos, and a million
     #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
     pub(super) strategy: Option<String>,
 

@@ -5,7 +5,8 @@ use crate::photo_memory;
 use crate::training_display::{clock, grouped};
 use dapple::scene::{Error, ErrorKind};
 use dapple::train::{
-    CapLosses, Ending, ImageScore, Outcome, PhotoTraffic, RunFolder, Seconds, Trainer, WatchReport,
+    Budget, CapLosses, Ending, ImageScore, Outcome, PhotoTraffic, RunFolder, Seconds, Trainer,
+    WatchReport,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub struct Summary {
     pub(super) cap: CapLosses,
     pub(super) photos: Option<PhotoTraffic>,
     pub(super) watch: Option<WatchReport>,
+    /// Where the most Gaussians come from; none where they were named, or have no limit.
+    pub(super) budget: Option<Budget>,
     pub(super) peak_memory_bytes: Option<u64>,
 }
 
@@ -83,6 +86,7 @@ impl Done {
                 cap: trainer.history().cap,
                 photos: trainer.photo_traffic(),
                 watch: trainer.watch_report(),
+                budget: trainer.history().budget,
                 peak_memory_bytes: machine::peak_memory_bytes(),
             },
         }
@@ -122,6 +126,9 @@ impl Done {
             s.steps_per_second,
             grouped(s.gaussians)
         ));
+        if let Some(budget) = &s.budget {
+            lines.push(format!("budget    {budget}"));
+        }
         if s.cap.steps > 0 {
             lines.push(format!(
                 "cap       cut in {} steps, up to {} pairs of Gaussian and tile in one; the largest \

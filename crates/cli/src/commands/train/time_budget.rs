@@ -11,7 +11,7 @@ use crate::training_display::{clock, grouped};
 use dapple::scene::{Error, NoProgress, Result, Split, load};
 use dapple::train::config::DataPatch;
 use dapple::train::time_budget::{Pacer, Plan, Wish, calibrate, plan};
-use dapple::train::{ConfigPatch, TrainConfig, strategy};
+use dapple::train::{ConfigPatch, Evidence, Seen, TrainConfig};
 use std::path::Path;
 use std::time::Instant;
 
@@ -62,8 +62,8 @@ pub struct Planned {
     pub patch: ConfigPatch,
     /// What keeps the run in time.
     pub pacer: Pacer,
-    /// Photos to train on.
-    pub photos: usize,
+    /// What is known of the photos to train on.
+    pub seen: Seen,
 }
 
 /// Times some steps and plans by them.
@@ -87,21 +87,16 @@ pub fn planned(
     let train = Split::of_names(&names, data.eval_every)
         .limited(data.max_train_views, data.max_eval_views)
         .train;
-    let pixels = train.iter().map(|&i| dataset.views[i].photo.size());
-    let pixels: u64 = pixels.map(|[w, h]| u64::from(w) * u64::from(h)).sum();
-    let model = {
+    let evidence = Evidence::of(&dataset, &train)?;
+    let (model, fit) = {
         let mut engine = device.open_quietly(false)?.engine;
+        let engine = engine.as_engine();
         let share = (CALIBRATION * seconds).clamp(LEAST_CALIBRATION, MOST_CALIBRATION);
-        calibrate(&dataset, config, engine.as_engine(), share)?
+        let model = calibrate(&dataset, config, engine, share)?;
+        (model, engine.most_gaussians(config.sh_degree))
     };
-    let wish = wish(
-        args,
-        seconds,
-        config,
-        dataset.points.len(),
-        pixels,
-        train.len(),
-    );
+    let points = dataset.points.len();
+    let wish = wish(args, seconds, config, points, (&evidence, fit));
     let plan = plan(&model, &wish);
     tell(&plan, &wish, started.elapsed().as_secs_f64(), console);
     let mut patch = args.patch()?;
@@ -122,7 +117,7 @@ pub fn planned(
     Ok(Planned {
         patch,
         pacer: Pacer::new(seconds, model, pixels),
-        photos: train.len(),
+        seen: evidence.seen,
     })
 }
 
@@ -131,9 +126,10 @@ fn wish(
     seconds: f64,
     config: &TrainConfig,
     points: usize,
-    pixels: u64,
-    photos: usize,
+    (evidence, fit): (&Evidence, Option<usize>),
 ) -> Wish {
+    let photos = evidence.seen.photos;
+    let pixels = evidence.pixels;
     let first = match (config.initial_gaussians, points) {
         (0, points) => points,
         (n, 0) => n,
@@ -142,12 +138,7 @@ fn wish(
     let grows = config.densify.enabled;
     let full = match config.max_gaussians {
         _ if !grows => first,
-        0 => strategy::default_budget(
-            pixels,
-            points as u64,
-            first as u64,
-            config.schedule_length(),
-        ),
+        0 => evidence.budget(first, fit).gaussians,
         n => n,
     };
     Wish {
