@@ -1,12 +1,16 @@
-//! Cameras to render from: a file, or a ring around the scene.
+//! Cameras to render from: a file, or those that are known of splats.
+//!
+//! 1. [`read`]: one camera, as JSON.
+//! 2. [`beside`]: the cameras that lie beside splats in a `cameras.json`: those of a run of ours, or of the
+//!    trainer of the 3DGS paper.
 
-use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
-use glam::{DMat3, DQuat, DVec3};
+use dapple::scene::{Camera, Error, Pose, Result, read_cameras};
+use glam::DVec3;
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Horizontal field of view where nothing says otherwise, degrees: about a phone's main camera.
-const DEFAULT_FIELD_OF_VIEW: f64 = 60.0;
+pub const DEFAULT_FIELD_OF_VIEW: f64 = 60.0;
 
 /// Largest side of an image that is rendered, pixels.
 const MAX_SIDE: u32 = 16_384;
@@ -86,6 +90,32 @@ impl CameraFile {
     }
 }
 
+/// The cameras that lie beside splats, sorted by name, and the file that has them: `cameras.json` in
+/// their folder, or, as the trainer of the 3DGS paper leaves it, above `point_cloud/iteration_N`.
+///
+/// # Errors
+/// A file of that name that holds no cameras.
+pub fn beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Camera>)>> {
+    let own = splats.with_file_name("cameras.json");
+    let model = splats.parent().filter(|folder| {
+        let name = |folder: &Path| folder.file_name().map(|n| n.to_string_lossy().into_owned());
+        let is_iteration = name(folder).is_some_and(|n| n.starts_with("iteration_"));
+        is_iteration && folder.parent().and_then(name).as_deref() == Some("point_cloud")
+    });
+    let above = model.and_then(|folder| Some(folder.parent()?.parent()?.join("cameras.json")));
+    let Some(file) = [Some(own), above]
+        .into_iter()
+        .flatten()
+        .find(|file| file.is_file())
+    else {
+        return Ok(None);
+    };
+    let mut named = read_cameras(&file)?;
+    named.sort_by(|a, b| a.0.cmp(&b.0));
+    let cameras = named.into_iter().map(|(_, camera)| camera).collect();
+    Ok(Some((file, cameras)))
+}
+
 /// Refuses what cannot be rendered.
 pub fn check(camera: &Camera) -> Result<()> {
     let (w, h) = (camera.width, camera.height);
@@ -128,119 +158,9 @@ pub fn resized(camera: &Camera, width: Option<u32>, height: Option<u32>) -> Resu
     Ok(camera)
 }
 
-fn focal(width: u32, degrees: f64) -> f64 {
+/// The focal length of a horizontal field of view, pixels.
+pub fn focal(width: u32, degrees: f64) -> f64 {
     f64::from(width) / 2.0 / (degrees.to_radians() / 2.0).tan()
-}
-
-/// A ring of cameras that look at one point.
-#[derive(Debug, Clone, Copy)]
-pub struct Orbit {
-    target: DVec3,
-    up: DVec3,
-    /// From the target to the first camera.
-    arm: DVec3,
-    /// What the cameras see: size and intrinsics.
-    like: Camera,
-}
-
-impl Orbit {
-    /// The ring that the poses of a capture suggest.
-    ///
-    /// 1. The target is the point nearest to all optical axes (least squares).
-    /// 2. Up is against the mean of the cameras' y axes.
-    /// 3. Distance and height are the cameras' means; the ring starts at the first camera's side.
-    ///
-    /// `poses` must not be empty; `like` gives size and intrinsics.
-    pub fn of_poses(poses: &[Pose], like: &Camera) -> Self {
-        let count = poses.len() as f64;
-        let axis = |pose: &Pose, row: usize| pose.rotation_matrix().transpose().col(row);
-        let up = -poses.iter().map(|pose| axis(pose, 1)).sum::<DVec3>();
-        let up = up.try_normalize().unwrap_or(DVec3::NEG_Y);
-        let centre = poses.iter().map(Pose::centre).sum::<DVec3>() / count;
-        let (mut matrix, mut right) = (DMat3::ZERO, DVec3::ZERO);
-        for pose in poses {
-            let forward = axis(pose, 2);
-            let across = DMat3::IDENTITY
-                - DMat3::from_cols(
-                    forward * forward.x,
-                    forward * forward.y,
-                    forward * forward.z,
-                );
-            matrix += across;
-            right += across * pose.centre();
-        }
-        let target = if matrix.determinant().abs() > 1e-6 * count {
-            matrix.inverse() * right
-        } else {
-            // Parallel axes meet nowhere: look a little ahead.
-            centre + poses.first().map_or(DVec3::Z, |pose| axis(pose, 2))
-        };
-        let height = (centre - target).dot(up);
-        let flat = |offset: DVec3| offset - up * offset.dot(up);
-        let radius = poses
-            .iter()
-            .map(|p| flat(p.centre() - target).length())
-            .sum::<f64>()
-            / count;
-        let side = poses
-            .first()
-            .and_then(|pose| flat(pose.centre() - target).try_normalize())
-            .unwrap_or_else(|| up.any_orthonormal_vector());
-        Self {
-            target,
-            up,
-            arm: side * radius + up * height,
-            like: *like,
-        }
-    }
-
-    /// A ring around splats of which nothing else is known: centre and size are medians, so that
-    /// far-away background does not count; y points down, as COLMAP has it.
-    pub fn of_splats(splats: &Splats) -> Result<Self> {
-        if splats.is_empty() {
-            return Err(Error::input("there are no splats to go around"));
-        }
-        let median = |mut values: Vec<f64>| {
-            let middle = values.len() / 2;
-            *values.select_nth_unstable_by(middle, f64::total_cmp).1
-        };
-        let axis = |k: usize| median(splats.means.iter().map(|m| f64::from(m[k])).collect());
-        let target = DVec3::new(axis(0), axis(1), axis(2));
-        let distances = splats
-            .means
-            .iter()
-            .map(|m| DVec3::from(m.map(f64::from)).distance(target));
-        let radius = median(distances.collect()).max(1e-6);
-        let like = Camera {
-            lens: Lens::Pinhole,
-            ..Camera::pinhole(
-                1280,
-                720,
-                focal(1280, DEFAULT_FIELD_OF_VIEW),
-                Pose::IDENTITY,
-            )
-        };
-        Ok(Self {
-            target,
-            up: DVec3::NEG_Y,
-            arm: DVec3::new(0.0, -radius, -3.0 * radius),
-            like,
-        })
-    }
-
-    /// `frames` cameras, evenly around.
-    pub fn cameras(&self, frames: u32) -> Vec<Camera> {
-        (0..frames)
-            .map(|i| {
-                let angle = std::f64::consts::TAU * f64::from(i) / f64::from(frames);
-                let eye = self.target + DQuat::from_axis_angle(self.up, angle) * self.arm;
-                Camera {
-                    camera_from_world: Pose::look_at(eye, self.target, self.up),
-                    ..self.like
-                }
-            })
-            .collect()
-    }
 }
 
 #[cfg(test)]
@@ -283,30 +203,5 @@ mod tests {
             let error = parse(json).unwrap_err();
             assert!(error.hint_text().is_some(), "{json}: {error}");
         }
-    }
-
-    #[test]
-    fn a_ring_goes_around_what_the_cameras_look_at() {
-        let target = DVec3::new(1.0, 2.0, 3.0);
-        let up = DVec3::new(0.1, -1.0, 0.2).normalize();
-        let look = |offset: DVec3| Pose::look_at(target + offset, target, up);
-        let poses = [
-            look(DVec3::new(3.0, -1.0, 0.0)),
-            look(DVec3::new(0.0, -1.5, 3.0)),
-            look(DVec3::new(-2.0, -1.0, -2.0)),
-        ];
-        let ring = Orbit::of_poses(&poses, &Camera::pinhole(64, 48, 60.0, poses[0]));
-        assert!(ring.target.distance(target) < 1e-9);
-        let frames = ring.cameras(8);
-        assert_eq!(frames.len(), 8);
-        for camera in &frames {
-            let seen = camera.camera_from_world.transform(target);
-            assert!(seen.x.abs() < 1e-9 && seen.y.abs() < 1e-9 && seen.z > 1.0);
-        }
-        let eyes: Vec<DVec3> = frames
-            .iter()
-            .map(|c| c.camera_from_world.centre())
-            .collect();
-        assert!(eyes[0].distance(eyes[4]) > eyes[0].distance(eyes[1]));
     }
 }

@@ -7,6 +7,7 @@
 //! Data goes to stdout, everything said to people to stderr ([`console`]).
 
 mod args;
+mod camera_paths;
 mod cameras;
 mod ceilings;
 mod channels;

@@ -4,9 +4,10 @@ use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
-use dapple::scene::{Error, MaskMode, PosedImage, Result, Split};
+use dapple::scene::ply::{self, Aside};
+use dapple::scene::{Error, MaskMode, PosedImage, Result, Splats, Split};
 use dapple::train::config::{Background, DataConfig, DataPatch};
-use dapple::train::{ConfigPatch, Launch, Preset, Seen, TrainConfig};
+use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -182,6 +183,40 @@ impl NewFolders {
     }
 }
 
+/// The file of splats that is meant: the one named, or that of a run's folder.
+///
+/// # Errors
+/// A folder without splats.
+pub fn splats_file(path: &Path) -> Result<PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let folder = RunFolder::open(path);
+    let splats = folder.splats_path();
+    if splats.is_file() {
+        return Ok(splats);
+    }
+    let hint = match folder.checkpoint_path().is_file() {
+        true => format!(
+            "the run in it is not finished: `dapple train --resume {}` goes on with it",
+            path.display()
+        ),
+        false => "name a PLY file, or the folder of a run, which holds splats.ply".to_owned(),
+    };
+    Err(Error::input("this folder holds no splats")
+        .at_path(path)
+        .hint(hint))
+}
+
+/// Reads splats, and says what is odd about their file.
+pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, Aside)> {
+    let (splats, aside) = ply::read_all(path)?;
+    for note in &aside.notes {
+        console.note(&format!("note: {}: {note}", path.display()));
+    }
+    Ok((splats, aside))
+}
+
 /// Which photos of a capture, and how large.
 #[derive(Debug, Args)]
 pub struct CaptureOptions {
@@ -200,6 +235,10 @@ pub struct CaptureOptions {
     /// Folder of the photos [default: the one the capture names]
     #[arg(long, value_name = "FOLDER")]
     pub images: Option<PathBuf>,
+
+    /// Leave out photos that the capture names and that are not there, and say how many
+    #[arg(long)]
+    pub skip_missing: bool,
 
     /// Undistort photos whose lens distorts while loading, which loses their borders, instead of
     /// rendering through the lens [default: through the lens]
@@ -230,6 +269,7 @@ impl CaptureOptions {
             downscale: self.downscale,
             max_resolution: self.max_resolution,
             images: self.images.clone(),
+            skip_missing: self.skip_missing.then_some(true),
             undistort: self.undistort.then_some(true),
             // The parser lets no other names pass.
             mask_mode: self.mask_mode.as_deref().and_then(|mode| mode.parse().ok()),

@@ -378,12 +378,6 @@ fn outputs_that_cannot_be_written() {
         IO,
         &["file"],
     );
-    refused(
-        path,
-        &["convert", "out/splats.ply", "nowhere/new.ply"],
-        IO,
-        &["nowhere"],
-    );
     let render = [
         "render",
         "out/splats.ply",

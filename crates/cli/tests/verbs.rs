@@ -61,11 +61,17 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
         .collect();
     let renders: Vec<_> = left.iter().filter(|f| f.starts_with("renders/")).collect();
     assert_eq!(renders.len(), 2, "{left:?}");
-    for name in ["config.toml", "metrics.csv", "metrics.json", "splats.ply"] {
+    for name in [
+        "cameras.json",
+        "config.toml",
+        "metrics.csv",
+        "metrics.json",
+        "splats.ply",
+    ] {
         assert!(left.iter().any(|file| file == name), "{name}: {left:?}");
     }
     assert_eq!(left.iter().filter(|f| f.starts_with("errors/")).count(), 2);
-    assert_eq!(left.len(), 8, "nothing else: {left:?}");
+    assert_eq!(left.len(), 9, "nothing else: {left:?}");
 
     let args = [
         "eval",
@@ -249,7 +255,7 @@ fn render_makes_the_pictures_it_is_asked_for() {
     render(&[
         "--path", "orbit", "--frames", "2", "--width", "64", "-o", "free",
     ]);
-    assert_eq!(size("free/00001.png"), (64, 36));
+    assert_eq!(size("free/00001.png"), (64, 48));
     let camera = r#"{"width": 40, "height": 30, "eye": [0, -1, -4], "target": [0, 0, 0]}"#;
     std::fs::write(path.join("camera.json"), camera).unwrap();
     render(&["--camera", "camera.json", "-o", "one/picture.png"]);

@@ -72,6 +72,7 @@ pub fn analyse(recording: &Recording, setup: &Setup) -> Result<(Profile, Trace)>
         counters: counters.iter().map(|c| c.summary.clone()).collect(),
         tables,
         ceilings: setup.ceilings.clone(),
+        control: setup.control.clone(),
         findings: Vec::new(),
         steps: window.records(&counters),
     };

@@ -9,14 +9,22 @@
 //! 3. Where single steps are not known, the interval comes from the standard error of a median
 //!    (1.2533 times that of the mean, for a normal distribution). Phases without stages have one
 //!    total for the whole run and so no interval.
-//! 4. A change is significant if the interval excludes 1 and the change is above [`LEAST_CHANGE`].
+//! 4. The control of both profiles (a loop that no change touches) says what the machine did between the
+//!    runs, which no interval over steps holds. A change is significant if it is above [`LEAST_CHANGE`] and
+//!    its interval excludes 1 and all that the control changed by.
+//! 5. Nothing is marked where that cannot be defended: without a control in both; where the control moved
+//!    by more than [`STEADY`], between the runs or within one; where a profile found its own steps noisy.
+//!    That is the first thing said.
 
-use crate::profile::{Fact, Phase, Profile, StageSummary, Stats};
+use crate::profile::{Control, Fact, Finding, Phase, Profile, StageSummary, Stats};
 use crate::stats::median_of_sorted;
 use serde::{Deserialize, Serialize};
 
 /// A smaller change is not worth a mark: layouts of code and memory alone move that much.
 pub const LEAST_CHANGE: f64 = 0.02;
+
+/// A machine is steady if the control stays within this.
+pub const STEADY: f64 = 0.1;
 
 /// Below this, drawing anew tells nothing.
 const FEW: usize = 5;
@@ -40,8 +48,14 @@ pub struct Comparison {
     pub old: String,
     /// What the new one is of.
     pub new: String,
-    /// Why they may not compare: other devices, other settings.
+    /// Why they may not compare, the worst first: a busier machine, other devices, other settings.
     pub warnings: Vec<String>,
+    /// Whether changes are marked; if not, the first warning says why.
+    #[serde(default)]
+    pub is_marked: bool,
+    /// What the control changed by: its medians over all moments, and the extremes between moments.
+    #[serde(default)]
+    pub control: Option<Ratio>,
     /// The step, then phases, then stages.
     pub rows: Vec<Row>,
 }
@@ -71,7 +85,7 @@ pub struct Row {
     pub new_ns: Option<f64>,
     /// New over old.
     pub ratio: Option<Ratio>,
-    /// Whether the change is more than noise and more than [`LEAST_CHANGE`].
+    /// Whether the change is more than noise, than what the machine did, and than [`LEAST_CHANGE`].
     pub significant: bool,
 }
 
@@ -131,6 +145,14 @@ impl Times {
 pub fn compare(old: &Profile, new: &Profile) -> Comparison {
     let durations = |p: &Profile| p.steps.iter().map(|step| step.duration_ns).collect();
     let step_of = |p: &Profile| Times::of_steps(durations(p));
+    let control = control(old, new);
+    let indefensible = indefensible(old, new, control.as_ref());
+    // A change within this is the machine's; without marks all of them may be.
+    let band = match control.and_then(|ratio| ratio.interval) {
+        Some([low, high]) if indefensible.is_none() => Some([low.min(1.0), high.max(1.0)]),
+        _ => None,
+    };
+    let row = |kind, name: &str, old, new| row(kind, name, (old, new), band);
     let mut rows = vec![row(RowKind::Step, "step", step_of(old), step_of(new))];
     for budget in &new.budget.rows {
         let phase = budget.phase;
@@ -153,9 +175,75 @@ pub fn compare(old: &Profile, new: &Profile) -> Comparison {
     Comparison {
         old: label(old),
         new: label(new),
-        warnings: warnings(old, new),
+        is_marked: indefensible.is_none(),
+        control,
+        warnings: indefensible.into_iter().chain(warnings(old, new)).collect(),
         rows,
     }
+}
+
+/// New over old of the controls; the interval is from moment to moment, not of chance.
+fn control(old: &Profile, new: &Profile) -> Option<Ratio> {
+    let (old, new) = (old.control.as_ref()?, new.control.as_ref()?);
+    if old.threads != new.threads {
+        return None;
+    }
+    let extremes = |medians: &[f64]| {
+        let mut sorted = medians.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        Some([*sorted.first()?, median_of_sorted(&sorted), *sorted.last()?])
+    };
+    let [old_low, old_median, old_high] = extremes(&old.medians())?;
+    let [new_low, new_median, new_high] = extremes(&new.medians())?;
+    Some(Ratio {
+        value: new_median / old_median,
+        interval: Some([new_low / old_high, new_high / old_low]),
+    })
+}
+
+/// Why no change can be told from what the machine did, if that is so.
+fn indefensible(old: &Profile, new: &Profile, control: Option<&Ratio>) -> Option<String> {
+    const AGAIN: &str = "measure both again, in turns, on a machine that does nothing else";
+    let nothing = |why: String| Some(format!("nothing is marked: {why}"));
+    let Some((ratio, [low, high])) = control.and_then(|r| Some((r.value, r.interval?))) else {
+        return nothing(
+            "a control (a loop that nothing changed, timed beside the steps, on as many threads) is not in \
+             both profiles, so what the machine did between them is not known; profile both with this build"
+                .to_owned(),
+        );
+    };
+    let apart = format!("{ratio:.2} times as long ({low:.2} .. {high:.2} from moment to moment)");
+    if (ratio.max(1.0 / ratio) - 1.0) > STEADY {
+        let busier = if ratio > 1.0 { "new" } else { "old" };
+        return nothing(format!(
+            "the machine was busier or slower in the {busier} run: a loop that nothing changed took {apart}; \
+             {AGAIN}"
+        ));
+    }
+    for (which, profile) in [("old", old), ("new", new)] {
+        let medians = profile
+            .control
+            .as_ref()
+            .map_or(Vec::new(), Control::medians);
+        let least = medians.iter().copied().fold(f64::MAX, f64::min);
+        let most = medians.iter().copied().fold(0.0, f64::max);
+        if most / least - 1.0 > STEADY {
+            return nothing(format!(
+                "the machine was not steady in the {which} run: a loop that nothing changed took {:.2} times \
+                 as long at one moment as at another; {AGAIN}",
+                most / least
+            ));
+        }
+        let noisy = |f: &&Finding| f.fired && f.rule == "noisy_measurement";
+        if let Some(finding) = profile.findings.iter().find(noisy) {
+            return nothing(format!(
+                "the {which} profile found itself noisy ({}); measure more steps, on a machine that does \
+                 nothing else",
+                finding.evidence
+            ));
+        }
+    }
+    None
 }
 
 fn label(profile: &Profile) -> String {
@@ -239,15 +327,21 @@ fn of_phase(profile: &Profile, phase: Phase) -> Option<Times> {
     })
 }
 
-fn row(kind: RowKind, name: &str, old: Option<Times>, new: Option<Times>) -> Row {
+/// `band`: what the machine itself changed by; `None` where nothing is to be marked.
+fn row(
+    kind: RowKind,
+    name: &str,
+    (old, new): (Option<Times>, Option<Times>),
+    band: Option<[f64; 2]>,
+) -> Row {
     let ratio = old
         .as_ref()
         .zip(new.as_ref())
         .and_then(|(old, new)| ratio(old, new));
     let significant = ratio.is_some_and(|ratio| {
-        let sure = ratio
-            .interval
-            .is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+        let beyond =
+            |([low, high], [least, most]): ([f64; 2], [f64; 2])| low > most || high < least;
+        let sure = ratio.interval.zip(band).is_some_and(beyond);
         sure && (ratio.value - 1.0).abs() > LEAST_CHANGE
     });
     Row {
@@ -321,7 +415,7 @@ impl Random {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::planted::{profile, setup};
+    use crate::planted::{control, profile, setup};
     use crate::{Recorder, Span, Track};
 
     /// Blend takes `blend_us` with a scatter of 10 %, update 100 us without.
@@ -390,6 +484,59 @@ mod tests {
         let update = compare(&run(200.0), &new);
         let update = find(&update, RowKind::Stage, "update");
         assert!(update.ratio.unwrap().interval.unwrap()[0] > 1.0 && !update.significant);
+    }
+
+    #[test]
+    fn a_busier_machine_is_said_first_and_nothing_is_marked() {
+        let on = |blend_us: f64, ms: [f64; 4]| Profile {
+            control: Some(control(ms)),
+            ..run(blend_us)
+        };
+        let quiet = [1.0, 1.01, 1.0, 0.99];
+        let marked = |comparison: &Comparison| comparison.rows.iter().any(|row| row.significant);
+        // The program is the same, and takes longer as everything does.
+        let busier = compare(&on(200.0, quiet), &on(300.0, [1.5, 1.4, 1.6, 1.5]));
+        assert!(!marked(&busier) && !busier.is_marked);
+        assert!(busier.warnings[0].contains("busier or slower in the new run"));
+        assert!(
+            busier.warnings[0].contains("1.50 times"),
+            "{}",
+            busier.warnings[0]
+        );
+        let quieter = compare(&on(300.0, [1.5; 4]), &on(200.0, quiet));
+        assert!(!marked(&quieter) && quieter.warnings[0].contains("in the old run"));
+        let unsteady = compare(&on(200.0, quiet), &on(300.0, [1.0, 1.0, 1.3, 1.0]));
+        assert!(!marked(&unsteady) && unsteady.warnings[0].contains("not steady in the new run"));
+        let mut before = on(200.0, quiet);
+        before.control = None;
+        let unknown = compare(&before, &on(300.0, quiet));
+        assert!(!marked(&unknown) && unknown.warnings[0].contains("control"));
+        let mut noisy = on(300.0, quiet);
+        for finding in &mut noisy.findings {
+            finding.fired |= finding.rule == "noisy_measurement";
+        }
+        let noisy = compare(&on(200.0, quiet), &noisy);
+        assert!(!marked(&noisy) && noisy.warnings[0].contains("found itself noisy"));
+        // A real change on a quiet machine is.
+        let real = compare(&on(200.0, quiet), &on(300.0, quiet));
+        assert!(marked(&real) && real.is_marked && real.warnings.is_empty());
+    }
+
+    #[test]
+    fn what_the_control_changed_by_is_the_machines() {
+        let mut new = run(200.0);
+        for step in &mut new.steps {
+            step.stages_ns[1] *= 1.06;
+        }
+        let update = |ms: [f64; 4]| {
+            let new = Profile {
+                control: Some(control(ms)),
+                ..new.clone()
+            };
+            find(&compare(&run(200.0), &new), RowKind::Stage, "update").significant
+        };
+        assert!(update([1.0, 1.0, 1.01, 1.02]));
+        assert!(!update([1.0, 1.05, 1.07, 1.06]));
     }
 
     #[test]

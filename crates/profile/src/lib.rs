@@ -83,6 +83,7 @@ struct Guide;
 mod analyse;
 pub mod ceilings;
 mod compare;
+mod control;
 mod diagnosis;
 mod error;
 pub mod flamegraph;
@@ -115,6 +116,7 @@ mod words;
 
 pub use analyse::{analyse, kernels_of};
 pub use compare::{Comparison, LEAST_CHANGE, Ratio, Row, RowKind, compare};
+pub use control::ControlTimer;
 pub use error::{Error, ErrorKind, Result};
 pub use json::{from_json, read_profile, to_json, write_profile};
 pub use markdown::{comparison_markdown, profile_markdown};

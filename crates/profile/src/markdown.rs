@@ -32,20 +32,21 @@ pub fn profile_markdown(profile: &Profile) -> String {
 
 /// A comparison as Markdown.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
-    let mut out = format!(
-        "# Comparison\n\n- Old: {}\n- New: {}\n",
-        escape(&comparison.old),
-        escape(&comparison.new)
-    );
+    let mut out = String::from("# Comparison\n\n");
     for warning in &comparison.warnings {
         let _ = writeln!(out, "- **Beware:** {}", escape(warning));
     }
+    let _ = writeln!(out, "- Old: {}", escape(&comparison.old));
+    let _ = writeln!(out, "- New: {}", escape(&comparison.new));
     let _ = write!(
         out,
         "\n{}\n{}\n",
         words::comparison(comparison).markdown(),
         words::COMPARISON_NOTE
     );
+    if let Some(control) = words::control(comparison) {
+        let _ = writeln!(out, "{control}");
+    }
     out
 }
 
@@ -427,6 +428,14 @@ fn methodology(profile: &Profile) -> String {
         ),
         None => "What profiling costs was not measured".into(),
     });
+    if let Some(control) = &profile.control {
+        let medians = control.medians().into_iter().map(time);
+        lines.push(format!(
+            "Control: a loop that no change touches, on {} threads, took {} at moments around the window",
+            control.threads,
+            medians.collect::<Vec<_>>().join(", ")
+        ));
+    }
     lines.push(
         "Percentiles are by nearest rank; standard deviations are those of a sample (n - 1)".into(),
     );

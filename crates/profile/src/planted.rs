@@ -1,7 +1,7 @@
 //! Timelines made by hand, to the nanosecond, for tests of everything that reads them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::profile::{Ceilings, Finding, Phase, Profile, Trace};
+use crate::profile::{Ceilings, Control, Finding, Phase, Profile, Trace};
 use crate::{Counts, Recorder, Recording, Setup, Span, Stage, Synchronised, Track, analyse};
 use std::time::Duration;
 
@@ -43,7 +43,16 @@ pub(crate) fn setup() -> Setup {
             submissions: 1.0,
             ..Counts::default()
         }),
+        control: Some(control([1.0; 4])),
         ..Setup::default()
+    }
+}
+
+/// A control whose rounds took so many milliseconds at each moment.
+pub(crate) fn control(ms: [f64; 4]) -> Control {
+    Control {
+        threads: 2,
+        moments_ns: ms.map(|ms| vec![ms * 1e6; 5]).to_vec(),
     }
 }
 

@@ -47,10 +47,23 @@ pub struct Profile {
     pub tables: Vec<Table>,
     /// What this device was measured to do at most.
     pub ceilings: Option<Ceilings>,
+    /// What the machine itself did meanwhile, where that was timed.
+    #[serde(default)]
+    pub control: Option<Control>,
     /// Rules that were looked at, by what fixing them can give at most, best first.
     pub findings: Vec<Finding>,
     /// Every measured step.
     pub steps: Vec<StepRecord>,
+}
+
+/// A loop that no change to the program touches, timed at some moments of the run: see
+/// [`ControlTimer`](crate::ControlTimer).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Threads it ran on.
+    pub threads: u64,
+    /// Time of each round, ns, by moment.
+    pub moments_ns: Vec<Vec<f64>>,
 }
 
 /// What ran.

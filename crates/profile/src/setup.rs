@@ -1,6 +1,6 @@
 //! [`Setup`]: what a recording cannot know of itself, for [`analyse`](crate::analyse).
 
-use crate::profile::{Ceilings, Cost, Fact, KernelSummary, Method, Phase, Program, Table};
+use crate::profile::{Ceilings, Control, Cost, Fact, KernelSummary, Method, Phase, Program, Table};
 
 /// What a program says of its run beside what was recorded.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +22,8 @@ pub struct Setup {
     pub kernels: Vec<KernelSummary>,
     /// What the device was measured to do at most.
     pub ceilings: Option<Ceilings>,
+    /// The control, timed beside the window.
+    pub control: Option<Control>,
     /// Other facts to show.
     pub tables: Vec<Table>,
     /// What the host asked of the device; `None` if there is no device.

@@ -103,16 +103,21 @@ fn diagnosis(profile: &Profile) -> String {
 
 /// A comparison, at most 100 columns wide.
 pub fn comparison_text(comparison: &Comparison) -> String {
-    let mut out = wrap(&format!("old: {}", comparison.old), 0, WIDTH);
-    out += &wrap(&format!("new: {}", comparison.new), 0, WIDTH);
+    // Before all else: it decides what the rest is worth.
+    let mut out = String::new();
     for warning in &comparison.warnings {
         out += &wrap(&format!("warning: {warning}"), 0, WIDTH);
     }
+    out += &wrap(&format!("old: {}", comparison.old), 0, WIDTH);
+    out += &wrap(&format!("new: {}", comparison.new), 0, WIDTH);
     let _ = write!(
         out,
         "\n{}\n{}",
         words::comparison(comparison).plain(0),
         wrap(words::COMPARISON_NOTE, 0, WIDTH)
     );
+    if let Some(control) = words::control(comparison) {
+        out += &wrap(&control, 0, WIDTH);
+    }
     out
 }

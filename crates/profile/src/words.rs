@@ -157,4 +157,15 @@ fn verdict(row: &Row) -> &'static str {
 
 /// Below a comparison.
 pub(crate) const COMPARISON_NOTE: &str = "Under 1 is faster. * marks a change above 2 % whose \
-     interval excludes 1; without an interval nothing is marked.";
+     interval excludes 1 and what the control changed by; without an interval nothing is marked.";
+
+/// What a loop that nothing changed says of the machine, below a comparison.
+pub(crate) fn control(comparison: &Comparison) -> Option<String> {
+    let ratio = comparison.control?;
+    let [low, high] = ratio.interval?;
+    Some(format!(
+        "Control: a loop that nothing changed took {:.3} times as long ({low:.3} .. {high:.3} from moment to \
+         moment).",
+        ratio.value
+    ))
+}

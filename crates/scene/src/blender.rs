@@ -15,16 +15,16 @@ use std::path::Path;
 /// The file that makes a folder a Blender capture.
 pub(crate) const TRAIN: &str = "transforms_train.json";
 
-/// Reads the JSON files in `root`.
-pub(crate) fn open(root: &Path) -> Result<Capture> {
+/// Reads the JSON files in `root`; `skip_missing` as [`crate::LoadOptions::skip_missing`].
+pub(crate) fn open(root: &Path, skip_missing: bool) -> Result<Capture> {
     let mut capture = Capture::default();
-    capture.add(nerfstudio::open(&root.join(TRAIN))?, "train/");
+    capture.add(nerfstudio::open(&root.join(TRAIN), skip_missing)?, "train/");
     let held_out = ["transforms_test.json", "transforms_val.json"]
         .iter()
         .map(|name| root.join(name))
         .find(|path| path.is_file());
     match held_out {
-        Some(path) => capture.add(nerfstudio::open(&path)?, "test/"),
+        Some(path) => capture.add(nerfstudio::open(&path, skip_missing)?, "test/"),
         None => capture.notes.push(
             "there is no transforms_test.json: held-out photos are taken from the training ones"
                 .to_owned(),
@@ -49,6 +49,7 @@ impl Capture {
                 }
                 image
             }));
+        self.skipped += other.skipped;
         self.points.extend(other.points);
         for note in other.notes {
             if !self.notes.contains(&note) {

@@ -11,8 +11,8 @@
 use crate::atomic::write_atomically;
 use crate::nerfstudio::{Frame as ReadFrame, parse_transforms};
 use crate::{Camera, Error, Lens, Pose, Result};
-use glam::DMat3;
-use serde::Serialize;
+use glam::{DMat3, DQuat, DVec3};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -39,7 +39,7 @@ struct Frame<'a> {
 /// World from camera with OpenGL's axes (x right, y up, z backwards), row by row.
 fn transform_matrix(pose: &Pose) -> [[f64; 4]; 4] {
     let world_from_camera = pose.rotation_matrix().transpose();
-    let axes = world_from_camera * DMat3::from_diagonal(glam::DVec3::new(1.0, -1.0, -1.0));
+    let axes = world_from_camera * DMat3::from_diagonal(DVec3::new(1.0, -1.0, -1.0));
     let centre = pose.centre();
     let row = |i: usize| {
         let [x, y, z] = axes.row(i).to_array();
@@ -114,26 +114,101 @@ pub fn read_poses(path: &Path) -> Result<Vec<(String, Pose)>> {
     Ok(frames(path)?.iter().map(named).collect())
 }
 
-/// Reads the cameras of [`write_cameras`], or of a `transforms.json` that says sizes and focal
-/// lengths, by name. They have every bit that was written, but for a pose's last ones: it was a
+/// Reads the cameras of [`write_cameras`], of a `transforms.json` that says sizes and focal
+/// lengths, or of the `cameras.json` that the trainer of the 3DGS paper leaves, by name. They have every bit that was written, but for a pose's last ones: it was a
 /// matrix meanwhile.
 ///
 /// # Errors
 /// As [`read_poses`]; a frame without size or focal length, with a lens that is not known, or with
 /// impossible numbers.
 pub fn read_cameras(path: &Path) -> Result<Vec<(String, Camera)>> {
+    parse_cameras(&read(path)?, &path.display().to_string())
+}
+
+/// Reads the cameras of [`read_cameras`] from a file's bytes; `file` is named in errors.
+///
+/// # Errors
+/// As [`read_cameras`].
+pub fn parse_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>> {
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return parse_paper_cameras(bytes, file);
+    }
     let named = |frame: &ReadFrame| {
         let name = name(frame);
-        let place = || format!("{}, frame \"{name}\"", path.display());
+        let place = || format!("{file}, frame \"{name}\"");
         let camera = frame.camera().map_err(|error| error.at(place()))?;
         Ok((name, camera))
     };
-    frames(path)?.iter().map(named).collect()
+    let frames = parse_transforms(bytes, file)?.frames;
+    frames.iter().map(named).collect()
+}
+
+/// A camera of the 3DGS paper's trainer: where it stands, and world from camera, our axes, row by row.
+#[derive(Deserialize)]
+struct PaperCamera {
+    img_name: String,
+    width: u32,
+    height: u32,
+    fx: f64,
+    fy: f64,
+    position: [f64; 3],
+    rotation: [[f64; 3]; 3],
+}
+
+fn parse_paper_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>> {
+    let cameras: Vec<PaperCamera> = serde_json::from_slice(bytes).map_err(|e| {
+        Error::input(format!("the cameras cannot be read: {e}"))
+            .at(file)
+            .hint("cameras.json is as the trainer of the 3DGS paper or Dapple leaves it")
+    })?;
+    if cameras.is_empty() {
+        return Err(Error::input("the file has no cameras")
+            .at(file)
+            .hint("name another file"));
+    }
+    let named = |camera: PaperCamera| {
+        let [x, y, z] = camera.rotation.map(DVec3::from);
+        let camera_from_world = DMat3::from_cols(x, y, z);
+        let off =
+            (camera_from_world * camera_from_world.transpose() - DMat3::IDENTITY).to_cols_array();
+        let is_rotation =
+            off.iter().all(|v| v.abs() < 1e-2) && camera_from_world.determinant() > 0.9;
+        let centre = DVec3::from(camera.position);
+        let sound = is_rotation
+            && centre.is_finite()
+            && [camera.fx, camera.fy]
+                .iter()
+                .all(|f| f.is_finite() && *f > 0.0)
+            && camera.width > 0
+            && camera.height > 0;
+        if !sound {
+            return Err(Error::input("the camera is impossible")
+                .at(format!("{file}, camera \"{}\"", camera.img_name))
+                .hint("its rotation must be one, focal lengths positive and numbers finite"));
+        }
+        let rotation = DQuat::from_mat3(&camera_from_world).normalize();
+        let pose = Pose {
+            rotation,
+            translation: -(rotation * centre),
+        };
+        let centred = Camera::pinhole(camera.width, camera.height, camera.fx, pose);
+        Ok((
+            camera.img_name,
+            Camera {
+                fy: camera.fy,
+                ..centred
+            },
+        ))
+    };
+    cameras.into_iter().map(named).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| Error::io("cannot read the cameras", path, e))
 }
 
 fn frames(path: &Path) -> Result<Vec<ReadFrame>> {
-    let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the cameras", path, e))?;
-    Ok(parse_transforms(&bytes, &path.display().to_string())?.frames)
+    Ok(parse_transforms(&read(path)?, &path.display().to_string())?.frames)
 }
 
 fn name(frame: &ReadFrame) -> String {

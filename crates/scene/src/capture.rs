@@ -15,9 +15,15 @@ pub struct Capture {
     pub tracks: Option<Tracks>,
     /// As [`crate::Dataset::missing_points`].
     pub missing_points: Option<PathBuf>,
+    /// As [`crate::Dataset::skipped`].
+    pub skipped: usize,
     /// Remarks for the user.
     pub notes: Vec<String>,
 }
+
+/// What to do about photos that are not there.
+const MISSING_HINT: &str = "check the image folder, name another one with --images, or use the photos \
+                            that are there with --skip-missing";
 
 /// A photo on disk and the camera that took it.
 #[derive(Debug, Clone)]
@@ -51,7 +57,7 @@ impl PosedImage {
         self.existing().ok_or_else(|| {
             Error::input(format!("the photo \"{}\" is missing", self.name))
                 .at_path(self.folder.join(&self.file))
-                .hint("check the image folder, or name another one with --images")
+                .hint(MISSING_HINT)
         })
     }
 
@@ -136,7 +142,10 @@ impl Capture {
     }
 
     /// Refuses a capture whose photos are not all there, naming the first.
-    pub(crate) fn check_files(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// Photos that are missing: how many.
+    pub fn check_files(&self) -> Result<()> {
         let missing: Vec<&PosedImage> = self
             .images
             .iter()
@@ -157,7 +166,29 @@ impl Capture {
         };
         Err(Error::input(what)
             .at_path(first.folder.join(&first.file))
-            .hint("check the image folder, or name another one with --images"))
+            .hint(MISSING_HINT))
+    }
+
+    /// Leaves out the images whose photos are not there, counts them and says so.
+    ///
+    /// # Errors
+    /// None is there.
+    pub(crate) fn skip_missing(&mut self) -> Result<()> {
+        let before = self.images.len();
+        self.images.retain(|image| image.existing().is_some());
+        self.skipped += before - self.images.len();
+        let (skipped, total) = (self.skipped, self.images.len() + self.skipped);
+        if self.images.is_empty() {
+            return Err(Error::input(format!("none of {total} photos is there"))
+                .hint("check the image folder, or name another one with --images"));
+        }
+        if skipped > 0 {
+            let are = if skipped == 1 { "is" } else { "are" };
+            self.notes.push(format!(
+                "{skipped} of {total} photos {are} missing and left out, as asked"
+            ));
+        }
+        Ok(())
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Dataset {
     /// Bytes that photos may take where they are not held but read when they are needed
     /// ([`PhotoSource::File`]); `None` where they are all in memory.
     pub photo_memory_bytes: Option<u64>,
+    /// Photos that the capture names and that are not there, left out as asked
+    /// ([`crate::LoadOptions::skip_missing`]).
+    pub skipped: usize,
     /// Remarks for the user: which of several models was taken, what was left out and why.
     pub notes: Vec<String>,
 }

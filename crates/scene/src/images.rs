@@ -1,16 +1,16 @@
 //! Photo files to pixels.
 //!
 //! 1. The format is told by the content: JPEG or PNG, nothing else.
-//! 2. A JPEG's header is read first: CMYK (4 components) and 12-bit files are refused, since their
-//!    colours cannot be told without the printer's profile, and so is one that ends early, which
-//!    decoders would fill with grey.
+//! 2. A JPEG's markers are read first ([`crate::jpeg`]): CMYK (4 components) and 12-bit files are
+//!    refused, since their colours cannot be told without the printer's profile, and so is one that ends
+//!    early, which decoders would fill with grey. [`verify`] looks into the pixels, too.
 //! 3. The size is compared with the camera's before anything large is allocated.
 //! 4. Everything becomes 8-bit RGB as stored: grey and palette files are expanded, 16-bit PNGs
 //!    rounded to 8 bits (the caller is told), colour profiles, gamma chunks and EXIF orientation
 //!    ignored (structure-from-motion tools take pixels as they are stored, and the camera's pose
 //!    belongs to those). A PNG's alpha becomes [`Photo::alpha`].
 
-use crate::{Error, Photo, Result};
+use crate::{Error, Photo, Result, jpeg};
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
 use std::fs;
 use std::io::Cursor;
@@ -19,7 +19,7 @@ use std::path::Path;
 /// Largest decoded photo, bytes: 350 megapixels of RGB.
 const MAX_DECODED_BYTES: u64 = 1 << 30;
 
-const CONVERT_HINT: &str =
+pub(crate) const CONVERT_HINT: &str =
     "convert it to an 8-bit RGB JPEG or PNG, e.g. `magick photo.tif -colorspace sRGB photo.png`";
 
 /// A decoded photo and what had to be done to it.
@@ -82,6 +82,39 @@ pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -
     Ok(to_photo(image))
 }
 
+/// Refuses a photo that a decoder fills in, since bytes of its pixels are missing. Decodes it twice.
+pub(crate) fn verify(path: &Path) -> Result<()> {
+    let bytes = read(path)?;
+    verify_bytes(&bytes).map_err(|e| e.at_path(path))
+}
+
+fn verify_bytes(bytes: &[u8]) -> Result<()> {
+    let image = decode_bytes(bytes, |_, _| Ok(()))?;
+    if image::guess_format(bytes).ok() != Some(ImageFormat::Jpeg) {
+        // A PNG has checksums.
+        return Ok(());
+    }
+    let other = decode_bytes(&jpeg::with_longer_end(bytes), |_, _| Ok(()));
+    match other.is_ok_and(|other| other == image) {
+        true => Ok(()),
+        false => Err(Error::input(
+            "the photo is damaged: bytes are missing in the middle, and decoders make up what they showed",
+        )
+        .hint("copy it again from where it came")),
+    }
+}
+
+impl Photo {
+    /// The pixels of a JPEG's or PNG's bytes, as [`crate::load()`] reads them from files.
+    ///
+    /// # Errors
+    /// Other formats, damaged files, CMYK, sizes that cannot be.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let image = decode_bytes(bytes, |_, _| Ok(()))?;
+        Ok(to_photo(image).photo)
+    }
+}
+
 /// Decodes a mask to one byte a pixel, from 0 = leave out to 255 = use, at its own size.
 pub(crate) fn decode_mask(path: &Path) -> Result<(u32, u32, Vec<u8>)> {
     let bytes = read(path)?;
@@ -137,7 +170,7 @@ fn check_amount(width: u32, height: u32, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-fn ends_early() -> Error {
+pub(crate) fn ends_early() -> Error {
     Error::input("the photo ends early: its last part is missing")
         .hint("copy it again from where it came")
 }
@@ -148,7 +181,7 @@ fn is_deep(colour: image::ColorType) -> bool {
 
 fn check_format(bytes: &[u8]) -> Result<()> {
     match image::guess_format(bytes) {
-        Ok(ImageFormat::Jpeg) => check_jpeg(bytes),
+        Ok(ImageFormat::Jpeg) => jpeg::check(bytes),
         Ok(ImageFormat::Png) => Ok(()),
         Ok(other) => Err(Error::unsupported(format!(
             "the photo is a {} file; JPEG and PNG are read",
@@ -161,58 +194,6 @@ fn check_format(bytes: &[u8]) -> Result<()> {
             Err(Error::input("the photo is neither a JPEG nor a PNG file").hint(CONVERT_HINT))
         }
     }
-}
-
-/// Walks the segments of a JPEG (ITU T.81, annex B) up to its first scan.
-fn check_jpeg(bytes: &[u8]) -> Result<()> {
-    let mut at = 2;
-    let mut frame = None;
-    // A segment: FF, marker, then (for all but a few) a length that includes itself.
-    while let [0xff, marker, rest @ ..] = bytes.get(at..).unwrap_or(&[]) {
-        let length = match rest {
-            [high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
-            _ => break,
-        };
-        match *marker {
-            // Fill bytes before a marker, and markers without a segment.
-            0xff => {
-                at += 1;
-                continue;
-            }
-            0x01 | 0xd0..=0xd8 => {
-                at += 2;
-                continue;
-            }
-            // Start of frame: length(2) precision(1) height(2) width(2) components(1).
-            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
-                if let (Some(&precision), Some(&components)) = (rest.get(2), rest.get(7)) {
-                    frame = Some((precision, components));
-                }
-            }
-            // Start of scan: from here on the pixels, ended by FF D9.
-            0xda => {
-                let ended = bytes[at..]
-                    .windows(2)
-                    .rev()
-                    .any(|pair| pair == [0xff, 0xd9]);
-                return match frame {
-                    Some((_, 4)) => Err(Error::unsupported(
-                        "the photo is a CMYK JPEG: its colours are meant for print",
-                    )
-                    .hint(CONVERT_HINT)),
-                    Some((precision, _)) if precision != 8 => Err(Error::unsupported(format!(
-                        "the photo is a JPEG of {precision} bits a channel"
-                    ))
-                    .hint(CONVERT_HINT)),
-                    _ if !ended => Err(ends_early()),
-                    _ => Ok(()),
-                };
-            }
-            _ => {}
-        }
-        at += 2 + length.max(2);
-    }
-    Err(Error::input("the photo has no image data").hint("copy it again from where it came"))
 }
 
 fn to_photo(image: DynamicImage) -> Decoded {
@@ -322,6 +303,54 @@ mod tests {
         for length in 0..whole.len() - 12 {
             assert!(decoded(&whole[..length]).is_err(), "png cut at {length}");
         }
+    }
+
+    /// 16x16 pixels in ten scans, by libjpeg.
+    const PROGRESSIVE: &[u8] = include_bytes!("../tests/data/progressive.jpg");
+
+    /// The first bytes with an end of image after them, as programs that repair downloads write it.
+    fn ended(bytes: &[u8], length: usize) -> Vec<u8> {
+        [&bytes[..length], &[0xff, 0xd9]].concat()
+    }
+
+    #[test]
+    fn a_progressive_jpeg_without_its_last_bytes_is_refused() {
+        verify_bytes(PROGRESSIVE).unwrap();
+        let whole = decoded(PROGRESSIVE).unwrap().photo.rgb;
+        for length in 0..PROGRESSIVE.len() - 1 {
+            assert!(decoded(&PROGRESSIVE[..length]).is_err(), "cut at {length}");
+        }
+        let scans = |bytes: &[u8]| bytes.windows(2).filter(|w| *w == [0xff, 0xda]).count();
+        for length in 2..PROGRESSIVE.len() - 2 {
+            let cut = ended(PROGRESSIVE, length);
+            if scans(&cut) < scans(PROGRESSIVE) {
+                assert!(decoded(&cut).is_err(), "cut at {length}");
+            }
+            // Inside the last scan the check finds it, unless nothing that shows is lost.
+            if let (Ok(()), Ok(got)) = (verify_bytes(&cut), decoded(&cut)) {
+                assert_eq!(got.photo.rgb, whole, "cut at {length}");
+            }
+        }
+        // What stands for an end of image inside of a segment is none.
+        let mut comment = PROGRESSIVE[..PROGRESSIVE.len() - 2].to_vec();
+        comment.extend([0xff, 0xfe, 0, 4, 0xff, 0xd9]);
+        refused(&comment, ErrorKind::Input, "ends early");
+    }
+
+    #[test]
+    fn a_jpeg_that_lacks_some_of_its_pixels_does_not_pass_the_check() {
+        let whole = jpeg();
+        verify_bytes(&whole).unwrap();
+        let pixels = decoded(&whole).unwrap().photo.rgb;
+        let mut found = 0;
+        for lost in 1..whole.len() / 3 {
+            let cut = ended(&whole, whole.len() - 2 - lost);
+            match (verify_bytes(&cut), decoded(&cut)) {
+                (Ok(()), Ok(got)) => assert_eq!(got.photo.rgb, pixels, "{lost} bytes lost"),
+                _ => found += 1,
+            }
+        }
+        assert!(found > whole.len() / 4, "{found}");
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod depth_map;
 mod error;
 pub mod exr_file;
 mod images;
+mod jpeg;
 mod lens;
 pub mod load;
 mod masks;
@@ -40,7 +41,7 @@ mod tracks;
 pub mod undistort;
 
 pub use camera::{Camera, Lens, Pose};
-pub use cameras_file::{read_cameras, read_poses, write_cameras};
+pub use cameras_file::{parse_cameras, read_cameras, read_poses, write_cameras};
 pub use capture::{Capture, PosedImage};
 pub use dataset::{Dataset, Point, Split, View};
 pub use depth_map::DepthMap;

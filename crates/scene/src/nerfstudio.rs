@@ -183,6 +183,10 @@ impl Intrinsics {
         }
     }
 
+    fn has_size(&self) -> bool {
+        self.w.is_some() && self.h.is_some()
+    }
+
     /// The lens and the model's name.
     fn lens(&self) -> Result<(Lens, String)> {
         let k = [self.k1, self.k2, self.k3, self.k4, self.k5, self.k6].map(|k| k.unwrap_or(0.0));
@@ -332,13 +336,19 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
     Ok(camera_from_world)
 }
 
-/// Reads one JSON file into a capture whose photos are found by [`PosedImage::folder`].
-pub(crate) fn open(json: &Path) -> Result<Capture> {
+/// Whether the file names photos that are not there: how many it names, and how many of those are
+/// missing. `None` where it is no transforms file.
+pub(crate) fn missing(json: &Path) -> Option<(usize, usize)> {
+    let bytes = fs::read(json).ok()?;
+    let transforms = parse_transforms(&bytes, "").ok()?;
     let root = json.parent().unwrap_or(Path::new(""));
-    let label = json.display().to_string();
-    let bytes =
-        fs::read(json).map_err(|e| Error::io("cannot read the transforms file", json, e))?;
-    let transforms = parse_transforms(&bytes, &label)?;
+    let images = posed_images(&transforms, root);
+    let missing = images.iter().filter(|image| image.existing().is_none());
+    Some((images.len(), missing.count()))
+}
+
+/// The images of a transforms file in `root`, in its order, with poses but no intrinsics yet.
+fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
     // `images/0.png`, `images/1.png`, ...: the common first folder is the image folder, so that
     // names and `images_2` work as for COLMAP.
     let head = |frame: &Frame| {
@@ -347,52 +357,73 @@ pub(crate) fn open(json: &Path) -> Result<Capture> {
         parts.next().is_some().then(|| head.as_os_str().to_owned())
     };
     let folder = transforms.frames.first().and_then(head).filter(|first| {
-        transforms
-            .frames
-            .iter()
-            .all(|f| head(f).as_ref() == Some(first))
+        let mut frames = transforms.frames.iter();
+        frames.all(|f| head(f).as_ref() == Some(first))
     });
-    let images = transforms
-        .frames
+    let image = |(frame, id): (&Frame, u32)| {
+        let file = match &folder {
+            Some(folder) => frame.file_path.strip_prefix(folder),
+            None => Ok(frame.file_path.as_path()),
+        };
+        let file = file.unwrap_or(&frame.file_path).to_owned();
+        let in_root = |path: &PathBuf| root.join(path);
+        PosedImage {
+            name: file.to_string_lossy().replace('\\', "/"),
+            folder: folder.as_ref().map_or(root.to_owned(), |f| root.join(f)),
+            file,
+            downscaled: false,
+            mask: frame.mask_path.as_ref().map(in_root),
+            id,
+            depth: frame.depth_file_path.as_ref().map(in_root),
+            camera: Camera::pinhole(1, 1, 1.0, frame.camera_from_world),
+            source_model: String::new(),
+        }
+    };
+    transforms.frames.iter().zip(0..).map(image).collect()
+}
+
+/// Reads one JSON file into a capture whose photos are found by [`PosedImage::folder`]. Frames that do
+/// not say their size need their photo: where it is missing, that is an error, or with `skip_missing` they
+/// are left out.
+pub(crate) fn open(json: &Path, skip_missing: bool) -> Result<Capture> {
+    let root = json.parent().unwrap_or(Path::new(""));
+    let label = json.display().to_string();
+    let bytes =
+        fs::read(json).map_err(|e| Error::io("cannot read the transforms file", json, e))?;
+    let transforms = parse_transforms(&bytes, &label)?;
+    let mut posed = Vec::new();
+    let mut skipped = 0;
+    for (mut image, frame) in posed_images(&transforms, root)
         .into_iter()
-        .zip(0..)
-        .map(|(frame, id)| {
-            let file = match &folder {
-                Some(folder) => frame.file_path.strip_prefix(folder).map(Path::to_owned),
-                None => Ok(frame.file_path.clone()),
-            }
-            .unwrap_or(frame.file_path);
-            let mut image = PosedImage {
-                name: file.to_string_lossy().replace('\\', "/"),
-                folder: folder.as_ref().map_or(root.to_owned(), |f| root.join(f)),
-                file,
-                downscaled: false,
-                mask: frame.mask_path.map(|mask| root.join(mask)),
-                id,
-                depth: frame.depth_file_path.map(|depth| root.join(depth)),
-                camera: Camera::pinhole(1, 1, 1.0, frame.camera_from_world),
-                source_model: String::new(),
-            };
-            let actual = || images::dimensions(&image.path()?);
-            let (camera, model) = frame
-                .intrinsics
-                .camera(frame.camera_from_world, actual)
-                .map_err(|e| match e.place() {
-                    Some(_) => e,
-                    None => e.at(format!("{label}, frame \"{}\"", image.name)),
-                })?;
-            (image.camera, image.source_model) = (camera, model);
-            Ok(image)
-        })
-        .collect::<Result<_>>()?;
+        .zip(&transforms.frames)
+    {
+        if skip_missing && !frame.intrinsics.has_size() && image.existing().is_none() {
+            skipped += 1;
+            continue;
+        }
+        let actual = || images::dimensions(&image.path()?);
+        let (camera, model) = frame
+            .intrinsics
+            .camera(frame.camera_from_world, actual)
+            .map_err(|e| match e.place() {
+                Some(_) => e,
+                None => e.at(format!("{label}, frame \"{}\"", image.name)),
+            })?;
+        (image.camera, image.source_model) = (camera, model);
+        posed.push(image);
+    }
     let mut capture = Capture {
-        images,
+        images: posed,
+        skipped,
         ..Capture::default()
     };
     match &transforms.ply_file_path {
         Some(ply) => {
             let path = root.join(relative_path(ply).map_err(|e| e.at(label.clone()))?);
-            capture.points = ply::read_points(&path)?;
+            let (points, aside) = ply::read_all_points(&path)?;
+            capture.points = points;
+            let named = |note: String| format!("{}: {note}", path.display());
+            capture.notes.extend(aside.notes.into_iter().map(named));
         }
         None => capture
             .notes

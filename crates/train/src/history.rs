@@ -32,6 +32,28 @@ pub struct EvalRow {
     pub train_seconds: f64,
 }
 
+/// A run that showed its held-out photos better before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GotWorse {
+    /// The scoring that was best.
+    pub best: EvalRow,
+    /// How much lower the last one is, dB.
+    pub lost: f64,
+}
+
+impl GotWorse {
+    /// From this on it is told, dB: scorings of one run differ by less without it.
+    pub const LEAST: f64 = 0.1;
+
+    /// What the scorings of a run, by step, come to; `None` where the last is the best, or as good as it.
+    pub fn of(evals: &[EvalRow]) -> Option<Self> {
+        let (last, before) = evals.split_last()?;
+        let best = before.iter().max_by(|a, b| a.psnr.total_cmp(&b.psnr))?;
+        let lost = best.psnr - last.psnr;
+        (lost >= Self::LEAST).then_some(Self { best: *best, lost })
+    }
+}
+
 /// Where the time went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seconds {
@@ -113,5 +135,32 @@ impl Smoothed {
         } else {
             0.0
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_got_worse_if_its_last_scoring_is_clearly_below_its_best() {
+        let rows = |psnr: &[f64]| -> Vec<EvalRow> {
+            let row = |(step, &psnr): (u32, &f64)| EvalRow {
+                step,
+                psnr,
+                ssim: 0.5,
+                gaussians: 10,
+                train_seconds: 1.0,
+            };
+            (1..).zip(psnr).map(row).collect()
+        };
+        let step = |psnr: &[f64]| GotWorse::of(&rows(psnr)).map(|worse| worse.best.step);
+        assert_eq!(step(&[20.0, 24.0, 23.0, 22.5]), Some(2));
+        assert_eq!(step(&[20.0, 24.0, 23.95]), None);
+        assert_eq!(step(&[20.0, 24.0, 25.0]), None);
+        assert_eq!(step(&[20.0]), None);
+        assert_eq!(step(&[]), None);
+        let lost = GotWorse::of(&rows(&[24.0, 22.5])).map(|worse| worse.lost);
+        assert_eq!(lost, Some(1.5));
     }
 }

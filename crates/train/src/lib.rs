@@ -40,7 +40,7 @@ pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate, evaluate_aligned};
 pub use evidence::{Bound, Budget, Evidence, Seen};
-pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
+pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};

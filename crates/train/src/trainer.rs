@@ -48,6 +48,8 @@ pub struct Trainer {
     pub(crate) loader: Option<PhotoLoader>,
     train_names: Vec<String>,
     eval_views: Vec<View>,
+    /// As [`Dataset::skipped`].
+    skipped: usize,
     /// For the last scoring.
     lpips: Option<Lpips>,
     /// The photos trained on, as they were given.
@@ -142,6 +144,7 @@ impl Trainer {
             loader,
             train_names: chosen.train.iter().map(name).collect(),
             eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
+            skipped: dataset.skipped,
             lpips,
             cameras: chosen
                 .train
@@ -379,6 +382,11 @@ impl Trainer {
     /// Number of views trained on.
     pub fn train_view_count(&self) -> usize {
         self.view_ids.len()
+    }
+
+    /// Photos of the capture that were not there and left out: [`Dataset::skipped`].
+    pub fn skipped_photos(&self) -> usize {
+        self.skipped
     }
 
     /// The held-out views.

@@ -2,7 +2,7 @@
 
 use crate::console::Console;
 use crate::machine::human_bytes;
-use crate::options::refuse_existing;
+use crate::options::{NewFolders, read_splats, refuse_existing, splats_file};
 use crate::training_display::grouped;
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats, ply};
 use serde::Serialize;
@@ -13,7 +13,7 @@ PLY to PLY for now, in the layout that 3DGS tools share (SuperSplat, gsplat, ...
 dialects (ASCII, doubles, any order of properties) come out in that layout.
 
 Examples:
-  dapple convert splats.ply small.ply --sh-degree 0      no view dependence: a quarter of the size
+  dapple convert out/bird small.ply --sh-degree 0        no view dependence: a quarter of the size
   dapple convert splats.ply clean.ply --min-opacity 0.02
   dapple convert splats.ply phone.ply --max-gaussians 500000";
 
@@ -21,10 +21,10 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The splats to read, a PLY file
+    /// The splats to read: a PLY file, or the folder of a run
     input: PathBuf,
 
-    /// The file to write, ending in .ply
+    /// The file to write, ending in .ply; folders that are not there are made
     output: PathBuf,
 
     /// Cut or pad the spherical harmonics to this degree, 0 to 3 [default: as they are]
@@ -67,7 +67,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .at("--min-opacity")
             .hint("0.005 is what training itself prunes at"));
     }
-    let mut splats = ply::read(&args.input)?;
+    let (mut splats, _) = read_splats(&splats_file(&args.input)?, console)?;
     let gaussians_read = splats.len();
     if let Some(min) = args.min_opacity {
         let opacities = splats.opacities.clone();
@@ -79,7 +79,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if let Some(degree) = args.sh_degree {
         splats = splats.with_sh_degree(degree);
     }
-    ply::write(&args.output, &splats)?;
+    let folders = NewFolders::before(&args.output);
+    folders.unless_ok(write(&args.output, &splats))?;
     let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
     let summary = Summary {
         output: &args.output,
@@ -99,6 +100,18 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         summary.sh_degree,
         human_bytes(bytes)
     ))
+}
+
+/// Writes the file, and makes its folder.
+fn write(path: &Path, splats: &Splats) -> Result<()> {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
+    }
+    ply::write(path, splats)
 }
 
 fn check_extension(path: &Path) -> Result<()> {

@@ -1,11 +1,13 @@
 //! `dapple eval`: scores splats against photos they were not trained on, and against other splats.
 
 use crate::console::Console;
-use crate::options::{CaptureOptions, DeviceOptions, config_beside, parse_colour, split};
+use crate::options::{
+    CaptureOptions, DeviceOptions, config_beside, parse_colour, read_splats, splats_file, split,
+};
 use crate::photo_memory;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
-use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, ply, read_poses};
+use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, read_poses};
 use dapple::train::config::{Background, EvalPatch};
 use dapple::train::evaluate::{Difference, Lpips, Paired, paired_table, table};
 use dapple::train::{
@@ -90,7 +92,7 @@ pub struct Args {
     align_poses: bool,
 
     /// The true cameras of the capture, as `dapple synth --pose-noise` writes them: tells how far the
-    /// capture's poses, and those in the cameras.json beside SPLATS, are off
+    /// capture's poses are off, and, where the run refined them, those in the cameras.json beside SPLATS
     #[arg(long, value_name = "FILE")]
     true_cameras: Option<PathBuf>,
 
@@ -160,13 +162,10 @@ struct Subject {
 
 impl Subject {
     fn open(path: &Path, flags: &ConfigPatch, console: &Console) -> Result<Self> {
-        let path = match path.is_dir() {
-            true => RunFolder::open(path).splats_path(),
-            false => path.to_owned(),
-        };
+        let path = splats_file(path)?;
         let config = config_beside(&path, flags.clone(), console)?;
         Ok(Self {
-            splats: ply::read(&path)?,
+            splats: read_splats(&path, console)?.0,
             config,
             path,
         })
@@ -209,7 +208,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let (dataset, trained) = load_held_out(&args.scene, &a.config, console)?;
     let poses = args.true_cameras.as_deref();
     let poses = poses
-        .map(|truth| pose_report(truth, &a.path, &trained))
+        .map(|truth| pose_report(truth, &a, &trained))
         .transpose()?;
     let background = a.config.background.fixed();
     if dataset.views.iter().any(|view| view.photo.has_alpha()) {
@@ -361,7 +360,7 @@ impl PoseReport {
 }
 
 /// How far the given poses of the photos trained on are off, and those that the run refined.
-fn pose_report(truth: &Path, splats: &Path, given: &[(String, Pose)]) -> Result<PoseReport> {
+fn pose_report(truth: &Path, subject: &Subject, given: &[(String, Pose)]) -> Result<PoseReport> {
     let true_poses = read_poses(truth)?;
     let Some(given) = PoseErrors::by_name(given, &true_poses) else {
         return Err(
@@ -370,8 +369,8 @@ fn pose_report(truth: &Path, splats: &Path, given: &[(String, Pose)]) -> Result<
                 .hint("name the true_cameras.json in the folder of this capture"),
         );
     };
-    let cameras = splats.with_file_name("cameras.json");
-    let refined = match cameras.is_file() {
+    let cameras = subject.path.with_file_name("cameras.json");
+    let refined = match subject.config.poses.refine && cameras.is_file() {
         true => PoseErrors::by_name(&read_poses(&cameras)?, &true_poses),
         false => None,
     };

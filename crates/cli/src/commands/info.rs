@@ -1,30 +1,36 @@
 //! `dapple info`: what a capture or a file of splats holds.
 
+mod run;
+
 use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::{CaptureOptions, merged_config};
 use crate::training_display::grouped;
 use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load, ply};
 use dapple::train::ConfigPatch;
+use run::RunInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Of a capture, the descriptions are read and the photos looked for; --check decodes every photo too.
-Of splats, everything is read. A folder that `dapple train` has written shows its splats.
+Of a capture, the descriptions are read and the photos looked for; --check decodes every photo too, and
+refuses one that is damaged. Of splats, everything is read. Of a folder that `dapple train` has written,
+the run is shown (steps, scores, time, device), and its splats.
 
 Examples:
   dapple info captures/bird
   dapple info captures/bird --check
+  dapple info out/bird
+  dapple info out/bird --json | jq .run.psnr
   dapple info out/bird/splats.ply --json | jq .gaussians";
 
 /// Says what a capture or a file of splats holds
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A capture (folder or transforms.json), or splats (PLY)
+    /// A capture (folder or transforms.json), splats (PLY), or the folder of a run
     path: PathBuf,
 
     /// Decode every photo of a capture, to find those that are damaged
@@ -47,8 +53,15 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     let is_json = path.extension().is_some_and(|e| e == "json");
     let inner = path.join("splats.ply");
-    if path.is_dir() && inner.is_file() && !path.join("sparse").is_dir() {
-        return show(&SplatsInfo::read(&inner)?, args.json, console);
+    if path.is_dir() && !path.join("sparse").is_dir() {
+        let run = RunInfo::read(path)?;
+        if inner.is_file() {
+            let splats = SplatsInfo::read(&inner)?;
+            return show(&SplatsInfo { run, ..splats }, args.json, console);
+        }
+        if let Some(run) = run {
+            return show(&run, args.json, console);
+        }
     }
     if path.is_dir() || is_json {
         return show(&CaptureInfo::read(args, console)?, args.json, console);
@@ -106,6 +119,8 @@ struct CaptureInfo {
     photos: usize,
     train: usize,
     held_out: usize,
+    /// Photos that are not there, left out with --skip-missing.
+    skipped: usize,
     /// Number of photos of each size, "WxH", as their cameras have it.
     sizes: BTreeMap<String, usize>,
     /// Number of photos of each lens model.
@@ -134,9 +149,7 @@ impl CaptureInfo {
             info.notes = check(capture, &options, console)?;
             info.checked = true;
         } else {
-            for image in &capture.images {
-                image.path()?;
-            }
+            capture.check_files()?;
         }
         Ok(info)
     }
@@ -159,6 +172,7 @@ impl CaptureInfo {
             photos: capture.images.len(),
             train: 0,
             held_out: 0,
+            skipped: capture.skipped,
             sizes,
             lenses,
             points: capture.points.len(),
@@ -170,9 +184,9 @@ impl CaptureInfo {
     }
 }
 
-/// Decodes every photo; the remarks that come of it.
+/// Decodes every photo; the remarks that come of it. Damaged ones are refused.
 fn check(capture: Capture, options: &LoadOptions, console: &Console) -> Result<Vec<String>> {
-    Ok(load::decode(capture, options, &console.progress())?.notes)
+    Ok(load::check(capture, options, &console.progress())?.notes)
 }
 
 impl Shown for CaptureInfo {
@@ -196,12 +210,16 @@ impl Shown for CaptureInfo {
         } else {
             ""
         };
+        let missing = match self.skipped {
+            0 => String::new(),
+            skipped => format!(", {skipped} missing and left out"),
+        };
         let mut lines = vec![
             ("capture", self.path.display().to_string()),
             (
                 "photos",
                 format!(
-                    "{} ({} to train on, {} held out){checked}",
+                    "{} ({} to train on, {} held out){missing}{checked}",
                     self.photos, self.train, self.held_out
                 ),
             ),
@@ -265,6 +283,9 @@ impl Spread {
 struct SplatsInfo {
     kind: &'static str,
     path: PathBuf,
+    /// Of a run's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<RunInfo>,
     gaussians: usize,
     sh_degree: u8,
     bounds: Option<Bounds>,
@@ -278,13 +299,18 @@ struct SplatsInfo {
     elongation: Option<Spread>,
     file_bytes: u64,
     memory_bytes: usize,
+    /// What is odd about the file.
+    notes: Vec<String>,
 }
 
 impl SplatsInfo {
     fn read(path: &Path) -> Result<Self> {
-        let splats = ply::read(path)?;
+        let (splats, aside) = ply::read_all(path)?;
         let file_bytes = std::fs::metadata(path).map_or(0, |file| file.len());
-        Ok(Self::of(path, &splats, file_bytes))
+        Ok(Self {
+            notes: aside.notes,
+            ..Self::of(path, &splats, file_bytes)
+        })
     }
 
     fn of(path: &Path, splats: &Splats, file_bytes: u64) -> Self {
@@ -309,6 +335,7 @@ impl SplatsInfo {
         Self {
             kind: "splats",
             path: path.to_owned(),
+            run: None,
             gaussians: splats.len(),
             sh_degree: splats.sh_degree,
             bounds: Bounds::around(splats.means.iter().copied()),
@@ -318,13 +345,15 @@ impl SplatsInfo {
             elongation: scales(|longest, shortest| (longest - shortest).exp()),
             file_bytes,
             memory_bytes: splats.size_bytes(),
+            notes: Vec::new(),
         }
     }
 }
 
 impl Shown for SplatsInfo {
     fn lines(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let mut lines = self.run.as_ref().map_or(Vec::new(), RunInfo::lines);
+        lines.extend([
             ("splats", self.path.display().to_string()),
             ("gaussians", grouped(self.gaussians as u64)),
             ("SH degree", self.sh_degree.to_string()),
@@ -341,6 +370,8 @@ impl Shown for SplatsInfo {
                     human_bytes(self.memory_bytes as u64)
                 ),
             ),
-        ]
+        ]);
+        lines.extend(self.notes.iter().map(|note| ("note", note.clone())));
+        lines
     }
 }

@@ -1,16 +1,19 @@
 //! `dapple render`: pictures of splats.
 
-use crate::cameras::{self, Orbit};
+use crate::camera_paths::{self, CameraPath, Ring, Seen};
+use crate::cameras;
 use crate::channels::{Channel, FileFormat, Output};
 use crate::console::Console;
 use crate::interrupt;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, split,
+    CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
+    splats_file, split,
 };
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
+use dapple::glam::DVec3;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Capture, Error, MAX_SH_DEGREE, Pose, Result, Splats, load, ply};
+use dapple::scene::{Camera, Capture, Error, MAX_SH_DEGREE, Result, Splats, load};
 use dapple::train::config::Background;
 use dapple::train::{ConfigPatch, RenderNames, TrainConfig};
 use std::path::{Path, PathBuf};
@@ -18,13 +21,22 @@ use std::path::{Path, PathBuf};
 const AFTER_HELP: &str = "\
 What to look from, one of:
   --scene SCENE --views V   the capture's own cameras: held-out, train, all, or one photo's name
-  --path orbit --frames N   a ring: around what the cameras of --scene look at, or
-                            around the splats
+  --path KIND --frames N    a path of cameras, N pictures:
+                              orbit    once around what the photos show
+                              arc      the part of that ring that cameras cover
+                              capture  a smooth way through the capture's own cameras
+                              auto     one of these, by where the cameras stand; says
+                                       which and why. --path alone is that
   --camera FILE             one camera, as JSON:
                               {\"width\": 1280, \"height\": 720, \"field_of_view\": 60,
                                \"eye\": [0, -1, -4], \"target\": [0, 0, 0]}
                             or with fx (fy, cx, cy), rotation (w, x, y, z) and translation from
                             world to camera. Cameras look along +z with y down, as in COLMAP
+
+Where the cameras stood is taken from --scene, or else from the cameras.json that lies beside the
+splats: every run leaves one, and the trainer of the 3DGS paper does. So is which way is up. Without
+either there are the splats alone: a ring around them, up as the file says (Nerfstudio's comment
+\"Vertical Axis\"), else against y, as in COLMAP. --up names another direction.
 
 --channel chooses what they show. With .exr (or --format exr) files hold floats: R, G, B; A; depth
 as Z, world units along the camera's axis; normals as X, Y, Z, camera coordinates (x right, y down,
@@ -34,11 +46,12 @@ towards the camera. Expected depth and normals are 0 where alpha is below a half
 
 A single picture may go to a file that ends in .png or .exr; several go into a folder. Pictures of
 the same name are replaced. The views of a lens that distorts are rendered through it, or with
---undistort as a pinhole camera sees them; the ring is always a pinhole camera's.
+--undistort as a pinhole camera sees them; a path is always a pinhole camera's.
 
 Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
-  dapple render out/bird/splats.ply --scene captures/bird --path orbit --frames 120 -o ring
+  dapple render out/bird --path --frames 120 -o around
+  dapple render out/bird --path arc --frames 90 -o arc
   dapple render out/bird/splats.ply --camera camera.json -o picture.png
   dapple render out/bird/splats.ply --scene captures/bird --views all --channel depth --format exr \\
     -o depths";
@@ -48,7 +61,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 #[command(group = clap::ArgGroup::new("from").required(true).args(["views", "path", "camera"]))]
 pub struct Args {
-    /// The splats, a PLY file
+    /// The splats: a PLY file, or the folder of a run
     splats: PathBuf,
 
     /// A folder, or for a single picture a file that ends in .png or .exr
@@ -60,12 +73,22 @@ pub struct Args {
     scene: Option<PathBuf>,
 
     /// Which of its cameras: held-out, train, all, or the name of a photo
-    #[arg(long, requires = "scene")]
+    #[arg(long, value_name = "V", requires = "scene")]
     views: Option<String>,
 
-    /// A path of cameras
-    #[arg(long, value_enum)]
+    /// A path of cameras [default kind: auto]
+    #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, default_missing_value = "auto")]
     path: Option<CameraPath>,
+
+    /// Which way is up along a path [default: as the cameras or the file tell, else -y]
+    #[arg(
+        long,
+        value_name = "AXIS",
+        value_enum,
+        allow_hyphen_values = true,
+        requires = "path"
+    )]
+    up: Option<Up>,
 
     /// Pictures along the path. 60 make a turn of two seconds at 30 a second
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -115,11 +138,31 @@ pub struct Args {
     device: DeviceOptions,
 }
 
-/// Paths of cameras.
+/// Directions of the world that may be up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CameraPath {
-    /// Once around
-    Orbit,
+enum Up {
+    X,
+    #[value(name = "-x")]
+    MinusX,
+    Y,
+    #[value(name = "-y")]
+    MinusY,
+    Z,
+    #[value(name = "-z")]
+    MinusZ,
+}
+
+impl From<Up> for DVec3 {
+    fn from(up: Up) -> Self {
+        match up {
+            Up::X => Self::X,
+            Up::MinusX => Self::NEG_X,
+            Up::Y => Self::Y,
+            Up::MinusY => Self::NEG_Y,
+            Up::Z => Self::Z,
+            Up::MinusZ => Self::NEG_Z,
+        }
+    }
 }
 
 /// A camera and the name of its picture.
@@ -133,9 +176,23 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..ConfigPatch::default()
     };
     let output = args.output()?;
-    let config = config_beside(&args.splats, flags, console)?;
-    let splats = ply::read(&args.splats)?;
-    let mut shots = shots(args, &config, &splats, console)?;
+    let file = splats_file(&args.splats)?;
+    let config = config_beside(&file, flags, console)?;
+    let (splats, aside) = read_splats(&file, console)?;
+    let told = args.up.map(DVec3::from).or(aside.up.map(DVec3::from));
+    let mut shots = match &args.path {
+        Some(path) => {
+            let seen = seen(
+                args,
+                &file,
+                told.filter(|_| args.up.is_some()),
+                &config,
+                console,
+            )?;
+            frames(*path, seen, args.frames, &splats, told, console)?
+        }
+        None => shots(args, &config, console)?,
+    };
     for (_, camera) in &mut shots {
         *camera = cameras::resized(camera, args.width, args.height)?;
     }
@@ -248,42 +305,105 @@ fn save(
     Ok(())
 }
 
-/// The cameras that were asked for.
-fn shots(
-    args: &Args,
-    config: &TrainConfig,
-    splats: &Splats,
-    console: &Console,
-) -> Result<Vec<Shot>> {
+/// The cameras that were asked for, but for paths.
+fn shots(args: &Args, config: &TrainConfig, console: &Console) -> Result<Vec<Shot>> {
     if let Some(file) = &args.camera {
         return Ok(vec![("camera.png".to_owned(), cameras::read(file)?)]);
     }
-    let Some(scene) = &args.scene else {
-        return Ok(frames(&Orbit::of_splats(splats)?, args.frames));
+    let (Some(scene), Some(wanted)) = (&args.scene, &args.views) else {
+        return Err(Error::internal("the parser let a missing --views pass"));
     };
     let capture = load::open(scene, &config.load_options())?;
-    if let Some(wanted) = &args.views {
-        let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
-        return views_of(capture, &indices, config, console);
-    }
-    let poses: Vec<Pose> = capture
-        .images
-        .iter()
-        .map(|image| image.camera.camera_from_world)
-        .collect();
-    let first = views_of(capture, &[0], config, console)?;
-    let Some((_, like)) = first.first() else {
-        return Err(Error::input("the capture has no photos").at_path(scene));
-    };
-    let like = pinhole_camera(like);
-    Ok(frames(&Orbit::of_poses(&poses, &like), args.frames))
+    let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
+    views_of(capture, &indices, config, console)
 }
 
-fn frames(ring: &Orbit, count: u32) -> Vec<Shot> {
-    let cameras = ring.cameras(count).into_iter().enumerate();
-    cameras
+/// Where photos were taken from, by --scene or by what lies beside the splats.
+fn seen(
+    args: &Args,
+    splats: &Path,
+    up: Option<DVec3>,
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<Option<Seen>> {
+    let (cameras, like) = match &args.scene {
+        Some(scene) => {
+            let capture = load::open(scene, &config.load_options())?;
+            let cameras: Vec<Camera> = capture.images.iter().map(|image| image.camera).collect();
+            // As large as its photo is.
+            let first = views_of(capture, &[0], config, console)?;
+            (cameras, first.first().map(|(_, camera)| *camera))
+        }
+        None => {
+            let found = cameras::beside(splats).unwrap_or_else(|error| {
+                console.note(&format!(
+                    "note: the cameras beside the splats are not used: {error}"
+                ));
+                None
+            });
+            let Some((file, cameras)) = found else {
+                return Ok(None);
+            };
+            console.detail(&format!("cameras: those of {}", file.display()));
+            let first = cameras.first().copied();
+            (cameras, first)
+        }
+    };
+    let poses = cameras.iter().map(|camera| camera.camera_from_world);
+    Ok(like.map(|like| Seen {
+        poses: poses.collect(),
+        like: pinhole_camera(&like),
+        up,
+    }))
+}
+
+/// The cameras of a path; says which is taken and what of it is guessed.
+fn frames(
+    path: CameraPath,
+    seen: Option<Seen>,
+    count: u32,
+    splats: &Splats,
+    up: Option<DVec3>,
+    console: &Console,
+) -> Result<Vec<Shot>> {
+    let cameras = match &seen {
+        Some(seen) => {
+            let ring = Ring::of_poses(seen);
+            let mut path = path;
+            if path == CameraPath::Auto {
+                let (chosen, why) = camera_paths::choose(seen, &ring);
+                let name = chosen.to_possible_value().map(|v| v.get_name().to_owned());
+                console.note(&format!("path: {}, since {why}", name.unwrap_or_default()));
+                path = chosen;
+            }
+            match path {
+                CameraPath::Arc => ring.arc(count),
+                CameraPath::Capture => camera_paths::through(seen, count),
+                CameraPath::Orbit | CameraPath::Auto => ring.orbit(count),
+            }
+        }
+        None if matches!(path, CameraPath::Arc | CameraPath::Capture) => {
+            return Err(Error::input("nothing tells where the photos were taken from")
+                .at("--path")
+                .hint("name the capture with --scene; beside splats that Dapple trains lies a cameras.json"));
+        }
+        None => {
+            if path == CameraPath::Auto {
+                console.note("path: orbit, since nothing tells where the photos were taken from");
+            }
+            if up.is_none() {
+                console.note(
+                    "note: nothing tells which way is up: against y, as in COLMAP, is taken (--up z \
+                     and others name another)",
+                );
+            }
+            Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?.orbit(count)
+        }
+    };
+    let cameras = cameras.into_iter().enumerate();
+    Ok(cameras
         .map(|(i, camera)| (format!("{i:05}.png"), camera))
-        .collect()
+        .collect())
 }
 
 /// Which views `wanted` names: indices into the capture's images, ascending.

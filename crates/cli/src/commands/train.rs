@@ -281,9 +281,13 @@ fn run_into(
         done => format!(" after step {done}"),
     };
     console.note(&format!(
-        "training on {} photos, {} held out, from {} Gaussians{from}: {steps} steps into {}",
+        "training on {} photos, {} held out{}, from {} Gaussians{from}: {steps} steps into {}",
         trainer.train_view_count(),
         trainer.eval_views().len(),
+        match trainer.skipped_photos() {
+            0 => String::new(),
+            skipped => format!(", {skipped} missing"),
+        },
         grouped(trainer.gaussians()),
         folder.path().display()
     ));

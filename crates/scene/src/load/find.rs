@@ -6,7 +6,7 @@
 
 use super::LoadOptions;
 use crate::capture::{Capture, PosedImage, relative_path};
-use crate::{Error, Result, blender, colmap};
+use crate::{Error, Result, blender, colmap, nerfstudio};
 use std::path::{Path, PathBuf};
 
 /// A capture's kind, and where it lies.
@@ -50,12 +50,7 @@ pub(super) fn detect(path: &Path) -> Result<Found> {
         });
     }
     if let Some((model, mut notes)) = largest_model(&path.join("sparse"))? {
-        if path.join("transforms.json").is_file() {
-            notes.push(
-                "there is a transforms.json too; the COLMAP model is used (name the file to use it)"
-                    .to_owned(),
-            );
-        }
+        notes.extend(note_transforms(&path.join("transforms.json")));
         return Ok(Found::Colmap {
             model,
             base: path.to_owned(),
@@ -85,6 +80,23 @@ pub(super) fn detect(path: &Path) -> Result<Found> {
             "looked for a COLMAP model (sparse/0/cameras.bin and images.bin, or .txt), Nerfstudio's \
              transforms.json and Blender's transforms_train.json",
         ))
+}
+
+/// What to say of a transforms file beside the model that is used instead.
+fn note_transforms(json: &Path) -> Option<String> {
+    if !json.is_file() {
+        return None;
+    }
+    let unused = "there is a transforms.json too; the COLMAP model is used";
+    Some(match nerfstudio::missing(json) {
+        None => format!("{unused} (that file is no transforms file that can be read)"),
+        Some((_, 0)) => format!("{unused} (name the file to use it)"),
+        Some((frames, missing)) => format!(
+            "{unused} (of the {frames} photos that the file names {missing} {are} missing: name it with \
+             --skip-missing to use it without)",
+            are = if missing == 1 { "is" } else { "are" }
+        ),
+    })
 }
 
 /// The model in `sparse` or its subfolders that has the most registered images, and what to say.
@@ -177,6 +189,7 @@ pub(super) fn open_colmap(
         points: read.points,
         tracks: Some(read.tracks),
         missing_points: read.missing_points,
+        skipped: 0,
         notes,
     })
 }

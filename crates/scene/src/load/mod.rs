@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, reduced_camera};
-pub use views::{decode, describe_all};
+pub use views::{check, decode, describe_all};
 
 /// What to load of a capture, and how large.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub struct LoadOptions {
     pub images: Option<PathBuf>,
     /// Loads at most this many views, spread evenly over the names.
     pub max_views: Option<usize>,
+    /// Leaves out photos that the capture names and that are not there, instead of refusing it.
+    pub skip_missing: bool,
     /// Turns photos whose lens distorts into those of a pinhole camera, which loses what lies
     /// outside the largest rectangle in them, instead of leaving them and their cameras' lenses as
     /// they are.
@@ -91,8 +93,8 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     check_options(options)?;
     let mut capture = match detect(path)? {
         Found::Colmap { model, base, notes } => open_colmap(&model, &base, options, notes)?,
-        Found::Transforms(json) => nerfstudio::open(&json)?,
-        Found::Blender(root) => blender::open(&root)?,
+        Found::Transforms(json) => nerfstudio::open(&json, options.skip_missing)?,
+        Found::Blender(root) => blender::open(&root, options.skip_missing)?,
     };
     if let Some(folder) = &options.images {
         let folder = image_folder_override(folder, path)?;
@@ -102,6 +104,9 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     }
     if let Some(n) = options.downscale.filter(|&n| n > 1) {
         use_downscaled_folders(&mut capture, n);
+    }
+    if options.skip_missing {
+        capture.skip_missing().map_err(|e| e.at_path(path))?;
     }
     capture.select(options).map_err(|e| e.at_path(path))?;
     check_masks(&mut capture, options).map_err(|e| match e.place() {

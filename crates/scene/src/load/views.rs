@@ -7,7 +7,7 @@ use super::LoadOptions;
 use super::photo::{Treatment, decode_photo, depth_of, reduced_camera};
 use crate::capture::{Capture, PosedImage};
 use crate::source::describe;
-use crate::{Dataset, Error, Progress, Result, View};
+use crate::{Dataset, Error, Progress, Result, View, images};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +19,31 @@ const LEAST_PHOTOS_HELD: u64 = 4;
 /// Decodes the photos of a capture, or describes them alone where they take more memory than they may.
 pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
     Ok(decode_each(capture, options, progress)?.0)
+}
+
+/// Decodes every photo, as [`decode`], and refuses those that are damaged although a decoder makes up for
+/// what is missing. Takes twice as long.
+///
+/// # Errors
+/// As [`super::load`]; a damaged photo.
+pub fn check(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
+    let posed = capture.images.clone();
+    let dataset = decode(capture, options, progress)?;
+    let damaged: Vec<Error> = posed
+        .par_iter()
+        .filter_map(|image| image.path().and_then(|path| images::verify(&path)).err())
+        .collect();
+    let count = damaged.len();
+    match damaged.into_iter().next() {
+        None => Ok(dataset),
+        Some(error) if count == 1 => Err(error),
+        Some(first) => {
+            let what = format!("{count} of {} photos are damaged", posed.len());
+            Err(Error::input(what)
+                .at(first.place().unwrap_or("the first").to_owned())
+                .hint("copy them again from where they came"))
+        }
+    }
 }
 
 /// Also what was done to each photo.
@@ -170,6 +195,7 @@ fn each_view(
         tracks,
         missing_points: capture.missing_points,
         photo_memory_bytes: None,
+        skipped: capture.skipped,
         notes,
     };
     Ok((dataset, done))

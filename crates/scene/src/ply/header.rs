@@ -3,7 +3,7 @@
 //! 1. The first line is `ply`, the last `end_header`; lines end with LF or CR LF.
 //! 2. `format` names the encoding, `element` a table with its number of rows, `property` a column
 //!    of the element above it.
-//! 3. `comment` and `obj_info` are skipped.
+//! 3. `comment` is kept for what some programs say there; `obj_info` is skipped.
 
 use crate::{Error, Result};
 
@@ -88,6 +88,8 @@ pub(super) struct Header {
     pub(super) encoding: Encoding,
     pub(super) elements: Vec<Element>,
     pub(super) data_at: usize,
+    /// What `comment` lines say.
+    pub(super) comments: Vec<String>,
 }
 
 impl Header {
@@ -102,13 +104,18 @@ impl Header {
         }
         let mut encoding = None;
         let mut elements: Vec<Element> = Vec::new();
+        let mut comments = Vec::new();
         let mut number = 1;
         while let Some(line) = lines.next() {
             number += 1;
             let text = String::from_utf8_lossy(line);
             let mut words = text.split_ascii_whitespace();
             let understood = match words.next() {
-                None | Some("comment" | "obj_info") => Some(()),
+                None | Some("obj_info") => Some(()),
+                Some("comment") => {
+                    comments.push(words.collect::<Vec<_>>().join(" "));
+                    Some(())
+                }
                 Some("end_header") => {
                     let encoding = encoding.ok_or_else(|| {
                         Error::input("the PLY header has no \"format\" line").hint(DAMAGED)
@@ -117,6 +124,7 @@ impl Header {
                         encoding,
                         elements,
                         data_at: lines.at,
+                        comments,
                     });
                 }
                 Some("format") => parse_format(&mut words).map(|found| encoding = Some(found)),

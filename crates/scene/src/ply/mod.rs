@@ -39,6 +39,67 @@ pub fn read(path: &Path) -> Result<Splats> {
     with_bytes(path, parse)
 }
 
+/// What a PLY file says beside its splats or points.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Aside {
+    /// The direction that the file's program calls up, as Nerfstudio's exporter writes it: a header
+    /// line `comment Vertical Axis: z`.
+    pub up: Option<[f64; 3]>,
+    /// Remarks for the user: what follows the last row that the header promises.
+    pub notes: Vec<String>,
+}
+
+/// Reads splats as [`read`], and what the file says beside them.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_all(path: &Path) -> Result<(Splats, Aside)> {
+    with_bytes(path, |bytes| Ok((parse(bytes)?, aside(bytes)?)))
+}
+
+/// What a PLY file says beside its rows.
+///
+/// # Errors
+/// A malformed header.
+pub fn aside(bytes: &[u8]) -> Result<Aside> {
+    let header = header::Header::parse(bytes)?;
+    let unit = match header.encoding {
+        header::Encoding::Ascii => "line",
+        _ => "byte",
+    };
+    let note = |count: u64| {
+        let (s, follows) = if count == 1 {
+            ("", "follows")
+        } else {
+            ("s", "follow")
+        };
+        format!(
+            "{count} {unit}{s} that no row of the header accounts for {follows} the last one, unread: is \
+             this the file that it should be?"
+        )
+    };
+    let left = table::left_over(&header, bytes).filter(|&count| count > 0);
+    Ok(Aside {
+        up: header.comments.iter().find_map(|text| vertical_axis(text)),
+        notes: left.map(note).into_iter().collect(),
+    })
+}
+
+fn vertical_axis(comment: &str) -> Option<[f64; 3]> {
+    let text = comment.to_ascii_lowercase();
+    let axis = text.strip_prefix("vertical axis:")?.trim();
+    let (sign, axis) = match axis.strip_prefix('-') {
+        Some(axis) => (-1.0, axis),
+        None => (1.0, axis),
+    };
+    Some(match axis {
+        "x" => [sign, 0.0, 0.0],
+        "y" => [0.0, sign, 0.0],
+        "z" => [0.0, 0.0, sign],
+        _ => return None,
+    })
+}
+
 /// Reads splats from the bytes of a PLY file.
 ///
 /// Binary of both byte orders and ASCII, scalars of any type, properties in any order, spherical
@@ -72,6 +133,14 @@ pub fn parse(bytes: &[u8]) -> Result<Splats> {
 /// As [`parse_points`], and when the file cannot be read.
 pub fn read_points(path: &Path) -> Result<Vec<Point>> {
     with_bytes(path, parse_points)
+}
+
+/// Reads a plain point cloud as [`read_points`], and what the file says beside it.
+///
+/// # Errors
+/// As [`read_points`].
+pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
+    with_bytes(path, |bytes| Ok((parse_points(bytes)?, aside(bytes)?)))
 }
 
 /// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes

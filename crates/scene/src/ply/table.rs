@@ -256,6 +256,28 @@ impl<'a> Table<'a> {
     }
 }
 
+/// What follows the last row that the header promises: bytes of a binary file, lines of an ASCII one.
+/// `None` where rows have no fixed size, or there are fewer than promised.
+pub(super) fn left_over(header: &Header, bytes: &[u8]) -> Option<u64> {
+    let data = bytes.get(header.data_at..)?;
+    let rows = |element: &Element| match header.encoding {
+        Encoding::Ascii => Some(element.rows),
+        _ => element.rows.checked_mul(element.stride()? as u64),
+    };
+    let mut promised = 0u64;
+    for element in &header.elements {
+        promised = promised.checked_add(rows(element)?)?;
+    }
+    let there = match header.encoding {
+        Encoding::Ascii => {
+            let lines = data.split(|&b| b == b'\n');
+            lines.filter(|line| !line.trim_ascii().is_empty()).count() as u64
+        }
+        _ => data.len() as u64,
+    };
+    there.checked_sub(promised)
+}
+
 /// Walks the values that lie `offset` bytes into each row.
 fn strided<T, const SIZE: usize>(
     block: &[u8],

@@ -117,6 +117,8 @@ table! {
         max_resolution: u32 = 0,
         /// Folder of the photos; empty = where the capture says.
         images: PathBuf = PathBuf::new(),
+        /// Leave out photos that the capture names and that are not there, instead of refusing it.
+        skip_missing: bool = false,
         /// Turn photos whose lens distorts into those of a pinhole camera first, instead of rendering through the lens.
         undistort: bool = false,
         /// Train on at most this many photos, spread evenly; 0 = all.
@@ -297,6 +299,7 @@ impl TrainConfig {
             downscale: (self.data.downscale > 1).then_some(self.data.downscale),
             max_resolution: (self.data.max_resolution > 0).then_some(self.data.max_resolution),
             images: (!images.as_os_str().is_empty()).then(|| images.clone()),
+            skip_missing: self.data.skip_missing,
             undistort: self.data.undistort,
             mask_mode: self.data.mask_mode,
             invert_masks: self.data.invert_masks,

@@ -62,7 +62,7 @@ impl RunFolder {
         self.path.join("config.toml")
     }
 
-    /// Where refined cameras lie.
+    /// Where the cameras trained on lie.
     pub fn cameras_path(&self) -> PathBuf {
         self.path.join("cameras.json")
     }
@@ -141,18 +141,14 @@ impl RunFolder {
         ply::write(&self.splats_path(), splats)
     }
 
-    /// Writes `cameras.json` where poses are refined, and takes away that of another run where not.
+    /// Writes `cameras.json`: refined where poses are, else as they were given.
     pub(super) fn write_cameras(&self, trainer: &mut Trainer) -> Result<()> {
         let path = self.cameras_path();
         if trainer.config().poses.refine {
             return write_cameras(&path, &trainer.cameras()?);
         }
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io("cannot remove the old cameras", &path, e))
-            }
-            _ => Ok(()),
-        }
+        // Not asked of the engine, which may have failed.
+        write_cameras(&path, &trainer.cameras)
     }
 
     /// Writes `metrics.json` and `metrics.csv`.

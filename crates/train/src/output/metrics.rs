@@ -74,6 +74,9 @@ pub struct Metrics {
     pub train_views: usize,
     /// Photos held out.
     pub eval_views: usize,
+    /// Photos that the capture names and that were not there, left out as asked.
+    #[serde(default)]
+    pub skipped_photos: usize,
     /// Extent of the scene, world units.
     pub extent: f64,
     /// The configuration.
@@ -131,6 +134,7 @@ impl Metrics {
             budget: history.budget,
             train_views: trainer.train_view_count(),
             eval_views: trainer.eval_views().len(),
+            skipped_photos: trainer.skipped_photos(),
             extent: trainer.schedule().extent(),
             config: trainer.config().clone(),
             evals: history.evals.clone(),

@@ -7,7 +7,7 @@
 //! | `appearance.safetensors` | where it is learnt: each photo's exposure or grid ([`crate::write_appearance`]) |
 //! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
-//! | `cameras.json` | with `poses.refine`: the cameras of the photos trained on as refined ([`dapple_scene::write_cameras`]) |
+//! | `cameras.json` | the cameras of the photos trained on, with `poses.refine` as refined ([`dapple_scene::write_cameras`]): what was seen, and which way is up |
 //! | `renders/NAME.png` | each held-out photo beside its rendered view |
 //! | `errors/NAME.png` | where the two differ: blue as the photo, red off by a quarter of the range |
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |

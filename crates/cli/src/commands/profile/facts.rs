@@ -124,6 +124,7 @@ impl About<'_> {
             kernels: self.windows.kernels.clone(),
             tables: self.tables(&work),
             counts: on_gpu.then(|| self.counts()),
+            control: Some(self.windows.control.clone()),
             imbalances: self.imbalances(),
             whole_step_ns: self.windows.clock_check.map(|[_, whole]| whole),
             device: self.device,

@@ -87,7 +87,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     warmup: u32,
 
-    /// Start at these splats instead of the capture's points
+    /// Start at these splats instead of the capture's points: a PLY file, or the folder of a run
     #[arg(long, value_name = "PLY", conflicts_with = "synthetic")]
     splats: Option<PathBuf>,
 
@@ -120,7 +120,8 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Compares two profiles: what became faster or slower, and whether that is noise
+    /// Compares two profiles: what became faster or slower, and whether that is noise or the machine's
+    /// doing
     Diff(Diff),
 }
 

@@ -3,10 +3,10 @@
 
 use crate::commands::bench::measure::{changed, photo};
 use crate::console::Console;
-use crate::options::DeviceOptions;
+use crate::options::{DeviceOptions, read_splats, splats_file};
 use dapple::TrainConfig;
 use dapple::contract::RenderSettings;
-use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, ply, synth};
+use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, synth};
 use glam::{DQuat, DVec3};
 use std::path::Path;
 
@@ -30,7 +30,8 @@ pub fn capture(
     config: &TrainConfig,
     console: &Console,
 ) -> Result<Subject> {
-    let splats = splats.map(ply::read).transpose()?;
+    let splats = splats.map(|path| Ok(read_splats(&splats_file(path)?, console)?.0));
+    let splats = splats.transpose()?;
     let dataset = load(scene, &config.training_load_options(), &console.progress())?;
     for note in &dataset.notes {
         console.note(&format!("note: {note}"));

@@ -7,7 +7,8 @@
 //! 3. On a GPU: some steps in which every dispatch is timed alone.
 //! 4. Some steps whose CPU time is sampled, apart from the others, which it would disturb.
 //!
-//! Every window begins and ends while the device has nothing to do.
+//! Every window begins and ends while the device has nothing to do. Around them a loop that nothing
+//! changes is timed ([`ControlTimer`]): it tells what the machine itself did.
 
 use super::probe::{Probe, Sums};
 use crate::console::Console;
@@ -15,9 +16,9 @@ use crate::interrupt::Grace;
 use dapple::Trainer;
 use dapple::runtime::{Counters, Detail};
 use dapple::scene::{Error, ErrorKind, Result, Splats};
-use dapple_profile::profile::{KernelSummary, Phase};
+use dapple_profile::profile::{Control, KernelSummary, Phase};
 use dapple_profile::samples::{DEFAULT_HZ, Sampler};
-use dapple_profile::{Recorder, Recording, kernels_of};
+use dapple_profile::{ControlTimer, Recorder, Recording, kernels_of};
 use indicatif::ProgressBar;
 use std::time::Instant;
 
@@ -48,6 +49,8 @@ pub struct Windows {
     /// Median step: first to last stage, and between timestamps of its own around it, ns.
     pub clock_check: Option<[f64; 2]>,
     pub kernels: Vec<KernelSummary>,
+    /// Around the windows of point 2.
+    pub control: Control,
     /// At the end of these steps, and how many steps had led there.
     pub splats: Splats,
     pub steps_done: u32,
@@ -74,6 +77,8 @@ impl Run<'_> {
         self.advance(self.warm_up, &bar)?;
         self.probe.rest()?;
 
+        let mut control = ControlTimer::new(self.threads());
+        control.take();
         let first = n / 2;
         let before = self.off(first, &bar)?;
         let device_clock = self.on_gpu && self.probe.set_timing(Some(Detail::Spans))?;
@@ -82,6 +87,7 @@ impl Run<'_> {
         // What timing itself allocates, it allocates before the window.
         self.advance(n.min(TIMED_FIRST), &bar)?;
         self.probe.rest()?;
+        control.take();
         let (recording, asked) = self.window(n, &bar)?;
         let on_ns = recording.wall_ns() as f64 / f64::from(n);
         let (sums, check) = (self.probe.sums(), self.probe.take_clock_check());
@@ -96,7 +102,9 @@ impl Run<'_> {
         self.probe.wait_for_steps(false);
         let splats = self.trainer.engine_mut().splats()?;
         let steps_done = self.trainer.steps_done();
+        control.take();
         let after = self.off(n - first, &bar)?;
+        control.take();
         let kernels = if device_clock {
             self.kernels(n.min(KERNEL_STEPS), &bar)?
         } else {
@@ -117,9 +125,18 @@ impl Run<'_> {
             calibration_error_ns,
             clock_check: medians(check),
             kernels,
+            control: control.finish(),
             splats,
             steps_done,
             flamegraph,
+        })
+    }
+
+    /// Those that the engine works with; beside a GPU, the one that drives it.
+    fn threads(&self) -> usize {
+        self.probe.with(|engine| match engine {
+            dapple::AnyEngine::Cpu(engine) => engine.threads(),
+            _ => 1,
         })
     }
 

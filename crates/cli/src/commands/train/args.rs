@@ -16,8 +16,8 @@ Schedules (densification, learning rates, SH degree) scale with --steps. --print
 result, commented, to stdout; given back with --config it makes the same run.
 
 OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo beside its
-render), errors/ (where they differ, blue to red), with --appearance appearance.safetensors, and with
---refine-poses cameras.json (in Nerfstudio's schema). The first Ctrl-C ends the run and saves all of it;
+render), errors/ (where they differ, blue to red), cameras.json (those trained on, in Nerfstudio's
+schema, refined with --refine-poses), and with --appearance appearance.safetensors. The first Ctrl-C ends the run and saves all of it;
 the second ends the program at once.
 
 --time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,

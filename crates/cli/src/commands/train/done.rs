@@ -5,8 +5,8 @@ use crate::photo_memory;
 use crate::training_display::{clock, grouped};
 use dapple::scene::{Error, ErrorKind};
 use dapple::train::{
-    Budget, CapLosses, Ending, ImageScore, Outcome, PhotoTraffic, RunFolder, Seconds, Trainer,
-    WatchReport,
+    Budget, CapLosses, Ending, GotWorse, ImageScore, Outcome, PhotoTraffic, RunFolder, Seconds,
+    Trainer, WatchReport,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -40,6 +40,10 @@ pub struct Summary {
     pub(super) watch: Option<WatchReport>,
     /// Where the most Gaussians come from; none where they were named, or have no limit.
     pub(super) budget: Option<Budget>,
+    /// Where held-out photos were shown better before the end.
+    pub(super) got_worse: Option<GotWorse>,
+    /// Photos that the capture names and that are not there, left out as asked.
+    pub(super) skipped_photos: usize,
     pub(super) peak_memory_bytes: Option<u64>,
 }
 
@@ -87,6 +91,8 @@ impl Done {
                 photos: trainer.photo_traffic(),
                 watch: trainer.watch_report(),
                 budget: trainer.history().budget,
+                got_worse: GotWorse::of(&trainer.history().evals),
+                skipped_photos: trainer.skipped_photos(),
                 peak_memory_bytes: machine::peak_memory_bytes(),
             },
         }
@@ -144,6 +150,19 @@ impl Done {
         if let Some(line) = s.watch.as_ref().and_then(overfitting) {
             lines.push(line);
         }
+        if let Some(worse) = &s.got_worse {
+            lines.push(got_worse(worse));
+        }
+        if s.skipped_photos > 0 {
+            let (photos, were) = match s.skipped_photos {
+                1 => ("photo", "was"),
+                _ => ("photos", "were"),
+            };
+            lines.push(format!(
+                "missing   {} {photos} of the capture {were} not there and left out, as asked",
+                grouped(s.skipped_photos as u64)
+            ));
+        }
         lines.extend([
             format!("splats    {}", s.splats.display()),
             format!("metrics   {}", s.metrics.display()),
@@ -174,6 +193,17 @@ impl Done {
             _ => None,
         }
     }
+}
+
+/// That the held-out photos were shown better before.
+pub fn got_worse(worse: &GotWorse) -> String {
+    format!(
+        "worse     after step {} the held-out photos were shown best, with {:.2} dB: {:.2} more than at the \
+         end. Fewer steps may do, or --watch-every 8, which keeps the best",
+        grouped(worse.best.step.into()),
+        worse.best.psnr,
+        worse.lost
+    )
 }
 
 /// What the photos that were set aside say, if they say anything against the last splats.

@@ -1,0 +1,59 @@
+//! Paths of cameras: a ring, the part of a ring that was photographed, and the way through the capture's
+//! own cameras.
+//!
+//! 1. [`Ring`]: what the cameras of a capture look at, which way is up, and where they stand around it.
+//! 2. [`choose`] takes the path that shows what was photographed: all around where the cameras stand all
+//!    around, else within their sector; through them where they look at no one point.
+//! 3. [`through`] is the curve through the cameras (`curve`).
+
+mod curve;
+mod ring;
+
+pub use curve::through;
+pub use ring::Ring;
+
+use dapple::scene::{Camera, Pose};
+
+/// Cameras stand all around if no gap between neighbours is wider, degrees.
+const WIDEST_GAP: f64 = 60.0;
+
+/// Kinds of paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CameraPath {
+    /// orbit, arc or capture, by where the capture's cameras stand; says which and why
+    Auto,
+    /// Once around, also where nothing was photographed
+    Orbit,
+    /// The part of the ring that the capture's cameras cover
+    Arc,
+    /// A smooth way through the capture's own cameras
+    Capture,
+}
+
+/// What is known of where photos were taken.
+pub struct Seen {
+    /// In the order of the photos' names; at least one.
+    pub poses: Vec<Pose>,
+    /// Size and intrinsics to render with.
+    pub like: Camera,
+    /// Which way is up, if that is told by something else than the poses.
+    pub up: Option<glam::DVec3>,
+}
+
+/// The path that shows what was photographed, and why.
+pub fn choose(seen: &Seen, ring: &Ring) -> (CameraPath, String) {
+    let gap = 360.0 - ring.sector().span.to_degrees();
+    if !ring.looks_inward(&seen.poses) {
+        let why = "the cameras look at no one point, or not from one side up";
+        return (CameraPath::Capture, why.to_owned());
+    }
+    if gap <= WIDEST_GAP {
+        let why = format!("the cameras stand all around, with no gap wider than {gap:.0} degrees");
+        return (CameraPath::Orbit, why);
+    }
+    let why = format!(
+        "the cameras cover {:.0} degrees around what they look at, and nothing was seen from the rest",
+        360.0 - gap
+    );
+    (CameraPath::Arc, why)
+}

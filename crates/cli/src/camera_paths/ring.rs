@@ -1,0 +1,382 @@
+//! A ring of cameras that look at one point, and the sector of it that a capture covers.
+
+use super::Seen;
+use crate::cameras::{DEFAULT_FIELD_OF_VIEW, focal};
+use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
+use glam::{DMat3, DQuat, DVec3};
+use std::f64::consts::TAU;
+
+/// An arc turns by at least this much, degrees: less shows no depth.
+const LEAST_ARC: f64 = 20.0;
+
+/// An arc leaves so much of the sector out at each end, where hardly a camera has seen what it shows.
+const MARGIN: f64 = 1.0 / 12.0;
+
+/// Height and distance along an arc are means over cameras within about this part of it.
+const SMOOTHING: f64 = 1.0 / 8.0;
+
+/// Of the cameras, so many must look towards the target, by this cosine or more, for a ring around it to
+/// show what they saw.
+const INWARD_SHARE: f64 = 0.8;
+const INWARD_COSINE: f64 = 0.7;
+
+/// The mean of the cameras' up axes is about 1 long if they agree, and near 0 if they look straight down
+/// from all sides: then it tells nothing.
+const LEAST_UP: f64 = 0.3;
+
+/// How much that mean counts beside the cameras' right axes, which are level where nobody tilted the
+/// camera, however far it looks down.
+const MEAN_UP: f64 = 1e-3;
+
+/// Where a camera stands around the target.
+#[derive(Debug, Clone, Copy)]
+struct Stand {
+    /// Around up, radians in 0..2 pi, from the first camera on.
+    azimuth: f64,
+    /// Distance from the axis, world units.
+    radius: f64,
+    /// Above the target, world units.
+    height: f64,
+}
+
+/// A ring of cameras that look at one point.
+#[derive(Debug, Clone)]
+pub struct Ring {
+    target: DVec3,
+    up: DVec3,
+    /// How well the cameras agree on up, 0 to 1.
+    agreement: f64,
+    /// Towards azimuth 0: at right angles to up, of length 1.
+    side: DVec3,
+    /// At least one.
+    stands: Vec<Stand>,
+    /// What the cameras see: size and intrinsics.
+    like: Camera,
+}
+
+/// The part of a ring that cameras cover, radians.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sector {
+    /// Where it begins.
+    pub from: f64,
+    /// How far it goes: the whole turn without the widest gap between neighbours.
+    pub span: f64,
+}
+
+impl Ring {
+    /// The ring that the poses of a capture suggest.
+    ///
+    /// 1. The target is the point nearest to all optical axes (least squares).
+    /// 2. Up is at right angles to the cameras' x axes, as far as they agree (least squares), towards the
+    ///    side of the mean of their negative y axes, and is that mean where x axes tell nothing; unless
+    ///    something else tells it.
+    /// 3. The ring starts at the first camera's side.
+    pub fn of_poses(seen: &Seen) -> Self {
+        let poses = &seen.poses;
+        let count = poses.len().max(1) as f64;
+        let axis = |pose: &Pose, row: usize| pose.rotation_matrix().transpose().col(row);
+        let mean_up = -poses.iter().map(|pose| axis(pose, 1)).sum::<DVec3>() / count;
+        let level = poses
+            .iter()
+            .map(|pose| outer(axis(pose, 0)) * (1.0 / count));
+        let level = level.fold(DMat3::from_diagonal(DVec3::splat(MEAN_UP)), |sum, x| {
+            sum + x
+        });
+        let up = (level.inverse() * mean_up).try_normalize();
+        let up = up.unwrap_or(DVec3::NEG_Y);
+        let up = seen.up.and_then(DVec3::try_normalize).unwrap_or(up);
+        let centre = poses.iter().map(Pose::centre).sum::<DVec3>() / count;
+        let (mut matrix, mut right) = (DMat3::ZERO, DVec3::ZERO);
+        for pose in poses {
+            let forward = axis(pose, 2);
+            let across = DMat3::IDENTITY - outer(forward);
+            matrix += across;
+            right += across * pose.centre();
+        }
+        let target = if matrix.determinant().abs() > 1e-6 * count {
+            matrix.inverse() * right
+        } else {
+            // Parallel axes meet nowhere: look a little ahead.
+            centre + poses.first().map_or(DVec3::Z, |pose| axis(pose, 2))
+        };
+        let flat = |offset: DVec3| offset - up * offset.dot(up);
+        let side = poses
+            .first()
+            .and_then(|pose| flat(pose.centre() - target).try_normalize())
+            .unwrap_or_else(|| up.any_orthonormal_vector());
+        let across = up.cross(side);
+        let stand = |pose: &Pose| {
+            let offset = pose.centre() - target;
+            Stand {
+                azimuth: offset.dot(across).atan2(offset.dot(side)).rem_euclid(TAU),
+                radius: flat(offset).length(),
+                height: offset.dot(up),
+            }
+        };
+        Self {
+            target,
+            up,
+            agreement: if seen.up.is_some() {
+                1.0
+            } else {
+                mean_up.length()
+            },
+            side,
+            stands: poses.iter().map(stand).collect(),
+            like: seen.like,
+        }
+    }
+
+    /// A ring around splats of which nothing else is known: centre and size are medians, so that
+    /// far-away background does not count.
+    ///
+    /// # Errors
+    /// There are no splats.
+    pub fn of_splats(splats: &Splats, up: DVec3) -> Result<Self> {
+        if splats.is_empty() {
+            return Err(Error::input("there are no splats to go around"));
+        }
+        let median = |mut values: Vec<f64>| {
+            let (sin, cos) = 350f64.to_radians().sin_cos();
+            let middle = DVec3::new(cos, 0.0, sin);
+            *values.select_nth_unstable_by(middle, f64::total_cmp).1
+        };
+        let axis = |k: usize| median(splats.means.iter().map(|m| f64::from(m[k])).collect());
+        let target = DVec3::new(axis(0), axis(1), axis(2));
+        let distances = splats
+            .means
+            .iter()
+            .map(|m| DVec3::from(m.map(f64::from)).distance(target));
+        let radius = median(distances.collect()).max(1e-6);
+        let front = if up.z.abs() > 0.9 {
+            DVec3::NEG_Y
+        } else {
+            DVec3::NEG_Z
+        };
+        let side = (front - up * front.dot(up)).normalize();
+        let like = Camera {
+            lens: Lens::Pinhole,
+            ..Camera::pinhole(
+                1280,
+                720,
+                focal(1280, DEFAULT_FIELD_OF_VIEW),
+                Pose::IDENTITY,
+            )
+        };
+        Ok(Self {
+            target,
+            up,
+            agreement: 1.0,
+            side,
+            stands: vec![Stand {
+                azimuth: 0.0,
+                radius: 3.0 * radius,
+                height: radius,
+            }],
+            like,
+        })
+    }
+
+    /// The sector that the cameras cover.
+    pub fn sector(&self) -> Sector {
+        let mut azimuths: Vec<f64> = self.stands.iter().map(|stand| stand.azimuth).collect();
+        azimuths.sort_by(f64::total_cmp);
+        let first = azimuths.first().copied().unwrap_or(0.0);
+        let next = azimuths.iter().skip(1).copied().chain([first + TAU]);
+        let gaps = azimuths.iter().zip(next).map(|(&a, b)| (b - a, b));
+        let (gap, from) = gaps
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .unwrap_or((TAU, first));
+        Sector {
+            from: from.rem_euclid(TAU),
+            span: (TAU - gap).max(0.0),
+        }
+    }
+
+    /// Whether the cameras look at what the ring goes around, and agree on which way is up.
+    pub fn looks_inward(&self, poses: &[Pose]) -> bool {
+        let inward = |pose: &&Pose| {
+            let forward = pose.rotation_matrix().transpose().col(2);
+            let towards = (self.target - pose.centre()).normalize_or_zero();
+            forward.dot(towards) >= INWARD_COSINE
+        };
+        let share = poses.iter().filter(inward).count() as f64 / poses.len().max(1) as f64;
+        share >= INWARD_SHARE && self.agreement >= LEAST_UP
+    }
+
+    /// `frames` cameras, evenly around, at the cameras' mean distance and height.
+    pub fn orbit(&self, frames: u32) -> Vec<Camera> {
+        let count = self.stands.len().max(1) as f64;
+        let mean = |of: fn(&Stand) -> f64| self.stands.iter().map(of).sum::<f64>() / count;
+        let (radius, height) = (mean(|s| s.radius), mean(|s| s.height));
+        (0..frames)
+            .map(|i| self.camera(TAU * f64::from(i) / f64::from(frames), radius, height))
+            .collect()
+    }
+
+    /// `frames` cameras from near one end of the sector to near the other, at the distance and height of
+    /// the cameras nearby.
+    pub fn arc(&self, frames: u32) -> Vec<Camera> {
+        let sector = self.sector();
+        let span = ((1.0 - 2.0 * MARGIN) * sector.span).max(LEAST_ARC.to_radians());
+        let from = sector.from - (span - sector.span) / 2.0;
+        let width = SMOOTHING * span;
+        (0..frames)
+            .map(|i| {
+                let part = match frames {
+                    1 => 0.5,
+                    _ => f64::from(i) / f64::from(frames - 1),
+                };
+                let azimuth = from + part * span;
+                let (radius, height) = self.nearby(azimuth, width);
+                self.camera(azimuth, radius, height)
+            })
+            .collect()
+    }
+
+    /// Distance and height of the cameras about an azimuth, weighted by a bell of this width, radians.
+    fn nearby(&self, azimuth: f64, width: f64) -> (f64, f64) {
+        let (mut sum, mut radius, mut height) = (0.0, 0.0, 0.0);
+        for stand in &self.stands {
+            let turn = (stand.azimuth - azimuth).rem_euclid(TAU);
+            let off = turn.min(TAU - turn) / width;
+            // Far ones count for next to nothing, but for something where no other is.
+            let weight = (-0.5 * off * off).exp() + 1e-9;
+            sum += weight;
+            radius += weight * stand.radius;
+            height += weight * stand.height;
+        }
+        (radius / sum, height / sum)
+    }
+
+    fn camera(&self, azimuth: f64, radius: f64, height: f64) -> Camera {
+        let arm = self.side * radius + self.up * height;
+        let eye = self.target + DQuat::from_axis_angle(self.up, azimuth) * arm;
+        Camera {
+            camera_from_world: Pose::look_at(eye, self.target, self.up),
+            ..self.like
+        }
+    }
+}
+
+/// `v v^T`.
+fn outer(v: DVec3) -> DMat3 {
+    DMat3::from_cols(v * v.x, v * v.y, v * v.z)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CameraPath, choose};
+    use super::*;
+
+    fn seen(poses: Vec<Pose>) -> Seen {
+        Seen {
+            like: Camera::pinhole(64, 48, 60.0, poses[0]),
+            poses,
+            up: None,
+        }
+    }
+
+    const TARGET: DVec3 = DVec3::new(1.0, 2.0, 3.0);
+
+    /// Cameras at these azimuths, degrees, looking at the target, up against y.
+    fn around(degrees: impl IntoIterator<Item = f64>) -> Seen {
+        let look = |degrees: f64| {
+            let (sin, cos) = degrees.to_radians().sin_cos();
+            let eye = TARGET + DVec3::new(3.0 * cos, -1.0, 3.0 * sin);
+            Pose::look_at(eye, TARGET, DVec3::NEG_Y)
+        };
+        seen(degrees.into_iter().map(look).collect())
+    }
+
+    #[test]
+    fn a_ring_goes_around_what_the_cameras_look_at() {
+        let up = DVec3::new(0.1, -1.0, 0.2).normalize();
+        let look = |offset: DVec3| Pose::look_at(TARGET + offset, TARGET, up);
+        let poses = [
+            look(DVec3::new(3.0, -1.0, 0.0)),
+            look(DVec3::new(0.0, -1.5, 3.0)),
+            look(DVec3::new(-2.0, -1.0, -2.0)),
+        ];
+        let ring = Ring::of_poses(&seen(poses.to_vec()));
+        assert!(ring.target.distance(TARGET) < 1e-9);
+        let frames = ring.orbit(8);
+        assert_eq!(frames.len(), 8);
+        for camera in &frames {
+            let seen = camera.camera_from_world.transform(TARGET);
+            assert!(seen.x.abs() < 1e-9 && seen.y.abs() < 1e-9 && seen.z > 1.0);
+        }
+        let eyes: Vec<DVec3> = frames
+            .iter()
+            .map(|c| c.camera_from_world.centre())
+            .collect();
+        assert!(eyes[0].distance(eyes[4]) > eyes[0].distance(eyes[1]));
+    }
+
+    #[test]
+    fn an_arc_stays_where_the_cameras_stand() {
+        // From 300 over 0 to 40 degrees: the sector crosses where the angle starts anew.
+        let one_side = around([300.0, 330.0, 0.0, 20.0, 40.0]);
+        let ring = Ring::of_poses(&one_side);
+        assert!((ring.sector().span.to_degrees() - 100.0).abs() < 0.1);
+        let arc = ring.arc(11);
+        let middle = DVec3::new(170f64.to_radians().cos(), 0.0, -(170f64.to_radians().sin()));
+        for camera in &arc {
+            let eye = camera.camera_from_world.centre() - TARGET;
+            let flat = DVec3::new(eye.x, 0.0, eye.z);
+            // 350 degrees is the middle; half of 100 degrees, without the margin, to either side.
+            let off = flat.normalize().dot(middle).acos().to_degrees();
+            assert!(off < 41.8, "{off}");
+            assert!((flat.length() - 3.0).abs() < 0.01 && (eye.y + 1.0).abs() < 0.02);
+        }
+        let ends = [&arc[0], &arc[10]].map(|camera| camera.camera_from_world.centre());
+        assert!(ends[0].distance(ends[1]) > 3.9, "both ends are reached");
+        let (path, why) = choose(&one_side, &ring);
+        assert_eq!(path, CameraPath::Arc);
+        assert!(why.contains("100 degrees"), "{why}");
+    }
+
+    #[test]
+    fn the_path_is_chosen_by_what_was_photographed() {
+        let all_round = around((0..12).map(|i| f64::from(i) * 30.0));
+        let chosen = |seen: &Seen| choose(seen, &Ring::of_poses(seen)).0;
+        assert_eq!(chosen(&all_round), CameraPath::Orbit);
+        // From the middle of a room to its walls.
+        let look = |i: i32| {
+            let (sin, cos) = (f64::from(i) * 0.5).sin_cos();
+            let outwards = DVec3::new(cos, 0.0, sin);
+            Pose::look_at(0.3 * outwards, 5.0 * outwards, DVec3::NEG_Y)
+        };
+        assert_eq!(
+            chosen(&seen((0..12).map(look).collect())),
+            CameraPath::Capture
+        );
+        // Straight down, to and fro: nobody knows what is up.
+        let down = |i: i32| {
+            let eye = DVec3::new(f64::from(i % 4), -5.0, f64::from(i / 4));
+            let heading = if i % 2 == 0 { DVec3::X } else { DVec3::NEG_X };
+            Pose::look_at(eye, eye + DVec3::Y, heading)
+        };
+        assert_eq!(
+            chosen(&seen((0..12).map(down).collect())),
+            CameraPath::Capture
+        );
+        assert_eq!(chosen(&around([10.0])), CameraPath::Arc);
+        assert_eq!(Ring::of_poses(&around([10.0])).arc(3).len(), 3);
+    }
+
+    #[test]
+    fn splats_alone_are_gone_around_with_their_up_upwards() {
+        let splats = Splats {
+            means: vec![[1.0, 2.0, 3.0], [2.0, 2.0, 3.0], [0.0, 2.0, 3.0]],
+            ..Splats::default()
+        };
+        for up in [DVec3::NEG_Y, DVec3::Z, DVec3::X] {
+            for camera in Ring::of_splats(&splats, up).unwrap().orbit(5) {
+                let pose = camera.camera_from_world;
+                assert!((pose.rotation * up).y < -0.5, "{up}");
+                assert!((pose.centre() - TARGET).dot(up) > 0.0, "{up}");
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a run's folder says of the run: its `metrics.json`, or its checkpoint while it is not finished.
+
+use super::Shown;
+use crate::training_display::{clock, grouped};
+use dapple::scene::Result;
+use dapple::train::{Checkpoint, EvalRow, GotWorse, RunFolder};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// What `--json` prints of a run.
+#[derive(Debug, Serialize)]
+pub struct RunInfo {
+    kind: &'static str,
+    path: PathBuf,
+    /// Whether there is nothing left to do.
+    finished: bool,
+    steps: u32,
+    /// Mean of the held-out photos, dB, at the end or when last scored.
+    psnr: Option<f64>,
+    ssim: Option<f64>,
+    /// The step after which those scores were taken.
+    scored_after: Option<u32>,
+    gaussians: u64,
+    /// Of training, without scoring and reading photos.
+    seconds: f64,
+    device: String,
+    train_photos: Option<usize>,
+    held_out_photos: Option<usize>,
+    got_worse: Option<GotWorse>,
+    dapple: Option<String>,
+}
+
+/// Of `metrics.json`, what is shown: other versions may have less or more.
+#[derive(Deserialize)]
+struct Metrics {
+    dapple: String,
+    device: String,
+    steps: u32,
+    gaussians: u64,
+    psnr: Option<f64>,
+    ssim: Option<f64>,
+    seconds: Seconds,
+    train_views: usize,
+    eval_views: usize,
+    #[serde(default)]
+    evals: Vec<EvalRow>,
+}
+
+#[derive(Deserialize)]
+struct Seconds {
+    train: f64,
+}
+
+impl RunInfo {
+    /// What lies in a folder; `None` if that is nothing of a run.
+    ///
+    /// # Errors
+    /// A checkpoint that is damaged, where there is nothing else.
+    pub fn read(path: &Path) -> Result<Option<Self>> {
+        let folder = RunFolder::open(path);
+        let finished = !folder.checkpoint_path().is_file();
+        let metrics = std::fs::read(folder.metrics_path()).ok();
+        let metrics = metrics.and_then(|json| serde_json::from_slice::<Metrics>(&json).ok());
+        if let Some(metrics) = metrics {
+            return Ok(Some(Self::of_metrics(path, metrics, finished)));
+        }
+        if finished {
+            return Ok(None);
+        }
+        let checkpoint = Checkpoint::read(&folder.checkpoint_path())?;
+        let history = &checkpoint.history;
+        let last = history.evals.last();
+        Ok(Some(Self {
+            kind: "run",
+            path: path.to_owned(),
+            finished,
+            steps: checkpoint.step,
+            psnr: last.map(|row| row.psnr),
+            ssim: last.map(|row| row.ssim),
+            scored_after: last.map(|row| row.step),
+            gaussians: checkpoint.splats.len() as u64,
+            seconds: history.seconds.train,
+            device: checkpoint.device.clone(),
+            train_photos: None,
+            held_out_photos: None,
+            got_worse: GotWorse::of(&history.evals),
+            dapple: None,
+        }))
+    }
+
+    fn of_metrics(path: &Path, metrics: Metrics, finished: bool) -> Self {
+        Self {
+            kind: "run",
+            path: path.to_owned(),
+            finished,
+            steps: metrics.steps,
+            psnr: metrics.psnr,
+            ssim: metrics.ssim,
+            scored_after: metrics.psnr.map(|_| metrics.steps),
+            gaussians: metrics.gaussians,
+            seconds: metrics.seconds.train,
+            device: metrics.device,
+            train_photos: Some(metrics.train_views),
+            held_out_photos: Some(metrics.eval_views),
+            got_worse: GotWorse::of(&metrics.evals),
+            dapple: Some(metrics.dapple),
+        }
+    }
+}
+
+impl Shown for RunInfo {
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let path = self.path.display();
+        let state = match self.finished {
+            true => String::new(),
+            false => format!(", not finished: `dapple train --resume {path}` goes on"),
+        };
+        let scores = match (self.psnr, self.ssim) {
+            (Some(psnr), Some(ssim)) => {
+                let when = self.scored_after.filter(|&step| step != self.steps);
+                let when = when.map_or(String::new(), |step| {
+                    format!(", scored after step {}", grouped(step.into()))
+                });
+                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4} on the held-out photos{when}")
+            }
+            _ => "none".to_owned(),
+        };
+        let mut lines = vec![
+            ("run", format!("{path}{state}")),
+            (
+                "steps",
+                format!("{} in {}", grouped(self.steps.into()), clock(self.seconds)),
+            ),
+            ("scores", scores),
+            ("device", self.device.clone()),
+        ];
+        if let (Some(train), Some(held_out)) = (self.train_photos, self.held_out_photos) {
+            lines.push(("photos", format!("{train} trained on, {held_out} held out")));
+        }
+        if let Some(worse) = &self.got_worse {
+            lines.push((
+                "worse",
+                format!(
+                    "after step {} the held-out photos were shown best, with {:.2} dB: {:.2} more",
+                    grouped(worse.best.step.into()),
+                    worse.best.psnr,
+                    worse.lost
+                ),
+            ));
+        }
+        lines
+    }
+}

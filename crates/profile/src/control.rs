@@ -1,0 +1,113 @@
+//! The control: a loop that no change to the program touches, timed beside the measured steps.
+//!
+//! 1. At some moments of a run ([`ControlTimer::take`]) it runs for a few milliseconds, on as many threads
+//!    as the program works with: whatever else the machine does then, slows it as it slows the program.
+//! 2. Two profiles whose controls differ were not measured alike: the machine was busier, its clock lower.
+//!    [`compare`](crate::compare()) then marks no change as the program's.
+
+use crate::profile::Control;
+use crate::stats::median_of_sorted;
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::Instant;
+
+/// Rounds at each moment; the first warms up and is not kept.
+const ROUNDS: usize = 13;
+
+/// Numbers that a thread works on, 512 KiB of them: arithmetic and caches both count.
+const NUMBERS: usize = 1 << 17;
+
+/// Passes over them in a round: about a millisecond.
+const PASSES: usize = 40;
+
+/// Times the control, moment by moment.
+#[derive(Debug, Clone)]
+pub struct ControlTimer {
+    threads: usize,
+    moments: Vec<Vec<f64>>,
+}
+
+impl ControlTimer {
+    /// On so many threads, at least one.
+    pub fn new(threads: usize) -> Self {
+        Self {
+            threads: threads.max(1),
+            moments: Vec::new(),
+        }
+    }
+
+    /// Runs the control now. Nothing else of the program should run meanwhile.
+    pub fn take(&mut self) {
+        let (begin, end) = (Barrier::new(self.threads), Barrier::new(self.threads));
+        let mut rounds = Vec::with_capacity(ROUNDS);
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads {
+                scope.spawn(|| {
+                    let mut numbers = vec![1.0; NUMBERS];
+                    for _ in 0..ROUNDS {
+                        begin.wait();
+                        work(&mut numbers);
+                        end.wait();
+                    }
+                });
+            }
+            let mut numbers = vec![1.0; NUMBERS];
+            for _ in 0..ROUNDS {
+                begin.wait();
+                let started = Instant::now();
+                work(&mut numbers);
+                end.wait();
+                rounds.push(started.elapsed().as_nanos() as f64);
+            }
+        });
+        self.moments.push(rounds.split_off(1));
+    }
+
+    /// What was timed.
+    pub fn finish(self) -> Control {
+        Control {
+            threads: self.threads as u64,
+            moments_ns: self.moments,
+        }
+    }
+}
+
+#[inline(never)]
+fn work(numbers: &mut [f32]) {
+    for _ in 0..PASSES {
+        for number in black_box(&mut *numbers) {
+            *number = *number * 0.999 + 0.001;
+        }
+    }
+}
+
+impl Control {
+    /// The median round of each moment, ns.
+    pub(crate) fn medians(&self) -> Vec<f64> {
+        let median = |rounds: &Vec<f64>| {
+            let mut sorted = rounds.clone();
+            sorted.sort_unstable_by(f64::total_cmp);
+            median_of_sorted(&sorted)
+        };
+        let medians = self.moments_ns.iter().map(median);
+        medians.filter(|ns| ns.is_finite() && *ns > 0.0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_moment_has_its_rounds() {
+        let mut timer = ControlTimer::new(2);
+        timer.take();
+        timer.take();
+        let control = timer.finish();
+        assert_eq!((control.threads, control.medians().len()), (2, 2));
+        for rounds in &control.moments_ns {
+            assert_eq!(rounds.len(), ROUNDS - 1);
+            assert!(rounds.iter().all(|ns| *ns > 0.0));
+        }
+    }
+}
