@@ -1,6 +1,6 @@
 //! Cameras to render from: a file, or a ring around the scene.
 
-use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
+use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats, bounded};
 use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
 use std::path::Path;
@@ -32,8 +32,8 @@ struct CameraFile {
 
 /// Reads a camera from a JSON file.
 pub fn read(path: &Path) -> Result<Camera> {
-    let text =
-        std::fs::read_to_string(path).map_err(|e| Error::io("cannot read the camera", path, e))?;
+    let most = bounded::SETTINGS_BYTES;
+    let text = bounded::read_text("cannot read the camera", path, most)?;
     let file: CameraFile = serde_json::from_str(&text).map_err(|e| {
         Error::input(format!("the camera file is not valid: {e}"))
             .at(format!("{}, line {}", path.display(), e.line()))

@@ -10,7 +10,7 @@
 
 use crate::atomic::write_atomically;
 use crate::nerfstudio::{Frame as ReadFrame, parse_transforms};
-use crate::{Camera, Error, Lens, Pose, Result};
+use crate::{Camera, Lens, Pose, Result, bounded};
 use glam::DMat3;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ pub fn read_cameras(path: &Path) -> Result<Vec<(String, Camera)>> {
 }
 
 fn frames(path: &Path) -> Result<Vec<ReadFrame>> {
-    let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the cameras", path, e))?;
+    let bytes = bounded::read("cannot read the cameras", path, bounded::CAMERAS_BYTES)?;
     Ok(parse_transforms(&bytes, &path.display().to_string())?.frames)
 }
 

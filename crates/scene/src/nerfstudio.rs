@@ -9,10 +9,9 @@
 
 use crate::capture::{Capture, PosedImage, relative_path};
 use crate::images;
-use crate::{Camera, Error, Lens, Pose, Result, ply};
+use crate::{Camera, Error, Lens, Pose, Result, bounded, ply};
 use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const FORMAT_HINT: &str = "see Nerfstudio's data conventions; `ns-process-data` writes such a file";
@@ -336,8 +335,8 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
 pub(crate) fn open(json: &Path) -> Result<Capture> {
     let root = json.parent().unwrap_or(Path::new(""));
     let label = json.display().to_string();
-    let bytes =
-        fs::read(json).map_err(|e| Error::io("cannot read the transforms file", json, e))?;
+    let most = bounded::CAMERAS_BYTES;
+    let bytes = bounded::read("cannot read the transforms file", json, most)?;
     let transforms = parse_transforms(&bytes, &label)?;
     // `images/0.png`, `images/1.png`, ...: the common first folder is the image folder, so that
     // names and `images_2` work as for COLMAP.
