@@ -13,12 +13,12 @@ use crate::flamegraph::Flamegraph;
 use crate::interrupt;
 use crate::options::{DeviceOptions, NewFolders, merged_config, merged_config_for, split};
 use crate::photo_memory;
-use crate::training_display::{TrainingDisplay, grouped};
+use crate::training_display::{TrainingDisplay, gaussians, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
-use dapple::scene::{Dataset, Error, Result};
+use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::Pacer;
-use dapple::train::{Launch, Preset, RunFolder, TrainConfig, Trainer, train_into};
+use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, TrainConfig, Trainer, train_into};
 use std::path::Path;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -108,10 +108,12 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
     let (file, flags) = (args.config.as_deref(), args.patch()?);
     let config = merged_config(preset, file, flags.clone())?;
     let Some(scene) = &args.scene else {
+        say_what_did_not_follow(args, None, console)?;
         return Ok(config);
     };
     let capture = load::open(scene, &config.load_options())?;
     let photos = split(&capture.images, &config.data).train.len();
+    say_what_did_not_follow(args, Some(photos), console)?;
     let fitted = merged_config_for(Some(photos), preset, file, flags)?;
     if fitted.steps != config.steps {
         console.note(&format!(
@@ -136,6 +138,23 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
         ));
     }
     Ok(fitted)
+}
+
+/// Names the steps of the schedule that a file holds to although `--steps` asks for another length.
+fn say_what_did_not_follow(args: &Args, photos: Option<usize>, console: &Console) -> Result<()> {
+    let (Some(file), Some(steps)) = (&args.config, args.steps) else {
+        return Ok(());
+    };
+    let held = ConfigPatch::read(file)?.unscaled(steps, photos);
+    if !held.is_empty() {
+        console.note(&format!(
+            "remark: {} stays as {} has it: --steps {} scales what a file leaves to its preset",
+            held.join(", "),
+            file.display(),
+            grouped(steps.into())
+        ));
+    }
+    Ok(())
 }
 
 fn check_stop_at(stop_at: Option<u32>, config: &TrainConfig) -> Result<()> {
@@ -254,7 +273,7 @@ fn load_capture(
     let dataset = load(scene, &options, &console.progress())?;
     let memory = photo_memory::note(&dataset, photo_memory);
     for note in dataset.notes.iter().chain(&memory) {
-        console.note(&format!("note: {note}"));
+        console.note(&format!("note: {}", printable(note)));
     }
     Ok(dataset)
 }
@@ -267,7 +286,7 @@ fn run_into(
     console: &Console,
 ) -> Result<Done> {
     for note in trainer.notes() {
-        console.note(&format!("note: {note}"));
+        console.note(&format!("note: {}", printable(note)));
     }
     let steps = trainer.config().last_step();
     let from = match trainer.steps_done() {
@@ -275,10 +294,10 @@ fn run_into(
         done => format!(" after step {done}"),
     };
     console.note(&format!(
-        "training on {} photos, {} held out, from {} Gaussians{from}: {steps} steps into {}",
+        "training on {} photos, {} held out, from {}{from}: {steps} steps into {}",
         trainer.train_view_count(),
         trainer.eval_views().len(),
-        grouped(trainer.gaussians()),
+        gaussians(trainer.gaussians()),
         folder.path().display()
     ));
     trainer.stop_at(stop_at);
