@@ -6,7 +6,7 @@ use crate::console::Console;
 use crate::options::DeviceOptions;
 use dapple::TrainConfig;
 use dapple::contract::RenderSettings;
-use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, ply, synth};
+use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, ply, printable, synth};
 use glam::{DQuat, DVec3};
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub fn capture(
     let splats = splats.map(ply::read).transpose()?;
     let dataset = load(scene, &config.training_load_options(), &console.progress())?;
     for note in &dataset.notes {
-        console.note(&format!("note: {note}"));
+        console.note(&format!("note: {}", printable(note)));
     }
     let whole = scene.canonicalize().unwrap_or_else(|_| scene.to_owned());
     let name = whole
