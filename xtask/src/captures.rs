@@ -22,36 +22,36 @@ struct Bar {
     photos: u64,
     /// Arguments of `dapple train`.
     train: &'static [&'static str],
-    seed: &'static str,
-    /// Mean over the held-out photos, dB.
+    /// One run each.
+    seeds: &'static [u32],
+    /// Mean over the held-out photos and the seeds, dB.
     psnr: f64,
-    /// Mean over the held-out photos.
+    /// Mean over the held-out photos and the seeds.
     ssim: f64,
 }
 
-/// The bars. Results are the same bit for bit on one kind of machine and scatter like those of
-/// other seeds between kinds, and when a kernel rounds differently. Seeds 0 to 4: 26.4 to 27.8 dB and
-/// 0.907 to 0.921 on `bird`, 27.0 to 27.8 dB and 0.810 to 0.819 on `banana`. On `bird` seed 0 is the
-/// low end: a few photos close to fog decide it, and it fell there from 27.6 dB when centres came to be
-/// projected more exactly; so another is taken. Planted bugs fall below: without gradients of rotations
-/// 0.911 and 0.802, with the sign of the covariance's off-diagonal gradient turned 26.0 dB, with half of
-/// it 0.806 on `banana`.
+/// The bars. Results are the same bit for bit on one kind of machine and scatter like those of other seeds
+/// between kinds, and when a kernel rounds differently: so the bar that judges is a mean over seeds, on the
+/// capture that scatters least. Seeds 0 to 3 of `plush` here: 24.72 to 24.97 dB, SSIM 0.8565 to 0.8582, the
+/// mean of three 0.8572. With half of the gradient of the covariance's off-diagonal, a bug that single runs of
+/// `bird` let pass: 24.54 to 24.67 dB, 0.8529 to 0.8542. `banana` (0.810 to 0.819 over seeds 0 to 4) sees to the other end: few
+/// photos, wide apart.
 const BARS: &[Bar] = &[
     Bar {
-        capture: "bird",
-        photos: 184,
-        train: &["--preset", "m9", "--downscale", "2"],
-        seed: "3",
-        psnr: 26.6,
-        ssim: 0.915,
+        capture: "plush",
+        photos: 97,
+        train: &["--preset", "m8", "--downscale", "4"],
+        seeds: &[0, 1, 2],
+        psnr: 24.65,
+        ssim: 0.8555,
     },
     Bar {
         capture: "banana",
         photos: 16,
         train: &["--preset", "m9", "--max-resolution", "375"],
-        seed: "0",
+        seeds: &[0],
         psnr: 26.6,
-        ssim: 0.808,
+        ssim: 0.805,
     },
 ];
 
@@ -106,30 +106,36 @@ fn check(dapple: &Path, data: &Path, bar: &Bar) -> Result<(), String> {
         bar.photos as f64,
     )?;
 
-    let mut train = Command::new(dapple);
-    train.arg("train").arg(&capture).arg("--out").arg(&out);
-    shell::run(
-        train
-            .args(["--overwrite", "--seed", bar.seed])
-            .args(bar.train),
-    )?;
-
     let splats = out.join("splats.ply");
-    let mut arguments = vec![OsStr::new("eval"), capture.as_os_str(), splats.as_os_str()];
-    // The photos must be scored at the size they were trained at.
-    arguments.extend(
-        bar.train
-            .iter()
-            .skip_while(|a| **a != "--downscale")
-            .map(OsStr::new),
-    );
-    let scores = json(dapple, &arguments)?;
-    let images = scores["images"].as_array().map_or(0, Vec::len) as f64;
-    expect_equal("photos scored", images, (bar.photos as f64 / 8.0).ceil())?;
-    let (psnr, ssim) = (number(&scores, "psnr")?, number(&scores, "ssim")?);
+    let (mut psnr, mut ssim) = (0.0, 0.0);
+    for seed in bar.seeds {
+        let mut train = Command::new(dapple);
+        train.arg("train").arg(&capture).arg("--out").arg(&out);
+        shell::run(
+            train
+                .args(["--overwrite", "--seed", &seed.to_string()])
+                .args(bar.train),
+        )?;
+        let mut arguments = vec![OsStr::new("eval"), capture.as_os_str(), splats.as_os_str()];
+        // The photos must be scored at the size they were trained at.
+        arguments.extend(
+            bar.train
+                .iter()
+                .skip_while(|a| **a != "--downscale")
+                .map(OsStr::new),
+        );
+        let scores = json(dapple, &arguments)?;
+        let images = scores["images"].as_array().map_or(0, Vec::len) as f64;
+        expect_equal("photos scored", images, (bar.photos as f64 / 8.0).ceil())?;
+        psnr += number(&scores, "psnr")? / bar.seeds.len() as f64;
+        ssim += number(&scores, "ssim")? / bar.seeds.len() as f64;
+    }
     println!(
-        "{}: PSNR {psnr:.3} dB (bar {}), SSIM {ssim:.4} (bar {})",
-        bar.capture, bar.psnr, bar.ssim
+        "{}: PSNR {psnr:.3} dB (bar {}), SSIM {ssim:.4} (bar {}), mean over {} seeds",
+        bar.capture,
+        bar.psnr,
+        bar.ssim,
+        bar.seeds.len()
     );
     // Written so that a NaN fails.
     if !(psnr >= bar.psnr && ssim >= bar.ssim) {

@@ -2,8 +2,8 @@
 
 use crate::commands::{bench, convert, demo, doctor, eval, info, profile, render, synth, train};
 use crate::console::Console;
-use clap::{Parser, Subcommand};
-use dapple::scene::Result;
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
+use dapple::scene;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -18,7 +18,8 @@ Exit codes:
   0    done
   1    a defect of dapple itself
   2    a mistake on the command line
-  3    input that cannot be used (a damaged file, a contradiction in a configuration)
+  3    input that cannot be used (a damaged file, a contradiction in a configuration), or a run whose
+       numbers became infinite
   4    the operating system refused (no such file, no permission, disk full)
   5    understood, but not possible with this build, device or format
   130  interrupted; what was finished has been saved";
@@ -62,7 +63,7 @@ pub enum Command {
 
 impl Command {
     /// Does what was asked.
-    pub fn run(self, console: &Console) -> Result<()> {
+    pub fn run(self, console: &Console) -> scene::Result<()> {
         match self {
             Self::Demo(args) => demo::run(&args, console),
             Self::Synth(args) => synth::run(&args, console),
@@ -78,13 +79,34 @@ impl Command {
     }
 }
 
+/// Reads the command line.
+///
+/// # Errors
+/// What the parser refuses; help and version, which it tells so too.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let matches = described().try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// The command line, with one thing added to every verb: `-1` after an option is its value, which its
+/// range then refuses in words, and not an option that nobody knows.
+fn described() -> clap::Command {
+    let takes_numbers = |arg: Arg| match arg.get_action().takes_values() && !arg.is_positional() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    };
+    Cli::command().mut_subcommands(|verb| {
+        let verb = verb.mut_args(takes_numbers);
+        verb.mut_subcommands(|verb| verb.mut_args(takes_numbers))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {
-        Cli::command().debug_assert();
+        described().debug_assert();
     }
 }

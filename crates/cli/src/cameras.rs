@@ -4,7 +4,7 @@
 //! 2. [`beside`]: the cameras that lie beside splats in a `cameras.json`: those of a run of ours, or of the
 //!    trainer of the 3DGS paper.
 
-use dapple::scene::{Camera, Error, Pose, Result, read_cameras};
+use dapple::scene::{Camera, Error, Pose, Result, bounded, read_cameras};
 use glam::DVec3;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ struct CameraFile {
 
 /// Reads a camera from a JSON file.
 pub fn read(path: &Path) -> Result<Camera> {
-    let text =
-        std::fs::read_to_string(path).map_err(|e| Error::io("cannot read the camera", path, e))?;
+    let most = bounded::SETTINGS_BYTES;
+    let text = bounded::read_text("cannot read the camera", path, most)?;
     let file: CameraFile = serde_json::from_str(&text).map_err(|e| {
         Error::input(format!("the camera file is not valid: {e}"))
             .at(format!("{}, line {}", path.display(), e.line()))

@@ -1,10 +1,11 @@
 //! Where words go: data to stdout, what is said to people to stderr.
 //!
 //! Neither stream may end the program: a reader of stdout that has gone away (`dapple info | head`)
-//! has seen enough, and a stderr that is closed loses remarks, not work.
+//! has seen enough, and a stderr that is closed loses remarks, not work. Neither is sent what would move a
+//! terminal: names of files may hold any character.
 
 use crate::interrupt;
-use dapple::scene::{Error, Progress, Result};
+use dapple::scene::{Error, Progress, Result, printable_lines};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
@@ -40,11 +41,16 @@ impl Console {
         self.interactive
     }
 
+    /// Whether details are told.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
     /// Prints data and a newline on stdout.
     pub fn data(&self, text: &str) -> Result<()> {
         let written = self.bars.suspend(|| {
             let mut stdout = io::stdout().lock();
-            writeln!(stdout, "{text}").and_then(|()| stdout.flush())
+            writeln!(stdout, "{}", printable_lines(text)).and_then(|()| stdout.flush())
         });
         match written {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
@@ -78,7 +84,7 @@ impl Console {
     /// Something that has to be said even with `--quiet`.
     pub fn always(&self, text: &str) {
         self.bars.suspend(|| {
-            let _ = writeln!(io::stderr(), "{text}");
+            let _ = writeln!(io::stderr(), "{}", printable_lines(text));
         });
     }
 

@@ -21,8 +21,8 @@ mod options;
 mod photo_memory;
 mod pictures;
 mod training_display;
+mod workers;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Mesa's Vulkan drivers come with a layer that sorts devices and asks the display for that: where
@@ -37,12 +37,14 @@ fn quieten_mesa() {
 
 fn main() -> ExitCode {
     quieten_mesa();
-    let args = match args::Cli::try_parse() {
+    let args = match args::parse() {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),
     };
     let console = console::Console::new(args.quiet, args.verbose);
-    let result = interrupt::listen().and_then(|()| args.command.run(&console));
+    let result = interrupt::listen()
+        .and_then(|()| workers::start())
+        .and_then(|()| args.command.run(&console));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&console, &error),

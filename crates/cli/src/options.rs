@@ -21,7 +21,8 @@ pub struct DeviceOptions {
         env = "DAPPLE_DEVICE", hide_env_values = true)]
     pub device: Option<Device>,
 
-    /// Threads of the processor to use [default: one per core]. Results do not depend on it
+    /// Threads of the processor to use, up to 16 for each core [default: one per core]. Results do not
+    /// depend on it
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 
@@ -72,9 +73,19 @@ impl DeviceOptions {
     /// As [`Self::engine`], for measurements that know the engine they measure.
     pub fn open(&self, time_stages: bool, console: &Console) -> Result<AnyEngine> {
         let mut opened = self.open_quietly(time_stages)?;
-        let why = opened.why.map_or(String::new(), |why| format!(" ({why})"));
         let name = opened.engine.as_engine().description();
-        console.note(&format!("device: {name}{why}"));
+        let why = opened.why.unwrap_or_default();
+        // What it comes down to; which devices there are and what is wrong with each is a detail.
+        let short = match (&opened.engine, why.split_once(':')) {
+            (AnyEngine::Gpu(_), _) => "",
+            (_, Some((short, _))) => short,
+            (_, None) => &why,
+        };
+        let said = if console.is_verbose() { &why } else { short };
+        match said {
+            "" => console.note(&format!("device: {name}")),
+            said => console.note(&format!("device: {name}: {said}")),
+        }
         if self.threads.is_some() && !matches!(opened.engine, AnyEngine::Cpu(_)) {
             console.note("note: --threads is not used: it is for the CPU engine");
         }

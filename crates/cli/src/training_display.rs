@@ -40,9 +40,9 @@ impl<'a> TrainingDisplay<'a> {
 
     fn numbers(&self, at: &StepProgress) -> String {
         let mut text = format!(
-            "loss {:.4}  {} Gaussians  {:.1} it/s  ETA {}",
+            "loss {:.4}  {}  {:.1} it/s  ETA {}",
             at.smoothed_loss,
-            grouped(at.gaussians),
+            gaussians(at.gaussians),
             at.steps_per_second,
             clock(at.eta_seconds),
         );
@@ -75,22 +75,22 @@ impl Observer for TrainingDisplay<'_> {
     fn on_densify(&mut self, report: &DensifyReport) {
         if report.relocated + report.added > 0 {
             self.console.detail(&format!(
-                "step {}: {} relocated, {} added, {} Gaussians",
+                "step {}: {} relocated, {} added, {}",
                 report.step,
                 report.relocated,
                 report.added,
-                grouped(report.total)
+                gaussians(report.total)
             ));
             return;
         }
         self.console.detail(&format!(
-            "step {}: {} cloned, {} split, {} pruned, {} refused by the budget, {} Gaussians",
+            "step {}: {} cloned, {} split, {} pruned, {} refused by the budget, {}",
             report.step,
             report.cloned,
             report.split,
             report.pruned,
             report.refused,
-            grouped(report.total)
+            gaussians(report.total)
         ));
     }
 
@@ -131,6 +131,14 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 Gaussian`, `1,234 Gaussians`.
+pub fn gaussians(number: u64) -> String {
+    match number {
+        1 => "1 Gaussian".to_owned(),
+        n => format!("{} Gaussians", grouped(n)),
+    }
+}
+
 /// Seconds as `4:05` or `1:02:03`.
 pub fn clock(seconds: f64) -> String {
     // The cast saturates: a rate of zero gives a large number, not a panic.
@@ -151,6 +159,9 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
+        assert_eq!(gaussians(0), "0 Gaussians");
+        assert_eq!(gaussians(1), "1 Gaussian");
+        assert_eq!(gaussians(1000), "1,000 Gaussians");
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(clock(65.4), "1:05");
         assert_eq!(clock(3723.0), "1:02:03");

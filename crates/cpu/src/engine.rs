@@ -13,10 +13,12 @@ use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    appearance, blend, blend_backward, depth, emit, loss, order, poses, project, ranges, sort,
-    update,
+    appearance, blend, blend_backward, depth, emit, finite, loss, order, poses, project, ranges,
+    sort, update,
 };
+use crate::threads;
 use dapple_engine::appearance::{check_cells, other_cells};
+use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
     Appearance, DepthImage, DepthSample, Engine, ImageDerivative, RefinedPose, RenderSettings,
     Rendered, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
@@ -30,7 +32,8 @@ use std::time::Instant;
 /// How to run on this processor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CpuOptions {
-    /// Threads to use; `None` = one per core. Results do not depend on it.
+    /// Threads to use, at most [`threads::MOST_PER_CORE`] for each core; `None` = one per core. Results do
+    /// not depend on it.
     pub threads: Option<usize>,
 }
 
@@ -96,16 +99,11 @@ impl CpuEngine {
     pub fn new(options: CpuOptions) -> Result<Self> {
         let mut builder = rayon::ThreadPoolBuilder::new().thread_name(|i| format!("dapple-{i}"));
         if let Some(threads) = options.threads {
-            if threads == 0 {
-                return Err(Error::input("an engine needs at least one thread")
-                    .hint("leave the number of threads out to use every core"));
-            }
+            threads::check_number(threads)?;
             builder = builder.num_threads(threads);
         }
-        let pool = builder.build().map_err(|e| {
-            Error::unsupported(format!("the worker threads could not be started: {e}"))
-                .hint("ask for fewer threads")
-        })?;
+        threads::check_room(options.threads)?;
+        let pool = builder.build().map_err(threads::refused)?;
         Ok(Self {
             pool: Arc::new(pool),
             params: Blocks::zeros(0, 0),
@@ -282,6 +280,8 @@ impl CpuEngine {
             self.refine(view, &gradient, settings);
         }
         clock.lap(Stage::Update);
+        let looks = settings.step.is_multiple_of(FINITE_EVERY);
+        let not_finite = looks.then(|| finite::run(&self.params)).flatten();
         let counts = self.frame.counts;
         self.work = Work {
             gaussians: counts.gaussians,
@@ -298,6 +298,7 @@ impl CpuEngine {
             loss,
             counts: self.frame.counts,
             stages: clock.stages,
+            not_finite,
         }));
         Ok(())
     }

@@ -22,6 +22,7 @@ mod projection;
 mod sh;
 mod simd;
 pub mod stages;
+pub mod threads;
 mod trace;
 
 pub use engine::{CpuEngine, CpuOptions};

@@ -36,6 +36,11 @@ fn adam_takes_the_textbook_step() {
 }
 
 #[test]
+fn gaussians_that_are_not_finite_are_reported() {
+    conformance::gaussians_that_are_not_finite_are_reported(&|| engine(2));
+}
+
+#[test]
 fn density_control_follows_the_plan() {
     conformance::density_control_follows_the_plan(&|| engine(1));
 }

@@ -41,7 +41,7 @@ pub use gradients::Gradients;
 pub use lens::{LensForm, slope_range};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
 pub use poses::{POSE_WORDS, PoseRates, RefinedPose};
-pub use report::{DensifyReport, Report, StageTime, StepCounts, StepReport};
+pub use report::{DensifyReport, NotFinite, Report, StageTime, StepCounts, StepReport};
 pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,
 };

@@ -1,6 +1,7 @@
 //! What an engine says about finished work.
 
 use crate::Stage;
+use dapple_scene::Splats;
 use serde::{Deserialize, Serialize};
 
 /// Finished work, in the order it was enqueued.
@@ -53,6 +54,59 @@ pub struct StepReport {
     pub counts: StepCounts,
     /// Time of each stage.
     pub stages: Vec<StageTime>,
+    /// Gaussians that are not finite after the step; looked for where its number is a multiple of
+    /// [`crate::constants::FINITE_EVERY`], and `None` where there are none.
+    pub not_finite: Option<NotFinite>,
+}
+
+/// Gaussians of which a parameter is NaN or infinite. Renders leave them out and nothing moves them any
+/// more, so that the loss does not tell of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotFinite {
+    /// How many, not 0.
+    pub gaussians: u64,
+    /// A bit for each of [`Self::TENSORS`].
+    pub tensors: u32,
+}
+
+impl NotFinite {
+    /// What a Gaussian consists of, by bit of [`Self::tensors`].
+    pub const TENSORS: [&str; 6] = ["means", "scales", "quats", "opacities", "sh0", "sh_rest"];
+
+    /// `None` for no Gaussian.
+    pub fn new(gaussians: u64, tensors: u32) -> Option<Self> {
+        (gaussians > 0).then_some(Self { gaussians, tensors })
+    }
+
+    /// Those of splats on the host.
+    pub fn of(splats: &Splats) -> Option<Self> {
+        let stride = splats.sh_rest_stride();
+        let bits = |i: usize| {
+            let broken = [
+                splats.means[i].as_slice(),
+                &splats.scales[i],
+                &splats.quats[i],
+                &splats.opacities[i..=i],
+                &splats.sh0[i],
+                &splats.sh_rest[i * stride..(i + 1) * stride],
+            ]
+            .map(|values| !values.iter().all(|v| v.is_finite()));
+            let bits = broken.iter().rev();
+            bits.fold(0, |bits, &is_broken| 2 * bits + u32::from(is_broken))
+        };
+        let (gaussians, tensors) = (0..splats.len())
+            .map(bits)
+            .filter(|&bits| bits != 0)
+            .fold((0, 0), |(count, all), bits| (count + 1, all | bits));
+        Self::new(gaussians, tensors)
+    }
+
+    /// The names of the tensors.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let bits = Self::TENSORS.into_iter().enumerate();
+        bits.filter(move |(bit, _)| self.tensors >> bit & 1 == 1)
+            .map(|(_, name)| name)
+    }
 }
 
 /// A finished round of density control.

@@ -214,8 +214,12 @@ pub struct Report {
     pub relocated: u32,
     /// Added as copies.
     pub added: u32,
+    /// Gaussians that are not finite: `finite` adds them, where it runs.
+    pub broken: u32,
+    /// A bit for each tensor of theirs that is not: see [`dapple_engine::NotFinite`].
+    pub broken_tensors: u32,
     /// Room for more.
-    pub pad: [u32; 4],
+    pub pad: [u32; 2],
 }
 
 /// [`Report::kind`]: a training step.
@@ -344,6 +348,12 @@ pub fn defines() -> Defines {
             "LOST_TRANSMITTANCE",
             (offset_of!(State, lost_transmittance) / 4) as u32,
         )
+        .u32("REPORT_WORDS", (size_of::<Report>() / 4) as u32)
+        .u32("REPORT_BROKEN", (offset_of!(Report, broken) / 4) as u32)
+        .u32(
+            "REPORT_BROKEN_TENSORS",
+            (offset_of!(Report, broken_tensors) / 4) as u32,
+        )
         .u32("EMIT_BLOCK", EMIT_BLOCK)
         .u32("SLOT_SUMS_GAUSSIANS", SLOT_SUMS_GAUSSIANS)
         .u32("UPDATE_THREADS", UPDATE_THREADS);
@@ -422,6 +432,7 @@ pub fn shaders() -> ShaderSet {
         "depth_loss",
         "emit",
         "extra_sums",
+        "finite",
         "gradients",
         "loss_gradient",
         "loss_windows",

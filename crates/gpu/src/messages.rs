@@ -2,9 +2,10 @@
 //! contract.
 
 use crate::layout;
+use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    DensifyPlan, DensifyReport, RenderSettings, Report, StageTime, StepCounts, StepReport,
-    StepSettings, ViewId,
+    DensifyPlan, DensifyReport, NotFinite, RenderSettings, Report, StageTime, StepCounts,
+    StepReport, StepSettings, ViewId,
 };
 
 /// The numbers of a step as the GPU takes them.
@@ -92,6 +93,10 @@ pub fn step_report(
             lost_transmittance: report.lost_transmittance,
         },
         stages,
+        not_finite: match settings.step.is_multiple_of(FINITE_EVERY) {
+            true => NotFinite::new(report.broken.into(), report.broken_tensors),
+            false => None,
+        },
     })
 }
 

@@ -457,7 +457,9 @@ fn reports_say_what_the_state_says() {
         refused: 15,
         relocated: 16,
         added: 18,
-        pad: [0; 4],
+        broken: 0,
+        broken_tensors: 0,
+        pad: [0; 2],
     };
     let none = layout::Report::default();
     let ring = |entry| vec![none, none, entry, none];

@@ -7,8 +7,11 @@
 use crate::error::{Error, Result};
 use crate::profile::{Profile, SCHEMA, VERSION};
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
+
+/// A profile holds less, bytes: a thousand times what a long run leaves.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// A profile as JSON.
 ///
@@ -51,9 +54,21 @@ pub fn from_json(text: &str, place: &str) -> Result<Profile> {
 /// # Errors
 /// As [`from_json`], and those of the file system.
 pub fn read_profile(path: &Path) -> Result<Profile> {
-    let bytes =
-        std::fs::read(path).map_err(|error| Error::io("cannot read the profile", path, error))?;
+    let failed = |error| Error::io("cannot read the profile", path, error);
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     let place = path.display().to_string();
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(Error::input(format!(
+            "not a profile: it holds more than {} MiB",
+            MOST_BYTES >> 20
+        ))
+        .at(place)
+        .hint("give the profile.json that a profiled run wrote"));
+    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         Error::input("not a profile: it is not text")

@@ -309,6 +309,7 @@ fn diagnosis(profile: &Profile) -> String {
         "Gains are limits by Amdahl's law: the part of wall time that would go if what a rule \
          found went entirely. They overlap and do not add up.\n",
     );
+    let mut told: Vec<&str> = Vec::new();
     for (i, finding) in words::findings(profile, true).enumerate() {
         let Finding {
             rule,
@@ -319,6 +320,12 @@ fn diagnosis(profile: &Profile) -> String {
             possible_gain,
             ..
         } = finding;
+        // What helps against the same in several stages is said once.
+        let remedy = match told.iter().position(|other| other == remedy) {
+            Some(before) => format!("as for {}", before + 1),
+            None => escape(remedy).to_string(),
+        };
+        told.push(&finding.remedy);
         let _ = write!(
             out,
             "\n{}. **{rule}** ({}): at most {}\n   - Rule: {}\n   - Seen: {}\n   - Remedy: {}\n",
@@ -327,7 +334,7 @@ fn diagnosis(profile: &Profile) -> String {
             percent(*possible_gain),
             escape(condition),
             escape(evidence),
-            escape(remedy)
+            remedy
         );
     }
     let mut grid = Grid::new(&["rule", "subject", "condition", "seen", "at most"]).text(&[1, 2, 3]);

@@ -74,7 +74,20 @@ pub(crate) fn launched(rule: &Rule, profile: &Profile) -> Vec<Finding> {
     })
 }
 
-pub(crate) fn bandwidth_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+/// What helps where the program ran: on a device with kernels, or on the processor's threads.
+fn remedy(
+    profile: &Profile,
+    setup: &Setup,
+    on_device: &'static str,
+    on_processor: &'static str,
+) -> &'static str {
+    match setup.counts.is_some() || profile.timeline.is_some() {
+        true => on_device,
+        false => on_processor,
+    }
+}
+
+pub(crate) fn bandwidth_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {
     let rule = Rule::new(
         "bandwidth_bound",
         format!(
@@ -82,7 +95,12 @@ pub(crate) fn bandwidth_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
             whole_percent(STAGE),
             whole_percent(GOOD_PART)
         ),
-        "move fewer bytes: smaller types, fused passes, reuse in registers and shared memory",
+        remedy(
+            profile,
+            setup,
+            "move fewer bytes: smaller types, fused passes, reuse in registers and shared memory",
+            "move fewer bytes: smaller types, fused passes, blocks that stay in the caches",
+        ),
     );
     by_stage(
         &rule,
@@ -96,7 +114,7 @@ pub(crate) fn bandwidth_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
     )
 }
 
-pub(crate) fn compute_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+pub(crate) fn compute_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {
     let rule = Rule::new(
         "compute_bound",
         format!(
@@ -104,7 +122,13 @@ pub(crate) fn compute_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
             whole_percent(STAGE),
             whole_percent(GOOD_PART)
         ),
-        "do fewer operations: skip what does not count, share results, use cheaper formulas",
+        remedy(
+            profile,
+            setup,
+            "do fewer operations: skip what does not count, share results, use cheaper formulas",
+            "do fewer operations: skip what does not count, share results, use cheaper formulas and wider \
+             vectors",
+        ),
     );
     by_stage(
         &rule,
@@ -118,7 +142,7 @@ pub(crate) fn compute_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
     )
 }
 
-pub(crate) fn latency_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+pub(crate) fn latency_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {
     let rule = Rule::new(
         "latency_bound",
         format!(
@@ -128,8 +152,14 @@ pub(crate) fn latency_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
             whole_percent(GOOD_PART),
             whole_percent(MOSTLY_LAUNCH)
         ),
-        "more threads in flight, fewer registers, loads further ahead of their use, \
-         less divergence, fewer barriers",
+        remedy(
+            profile,
+            setup,
+            "more threads in flight, fewer registers, loads further ahead of their use, \
+             less divergence, fewer barriers",
+            "read memory in order, keep vectors full, take branches out of inner loops, cut work so that no \
+             thread waits for another",
+        ),
     );
     by_stage(&rule, profile, Bound::Latency, "at the ceilings", |stage| {
         stage.roofline.map_or(0.0, |place| place.floor_ns)
@@ -143,7 +173,12 @@ pub(crate) fn load_imbalance(profile: &Profile, setup: &Setup) -> Vec<Finding> {
             "the fullest unit has more than {IMBALANCE} times the mean, and works on after the \
              others are done"
         ),
-        "split full units, begin with the fullest, let idle threads take from busy ones",
+        remedy(
+            profile,
+            setup,
+            "split full units, begin with the fullest, let idle workgroups take from busy ones",
+            "split full units, begin with the fullest, let idle threads take from busy ones",
+        ),
     );
     if setup.imbalances.is_empty() {
         return rule.cannot_tell("no loads were counted");

@@ -84,6 +84,8 @@ fn diagnosis(profile: &Profile) -> String {
     if fired == 0 {
         return out + "  no rule fired\n";
     }
+    // Rules that look at stages find the same of several: what helps is said once.
+    let mut told: Vec<&str> = Vec::new();
     for finding in words::findings(profile, true).take(FINDINGS) {
         let head = format!(
             "{} ({}), at most {}: {}",
@@ -93,7 +95,10 @@ fn diagnosis(profile: &Profile) -> String {
             finding.evidence
         );
         out += &wrap(&head, 2, WIDTH);
-        out += &wrap(&finding.remedy, 6, WIDTH);
+        if !told.contains(&finding.remedy.as_str()) {
+            out += &wrap(&finding.remedy, 6, WIDTH);
+            told.push(&finding.remedy);
+        }
     }
     if fired > FINDINGS {
         let _ = writeln!(out, "  and {} more", fired - FINDINGS);

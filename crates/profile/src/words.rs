@@ -12,7 +12,7 @@ pub(crate) const TOP: usize = 5;
 pub(crate) fn summary(profile: &Profile) -> Vec<String> {
     let step = &profile.step;
     let mut lines = vec![format!(
-        "A step takes {} (median of {}; mean {}, p95 {}): {} steps a second.",
+        "A step takes {} (median of {}; mean {}, p95 {}): {} steps a second by the mean.",
         time(step.median),
         step.count,
         time(step.mean),

@@ -10,7 +10,7 @@
 
 use crate::atomic::write_atomically;
 use crate::nerfstudio::{Frame as ReadFrame, parse_transforms};
-use crate::{Camera, Error, Lens, Pose, Result};
+use crate::{Camera, Error, Lens, Pose, Result, bounded};
 use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -204,7 +204,7 @@ fn parse_paper_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| Error::io("cannot read the cameras", path, e))
+    bounded::read("cannot read the cameras", path, bounded::CAMERAS_BYTES)
 }
 
 fn frames(path: &Path) -> Result<Vec<ReadFrame>> {

@@ -12,7 +12,7 @@
 
 use crate::capture::PosedImage;
 use crate::exr_file::FloatImage;
-use crate::{Camera, Error, Result};
+use crate::{Camera, Error, Result, bounded};
 use image::{DynamicImage, ImageFormat};
 use std::path::{Path, PathBuf};
 
@@ -119,8 +119,8 @@ fn find(image: &PosedImage, folder: Option<&Path>) -> Result<Option<PathBuf>> {
 }
 
 fn read(path: &Path) -> Result<Raw> {
-    let bytes =
-        std::fs::read(path).map_err(|e| Error::io("cannot read the depth image", path, e))?;
+    let most = bounded::IMAGE_BYTES;
+    let bytes = bounded::read("cannot read the depth image", path, most)?;
     if path
         .extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("exr"))

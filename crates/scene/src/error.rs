@@ -3,6 +3,7 @@
 //! An error is written for the person who reads it in a terminal. `what` says what was wrong in a
 //! sentence, `place` where (a file, an offset, an image name), `hint` what to do next.
 
+use crate::printable;
 use std::fmt;
 use std::path::Path;
 
@@ -146,12 +147,13 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
+        // Names of photos may hold line breaks, which would look like lines of ours.
+        f.write_str(&printable(&self.what))?;
         if let Some(place) = &self.place {
-            write!(f, "\n  at: {place}")?;
+            write!(f, "\n  at: {}", printable(place))?;
         }
         if let Some(hint) = &self.hint {
-            write!(f, "\n  hint: {hint}")?;
+            write!(f, "\n  hint: {}", printable(hint))?;
         }
         Ok(())
     }

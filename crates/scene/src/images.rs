@@ -10,9 +10,8 @@
 //!    ignored (structure-from-motion tools take pixels as they are stored, and the camera's pose
 //!    belongs to those). A PNG's alpha becomes [`Photo::alpha`].
 
-use crate::{Error, Photo, Result, jpeg};
+use crate::{Error, Photo, Result, bounded, jpeg};
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
-use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
@@ -70,6 +69,18 @@ pub(crate) fn header(path: &Path) -> Result<Header> {
         })
     };
     parse().map_err(|e| e.at_path(path))
+}
+
+/// Whether the EXIF data of a photo say that it is to be shown turned or mirrored. Decoding does not look
+/// at them: cameras are of the pixels as they are stored.
+pub(crate) fn is_turned_by_exif(path: &Path) -> bool {
+    let orientation = || {
+        let bytes = read(path).ok()?;
+        let reader = ImageReader::new(Cursor::new(&bytes)).with_guessed_format();
+        let mut decoder = reader.ok()?.into_decoder().ok()?;
+        decoder.orientation().ok()
+    };
+    orientation().is_some_and(|found| found != image::metadata::Orientation::NoTransforms)
 }
 
 /// Decodes a photo; `accept` sees its width and height first and may refuse.
@@ -132,7 +143,7 @@ pub(crate) fn threshold(mask: &mut [u8]) {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|e| Error::io("cannot read the photo", path, e))
+    bounded::read("cannot read the photo", path, bounded::IMAGE_BYTES)
 }
 
 fn undecodable(error: &image::ImageError) -> Error {

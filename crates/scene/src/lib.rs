@@ -15,6 +15,7 @@
 
 pub mod atomic;
 mod blender;
+pub mod bounded;
 mod camera;
 mod cameras_file;
 mod capture;
@@ -31,6 +32,7 @@ mod masks;
 pub mod nerfstudio;
 mod photo;
 pub mod ply;
+mod printable;
 mod progress;
 mod resize;
 pub mod shown;
@@ -49,6 +51,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use load::{LoadOptions, load};
 pub use masks::MaskMode;
 pub use photo::Photo;
+pub use printable::{printable, printable_lines};
 pub use progress::{NoProgress, Progress};
 pub use source::{PhotoFile, PhotoSource};
 pub use splats::{MAX_SH_DEGREE, SH_C0, Splats, sh_coefficient_count};

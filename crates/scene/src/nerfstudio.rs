@@ -9,10 +9,9 @@
 
 use crate::capture::{Capture, PosedImage, relative_path};
 use crate::images;
-use crate::{Camera, Error, Lens, Pose, Result, ply};
+use crate::{Camera, Error, Lens, Pose, Result, bounded, ply};
 use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const FORMAT_HINT: &str = "see Nerfstudio's data conventions; `ns-process-data` writes such a file";
@@ -339,7 +338,7 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
 /// Whether the file names photos that are not there: how many it names, and how many of those are
 /// missing. `None` where it is no transforms file.
 pub(crate) fn missing(json: &Path) -> Option<(usize, usize)> {
-    let bytes = fs::read(json).ok()?;
+    let bytes = bounded::read("cannot read it", json, bounded::CAMERAS_BYTES).ok()?;
     let transforms = parse_transforms(&bytes, "").ok()?;
     let root = json.parent().unwrap_or(Path::new(""));
     let images = posed_images(&transforms, root);
@@ -388,8 +387,11 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
 pub(crate) fn open(json: &Path, skip_missing: bool) -> Result<Capture> {
     let root = json.parent().unwrap_or(Path::new(""));
     let label = json.display().to_string();
-    let bytes =
-        fs::read(json).map_err(|e| Error::io("cannot read the transforms file", json, e))?;
+    let bytes = bounded::read(
+        "cannot read the transforms file",
+        json,
+        bounded::CAMERAS_BYTES,
+    )?;
     let transforms = parse_transforms(&bytes, &label)?;
     let mut posed = Vec::new();
     let mut skipped = 0;

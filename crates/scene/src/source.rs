@@ -108,7 +108,7 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
     let path = image.path()?;
     let header = images::header(&path)?;
     let size = (header.width, header.height);
-    load::check_size(image, size.0, size.1).map_err(|e| e.at_path(&path))?;
+    load::check_size(image, &path, size.0, size.1)?;
     let mut camera = load::reduced_camera(image, size, options);
     let distorts = !camera.lens.is_identity();
     if !distorts || options.undistort {

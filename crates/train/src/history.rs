@@ -2,19 +2,24 @@
 
 use crate::Budget;
 use dapple_engine::{DensifyReport, StepCounts};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A finished step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossRow {
     /// Which step, from 1.
     pub step: u32,
-    /// Loss of its photo.
+    /// Loss of its photo. JSON has no NaN: there it is `null`.
+    #[serde(deserialize_with = "nan_for_null")]
     pub loss: f32,
     /// Gaussians it rendered from.
     pub gaussians: u64,
     /// Recent training steps a second.
     pub steps_per_second: f64,
+}
+
+fn nan_for_null<'de, D: Deserializer<'de>>(value: D) -> Result<f32, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or(f32::NAN))
 }
 
 /// A scoring of the held-out photos.

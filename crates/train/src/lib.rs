@@ -14,6 +14,7 @@
 //! This crate knows no backend: engines are handed in.
 
 mod appearance;
+mod broken;
 mod checkpoint;
 mod clock;
 pub mod config;

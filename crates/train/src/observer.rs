@@ -84,8 +84,13 @@ pub enum Ending {
     Finished,
     /// The observer asked for it, after this many steps.
     Stopped(u32),
-    /// The loss of this step was NaN or infinite.
+    /// The loss of this step was NaN or infinite; the splats are those of a copy from before.
     NonFiniteLoss(u32),
+    /// By this step Gaussians were NaN or infinite; the splats are those of a copy from before.
+    /// [`Trainer::failure`] says more.
+    ///
+    /// [`Trainer::failure`]: crate::Trainer::failure
+    NonFinite(u32),
     /// Density control after this step left no Gaussian.
     NoGaussians(u32),
     /// The engine failed; the splats are those after this step. [`Trainer::failure`] says why.
@@ -113,6 +118,12 @@ impl Ending {
                     "the loss became NaN or infinite at step {step}: training cannot go on"
                 ))
                 .hint("lower the learning rates, or look for broken photos and poses with `dapple info`"),
+            ),
+            Self::NonFinite(step) => Some(
+                Error::input(format!(
+                    "Gaussians became NaN or infinite by step {step}: training cannot go on"
+                ))
+                .hint("lower the learning rates and weights, or look for broken photos and poses with `dapple info --check`"),
             ),
             Self::NoGaussians(step) => Some(
                 Error::input(format!(

@@ -2,8 +2,9 @@
 //!
 //! 1. A checkpoint is due every so many steps, or by the clock. The clock waits [`SHARE`] times as long
 //!    as the last one took, so that they never cost more than a hundredth of a run.
-//! 2. It is a copy of the engine's state once every step enqueued is done. The observer saves it; of an
-//!    engine with a queue the trainer keeps the splats too, since a device may be lost.
+//! 2. It is a copy of the engine's state once every step enqueued is done. The observer saves it; the
+//!    trainer keeps the splats too, since a device may be lost, or the run's numbers ([`crate::broken`]).
+//!    Splats that are not finite are neither saved nor kept.
 //! 3. A run that is stopped ends with one, made before the last scoring.
 //! 4. When the engine fails, the run ends with the splats that it still has, or else with those of the
 //!    last checkpoint.
@@ -12,8 +13,8 @@
 
 use crate::clock::Clock;
 use crate::views::Chosen;
-use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer};
-use dapple_engine::{Appearance, Engine, RefinedPose, smoothing};
+use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer, broken};
+use dapple_engine::{Appearance, Engine, NotFinite, RefinedPose, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -31,8 +32,12 @@ pub(crate) struct Saving {
     /// What was learnt of the photos' appearance by the step whose splats the run has ended with, if that
     /// is not the last.
     pub(crate) learnt: Option<Appearance>,
-    /// The splats of the last checkpoint.
+    /// The splats of the last copy; at first those that the run began with.
     kept: Option<Kept>,
+    /// What was found not to be finite.
+    broken: Option<NotFinite>,
+    /// How the run ended whose numbers were lost.
+    lost: Option<Ending>,
     /// The step of the last checkpoint.
     saved_step: Option<u32>,
     last: Instant,
@@ -51,9 +56,9 @@ struct Kept {
 
 impl Kept {
     /// Of a run that has come no further.
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self, ending: Ending) -> Outcome {
         Outcome {
-            ending: Ending::Failed(self.step),
+            ending,
             steps: self.step,
             gaussians: self.splats.len() as u64,
             eval: None,
@@ -71,15 +76,33 @@ impl Saving {
             unsaved: None,
             learnt: None,
             kept: None,
+            broken: None,
+            lost: None,
             saved_step: None,
             last: Instant::now(),
             last_took_seconds: 0.0,
         }
     }
 
+    /// Keeps the splats that a run begins with, after `step` steps.
+    pub(crate) fn begin_with(&mut self, step: u32, splats: &Splats) {
+        self.kept = Some(Kept {
+            step,
+            splats: splats.clone(),
+            poses: Vec::new(),
+            appearance: Appearance::default(),
+        });
+    }
+
     /// Where a run came to whose engine has failed.
     pub(crate) fn failed_outcome(&self) -> Option<Outcome> {
-        self.failed().map(Kept::outcome)
+        let ending = |kept: &Kept| self.lost.unwrap_or(Ending::Failed(kept.step));
+        self.failed().map(|kept| kept.outcome(ending(kept)))
+    }
+
+    /// The step of the splats of such a run.
+    pub(crate) fn failed_step(&self) -> Option<u32> {
+        self.failed().map(|kept| kept.step)
     }
 
     /// The splats of a run whose engine has failed.
@@ -125,6 +148,9 @@ impl Trainer {
             .engine
             .upload(&checkpoint.splats, Some(&checkpoint.state))?;
         trainer.gaussians = checkpoint.splats.len() as u64;
+        let mut splats = checkpoint.splats;
+        smoothing::fuse(&mut splats, &checkpoint.state.smoothing);
+        trainer.saving.begin_with(step, &splats);
         trainer.saving.launch = checkpoint.launch;
         trainer.watch.rows = checkpoint.watched;
         trainer.watch.best = checkpoint.best;
@@ -191,6 +217,9 @@ impl Trainer {
         let started = Instant::now();
         let checkpoint = self.checkpoint()?;
         self.gaussians = checkpoint.splats.len() as u64;
+        if self.is_lost(&checkpoint.splats) {
+            return Ok(());
+        }
         let saved = observer.save_checkpoint(&checkpoint);
         observer.on_checkpoint(self.step, &saved);
         self.saving.saved_step = saved.is_ok().then_some(self.step);
@@ -222,9 +251,50 @@ impl Trainer {
         let started = Instant::now();
         let splats = self.engine.fused_splats()?;
         let count = splats.len();
+        if self.is_lost(&splats) {
+            return Ok(count);
+        }
         let (poses, appearance) = (self.poses()?, self.learnt()?);
         self.keep(splats, poses, appearance, started);
         Ok(count)
+    }
+
+    /// [`Self::copy`] beside a scoring, which has waited for the engine: if that costs no more than half of
+    /// what checkpoints may, so that a run whose numbers are lost loses little.
+    pub(crate) fn copy_if_cheap(&mut self) -> Result<()> {
+        let waited = self.saving.last.elapsed().as_secs_f64();
+        if waited >= 2.0 * SHARE * self.saving.last_took_seconds {
+            self.copy()?;
+        }
+        Ok(())
+    }
+
+    /// Notes what an engine found of its parameters after `step`.
+    pub(crate) fn look_for_lost(&mut self, found: Option<NotFinite>, step: u32) {
+        if broken::is_lost(found, self.gaussians) {
+            self.saving.broken = self.saving.broken.or(found);
+            self.bad_end.get_or_insert(Ending::NonFinite(step));
+        }
+    }
+
+    /// Whether a copy of the splats shows that the run is lost; then it ends.
+    fn is_lost(&mut self, splats: &Splats) -> bool {
+        let found = NotFinite::of(splats);
+        self.look_for_lost(found, self.step);
+        broken::is_lost(found, splats.len() as u64)
+    }
+
+    /// Where a run came to whose numbers were lost: to the last copy from before.
+    pub(crate) fn lost(&mut self) -> Option<Outcome> {
+        let is_of_numbers =
+            |e: &Ending| matches!(e, Ending::NonFinite(_) | Ending::NonFiniteLoss(_));
+        let ending = self.bad_end.filter(is_of_numbers)?;
+        let error = broken::error(ending, self.saving.broken, &self.config);
+        self.saving.failure = Some(error);
+        self.saving.lost = Some(ending);
+        let outcome = self.saving.failed_outcome()?;
+        self.gaussians = outcome.gaussians;
+        Some(outcome)
     }
 
     fn keep(
@@ -234,14 +304,12 @@ impl Trainer {
         appearance: Appearance,
         started: Instant,
     ) {
-        if self.has_queue {
-            self.saving.kept = Some(Kept {
-                step: self.step,
-                splats,
-                poses,
-                appearance,
-            });
-        }
+        self.saving.kept = Some(Kept {
+            step: self.step,
+            splats,
+            poses,
+            appearance,
+        });
         let took = started.elapsed().as_secs_f64();
         self.saving.last = Instant::now();
         self.saving.last_took_seconds = took;
@@ -266,10 +334,12 @@ impl Trainer {
                 appearance,
             });
         }
-        let Some(kept) = &self.saving.kept else {
+        // What the run began with is not worth a file.
+        let kept = self.saving.kept.as_ref().filter(|kept| kept.step > 0);
+        let Some(kept) = kept else {
             return Err(error);
         };
-        let outcome = kept.outcome();
+        let outcome = kept.outcome(Ending::Failed(kept.step));
         self.gaussians = outcome.gaussians;
         self.saving.failure = Some(error);
         Ok(outcome)

@@ -4,7 +4,8 @@
 //! 2. Each step: ask the schedule for the numbers, enqueue the step and the density control that
 //!    follows it, collect the reports of what has finished.
 //! 3. Score held-out photos when the schedule says so, and at the end.
-//! 4. Stop early when the observer asks, when a loss is not finite, or when no Gaussian is left.
+//! 4. Stop early when the observer asks, when the loss or Gaussians are not finite (see
+//!    [`mod@crate::broken`]), or when no Gaussian is left.
 //! 5. Look at the photos that are set aside, where some are, and end with the best splats:
 //!    [`mod@crate::watch`].
 //! 6. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
@@ -99,6 +100,7 @@ impl Trainer {
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
         trainer.engine.upload(&splats, None)?;
         trainer.gaussians = splats.len() as u64;
+        trainer.saving.begin_with(0, &splats);
         let notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
         trainer.notes.extend(notes);
         trainer.history.budget = budget;
@@ -230,6 +232,7 @@ impl Trainer {
                 if self.bad_end.is_none() {
                     let report = self.evaluate()?;
                     observer.on_eval(self.step, &report);
+                    self.copy_if_cheap()?;
                 }
             }
             if !last && self.checkpoint_is_due(observer) {
@@ -237,6 +240,9 @@ impl Trainer {
             }
         }
         self.drain(observer)?;
+        if let Some(outcome) = self.lost() {
+            return Ok(outcome);
+        }
         if ending == Ending::Finished {
             if let Some(best) = self.watch.better_than_last() {
                 self.engine.upload(&best.splats, None)?;
@@ -247,6 +253,10 @@ impl Trainer {
         } else {
             // Without the scoring that follows: the whole run does not have it.
             self.save(observer)?;
+        }
+        // The copy may have shown what no report did.
+        if let Some(outcome) = self.lost() {
+            return Ok(outcome);
         }
         ending = self.bad_end.unwrap_or(ending);
         let (mut eval, mut aligned) = (None, None);
@@ -323,9 +333,15 @@ impl Trainer {
         &self.train_names
     }
 
-    /// What made the engine fail, when a run has ended with [`Ending::Failed`].
+    /// What made the engine fail, when a run has ended with [`Ending::Failed`]; and what was lost, and why it
+    /// may be, when it has ended with [`Ending::NonFinite`] or [`Ending::NonFiniteLoss`].
     pub fn failure(&self) -> Option<&Error> {
         self.saving.failure.as_ref()
+    }
+
+    /// The step of the splats of such a run, or of one whose numbers were lost.
+    pub(crate) fn failed_step(&self) -> Option<u32> {
+        self.saving.failed_step()
     }
 
     /// Why the last checkpoint could not be saved, if it could not.

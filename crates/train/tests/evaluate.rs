@@ -4,7 +4,7 @@
 
 use dapple_engine::{Rendered, reference};
 use dapple_scene::Photo;
-use dapple_train::evaluate::{PSNR_MAX, Paired, psnr, score, ssim};
+use dapple_train::evaluate::{PSNR_MAX, Paired, flat_psnr, psnr, score, ssim};
 use dapple_train::{EvalReport, ImageScore};
 
 /// Two images that resemble each other, with flat parts.
@@ -200,4 +200,18 @@ fn transparent_photos_are_seen_over_the_background() {
     assert_eq!(score(&rendered, &hidden, [0.0; 3], None).unwrap(), None);
     let other = Photo::from_rgb(1, 1, vec![0; 3]);
     assert!(score(&rendered, &other, [0.0; 3], None).is_err());
+}
+
+#[test]
+fn a_picture_of_one_colour_scores_what_a_photo_varies() {
+    // Half black, half white: the mean is grey, off by a half everywhere.
+    let rgb = [[0; 3], [255; 3]].concat();
+    let mut photo = Photo::from_rgb(2, 1, rgb);
+    let score = flat_psnr(&photo, [0.0; 3]).unwrap();
+    assert!((score - 10.0 * 4.0f64.log10()).abs() < 1e-6, "{score}");
+    // What does not count does not vary.
+    photo.mask = Some(vec![255, 0]);
+    assert!((flat_psnr(&photo, [0.0; 3]).unwrap() - 60.0).abs() < 1e-9);
+    photo.mask = Some(vec![0, 0]);
+    assert_eq!(flat_psnr(&photo, [0.0; 3]), None);
 }

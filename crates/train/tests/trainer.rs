@@ -4,7 +4,7 @@
 
 mod fake;
 
-use dapple_scene::{Dataset, Lens, ply};
+use dapple_scene::{Dataset, ErrorKind, Lens, ply};
 use dapple_train::{
     AppearanceModel, ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent, TrainConfig, Trainer,
     train_into,
@@ -142,9 +142,77 @@ fn a_loss_that_is_not_finite_ends_the_run_after_saving() {
     assert!(error.to_string().contains("step 7"), "{error}");
     assert!(error.hint_text().is_some());
     assert_eq!(log.lock().unwrap().steps.len(), 7);
-    // What could be saved was, without the Gaussian that no reader would take.
-    assert_eq!(ply::read(&folder.splats_path()).unwrap().len(), 19);
-    assert!(folder.metrics_path().exists());
+    // The splats are those from before, all of them.
+    assert!(error.what().contains("the splats after step 0"), "{error}");
+    assert_eq!(ply::read(&folder.splats_path()).unwrap().len(), 20);
+    let metrics = metrics(&folder);
+    assert_eq!(
+        (metrics.ending, metrics.steps),
+        (Ending::NonFiniteLoss(7), 0)
+    );
+    assert!(metrics.failure.is_some());
+}
+
+#[test]
+fn gaussians_that_are_not_finite_end_a_run_whose_loss_tells_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(folder.path()).unwrap();
+    let log: Arc<Mutex<Log>> = Arc::default();
+    let engine = FakeEngine {
+        log: log.clone(),
+        broken_from: 120,
+        ..FakeEngine::default()
+    };
+    let mut config = Preset::M9.config_for(300);
+    config.eval.every = 90;
+    config.learning_rates.scales = 1.0;
+    let mut trainer = Trainer::new(&capture(8), config, Box::new(engine)).unwrap();
+    let error = train_into(&folder, &mut trainer, &mut Listener::default()).unwrap_err();
+    // Seen within a hundred steps, by its tensor and by the setting that is to blame.
+    assert_eq!(error.kind(), ErrorKind::Input);
+    for words in [
+        "the scales of 20 Gaussians",
+        "by step 150",
+        "the splats after step 90 are saved",
+        "the 60 steps after it are lost",
+        "learning_rates.scales = 1 is furthest from its default",
+    ] {
+        assert!(error.to_string().contains(words), "{words}: {error}");
+    }
+    assert_eq!(log.lock().unwrap().steps.len(), 150);
+    // The copy of the last scoring before it.
+    let splats = ply::read(&folder.splats_path()).unwrap();
+    assert_eq!((splats.len(), splats.opacities[0]), (20, 90.0));
+    assert!(splats.scales.iter().flatten().all(|v| v.is_finite()));
+    let metrics = metrics(&folder);
+    assert_eq!(
+        (metrics.ending, metrics.steps),
+        (Ending::NonFinite(150), 90)
+    );
+    assert!(metrics.failure.is_some_and(|text| text.contains("scales")));
+}
+
+#[test]
+fn a_run_whose_last_steps_break_it_does_not_end_well() {
+    // No report tells of them: the copy at the end does.
+    let folder = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(folder.path()).unwrap();
+    let engine = FakeEngine {
+        broken_from: 65,
+        ..FakeEngine::default()
+    };
+    let config = Preset::M9.config_for(70);
+    let mut trainer = Trainer::new(&capture(8), config, Box::new(engine)).unwrap();
+    let error = train_into(&folder, &mut trainer, &mut Listener::default()).unwrap_err();
+    assert!(error.what().contains("by step 70"), "{error}");
+    assert_eq!(metrics(&folder).ending, Ending::NonFinite(70));
+    let splats = ply::read(&folder.splats_path()).unwrap();
+    assert!(splats.scales.iter().flatten().all(|v| v.is_finite()));
+}
+
+fn metrics(folder: &RunFolder) -> Metrics {
+    let json = std::fs::read(folder.metrics_path()).unwrap();
+    serde_json::from_slice(&json).unwrap()
 }
 
 #[test]

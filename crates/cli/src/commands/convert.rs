@@ -3,7 +3,7 @@
 use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::{NewFolders, read_splats, refuse_existing, splats_file};
-use crate::training_display::grouped;
+use crate::training_display::{gaussians, grouped};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats, ply};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct Args {
     min_opacity: Option<f32>,
 
     /// Keep at most this many, those that cover most: opacity times the largest cross-section
-    /// [default: keep all]
+    /// [default: 0, which keeps all]
     #[arg(long, value_name = "N")]
     max_gaussians: Option<usize>,
 
@@ -73,8 +73,18 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let opacities = splats.opacities.clone();
         splats.retain(|i| sigmoid(opacities[i]) >= min);
     }
-    if let Some(max) = args.max_gaussians {
+    if let Some(max) = args.max_gaussians.filter(|&max| max > 0) {
         keep_largest(&mut splats, max);
+    }
+    let left_out = gaussians_read - splats.len();
+    if left_out > gaussians_read / 10 {
+        console.note(&format!(
+            "remark: {:.0} % of the Gaussians are left out, and all were optimised together: renders may lose \
+             many dB (`dapple eval CAPTURE {}` says how many); `dapple train --max-gaussians` makes so few \
+             show more",
+            100.0 * left_out as f64 / gaussians_read as f64,
+            args.output.display()
+        ));
     }
     if let Some(degree) = args.sh_degree {
         splats = splats.with_sh_degree(degree);
@@ -93,10 +103,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         return console.json(&summary);
     }
     console.data(&format!(
-        "{}: {} of {} Gaussians, SH degree {}, {}",
+        "{}: {} of {}, SH degree {}, {}",
         args.output.display(),
         grouped(summary.gaussians as u64),
-        grouped(gaussians_read as u64),
+        gaussians(gaussians_read as u64),
         summary.sh_degree,
         human_bytes(bytes)
     ))

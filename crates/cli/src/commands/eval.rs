@@ -7,9 +7,11 @@ use crate::options::{
 use crate::photo_memory;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
-use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, read_poses};
+use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, printable, read_poses};
 use dapple::train::config::{Background, EvalPatch};
-use dapple::train::evaluate::{Difference, Lpips, Paired, paired_table, table};
+use dapple::train::evaluate::{
+    Difference, LEAST_IMAGES, Lpips, Paired, flat_psnr, paired_table, table,
+};
 use dapple::train::{
     ConfigPatch, CorrectedScores, EvalReport, PoseErrors, RenderNames, RunFolder, TrainConfig,
     evaluate, evaluate_aligned,
@@ -296,7 +298,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let below = report.psnr - image.psnr;
         console.note(&format!(
             "worst: {} with {:.2} dB, {below:.2} below the mean",
-            image.name, image.psnr
+            printable(&image.name),
+            image.psnr
         ));
     }
     match &paired {
@@ -318,8 +321,10 @@ fn score(
     let mut names = RenderNames::default();
     let views: Vec<&View> = dataset.views.iter().collect();
     let mut corrected = CorrectedScores::default();
+    let mut flat = Vec::new();
     let report = evaluate(engine, &views, settings, lpips, &mut |view, rendered| {
         bar.inc(1);
+        flat.extend(flat_psnr(view.photo.read()?.as_ref(), settings.background));
         if corrects {
             corrected.add(view, rendered, settings.background)?;
         }
@@ -338,6 +343,13 @@ fn score(
     let mut report = report?;
     if corrects {
         corrected.put_into(&mut report);
+    }
+    let flat = flat.iter().sum::<f64>() / flat.len().max(1) as f64;
+    if report.psnr < flat {
+        console.note(&format!(
+            "remark: pictures of one colour would score better, {flat:.2} dB: are these the splats of another \
+             capture, or in another world than its poses?"
+        ));
     }
     Ok(report)
 }
@@ -437,7 +449,19 @@ fn note_differences(a: &TrainConfig, b: &TrainConfig, console: &Console) {
 fn verdict(paired: &Paired) -> String {
     let line = |name: &str, unit: &str, digits: usize, d: &Difference| {
         let [low, high] = d.interval;
+        let photos = d.images.len();
+        if photos < LEAST_IMAGES {
+            return format!(
+                "{name:<6}A - B = {:+.digits$}{unit}, A better on {}, worse on {}: too few photos to tell a \
+                 difference from noise ({photos}; {LEAST_IMAGES} do)",
+                d.mean, d.better, d.worse
+            );
+        }
+        let leaves_out_zero = low > 0.0 || high < 0.0;
         let says = match (d.is_beyond_noise, d.better > d.worse) {
+            (false, _) if leaves_out_zero => {
+                "a few photos make the mean, and most of the others say otherwise"
+            }
             (true, true) => "A is better, beyond the photos' noise",
             (true, false) => "B is better, beyond the photos' noise",
             (false, _) => "no more than the photos' noise",

@@ -13,12 +13,14 @@ use crate::flamegraph::Flamegraph;
 use crate::interrupt;
 use crate::options::{DeviceOptions, NewFolders, merged_config, merged_config_for, split};
 use crate::photo_memory;
-use crate::training_display::{TrainingDisplay, grouped};
+use crate::training_display::{TrainingDisplay, gaussians, grouped};
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
-use dapple::scene::{Dataset, Error, Result};
+use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::Pacer;
-use dapple::train::{Launch, Preset, RunFolder, Seen, TrainConfig, Trainer, train_into};
+use dapple::train::{
+    ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig, Trainer, train_into,
+};
 use std::path::Path;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -108,6 +110,7 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
     let (file, flags) = (args.config.as_deref(), args.patch()?);
     let config = merged_config(preset, file, flags.clone())?;
     let Some(scene) = &args.scene else {
+        say_what_did_not_follow(args, None, console)?;
         return Ok(config);
     };
     let capture = load::open(scene, &config.load_options())?;
@@ -115,6 +118,7 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
     let cameras = train.iter().map(|&i| &capture.images[i].camera);
     let seen = Seen::of(cameras, &capture.points);
     let photos = seen.photos;
+    say_what_did_not_follow(args, Some(seen), console)?;
     let fitted = merged_config_for(Some(seen), preset, file, flags)?;
     if fitted.steps != config.steps {
         let shared = seen.coverage.map_or(String::new(), |seen_by| {
@@ -142,6 +146,23 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
         ));
     }
     Ok(fitted)
+}
+
+/// Names the steps of the schedule that a file holds to although `--steps` asks for another length.
+fn say_what_did_not_follow(args: &Args, seen: Option<Seen>, console: &Console) -> Result<()> {
+    let (Some(file), Some(steps)) = (&args.config, args.steps) else {
+        return Ok(());
+    };
+    let held = ConfigPatch::read(file)?.unscaled(steps, seen);
+    if !held.is_empty() {
+        console.note(&format!(
+            "remark: {} stays as {} has it: --steps {} scales what a file leaves to its preset",
+            held.join(", "),
+            file.display(),
+            grouped(steps.into())
+        ));
+    }
+    Ok(())
 }
 
 fn check_stop_at(stop_at: Option<u32>, config: &TrainConfig) -> Result<()> {
@@ -260,7 +281,7 @@ fn load_capture(
     let dataset = load(scene, &options, &console.progress())?;
     let memory = photo_memory::note(&dataset, photo_memory);
     for note in dataset.notes.iter().chain(&memory) {
-        console.note(&format!("note: {note}"));
+        console.note(&format!("note: {}", printable(note)));
     }
     Ok(dataset)
 }
@@ -273,7 +294,7 @@ fn run_into(
     console: &Console,
 ) -> Result<Done> {
     for note in trainer.notes() {
-        console.note(&format!("note: {note}"));
+        console.note(&format!("note: {}", printable(note)));
     }
     let steps = trainer.config().last_step();
     let from = match trainer.steps_done() {
@@ -281,14 +302,14 @@ fn run_into(
         done => format!(" after step {done}"),
     };
     console.note(&format!(
-        "training on {} photos, {} held out{}, from {} Gaussians{from}: {steps} steps into {}",
+        "training on {} photos, {} held out{}, from {}{from}: {steps} steps into {}",
         trainer.train_view_count(),
         trainer.eval_views().len(),
         match trainer.skipped_photos() {
             0 => String::new(),
             skipped => format!(", {skipped} missing"),
         },
-        grouped(trainer.gaussians()),
+        gaussians(trainer.gaussians()),
         folder.path().display()
     ));
     trainer.stop_at(stop_at);

@@ -7,6 +7,7 @@ pub mod densify;
 pub mod depth;
 pub mod emit;
 pub mod extras;
+pub mod finite;
 pub mod loss;
 pub mod order;
 pub mod poses;

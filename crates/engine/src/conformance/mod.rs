@@ -27,6 +27,7 @@ mod capture;
 mod decided;
 mod density;
 mod depth;
+mod finite;
 mod parity;
 mod poses;
 mod strategy;
@@ -43,6 +44,7 @@ pub use depth::{
     depth_gradients_match_the_reference, depth_steps_match_the_reference,
     depth_steps_repeat_themselves, depths_match_the_reference,
 };
+pub use finite::gaussians_that_are_not_finite_are_reported;
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };

@@ -26,7 +26,10 @@ struct Report {
     refused: u32,
     relocated: u32,
     added: u32,
-    pad: array<u32, 4>,
+    // finite.wgsl adds to these, which begin at 0.
+    broken: u32,
+    broken_tensors: u32,
+    pad: array<u32, 2>,
 }
 
 // A training step; a round of density control.

@@ -6,6 +6,7 @@ use crate::layout;
 use crate::messages::{densify_report, step_immediates, step_report};
 use crate::ring::Ring;
 use crate::stages::update::Mode;
+use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_scene::{Error, Result};
 
@@ -96,7 +97,11 @@ impl GpuEngine {
             samples.as_ref(),
         )?;
         let gpu = &self.context.gpu;
-        self.times.submit(gpu, recording, bytes, sequence)
+        self.times.submit(gpu, recording, bytes, sequence)?;
+        if settings.step.is_multiple_of(FINITE_EVERY) {
+            recordings.finite().submit(gpu, bytes);
+        }
+        Ok(())
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {

@@ -69,6 +69,8 @@ pub struct Recordings {
     images: [Option<Recording>; FRONTS],
     /// Sets 3D filters; made when first asked for.
     smoothing: Option<Recording>,
+    /// Looks for parameters that are not finite, after a report.
+    finite: Recording,
     /// `blend_backward` to the report, by mode.
     backs: [Option<Recording>; Mode::COUNT],
     /// A step, by slot of its photo and mode; made when first asked for.
@@ -96,12 +98,15 @@ impl Recordings {
         let optics = Optics::default();
         let front = (optics, false);
         let front = record_front(context, stages, buffers, front, Leaves::Checkpoints)?;
+        let mut finite = Recording::new();
+        stages.finite.record(context, buffers, &mut finite)?;
         let mut fronts = [const { None }; FRONTS];
         fronts[front_index(optics, false)] = Some(front);
         Ok(Self {
             fronts,
             images: [const { None }; FRONTS],
             smoothing: None,
+            finite,
             backs: [const { None }; Mode::COUNT],
             steps: vec![[const { None }; Mode::COUNT]; slots],
             densify: [const { None }; 4],
@@ -153,6 +158,12 @@ impl Recordings {
             self.smoothing = Some(recording);
         }
         Ok(self.smoothing.get_or_insert_default())
+    }
+
+    /// What looks for parameters that are not finite, and adds what it finds to the report of the step
+    /// before it.
+    pub fn finite(&self) -> &Recording {
+        &self.finite
     }
 
     /// The recording of a step on a view whose photo, and samples of depth, are in a slot.

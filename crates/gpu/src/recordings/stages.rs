@@ -5,9 +5,9 @@ use crate::optics::Optics;
 use crate::stages::update::Mode;
 use crate::stages::{
     appearance::Appearance, blend::Blend, blend_backward::BlendBackward, densify::Densify,
-    depth::Depth, emit::Emit, loss::Loss, morton::Morton, order::Order, poses::Poses,
-    project::Project, ranges::Ranges, relocate::Relocate, report::Report, smoothing::Smoothing,
-    sort::SortInstances, update,
+    depth::Depth, emit::Emit, finite::Finite, loss::Loss, morton::Morton, order::Order,
+    poses::Poses, project::Project, ranges::Ranges, relocate::Relocate, report::Report,
+    smoothing::Smoothing, sort::SortInstances, update,
 };
 use crate::{Buffers, Context};
 use dapple_engine::{AppearanceSettings, Stage};
@@ -21,6 +21,7 @@ pub struct Stages {
     /// For other optics; compiled when first asked for, as the one below.
     special_project: [Option<Project>; Optics::COUNT],
     pub(super) smoothing: Option<Smoothing>,
+    pub(super) finite: Finite,
     order: Order,
     emit: Emit,
     sort: SortInstances,
@@ -62,6 +63,7 @@ impl Stages {
             project: Project::new(context, Optics::default())?,
             special_project: [const { None }; Optics::COUNT],
             smoothing: None,
+            finite: Finite::new(context)?,
             order: Order::new(context)?,
             emit: Emit::new(context)?,
             sort: SortInstances::new(context, LEAST_TILE_BITS)?,

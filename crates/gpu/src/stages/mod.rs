@@ -7,6 +7,7 @@ pub mod blend_backward;
 pub mod densify;
 pub mod depth;
 pub mod emit;
+pub mod finite;
 pub mod gather;
 pub mod loss;
 pub mod morton;

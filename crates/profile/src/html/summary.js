@@ -9,7 +9,7 @@ function drawHead({ profile }) {
   const cost = method.overhead;
   readings([
     ['Median step', time(step.median), step.count > 1 ? `p95 ${timeText(step.p95)}, std ${timeText(step.std)}` : 'one step only'],
-    ['Steps a second', step.median > 0 ? [brief(1e9 / step.median), 'it/s'] : ['–', ''], 'by the median step'],
+    ['Steps a second', step.mean > 0 ? [brief(1e9 / step.mean), 'it/s'] : ['–', ''], 'by the mean step'],
     ['Measured', [fixed(method.measured_steps, 0), method.measured_steps === 1 ? 'step' : 'steps'], `after ${fixed(method.warm_up_steps, 0)} to warm up`],
     timeline && ['Device busy', [fixed(timeline.busy * 100, 1), '%'], 'of the measured window'],
     unexplained && ['Unexplained', [fixed(unexplained.share * 100, 1), '%'], 'of wall time'],
@@ -64,9 +64,9 @@ function drawFindings({ profile }, body) {
   if (!profile.findings.length) return 'No rule could be looked at: they need the times of stages.';
   if (fired.length) {
     const most = Math.max(...fired.map((f) => f.possible_gain), 1e-9);
-    body.append(el('ol', { class: 'findings' }, fired.map((f) => el('li', {},
+    body.append(el('ol', { class: 'findings' }, fired.map((f, i) => el('li', {},
       el('div', { class: 'gain' }, percent(f.possible_gain), el('small', {}, 'to gain at most'), bar(f.possible_gain / most)),
-      el('div', { class: 'finding' }, el('h3', {}, title(f)), el('p', {}, f.evidence), el('p', {}, el('strong', {}, 'Remedy: '), f.remedy), el('p', { class: 'note' }, `Rule: ${f.condition}`))))));
+      el('div', { class: 'finding' }, el('h3', {}, title(f)), el('p', {}, f.evidence), fired.findIndex((other) => other.remedy === f.remedy) < i ? null : el('p', {}, el('strong', {}, 'Remedy: '), f.remedy), el('p', { class: 'note' }, `Rule: ${f.condition}`))))));
   } else {
     body.append(el('p', { class: 'absent' }, 'No rule fired: nothing that is known to limit such programs was found.'));
   }

@@ -18,10 +18,9 @@ pub use binary::{parse_cameras_bin, parse_images_bin, parse_points_bin};
 pub use model::{CameraModel, MODELS};
 pub use text::{parse_cameras_txt, parse_images_txt, parse_points_txt};
 
-use crate::{Camera, Error, Point, Pose, Result, Tracks};
+use crate::{Camera, Error, Point, Pose, Result, Tracks, bounded};
 use glam::DVec3;
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A camera of the model: intrinsics shared by its images.
@@ -99,7 +98,7 @@ pub fn image_count(folder: &Path) -> Result<usize> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|e| Error::io("cannot read the COLMAP file", path, e))
+    bounded::read("cannot read the COLMAP file", path, bounded::MODEL_BYTES)
 }
 
 fn file(folder: &Path, name: &str) -> Result<(PathBuf, bool)> {

@@ -11,6 +11,7 @@
 
 mod find;
 mod photo;
+mod plausible;
 mod views;
 
 use crate::capture::{Capture, PosedImage};
@@ -113,6 +114,8 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
         Some(_) => e,
         None => e.at_path(path),
     })?;
+    let notes = plausible::notes(&capture);
+    capture.notes.extend(notes);
     Ok(capture)
 }
 

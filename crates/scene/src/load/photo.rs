@@ -8,6 +8,7 @@ use crate::resize::reduce;
 use crate::shown::mask_beyond;
 use crate::undistort::undistort;
 use crate::{Camera, DepthMap, Error, Photo, Result, depth_map};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What was done to a photo, for the notes.
@@ -44,7 +45,7 @@ pub(crate) fn decode_photo(
 ) -> Result<(Photo, Camera, Treatment)> {
     let path = image.path()?;
     let Decoded { mut photo, deep } = images::decode(&path, |width, height| {
-        check_size(image, width, height).map_err(|e| e.at_path(&path))
+        check_size(image, &path, width, height)
     })?;
     let mut treatment = Treatment {
         deep,
@@ -83,7 +84,7 @@ pub(crate) fn decode_photo(
 }
 
 /// Refuses a photo that cannot be what the camera took: another aspect ratio.
-pub(crate) fn check_size(image: &PosedImage, width: u32, height: u32) -> Result<()> {
+pub(crate) fn check_size(image: &PosedImage, path: &Path, width: u32, height: u32) -> Result<()> {
     let Camera {
         width: w,
         height: h,
@@ -99,10 +100,15 @@ pub(crate) fn check_size(image: &PosedImage, width: u32, height: u32) -> Result<
         "the photo \"{}\" has {width}x{height} pixels, but its camera {w}x{h}",
         image.name
     ))
-    .hint(if crossed(width, w) == crossed(height, h) {
-        "the photo was rotated after the poses were found: restore the original"
-    } else {
+    .at_path(path)
+    .hint(if crossed(width, w) != crossed(height, h) {
         "use the photos that the poses were found with, or copies scaled in proportion"
+    } else if images::is_turned_by_exif(path) {
+        "its EXIF orientation turns the photo, and the poses were found with it turned; here pixels count as \
+         they are stored: store them turned (`magick mogrify -auto-orient` on copies)"
+    } else {
+        "the photo was rotated after the poses were found, or has lost its EXIF orientation: restore the \
+         original"
     }))
 }
 

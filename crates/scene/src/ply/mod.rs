@@ -31,6 +31,9 @@ pub use write::write;
 /// Files of at least this size are mapped into memory instead of copied.
 const MAP_FROM_BYTES: u64 = 1 << 20;
 
+/// What every PLY file begins with.
+const MAGIC: &[u8] = b"ply";
+
 /// Reads splats from a PLY file; see [`parse`]. Large files are memory-mapped.
 ///
 /// # Errors
@@ -172,7 +175,15 @@ fn with_bytes<T>(path: &Path, parse: impl FnOnce(&[u8]) -> Result<T>) -> Result<
         parse(&map)
     } else {
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
+        let first = MAGIC.len() as u64;
+        file.by_ref()
+            .take(first)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        // What is no PLY need not be read to its end: a device has none.
+        if bytes.starts_with(MAGIC) {
+            file.read_to_end(&mut bytes).map_err(failed)?;
+        }
         parse(&bytes)
     };
     parsed.map_err(|error| match error.place() {

@@ -9,7 +9,8 @@
 //!    `eval.every`)
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
-//!    `.reset_every` always are.
+//!    `.reset_every` always are. A printed file names all of them: where the flags ask for other steps,
+//!    what of it is as printed follows them ([`printed`]).
 //! 4. `background` is random where masks segment and nobody names another.
 //! 5. `random_start` is set where the file or the flags name `initial_gaussians`: a preset's number
 //!    is no wish to do without sparse points.
@@ -24,6 +25,8 @@ mod appearance;
 mod background;
 mod depth;
 mod preset;
+mod printed;
+mod ranges;
 mod resolve;
 mod validate;
 
@@ -46,7 +49,7 @@ table! {
     TrainConfig, ConfigPatch {
         /// What the run is based on: micro, m8-smoke, m8, m9, m10, quick or standard.
         preset: Preset = Preset::Standard,
-        /// Training steps, one photo each.
+        /// Training steps, one photo each; 1 to 100000000.
         steps: u32 = BASE_STEPS,
         /// The schedule below is scaled to so many steps; those after it go on with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 120 for each photo that is trained on and 3000 for each place that they show, 7000 to 30000.
         schedule_steps: u32 = 0,
@@ -54,37 +57,37 @@ table! {
         pace: Vec<[u32; 2]> = Vec::new(),
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0,
-        /// Seed of everything random; the same seed gives the same splats, bit for bit.
+        /// Seed of everything random; the same seed gives the same splats, bit for bit; 0 to 9223372036854775807.
         seed: u64 = 0,
         /// Highest degree of spherical harmonics, 0 to 3.
         sh_degree: u8 = 3,
-        /// Steps after which the active degree rises by one.
+        /// Steps after which the active degree rises by one; 1 or more.
         sh_every: u32 = 1000,
-        /// Gaussians at the start, drawn from the sparse points; 0 = one per point.
+        /// Gaussians at the start, drawn from the sparse points, up to 1000000000; 0 = one per point.
         initial_gaussians: usize = 0,
         /// Start from random points where a COLMAP model has lost its own; naming initial_gaussians sets it.
         random_start: bool = false,
-        /// Opacity of the Gaussians at the start, 0 to 1; mcmc: 0.5.
+        /// Opacity of the Gaussians at the start, between 0 and 1; mcmc: 0.5.
         initial_opacity: f64 = 0.1,
-        /// Scale of the Gaussians at the start, in distances to their neighbours; mcmc: 0.1.
+        /// Scale of the Gaussians at the start, in distances to their neighbours, above 0 to 1000; mcmc: 0.1.
         initial_scale: f64 = 1.0,
-        /// Never hold more Gaussians than this; 0 = no limit, or where densify.strategy needs a budget, what the detail of the photos suggests and how many of them show each place: no more than one for every 40 pixels of the photos, and a million, and no fewer than at the start.
+        /// Never hold more Gaussians than this, up to 1000000000; 0 = no limit, or where densify.strategy needs a budget, what the detail of the photos suggests and how many of them show each place: no more than one for every 40 pixels of the photos, and a million, and no fewer than at the start.
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,
-        /// Cull Gaussians nearer to a camera than this, world units; 0 = 5 % of the scene's extent.
+        /// Cull Gaussians nearer to a camera than this, world units, up to 1e12; 0 = 5 % of the scene's extent.
         near: f64 = 0.0,
         /// Filter against aliasing (Mip-Splatting): for renders nearer, farther or of another size than the photos. Off, since viewers that filter otherwise show its splats otherwise.
         antialias: bool = false,
-        /// Weight of 1 - SSIM in the loss; the rest is L1.
+        /// Weight of 1 - SSIM in the loss, 0 to 1; the rest is L1.
         ssim_weight: f64 = 0.2,
         /// What is behind everything and behind transparent photos: a colour (red, green, blue in 0 to 1), or "random", another one each step, scored over black; data.mask_mode segment sets "random".
         background: Background = Background::BLACK,
-        /// Steps between two rows of the logs (the last step is always logged).
+        /// Steps between two rows of the logs, 1 or more (the last step is always logged).
         log_every: u32 = 10,
         /// Steps between two checkpoints; 0 = none by steps.
         checkpoint_every: u32 = 0,
-        /// Minutes between two checkpoints, more where writing one takes over 1 % of that; 0 = none by the clock.
+        /// Minutes between two checkpoints, more where writing one takes over 1 % of that, up to 1000000; 0 = none by the clock.
         checkpoint_minutes: f64 = 2.0,
     } {
         /// Which photos, and how large.
@@ -109,9 +112,9 @@ table! {
 table! {
     /// Which photos are used, and how large.
     DataConfig, DataPatch {
-        /// Hold out every n-th photo by name (0, n, 2n, ...) for scoring; 0 = none.
+        /// Hold out every n-th photo by name (0, n, 2n, ...) for scoring, 2 or more; 0 = none.
         eval_every: usize = 8,
-        /// Divide width and height of the photos by this; 1 = as they are.
+        /// Divide width and height of the photos by this, 1 to 1024; 1 = as they are.
         downscale: u32 = 1,
         /// Reduce photos whose longest edge is longer than this, pixels; 0 = no limit.
         max_resolution: u32 = 0,
@@ -121,11 +124,11 @@ table! {
         skip_missing: bool = false,
         /// Turn photos whose lens distorts into those of a pinhole camera first, instead of rendering through the lens.
         undistort: bool = false,
-        /// Train on at most this many photos, spread evenly; 0 = all.
+        /// Train on at most this many photos, spread evenly, up to 1000000000; 0 = all.
         max_train_views: usize = 0,
-        /// Score at most this many held-out photos, spread evenly; 0 = all.
+        /// Score at most this many held-out photos, spread evenly, up to 1000000000; 0 = all.
         max_eval_views: usize = 0,
-        /// Set every n-th of the other photos aside to watch for overfitting: they are not trained on, and the splats that show them best are kept; 0 = none.
+        /// Set every n-th (2 or more) of the other photos aside to watch for overfitting: they are not trained on, and the splats that show them best are kept; 0 = none.
         watch_every: usize = 0,
         /// auto (masks hide what does not count, alpha is transparency), ignore (neither counts) or segment (both are transparent; sets another default: background "random").
         mask_mode: MaskMode = MaskMode::Auto,
@@ -145,27 +148,27 @@ table! {
         start: u32 = 500,
         /// From this step on the number of Gaussians is fixed.
         stop: u32 = 15_000,
-        /// Steps between two rounds.
+        /// Steps between two rounds; 1 or more.
         every: u32 = 100,
-        /// Grow where the mean screen-space gradient exceeds this (gradient in pixels times half the image size).
+        /// Grow where the mean screen-space gradient exceeds this (gradient in pixels times half the image size), 0 to 1e9.
         grow_gradient: f64 = 2e-4,
         /// adc, budgeted: sum the gradients' absolute values over pixels, so that they do not cancel; sets another default: grow_gradient 8e-4.
         absgrad: bool = false,
-        /// Growing Gaussians at most this large are cloned, larger ones split; fraction of the scene's extent.
+        /// Growing Gaussians at most this large are cloned, larger ones split; fraction of the scene's extent, 0 to 1e9.
         split_scale: f64 = 0.01,
         /// Remove Gaussians less opaque than this, 0 to 1; mcmc relocates them.
         prune_opacity: f64 = 0.005,
-        /// Remove Gaussians larger than this, from the first opacity reset on; fraction of the scene's extent.
+        /// Remove Gaussians larger than this, from the first opacity reset on; fraction of the scene's extent, 0 to 1e9.
         prune_scale: f64 = 0.1,
         /// Steps between two resets of all opacities to twice prune_opacity; 0 = never.
         reset_every: u32 = 3000,
-        /// mcmc adds this fraction of the Gaussians in a round; 0 = a twentieth, or as much more as reaches max_gaussians after four fifths of the rounds.
+        /// mcmc adds this fraction of the Gaussians in a round, 0 to 1; 0 = a twentieth, or as much more as reaches max_gaussians after four fifths of the rounds.
         add: f64 = 0.0,
-        /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent.
+        /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent; 0 to 1e9.
         noise: f64 = 5e6,
-        /// Weight of the mean opacity in the loss; mcmc: 0.01.
+        /// Weight of the mean opacity in the loss, 0 to 1000; mcmc: 0.01.
         opacity_reg: f64 = 0.0,
-        /// Weight of the mean standard deviation in the loss, in units of the scene's extent; mcmc: 0.02.
+        /// Weight of the mean standard deviation in the loss, in units of the scene's extent, 0 to 1000; mcmc: 0.02.
         scale_reg: f64 = 0.0,
     } {}
 }
@@ -177,15 +180,15 @@ table! {
         model: AppearanceModel = AppearanceModel::None,
         /// Cells of a photo's grid along x, y (1 to 64) and luminance (1 to 8).
         grid: [u32; 3] = [16, 16, 8],
-        /// Step size of Adam at the first step. Each photo has its own steps: about steps / photos of them.
+        /// Step size of Adam at the first step, 0 to 10. Each photo has its own steps: about steps / photos of them.
         rate: f64 = 2e-2,
-        /// The same at the last step; log-linear between.
+        /// The same at the last step, 0 to 10; log-linear between.
         rate_final: f64 = 2e-3,
         /// Steps before anything is learnt, in which the splats find the mean photo.
         start: u32 = 1000,
-        /// Weight of the mean squared difference of neighbouring maps, by axis, in the loss.
+        /// Weight of the mean squared difference of neighbouring maps, by axis, in the loss; 0 to 1e6.
         smoothness: f64 = 100.0,
-        /// Weight of the mean squared distance of the maps from the identity in the loss: keeps the splats' colours those of the mean photo.
+        /// Weight of the mean squared distance of the maps from the identity in the loss, 0 to 1e6: keeps the splats' colours those of the mean photo.
         identity: f64 = 0.1,
     } {}
 }
@@ -195,13 +198,13 @@ table! {
     DepthConfig, DepthPatch {
         /// none, points (the sparse points, in the photos that found them) or images (a depth image for each photo).
         from: DepthSource = DepthSource::None,
-        /// Weight of the relative error of the depths in the loss, at the first step.
+        /// Weight of the relative error of the depths in the loss, at the first step; above 0 to 1000.
         weight: f64 = 0.1,
-        /// The weight at the last step as a fraction of that at the first; log-linear between.
+        /// The weight at the last step as a fraction of that at the first, above 0 to 1; log-linear between.
         decay: f64 = 0.01,
         /// Folder of the depth images; empty = where the capture says, or depths/ or depth/ beside the photos.
         folder: PathBuf = PathBuf::new(),
-        /// World units of one step of a 16-bit PNG.
+        /// World units of one step of a 16-bit PNG, above 0 to 1e6.
         unit: f64 = 0.001,
         /// Whether depth images are inverse depths of unknown scale and shift, which are fitted to the sparse points.
         relative: bool = false,
@@ -223,7 +226,7 @@ table! {
 table! {
     /// Step sizes of Adam.
     LearningRateConfig, LearningRatePatch {
-        /// Centres at the first step, in units of the scene's extent.
+        /// Centres at the first step, in units of the scene's extent. Rates are 0 (stays as it is) to 10.
         means: f64 = 1.6e-4,
         /// Centres at the last step; log-linear between.
         means_final: f64 = 1.6e-6,
@@ -237,7 +240,7 @@ table! {
         sh0: f64 = 2.5e-3,
         /// Colour: SH coefficients 1 and up.
         sh_rest: f64 = 1.25e-4,
-        /// All but the centres' fall log-linearly to this fraction, from densify.stop to the last step; 1 = they stay; mcmc: 0.1.
+        /// All but the centres' fall log-linearly to this fraction, from densify.stop to the last step, above 0; 1 = they stay; mcmc: 0.1.
         decay: f64 = 1.0,
     } {}
 }
@@ -245,11 +248,11 @@ table! {
 table! {
     /// Constants of Adam.
     AdamConfig, AdamPatch {
-        /// Decay of the first moment.
+        /// Decay of the first moment, 0 to below 1.
         beta1: f64 = 0.9,
-        /// Decay of the second moment.
+        /// Decay of the second moment, 0 to below 1.
         beta2: f64 = 0.999,
-        /// Added to the root of the second moment.
+        /// Added to the root of the second moment, 1e-30 to 1.
         epsilon: f64 = 1e-15,
     } {}
 }
@@ -259,11 +262,11 @@ table! {
     PosesConfig, PosesPatch {
         /// Refine the poses of the photos trained on, and fit those of held-out photos before scoring (both scores are given). For poses that are off.
         refine: bool = false,
-        /// Step size of Adam at first: radians, and for positions as much of the scene's extent, which moves the picture as far.
+        /// Step size of Adam at first: radians, and for positions as much of the scene's extent, which moves the picture as far; above 0 to 0.1.
         rate: f64 = 1e-3,
-        /// The rate falls log-linearly to this fraction of it: early steps find the pose, late ones average their noise out.
+        /// The rate falls log-linearly to this fraction of it, above 0 to 1: early steps find the pose, late ones average their noise out.
         decay: f64 = 0.01,
-        /// Poses stay for this fraction of the run: the first Gaussians are too coarse to tell where a camera stands.
+        /// Poses stay for this fraction of the run, 0 to below 1: the first Gaussians are too coarse to tell where a camera stands.
         start: f64 = 0.05,
     } {}
 }

@@ -5,7 +5,7 @@ use super::{
     DepthConfig, EvalConfig, LearningRateConfig, PosesConfig, Preset, Strategy, TrainConfig,
 };
 use crate::Seen;
-use dapple_scene::{Error, MaskMode, Result};
+use dapple_scene::{Error, MaskMode, Result, bounded};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -38,6 +38,7 @@ impl TrainConfig {
         overrides: ConfigPatch,
     ) -> Result<Self> {
         let in_file = file.map(ConfigPatch::read).transpose()?.unwrap_or_default();
+        let in_file = in_file.for_steps(overrides.steps, seen);
         let preset = overrides.preset.or(preset).or(in_file.preset);
         let random_start = overrides
             .asks_for_random_start()
@@ -86,6 +87,22 @@ impl TrainConfig {
             .collect())
     }
 
+    /// What this configuration would be had nobody changed a number of it: of the same preset, length and
+    /// choices.
+    pub(crate) fn unchanged(&self) -> Self {
+        let mut named = ConfigPatch {
+            preset: Some(self.preset),
+            steps: Some(self.steps),
+            schedule_steps: Some(self.schedule_steps),
+            ..ConfigPatch::default()
+        };
+        named.densify.strategy = Some(self.densify.strategy);
+        named.densify.absgrad = Some(self.densify.absgrad);
+        named.appearance.model = Some(self.appearance.model);
+        named.data.mask_mode = Some(self.data.mask_mode);
+        named.resolve_named()
+    }
+
     fn normalised(mut self) -> Self {
         if self.max_gaussians > 0 {
             self.initial_gaussians = self.initial_gaussians.min(self.max_gaussians);
@@ -130,8 +147,8 @@ impl Preset {
 impl ConfigPatch {
     /// Reads a TOML file. Every key may be left out; unknown keys are errors.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::io("cannot read the configuration", path, e))?;
+        let most = bounded::SETTINGS_BYTES;
+        let text = bounded::read_text("cannot read the configuration", path, most)?;
         Self::parse(&text, &path.display().to_string())
     }
 
@@ -162,7 +179,7 @@ impl ConfigPatch {
     }
 
     /// Names what depends on the photos and is not named yet.
-    fn suit(&mut self, seen: &Seen) {
+    pub(super) fn suit(&mut self, seen: &Seen) {
         let preset = self.preset.unwrap_or_default();
         let suited = seen.steps();
         if preset == Preset::Standard {
@@ -194,7 +211,7 @@ impl ConfigPatch {
     }
 
     /// The file and the flags (`self`) over their preset and strategy, with the schedule scaled.
-    fn resolve_named(self) -> TrainConfig {
+    pub(super) fn resolve_named(self) -> TrainConfig {
         let preset = self.preset.unwrap_or_default();
         let base = preset.patch().fill(TrainConfig {
             preset,
@@ -294,7 +311,8 @@ impl TrainConfig {
     pub fn to_toml(&self) -> Result<String> {
         let mut text = String::from(
             "# A training run of dapple. Every key may be left out: steps of the schedule that are\n\
-             # left out scale with `steps`, steps that are named are taken as they are.\n",
+             # left out scale with `steps`, steps that are named are taken as they are. Of a file that names\n\
+             # every key, as this one does, --steps scales what nobody has changed.\n",
         );
         write_table(&mut text, "", Self::COMMENTS, self)?;
         write_table(&mut text, "data", DataConfig::COMMENTS, &self.data)?;

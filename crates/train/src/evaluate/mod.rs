@@ -16,7 +16,7 @@ mod table;
 pub use align::{align, evaluate_aligned};
 pub use colour_fit::CorrectedScores;
 pub use lpips::{Backbone, Lpips};
-pub use paired::{Difference, Paired};
+pub use paired::{Difference, LEAST_IMAGES, Paired};
 pub use ssim::ssim;
 pub use table::{paired_table, table};
 
@@ -193,6 +193,23 @@ pub fn target(photo: &Photo, background: [f32; 3]) -> Vec<f32> {
             })
             .collect(),
     }
+}
+
+/// The PSNR of a picture of one colour, the photo's own mean, dB: splats that do not show a photo better
+/// show something else. `None` where a mask leaves nothing.
+pub fn flat_psnr(photo: &Photo, background: [f32; 3]) -> Option<f64> {
+    let target = target(photo, background);
+    let counts = |i: &usize| photo.mask.as_ref().is_none_or(|mask| counts(mask[*i]));
+    let pixels: Vec<usize> = (0..target.len() / 3).filter(counts).collect();
+    let mut error = 0.0;
+    for c in 0..3 {
+        let values = || pixels.iter().map(|i| f64::from(target[3 * i + c]));
+        let mean = values().sum::<f64>() / pixels.len() as f64;
+        error += values().map(|v| (v - mean).powi(2)).sum::<f64>();
+    }
+    let mean_error = error / (3 * pixels.len()) as f64;
+    // A photo of one colour is shown well enough at 60 dB.
+    (!pixels.is_empty()).then(|| -10.0 * mean_error.max(1e-6).log10())
 }
 
 /// `10 log10(1 / mean squared error)` over the pixels that `mask` shows, dB.

@@ -1,6 +1,7 @@
 //! Scores as a table: for terminals, or in Markdown.
 
 use super::{EvalReport, ImageScore, Paired};
+use dapple_scene::printable;
 use std::fmt::Write as _;
 
 /// A row an image, by name, and their mean.
@@ -10,7 +11,7 @@ pub fn table(report: &EvalReport, markdown: bool) -> String {
         names.extend(["fitted PSNR".to_owned(), "fitted SSIM".to_owned()]);
     }
     let row = |name: &str, scores: [f64; 2], lpips: Option<f64>, fitted: [Option<f64>; 2]| {
-        let mut row = vec![name.to_owned()];
+        let mut row = vec![printable(name).into_owned()];
         row.extend([format!("{:.3}", scores[0]), format!("{:.4}", scores[1])]);
         row.extend(lpips.map(|lpips| format!("{lpips:.4}")));
         row.extend(fitted[0].map(|psnr| format!("{psnr:.3}")));
@@ -39,7 +40,7 @@ pub fn paired_table(report: &EvalReport, paired: &Paired, markdown: bool) -> Str
     );
     let row = |name: &str, scores: [f64; 2], more: [f64; 2], lpips: Option<[f64; 2]>| {
         let mut row = vec![
-            name.to_owned(),
+            printable(name).into_owned(),
             format!("{:.3}", scores[0]),
             format!("{:+.3}", more[0]),
             format!("{:.4}", scores[1]),

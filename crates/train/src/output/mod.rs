@@ -20,7 +20,7 @@ mod folder;
 mod metrics;
 mod names;
 
-use crate::{Checkpoint, Ending, EvalReport, Observer, Outcome, StepProgress, Trainer};
+use crate::{Checkpoint, EvalReport, Observer, Outcome, StepProgress, Trainer};
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::{Error, Photo, Result, Splats, View};
 use std::sync::Arc;
@@ -62,12 +62,7 @@ pub fn train_into(
         (Err(_), Err(_)) => return result,
         (splats, _) => splats?,
     };
-    if !result
-        .as_ref()
-        .is_ok_and(|outcome| outcome.ending.is_good())
-    {
-        keep_finite(&mut splats);
-    }
+    keep_finite(&mut splats);
     let saved = folder.write_splats(&splats);
     if !trainer.config().pace.is_empty() {
         // The pace has changed since.
@@ -80,7 +75,7 @@ pub fn train_into(
     learnt?;
     folder.write_cameras(trainer)?;
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
-    if let (Ending::Failed(step), Some(error)) = (outcome.ending, trainer.failure()) {
+    if let (Some(step), Some(error)) = (trainer.failed_step(), trainer.failure()) {
         return Err(saved_from(error, step, trainer.steps_done(), folder));
     }
     match outcome.ending.error() {

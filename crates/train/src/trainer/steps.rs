@@ -105,6 +105,7 @@ impl Trainer {
         if !done.loss.is_finite() {
             self.bad_end.get_or_insert(Ending::NonFiniteLoss(done.step));
         }
+        self.look_for_lost(done.not_finite, done.step);
         self.smoothed_loss.push(f64::from(done.loss));
         let progress = self.progress(done.step, done.loss);
         self.history.losses.push(LossRow {

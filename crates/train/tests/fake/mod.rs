@@ -1,9 +1,11 @@
 //! An engine that only remembers what it was told, a capture for it, and a listener.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    DensifyPlan, DensifyReport, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
-    RenderSettings, Rendered, Report, StepCounts, StepReport, StepSettings, TrainView, ViewId,
+    DensifyPlan, DensifyReport, DepthSample, Engine, Gradients, ImageDerivative, NotFinite,
+    OptimizerState, RenderSettings, Rendered, Report, StepCounts, StepReport, StepSettings,
+    TrainView, ViewId,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
 use dapple_train::{EvalReport, Observer, StepProgress};
@@ -31,6 +33,8 @@ pub struct FakeEngine {
     pub log: Arc<Mutex<Log>>,
     /// The loss of this step is NaN.
     pub nan_at: u32,
+    /// From this step on no scale is finite, and the loss does not tell; 0 = never.
+    pub broken_from: u32,
     /// Density control after this step leaves nothing.
     pub empty_at: u32,
     /// This step is refused, and every call that would need the device.
@@ -139,6 +143,9 @@ impl Engine for FakeEngine {
         if let Some(opacity) = self.splats.opacities.first_mut() {
             *opacity = settings.step as f32;
         }
+        if self.broken_from > 0 && settings.step >= self.broken_from {
+            self.splats.scales.fill([f32::INFINITY; 3]);
+        }
         let loss = if settings.step == self.nan_at {
             self.splats.means[0] = [f32::NAN; 3];
             f32::NAN
@@ -153,6 +160,11 @@ impl Engine for FakeEngine {
                 ..StepCounts::default()
             },
             stages: Vec::new(),
+            not_finite: settings
+                .step
+                .is_multiple_of(FINITE_EVERY)
+                .then(|| NotFinite::of(&self.splats))
+                .flatten(),
         }));
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! and the copy, not on the number of copies.
 
 use super::random::Random;
-use dapple::scene::{Camera, Error, Lens, Point, Pose, Result, SH_C0, Splats, ply};
+use dapple::scene::{Camera, Error, Lens, Point, Pose, Result, SH_C0, Splats, bounded, ply};
 use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
 use std::path::Path;
@@ -140,8 +140,8 @@ struct CameraFile {
 }
 
 fn read_cameras(path: &Path) -> Result<Vec<Camera>> {
-    let text =
-        std::fs::read_to_string(path).map_err(|e| Error::io("cannot read the cameras", path, e))?;
+    let most = bounded::CAMERAS_BYTES;
+    let text = bounded::read_text("cannot read the cameras", path, most)?;
     let file: CameraFile = serde_json::from_str(&text).map_err(|e| {
         Error::input(format!("the cameras cannot be read: {e}"))
             .at_path(path)

@@ -16,7 +16,7 @@ use super::statistics::Times;
 use super::{Machine, SCHEMA, limits, parse_size, stage_rows};
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::training_display::grouped;
+use crate::training_display::{gaussians, grouped};
 use dapple::contract::RenderSettings;
 use dapple::scene::{Result, Splats, synth};
 use serde::Serialize;
@@ -169,8 +169,8 @@ fn one(args: &Args, splats: &Splats, size: [u32; 2], limits: LimitRow) -> Result
 impl Run {
     fn title(&self) -> String {
         format!(
-            "{} Gaussians at {}x{}",
-            grouped(self.gaussians),
+            "{} at {}x{}",
+            gaussians(self.gaussians),
             self.width,
             self.height
         )

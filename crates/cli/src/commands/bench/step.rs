@@ -13,7 +13,7 @@ use super::statistics::Times;
 use super::{Machine, SCHEMA, limits, parse_size, stage_rows};
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::training_display::grouped;
+use crate::training_display::{gaussians, grouped};
 use dapple::contract::{LearningRates, RenderSettings, StepCounts};
 use dapple::scene::{Result, Splats};
 use serde::Serialize;
@@ -213,8 +213,8 @@ impl From<StepCounts> for CameraCounts {
 impl Run {
     fn title(&self) -> String {
         format!(
-            "{} Gaussians at {}x{}",
-            grouped(self.gaussians),
+            "{} at {}x{}",
+            gaussians(self.gaussians),
             self.width,
             self.height
         )

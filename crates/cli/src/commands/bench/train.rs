@@ -11,7 +11,7 @@ use super::{Machine, SCHEMA};
 use crate::console::Console;
 use crate::machine;
 use crate::options::{CaptureOptions, DeviceOptions, merged_config};
-use crate::training_display::grouped;
+use crate::training_display::gaussians;
 use dapple::AnyEngine;
 use dapple::runtime::Gpu;
 use dapple::scene::{Dataset, Point, Result, load};
@@ -232,8 +232,8 @@ impl Results {
         let mut lines = vec![
             self.machine.line(),
             format!(
-                "work      {} Gaussians, SH degree {}, {} photos of up to {}x{}",
-                grouped(self.gaussians),
+                "work      {}, SH degree {}, {} photos of up to {}x{}",
+                gaussians(self.gaussians),
                 self.sh_degree,
                 self.photos,
                 self.width,

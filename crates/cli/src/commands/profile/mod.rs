@@ -21,7 +21,7 @@ use crate::interrupt;
 use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config};
 use crate::training_display::grouped;
 use dapple::AnyEngine;
-use dapple::scene::{Error, Result};
+use dapple::scene::{Error, Result, printable};
 use dapple::train::config::DensifyPatch;
 use dapple::train::{ConfigPatch, Preset, TrainConfig, Trainer};
 use dapple_profile::{
@@ -230,7 +230,7 @@ fn profile(
         trainer.engine_mut().upload(splats, None)?;
     }
     for note in trainer.notes() {
-        console.note(&format!("note: {note}"));
+        console.note(&format!("note: {}", printable(note)));
     }
     let grace = interrupt::grace();
     let windows = Run {

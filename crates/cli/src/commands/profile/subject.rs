@@ -6,7 +6,7 @@ use crate::console::Console;
 use crate::options::{DeviceOptions, read_splats, splats_file};
 use dapple::TrainConfig;
 use dapple::contract::RenderSettings;
-use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, synth};
+use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, load, printable, synth};
 use glam::{DQuat, DVec3};
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub fn capture(
     let splats = splats.transpose()?;
     let dataset = load(scene, &config.training_load_options(), &console.progress())?;
     for note in &dataset.notes {
-        console.note(&format!("note: {note}"));
+        console.note(&format!("note: {}", printable(note)));
     }
     let whole = scene.canonicalize().unwrap_or_else(|_| scene.to_owned());
     let name = whole

@@ -2,8 +2,8 @@
 
 use crate::machine;
 use crate::photo_memory;
-use crate::training_display::{clock, grouped};
-use dapple::scene::{Error, ErrorKind};
+use crate::training_display::{clock, gaussians, grouped};
+use dapple::scene::{Error, ErrorKind, printable};
 use dapple::train::{
     Budget, CapLosses, Ending, GotWorse, ImageScore, Outcome, PhotoTraffic, RunFolder, Seconds,
     Trainer, WatchReport,
@@ -105,7 +105,8 @@ impl Done {
             (Some(psnr), Some(ssim)) => {
                 let lpips = s.lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
                 let worst = s.worst.as_ref().map_or(String::new(), |worst| {
-                    format!("; worst {} with {:.2} dB", worst.name, worst.psnr)
+                    let name = printable(&worst.name);
+                    format!("; worst {name} with {:.2} dB", worst.psnr)
                 });
                 format!("PSNR {psnr:.2} dB, SSIM {ssim:.4}{lpips} on the held-out photos{worst}")
             }
@@ -126,11 +127,11 @@ impl Done {
             ));
         }
         lines.push(format!(
-            "run       {} steps in {}, {:.1} it/s, {} Gaussians{memory}",
+            "run       {} steps in {}, {:.1} it/s, {}{memory}",
             s.steps,
             clock(s.seconds.train),
             s.steps_per_second,
-            grouped(s.gaussians)
+            gaussians(s.gaussians)
         ));
         if let Some(budget) = &s.budget {
             lines.push(format!("budget    {budget}"));

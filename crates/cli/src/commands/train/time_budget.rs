@@ -7,7 +7,7 @@
 use super::Args;
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::training_display::{clock, grouped};
+use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Error, NoProgress, Result, Split, load};
 use dapple::train::config::DataPatch;
 use dapple::train::time_budget::{Pacer, Plan, Wish, calibrate, plan};
@@ -19,6 +19,9 @@ use std::time::Instant;
 const CALIBRATION: f64 = 0.05;
 const LEAST_CALIBRATION: f64 = 0.3;
 const MOST_CALIBRATION: f64 = 6.0;
+
+/// Four months.
+const MOST_SECONDS: f64 = 1e7;
 
 /// Seconds, from `90`, `60s`, `5m`, `1h30m`, `1m30s`.
 pub fn parse_duration(text: &str) -> Result<f64, String> {
@@ -50,8 +53,12 @@ pub fn parse_duration(text: &str) -> Result<f64, String> {
         }
         seconds = number.parse::<f64>().map_err(|_| EXAMPLE.to_owned())?;
     }
-    if !(1.0..=1e7).contains(&seconds) {
-        return Err("a time to train is at least 1 second".to_owned());
+    if !(1.0..=MOST_SECONDS).contains(&seconds) {
+        let (bound, limit) = match seconds < 1.0 {
+            true => ("least", "1 second".to_owned()),
+            false => ("most", format!("{:.0} hours", MOST_SECONDS / 3600.0)),
+        };
+        return Err(format!("a time to train is at {bound} {limit}"));
     }
     Ok(seconds)
 }
@@ -159,7 +166,7 @@ fn tell(plan: &Plan, wish: &Wish, took: f64, console: &Console) {
     };
     let limit = match wish.gaussians_are_settled {
         true => "Gaussians as configured".to_owned(),
-        false => format!("up to {} Gaussians", grouped(plan.max_gaussians as u64)),
+        false => format!("up to {}", gaussians(plan.max_gaussians as u64)),
     };
     console.note(&format!(
         "time budget {}: {} steps of {:.1} ms are planned, {size}, {limit} (calibrated in {took:.1} s, which \
@@ -212,5 +219,9 @@ mod tests {
         for bad in ["", "s", "5x", "30m1h", "1h30", "0s", "-5s", "1..5s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
+        // Each bound is told as what it is.
+        let told = |text| parse_duration(text).unwrap_err();
+        assert!(told("0.5s").contains("at least 1 second"));
+        assert!(told("99999999h").contains("at most 2778 hours"));
     }
 }

@@ -17,7 +17,7 @@ mod network;
 mod weights;
 
 use super::counts;
-use dapple_scene::{Error, Result};
+use dapple_scene::{Error, Result, bounded};
 use network::{Features, Layer};
 use rayon::prelude::*;
 use std::path::Path;
@@ -49,8 +49,8 @@ impl Lpips {
     /// A file that cannot be read or is none, a tensor that is missing or has another type or shape, a
     /// weight that is not finite.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes =
-            std::fs::read(path).map_err(|e| Error::io("cannot read the LPIPS weights", path, e))?;
+        let most = bounded::CAMERAS_BYTES;
+        let bytes = bounded::read("cannot read the LPIPS weights", path, most)?;
         Self::parse(&bytes).map_err(|e| match e.place() {
             Some(place) => {
                 let place = format!("{}, {place}", path.display());

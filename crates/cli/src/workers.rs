@@ -1,0 +1,17 @@
+//! The threads that all verbs share, beside an engine's own: they read photos, score, and write files.
+
+use dapple::cpu::threads;
+use dapple::scene::Result;
+
+/// Starts them. Without this the first use would, and a system that refuses them would end in a panic.
+///
+/// # Errors
+/// The system grants no threads, or no memory for their stacks.
+pub fn start() -> Result<()> {
+    let place = "the threads that read and score photos";
+    threads::check_room(None).map_err(|e| e.at(place))?;
+    let workers = rayon::ThreadPoolBuilder::new();
+    workers
+        .build_global()
+        .map_err(|e| threads::refused(&e).at(place).caused_by(e))
+}

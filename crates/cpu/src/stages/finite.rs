@@ -1,0 +1,56 @@
+//! Looks for parameters that are not finite. Twin: `finite.wgsl` of the GPU engine.
+
+use crate::blocks::{Blocks, component};
+use crate::simd::ROW;
+use dapple_engine::NotFinite;
+use rayon::prelude::*;
+
+/// Blocks of one task.
+const CHUNK_BLOCKS: usize = 256;
+
+/// Where each of [`NotFinite::TENSORS`] begins among the components; it ends where the next begins.
+const FIRST: [usize; 6] = [
+    component::MEAN,
+    component::SCALE,
+    component::QUAT,
+    component::OPACITY,
+    component::SH,
+    component::SH + 3,
+];
+
+/// Counts the Gaussians that are not finite.
+pub fn run(params: &Blocks) -> Option<NotFinite> {
+    let components = params.components.max(1);
+    let chunks = params.rows.par_chunks(CHUNK_BLOCKS * components);
+    let found = chunks.enumerate().map(|(chunk, rows)| {
+        let blocks = rows.chunks_exact(components).enumerate();
+        blocks.fold((0, 0), |(count, tensors), (block, rows)| {
+            // 0 * x is NaN for NaN and infinities, and a sum with it stays so: one look for a block.
+            let poison: f32 = rows.iter().flat_map(|row| row.0).map(|v| 0.0 * v).sum();
+            if poison == 0.0 {
+                return (count, tensors);
+            }
+            let first = (chunk * CHUNK_BLOCKS + block) * ROW;
+            let lanes = params.len.saturating_sub(first).min(ROW);
+            let of_lane = |lane: usize| {
+                let broken = |(c, row): (usize, &crate::simd::Row)| {
+                    (!row.0[lane].is_finite()).then(|| tensor_bit(c))
+                };
+                let bits = rows.iter().enumerate().filter_map(broken);
+                bits.fold(0, |all, bit| all | bit)
+            };
+            (0..lanes)
+                .map(of_lane)
+                .fold((count, tensors), |(count, tensors), bits| {
+                    (count + u64::from(bits != 0), tensors | bits)
+                })
+        })
+    });
+    let (gaussians, tensors) = found.reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 | b.1));
+    NotFinite::new(gaussians, tensors)
+}
+
+fn tensor_bit(component: usize) -> u32 {
+    let which = FIRST.partition_point(|&first| first <= component) - 1;
+    1 << which
+}

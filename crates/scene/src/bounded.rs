@@ -1,0 +1,123 @@
+//! Reads whole files, but never without end: a path may name a device, a pipe that somebody feeds for
+//! ever, or another file than was meant.
+
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+/// What a configuration, a camera or a plan may hold, bytes: a hundred times the largest there are.
+pub const SETTINGS_BYTES: u64 = 16 << 20;
+
+/// What a list of cameras may hold, bytes: a million frames with their matrices.
+pub const CAMERAS_BYTES: u64 = 1 << 30;
+
+/// What a photo, a mask or a depth image may hold, bytes.
+pub const IMAGE_BYTES: u64 = 4 << 30;
+
+/// What a file of a reconstruction may hold, bytes: a billion points with their tracks.
+pub const MODEL_BYTES: u64 = 256 << 30;
+
+/// What is no file on a disk (a pipe, a device) may give, bytes.
+const STREAM_BYTES: u64 = 256 << 20;
+
+/// The bytes of the file at `path`, if they are at most `most`. `what` says what could not be done:
+/// "cannot read the photo".
+///
+/// # Errors
+/// What the operating system refuses; a file that is larger, which is seen before it is read; a pipe or
+/// a device that gives more.
+pub fn read(what: &str, path: &Path, most: u64) -> Result<Vec<u8>> {
+    let failed = |source| Error::io(what, path, source);
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let most = match metadata.is_file() {
+        true => most,
+        false => most.min(STREAM_BYTES),
+    };
+    if metadata.is_file() && metadata.len() > most {
+        return Err(too_large(what, path, most));
+    }
+    // Files of /proc have no length and content all the same; a growing file is not followed for ever.
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    file.take(most + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    match bytes.len() as u64 > most {
+        true => Err(too_large(what, path, most)),
+        false => Ok(bytes),
+    }
+}
+
+/// As [`read`], of text.
+///
+/// # Errors
+/// As [`read`]; bytes that are no UTF-8, with the place of the first.
+pub fn read_text(what: &str, path: &Path, most: u64) -> Result<String> {
+    String::from_utf8(read(what, path, most)?).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Error::input(format!("{what}: it is not text in UTF-8"))
+            .at(format!("{}, byte {at}", path.display()))
+            .hint("save it as UTF-8 in an editor, or name another file")
+            .caused_by(std::io::Error::new(ErrorKind::InvalidData, e))
+    })
+}
+
+fn too_large(what: &str, path: &Path, most: u64) -> Error {
+    let most = match most >> 30 {
+        0 => format!("{} MiB", most >> 20),
+        gib => format!("{gib} GiB"),
+    };
+    Error::input(format!("{what}: it holds more than {most}"))
+        .at_path(path)
+        .hint("no such file is as large: check that the right one is named")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_file_at_the_limit_is_read_and_one_beyond_it_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, [7; 100]).unwrap();
+        assert_eq!(read("cannot read it", &path, 100).unwrap(), [7; 100]);
+        let error = read("cannot read it", &path, 99).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert!(error.hint_text().is_some(), "{error}");
+    }
+
+    #[test]
+    fn a_sparse_file_of_terabytes_is_refused_unread() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        // Not every file system has such files.
+        if File::create(&path).unwrap().set_len(1 << 40).is_ok() {
+            let error = read("cannot read it", &path, SETTINGS_BYTES).unwrap_err();
+            assert!(error.what().contains("more than 16 MiB"), "{error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_without_end_is_refused() {
+        let zero = Path::new("/dev/zero");
+        let error = read("cannot read it", zero, SETTINGS_BYTES).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert_eq!(error.place(), Some("/dev/zero"));
+        // However much a file may hold.
+        assert!(read("cannot read it", zero, MODEL_BYTES).is_err());
+    }
+
+    #[test]
+    fn what_is_no_text_is_input_that_cannot_be_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"steps = \xff").unwrap();
+        let error = read_text("cannot read it", &path, 100).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert!(error.place().is_some_and(|p| p.ends_with("byte 8")));
+    }
+}

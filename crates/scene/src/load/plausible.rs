@@ -1,0 +1,76 @@
+//! Remarks on what a capture says of its scene: all of it can be read, and some of it cannot be meant.
+
+use crate::Capture;
+use std::collections::HashMap;
+
+/// Points that fill less than this fraction of the distances between cameras lie in one place.
+const ONE_PLACE: f64 = 1e-6;
+
+/// What of poses and sparse points cannot be meant.
+pub(super) fn notes(capture: &Capture) -> Vec<String> {
+    points_in_one_place(capture)
+        .into_iter()
+        .chain(identical_poses(capture))
+        .collect()
+}
+
+fn points_in_one_place(capture: &Capture) -> Option<String> {
+    let count = capture.points.len();
+    if count < 2 {
+        return None;
+    }
+    let points = || capture.points.iter().map(|p| p.position.map(f64::from));
+    let centres = || {
+        let images = capture.images.iter();
+        images.map(|i| i.camera.camera_from_world.centre().to_array())
+    };
+    let extent = |positions: &mut dyn Iterator<Item = [f64; 3]>| {
+        let mut bounds = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
+        for position in positions {
+            for k in 0..3 {
+                bounds[0][k] = bounds[0][k].min(position[k]);
+                bounds[1][k] = bounds[1][k].max(position[k]);
+            }
+        }
+        (0..3)
+            .map(|k| bounds[1][k] - bounds[0][k])
+            .fold(0.0, f64::max)
+    };
+    let (of_points, of_cameras) = (extent(&mut points()), extent(&mut centres()));
+    (of_points <= ONE_PLACE * of_cameras).then(|| {
+        format!(
+            "all {count} sparse points lie in one place: training starts from a heap of Gaussians there; \
+             was the reconstruction exported whole?"
+        )
+    })
+}
+
+fn identical_poses(capture: &Capture) -> Option<String> {
+    // By bits: a camera that stands still gives the same pose again only where it was copied.
+    let mut first: HashMap<[u64; 7], &str> = HashMap::new();
+    let (mut count, mut example) = (0, None);
+    for image in &capture.images {
+        let pose = image.camera.camera_from_world;
+        let (q, t) = (pose.rotation.to_array(), pose.translation.to_array());
+        let mut key = [0; 7];
+        for (bits, value) in key.iter_mut().zip(q.iter().chain(&t)) {
+            // Zero has two signs.
+            *bits = (value + 0.0).to_bits();
+        }
+        match first.get(&key) {
+            None => {
+                first.insert(key, &image.name);
+            }
+            Some(other) => {
+                count += 1;
+                example.get_or_insert((*other, image.name.as_str()));
+            }
+        }
+    }
+    let (a, b) = example?;
+    Some(format!(
+        "{count} of {} photos have the pose of another, {b} that of {a}: photos from one place tell nothing \
+         of depth, and where they show different things their poses are wrong",
+        capture.images.len()
+    ))
+}

@@ -1,0 +1,137 @@
+//! Runs whose numbers are lost: what is kept of them, and what is said.
+//!
+//! 1. Engines look now and then whether parameters are finite; so does whoever copies splats to the host.
+//! 2. A few Gaussians are nothing: renders leave them out, density control takes them away, and no file gets
+//!    them. More than one in [`TOLERATED`] end the run, and so does a loss that is not finite.
+//! 3. The run ends with the last copy of its splats from before: that of the first step, of a scoring, or of
+//!    a checkpoint.
+//! 4. The error names the tensors and the setting that lies furthest from its default.
+
+use crate::{Ending, TrainConfig};
+use dapple_engine::NotFinite;
+use dapple_scene::Error;
+
+/// Of so many Gaussians one may be lost. A division by zero here and there costs single ones; what goes
+/// wrong as a whole takes all that a photo shows.
+const TOLERATED: u64 = 1000;
+
+/// Whether so much is lost that the run is.
+pub(crate) fn is_lost(found: Option<NotFinite>, gaussians: u64) -> bool {
+    found.is_some_and(|found| found.gaussians.saturating_mul(TOLERATED) > gaussians)
+}
+
+/// The error of a run that ended so. `found` is what the engine saw of its parameters, if it did.
+pub(crate) fn error(ending: Ending, found: Option<NotFinite>, config: &TrainConfig) -> Error {
+    let (step, what) = match ending {
+        Ending::NonFiniteLoss(step) => (step, "the loss".to_owned()),
+        Ending::NonFinite(step) => (step, told(found)),
+        other => {
+            return other
+                .error()
+                .unwrap_or_else(|| Error::internal("a run that ended well has no error"));
+        }
+    };
+    let error = Error::input(format!(
+        "{what} became NaN or infinite by step {step}: training cannot go on"
+    ));
+    error.hint(match suspect(found, config) {
+        Some((key, value, default)) => format!(
+            "{key} = {value} is furthest from its default, {default}: begin again with one closer to it"
+        ),
+        None => "no setting is far from its default: look for broken photos, poses and depths with \
+                 `dapple info --check`, and report it if they are sound"
+            .to_owned(),
+    })
+}
+
+fn told(found: Option<NotFinite>) -> String {
+    let Some(found) = found else {
+        return "parameters".to_owned();
+    };
+    let names: Vec<&str> = found.names().collect();
+    match found.gaussians {
+        1 => format!("the {} of one Gaussian", names.join(", ")),
+        n => format!("the {} of {n} Gaussians", names.join(", ")),
+    }
+}
+
+/// A setting is suspect only if it is so many times its default, or so small a part of it.
+const FAR: f64 = 5.0;
+
+/// The number that lies furthest from its default, by ratio: key, value, default. Of the rates those count
+/// whose tensor is lost, where it is known which is.
+fn suspect(found: Option<NotFinite>, config: &TrainConfig) -> Option<(&'static str, f64, f64)> {
+    let usual = config.unchanged();
+    let counts = |key: &str| match (key.strip_prefix("learning_rates."), found) {
+        (Some("decay"), _) => false,
+        (Some(rate), Some(found)) => {
+            let tensor = rate.trim_end_matches("_final");
+            found.names().any(|name| name == tensor)
+        }
+        (Some(_), None) => true,
+        (None, _) => match key.split_once('.') {
+            Some(("depth", _)) => config.depth.from != crate::DepthSource::None,
+            Some(("appearance", _)) => config.appearance.is_on(),
+            Some(("poses", _)) => config.poses.refine,
+            Some(("densify", name)) => ["noise", "opacity_reg", "scale_reg"].contains(&name),
+            Some(("adam", _)) => true,
+            _ => ["initial_scale", "near"].contains(&key),
+        },
+    };
+    let distance = |value: f64, default: f64| match (value > 0.0, default > 0.0) {
+        (true, true) => (value / default).ln().abs(),
+        // A weight that is off by default: 1 is a large one.
+        (true, false) if default == 0.0 => value.ln_1p() + FAR.ln(),
+        _ => 0.0,
+    };
+    let pairs = config.numbers().into_iter().zip(usual.numbers());
+    pairs
+        .filter(|((key, ..), (other, ..))| key == other && counts(key))
+        // The near plane has no default before the capture is known.
+        .filter(|((key, ..), _)| *key != "near")
+        .map(|((key, value, ..), (_, default, ..))| (distance(value, default), key, value, default))
+        .filter(|(distance, ..)| *distance >= FAR.ln())
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, key, value, default)| (key, value, default))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_gaussians_are_no_lost_run() {
+        let found = |n| NotFinite::new(n, 1);
+        assert!(!is_lost(None, 0));
+        assert!(!is_lost(found(1), 1000));
+        assert!(is_lost(found(2), 1000));
+        assert!(is_lost(found(1), 20));
+    }
+
+    #[test]
+    fn the_setting_furthest_from_its_default_is_named() {
+        let mut config = TrainConfig::for_steps(30_000);
+        let scales = NotFinite::new(9, 0b10);
+        let hint = |config: &TrainConfig, found| {
+            let error = error(Ending::NonFinite(50), found, config);
+            assert!(error.what().contains("step 50"), "{error}");
+            error.to_string()
+        };
+        let text = hint(&config, scales);
+        assert!(text.contains("the scales of 9 Gaussians"), "{text}");
+        assert!(text.contains("no setting is far"), "{text}");
+        config.learning_rates.scales = 9.0;
+        config.learning_rates.means = 9.0;
+        let text = hint(&config, scales);
+        assert!(text.contains("learning_rates.scales = 9"), "{text}");
+        // Of a loss nobody knows which tensor: the rate of the centres is 56 000 times the usual one.
+        let text = hint(&config, None);
+        assert!(text.contains("learning_rates.means = 9"), "{text}");
+        // A weight that nothing looks at is not to blame.
+        config.depth.weight = 1000.0;
+        assert!(!hint(&config, None).contains("depth"));
+        config.depth.from = crate::DepthSource::Points;
+        config.learning_rates = TrainConfig::for_steps(30_000).learning_rates;
+        assert!(hint(&config, None).contains("depth.weight = 1000"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Files that a configuration was printed to (`--print-config`, a run's `config.toml`): they name every
+//! key, so that nothing in them scales with `steps` any more. Who prints one and then asks for other
+//! steps means the same recipe for another length, not a schedule for the old one.
+//!
+//! 1. A file is printed if it names every key.
+//! 2. What it says of the choices that others follow (strategy, appearance and the like) is kept where it
+//!    is another than its preset makes for the file's own steps.
+//! 3. Every other key that says what preset and choices make for the file's own steps is as if it were not
+//!    named: it follows the new steps.
+//! 4. What is left was chosen by somebody. It stays, and [`ConfigPatch::unscaled`] names the steps of the
+//!    schedule among it, so that a remark can.
+
+use super::{ConfigPatch, TrainConfig};
+use crate::Seen;
+use toml::{Table, Value};
+
+/// Choices that set other defaults.
+const CHOICES: [&str; 4] = [
+    "densify.strategy",
+    "densify.absgrad",
+    "appearance.model",
+    "data.mask_mode",
+];
+
+/// Steps of the schedule that scale with `steps` where nobody names them.
+const SCHEDULE: [&str; 5] = [
+    "sh_every",
+    "densify.start",
+    "densify.stop",
+    "appearance.start",
+    "eval.every",
+];
+
+impl ConfigPatch {
+    /// This layer, a file's, for a run of `steps` that another layer asks for: as it is unless the file was
+    /// printed for another number of steps.
+    pub(super) fn for_steps(self, steps: Option<u32>, seen: Option<Seen>) -> Self {
+        let is_other = steps.is_some() && self.steps.is_some() && steps != self.steps;
+        match is_other {
+            true => self.without_what_follows(seen).unwrap_or(self),
+            false => self,
+        }
+    }
+
+    /// The steps of the schedule that this layer, a file's, holds to although the run is to have `steps`:
+    /// `densify.stop = 5000`.
+    pub fn unscaled(&self, steps: u32, seen: Option<Seen>) -> Vec<String> {
+        if self.steps.is_none_or(|own| own == steps) {
+            return Vec::new();
+        }
+        let left = self.clone().for_steps(Some(steps), seen);
+        let Ok(table) = Table::try_from(&left) else {
+            return Vec::new();
+        };
+        let named = SCHEDULE.iter().filter_map(|key| {
+            let value = get(&table, key)?.as_integer().filter(|&n| n > 0)?;
+            Some(format!("{key} = {value}"))
+        });
+        named.collect()
+    }
+
+    /// Steps 1 to 3; `None` for a file that nobody printed.
+    fn without_what_follows(&self, seen: Option<Seen>) -> Option<Self> {
+        let named = Table::try_from(self).ok()?;
+        let all = Table::try_from(TrainConfig::default()).ok()?;
+        if !names_all_of(&named, &all) {
+            return None;
+        }
+        let mut base = Self {
+            preset: self.preset,
+            steps: self.steps,
+            ..Self::default()
+        };
+        let plain = Table::try_from(base.clone().resolved(seen)).ok()?;
+        let mut chosen = Table::try_from(&base).ok()?;
+        for key in CHOICES {
+            if let Some(value) = get(&named, key)
+                && get(&plain, key) != Some(value)
+            {
+                set(&mut chosen, key, value.clone());
+            }
+        }
+        base = chosen.try_into().ok()?;
+        let kept = Table::try_from(&base).ok()?;
+        let made = Table::try_from(base.resolved(seen)).ok()?;
+        let mut left = without_equal(named, &made);
+        for key in CHOICES {
+            if let Some(value) = get(&kept, key) {
+                set(&mut left, key, value.clone());
+            }
+        }
+        let mut left: Self = left.try_into().ok()?;
+        (left.preset, left.steps) = (self.preset, self.steps);
+        // Beside a number of Gaussians, silence would mean another thing than "false".
+        left.random_start = self.random_start;
+        Some(left)
+    }
+
+    fn resolved(mut self, seen: Option<Seen>) -> TrainConfig {
+        if let Some(seen) = seen {
+            self.suit(&seen);
+        }
+        self.resolve_named()
+    }
+}
+
+/// Whether every key of `all` stands in `table` too.
+fn names_all_of(table: &Table, all: &Table) -> bool {
+    all.iter()
+        .all(|(key, value)| match (value, table.get(key)) {
+            (Value::Table(inner), Some(Value::Table(named))) => names_all_of(named, inner),
+            (_, named) => named.is_some(),
+        })
+}
+
+/// `table` without the keys that have the same value in `other`.
+fn without_equal(table: Table, other: &Table) -> Table {
+    let differs = |(key, value): (String, Value)| match (value, other.get(&key)) {
+        (Value::Table(inner), Some(Value::Table(there))) => {
+            Some((key, Value::Table(without_equal(inner, there))))
+        }
+        (value, Some(there)) if value == *there => None,
+        (value, _) => Some((key, value)),
+    };
+    table.into_iter().filter_map(differs).collect()
+}
+
+/// The value of `densify.stop`.
+fn get<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+    match key.split_once('.') {
+        Some((outer, inner)) => table.get(outer)?.as_table()?.get(inner),
+        None => table.get(key),
+    }
+}
+
+fn set(table: &mut Table, key: &str, value: Value) {
+    let Some((outer, inner)) = key.split_once('.') else {
+        table.insert(key.to_owned(), value);
+        return;
+    };
+    let outer = table
+        .entry(outer.to_owned())
+        .or_insert_with(|| Value::Table(Table::new()));
+    if let Some(outer) = outer.as_table_mut() {
+        outer.insert(inner.to_owned(), value);
+    }
+}
