@@ -32,10 +32,10 @@ struct Bar {
 
 /// The bars. Results are the same bit for bit on one kind of machine and scatter like those of other seeds
 /// between kinds, and when a kernel rounds differently: so the bar that judges is a mean over seeds, on the
-/// capture that scatters least. Seeds 0 to 3 of `plush` here: 24.72 to 24.97 dB, SSIM 0.8565 to 0.8582, the
-/// mean of three 0.8572. With half of the gradient of the covariance's off-diagonal, a bug that single runs of
-/// `bird` let pass: 24.54 to 24.67 dB, 0.8529 to 0.8542. `banana` (0.810 to 0.819 over seeds 0 to 4) sees to the other end: few
-/// photos, wide apart.
+/// capture that scatters least. Seeds 0 to 3 of `plush`: 24.72 to 24.97 dB, SSIM 0.8565 to 0.8582, the mean
+/// of the first three 24.85 and 0.8572. With half of the gradient of the covariance's off-diagonal, a bug
+/// that single runs of `bird` let pass: 24.54 to 24.67 dB, 0.8529 to 0.8542, mean 24.59 and 0.8534.
+/// `banana` (0.810 to 0.819 over seeds 0 to 4) sees to the other end: few photos, wide apart.
 const BARS: &[Bar] = &[
     Bar {
         capture: "plush",

@@ -293,7 +293,7 @@ fn photos_with_more_detail_get_more_gaussians() {
     let mut capture = fake::capture(48);
     // Squares of two pixels: a detail for each 16 pixels.
     let square = |i: u32| {
-        if (i % 16 / 2 + i / 32) % 2 == 0 {
+        if (i % 16 / 2 + i / 32).is_multiple_of(2) {
             50
         } else {
             200
