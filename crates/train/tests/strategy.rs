@@ -151,7 +151,7 @@ fn steps_after_the_schedule_go_on_with_its_last_rates_and_ever_smaller_ones() {
 }
 
 #[test]
-fn growth_reaches_the_budget_after_four_fifths_of_the_rounds() {
+fn growth_reaches_the_budget_after_two_thirds_of_the_rounds() {
     let grown = |steps, most, first: usize| {
         let mut config = config(Preset::Standard, Strategy::Mcmc, Some(steps));
         config.max_gaussians = most;
@@ -172,9 +172,9 @@ fn growth_reaches_the_budget_after_four_fifths_of_the_rounds() {
     };
     // Few points and a large budget: as fast as it takes. Stop is step 5833.
     let (add, reached) = grown(7000, 200_000, 4696);
-    assert!((0.08..0.09).contains(&add), "{add}");
+    assert!((0.10..0.11).contains(&add), "{add}");
     assert!(
-        reached.is_some_and(|step| (4500..=4800).contains(&step)),
+        reached.is_some_and(|step| (3700..=4100).contains(&step)),
         "{reached:?}"
     );
     // As published, where that suffices; never so fast that Gaussians find no place; no budget, no room.

@@ -162,7 +162,7 @@ table! {
         prune_scale: f64 = 0.1,
         /// Steps between two resets of all opacities to twice prune_opacity; 0 = never.
         reset_every: u32 = 3000,
-        /// mcmc adds this fraction of the Gaussians in a round, 0 to 1; 0 = a twentieth, or as much more as reaches max_gaussians after four fifths of the rounds.
+        /// mcmc adds this fraction of the Gaussians in a round, 0 to 1; 0 = a twentieth, or as much more as reaches max_gaussians after two thirds of the rounds.
         add: f64 = 0.0,
         /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent; 0 to 1e9.
         noise: f64 = 5e6,

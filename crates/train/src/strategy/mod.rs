@@ -218,4 +218,4 @@ const LEAST_GROWTH: f64 = 0.05;
 const MOST_GROWTH: f64 = 0.3;
 
 /// The part of its rounds after which a run has grown: those that follow relocate.
-const GROWN_AFTER: f64 = 0.8;
+const GROWN_AFTER: f64 = 2.0 / 3.0;
