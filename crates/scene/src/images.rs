@@ -10,7 +10,7 @@
 //!    ignored (structure-from-motion tools take pixels as they are stored, and the camera's pose
 //!    belongs to those). A PNG's alpha becomes [`Photo::alpha`].
 
-use crate::{Error, Photo, Result};
+use crate::{Error, FileSum, Photo, Result};
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
 use std::fs;
 use std::io::Cursor;
@@ -27,6 +27,8 @@ pub(crate) struct Decoded {
     pub photo: Photo,
     /// It had 16 bits a channel.
     pub deep: bool,
+    /// Of its file.
+    pub sum: FileSum,
 }
 
 /// What a photo's header says.
@@ -37,6 +39,8 @@ pub(crate) struct Header {
     pub deep: bool,
     /// Pixels may be transparent.
     pub alpha: bool,
+    /// Of the file.
+    pub sum: FileSum,
 }
 
 /// Width and height from a photo's header.
@@ -67,6 +71,7 @@ pub(crate) fn header(path: &Path) -> Result<Header> {
             height,
             deep: is_deep(colour),
             alpha: colour.has_alpha(),
+            sum: FileSum::of(&bytes),
         })
     };
     parse().map_err(|e| e.at_path(path))
@@ -79,7 +84,7 @@ pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -
         Some(_) => e,
         None => e.at_path(path),
     })?;
-    Ok(to_photo(image))
+    Ok(to_photo(image, FileSum::of(&bytes)))
 }
 
 /// Decodes a mask to one byte a pixel, from 0 = leave out to 255 = use, at its own size.
@@ -215,7 +220,7 @@ fn check_jpeg(bytes: &[u8]) -> Result<()> {
     Err(Error::input("the photo has no image data").hint("copy it again from where it came"))
 }
 
-fn to_photo(image: DynamicImage) -> Decoded {
+fn to_photo(image: DynamicImage, sum: FileSum) -> Decoded {
     let deep = is_deep(image.color());
     let (width, height) = (image.width(), image.height());
     let photo = if image.color().has_alpha() {
@@ -234,7 +239,7 @@ fn to_photo(image: DynamicImage) -> Decoded {
     } else {
         Photo::from_rgb(width, height, image.into_rgb8().into_raw())
     };
-    Decoded { photo, deep }
+    Decoded { photo, deep, sum }
 }
 
 #[cfg(test)]
@@ -263,7 +268,8 @@ mod tests {
     }
 
     fn decoded(bytes: &[u8]) -> Result<Decoded> {
-        decode_bytes(bytes, |_, _| Ok(())).map(to_photo)
+        let sum = FileSum::of(bytes);
+        decode_bytes(bytes, |_, _| Ok(())).map(|image| to_photo(image, sum))
     }
 
     #[track_caller]

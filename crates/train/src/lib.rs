@@ -34,7 +34,7 @@ mod views;
 mod watch;
 
 pub use appearance::{APPEARANCE_VERSION, write_appearance};
-pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
+pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch, ViewIdentity};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate, evaluate_aligned};
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};

@@ -21,7 +21,7 @@ use find::{Found, detect, open_colmap};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, reduced_camera};
+pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, depth_sum, reduced_camera};
 pub use views::{decode, describe_all};
 
 /// What to load of a capture, and how large.
