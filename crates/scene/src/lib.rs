@@ -32,6 +32,7 @@ pub mod nerfstudio;
 mod photo;
 pub mod ply;
 mod progress;
+pub mod provenance;
 mod resize;
 pub mod shown;
 mod source;

@@ -40,7 +40,7 @@ pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate, evaluate_a
 pub use history::{CapLosses, EvalRow, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
-pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
+pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, RunLock, Writes, train_into};
 pub use pictures::FULL_ERROR;
 pub use poses::PoseErrors;
 pub use schedule::{Schedule, ViewOrder};

@@ -10,6 +10,7 @@
 //!    left in their files: see [`crate::PhotoSource`].
 
 mod find;
+mod inputs;
 mod photo;
 mod views;
 
@@ -18,6 +19,7 @@ use crate::masks::{MaskMode, Masked};
 use crate::{Dataset, Error, Progress, Result};
 use crate::{blender, nerfstudio};
 use find::{Found, detect, open_colmap};
+pub use inputs::{refuse_output, refuse_output_file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
