@@ -172,6 +172,23 @@ fn what_dapple_has_not_written_is_not_replaced() {
         refused_and_untouched(path, &eval("s"), &words(name));
         std::fs::remove_dir_all(path.join("s")).unwrap();
     }
+    // A pipe, which keeps whoever reads it waiting.
+    for (out, name) in [
+        ("f", "config.toml"),
+        ("g", "renders/a.png"),
+        ("h", "scores.json"),
+    ] {
+        let pipe = path.join(out).join(name);
+        std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let args = match out {
+            "h" => eval(out).to_vec(),
+            _ => train(out),
+        };
+        refused(path, &args, 3, &words(name));
+        std::fs::remove_file(&pipe).unwrap();
+    }
     // A run's own configuration, left by a kill before its first checkpoint.
     let run = |name: &str| path.join("run").join(name);
     for name in ["splats.ply", "metrics.json", "metrics.csv"] {

@@ -62,6 +62,10 @@ pub fn png_bytes(width: u32, height: u32, pixels: PngPixels<'_>) -> Result<Vec<u
 /// Whether the picture at `path`, PNG or OpenEXR by its name, says that Dapple wrote it. Those of versions
 /// before this do not.
 pub fn is_dapples_picture(path: &Path) -> bool {
+    // To open a pipe would wait for its writer.
+    if !path.is_file() {
+        return false;
+    }
     let Ok(file) = File::open(path) else {
         return false;
     };

@@ -128,15 +128,18 @@ pub(super) fn signed(config: &str) -> String {
 
 /// Whether a run wrote this configuration, and nobody has changed it since.
 fn is_signed(path: &Path) -> bool {
-    std::fs::read_to_string(path).is_ok_and(|text| {
-        let rest = text.strip_prefix(SIGNATURE[0]);
-        let parts = rest.and_then(|rest| rest.split_once(SIGNATURE[1]));
-        parts.is_some_and(|(_, config)| signed(config) == text)
-    })
+    // To open a pipe would wait for its writer.
+    path.is_file()
+        && std::fs::read_to_string(path).is_ok_and(|text| {
+            let rest = text.strip_prefix(SIGNATURE[0]);
+            let parts = rest.and_then(|rest| rest.split_once(SIGNATURE[1]));
+            parts.is_some_and(|(_, config)| signed(config) == text)
+        })
 }
 
 fn object(path: &Path) -> Option<serde_json::Map<String, serde_json::Value>> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    let bytes = path.is_file().then(|| std::fs::read(path))?;
+    serde_json::from_slice(&bytes.ok()?).ok()
 }
 
 #[cfg(test)]
