@@ -14,9 +14,8 @@ use clap::ValueEnum;
 use dapple::contract::{Rendered, depth};
 use dapple::scene::atomic::write_atomically;
 use dapple::scene::exr_file::FloatImage;
+use dapple::scene::provenance::{PngPixels, png_bytes};
 use dapple::scene::{Camera, Error, Result};
-use image::{ImageBuffer, ImageFormat, Luma};
-use std::io::Cursor;
 use std::path::Path;
 
 /// Expected depth and normals are shown where at least this much is there: below, they are of a haze.
@@ -153,9 +152,9 @@ impl Output {
         };
         match self.channel {
             Channel::Rgb => Picture::from_floats(width, height, values).into_png(),
-            Channel::Alpha => grey_png(width, height, steps(65535.0)),
+            Channel::Alpha => png_bytes(width, height, PngPixels::Grey16(&steps(65535.0))),
             Channel::Depth | Channel::MedianDepth => {
-                grey_png(width, height, steps(1.0 / self.unit))
+                png_bytes(width, height, PngPixels::Grey16(&steps(1.0 / self.unit)))
             }
             Channel::Normals => {
                 let (vectors, _) = values.as_chunks::<3>();
@@ -167,18 +166,6 @@ impl Output {
             }
         }
     }
-}
-
-fn grey_png(width: u32, height: u32, values: Vec<u16>) -> Result<Vec<u8>> {
-    let failed =
-        |e: &dyn std::fmt::Display| Error::internal(format!("a picture cannot be encoded: {e}"));
-    let image = ImageBuffer::<Luma<u16>, _>::from_raw(width, height, values)
-        .ok_or_else(|| failed(&"its size does not fit its pixels"))?;
-    let mut png = Cursor::new(Vec::new());
-    image
-        .write_to(&mut png, ImageFormat::Png)
-        .map_err(|e| failed(&e))?;
-    Ok(png.into_inner())
 }
 
 #[cfg(test)]

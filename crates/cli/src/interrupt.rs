@@ -7,6 +7,7 @@
 use crate::exit::INTERRUPTED;
 use crate::options::NewFolders;
 use dapple::scene::{Error, ErrorKind, Result};
+use dapple::train::RunLock;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ pub fn listen() -> Result<()> {
             );
             return;
         }
+        RunLock::abandon_all();
         if let Ok(folders) = EMPTY.lock()
             && let Some(folders) = folders.as_ref()
         {

@@ -5,7 +5,9 @@ use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
 use dapple::scene::ply::{self, Aside};
-use dapple::scene::{Error, MaskMode, PosedImage, Result, Splats, Split};
+use dapple::scene::{
+    Capture, Error, LoadOptions, MaskMode, PosedImage, Result, Splats, Split, load,
+};
 use dapple::train::config::{Background, DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
@@ -127,6 +129,16 @@ pub fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
     Err(Error::input("the output is there already")
         .at_path(path)
         .hint("choose another name, or give --overwrite to replace it"))
+}
+
+/// Refuses to put results among the files of a capture.
+pub fn refuse_inputs(
+    out: &Path,
+    scene: &Path,
+    capture: &Capture,
+    options: &LoadOptions,
+) -> Result<()> {
+    load::refuse_output(out, &["renders", "errors"], scene, capture, options)
 }
 
 /// A colour or `random`, for training.

@@ -1,9 +1,8 @@
 //! Rendered images as PNG files.
 
 use dapple::contract::Rendered;
-use dapple::scene::{Error, Result};
-use image::{ImageFormat, RgbImage};
-use std::io::Cursor;
+use dapple::scene::Result;
+use dapple::scene::provenance::{PngPixels, png_bytes};
 
 /// An 8-bit image, rows from the top.
 #[derive(Debug, Clone)]
@@ -31,15 +30,6 @@ impl Picture {
 
     /// The bytes of a PNG file.
     pub fn into_png(self) -> Result<Vec<u8>> {
-        let failed = |e: &dyn std::fmt::Display| {
-            Error::internal(format!("a picture cannot be encoded: {e}"))
-        };
-        let image = RgbImage::from_raw(self.width, self.height, self.rgb)
-            .ok_or_else(|| failed(&"its size does not fit its pixels"))?;
-        let mut png = Cursor::new(Vec::new());
-        image
-            .write_to(&mut png, ImageFormat::Png)
-            .map_err(|e| failed(&e))?;
-        Ok(png.into_inner())
+        png_bytes(self.width, self.height, PngPixels::Rgb8(&self.rgb))
     }
 }

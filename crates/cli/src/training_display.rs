@@ -19,6 +19,18 @@ pub struct TrainingDisplay<'a> {
     bar: ProgressBar,
     last_line: Instant,
     psnr: Option<f64>,
+    unsaved: Unsaved,
+}
+
+/// Checkpoints that could not be saved: told once and then counted, for a full disk fails them all.
+#[derive(Debug, Default)]
+struct Unsaved {
+    /// All of them.
+    count: u32,
+    /// Those since the last that was saved.
+    in_a_row: u32,
+    /// What was said of them.
+    told: Vec<String>,
 }
 
 impl<'a> TrainingDisplay<'a> {
@@ -30,12 +42,19 @@ impl<'a> TrainingDisplay<'a> {
             bar: console.bar(u64::from(steps), "{pos}/{len} [{bar:24}] {msg}"),
             last_line: Instant::now(),
             psnr: None,
+            unsaved: Unsaved::default(),
         }
     }
 
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+        if self.unsaved.count > 1 {
+            self.console.note(&format!(
+                "remark: {} checkpoints could not be saved",
+                grouped(self.unsaved.count.into())
+            ));
+        }
     }
 
     fn numbers(&self, at: &StepProgress) -> String {
@@ -106,10 +125,25 @@ impl Observer for TrainingDisplay<'_> {
 
     fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
         match saved {
-            Ok(()) => self.console.detail(&format!("step {step}: checkpoint")),
-            Err(error) => self.console.note(&format!(
-                "remark: no checkpoint after step {step}, and the run goes on without: {error}"
-            )),
+            Ok(()) => match std::mem::take(&mut self.unsaved.in_a_row) {
+                0 => self.console.detail(&format!("step {step}: checkpoint")),
+                missed => self.console.note(&format!(
+                    "step {step}: checkpoints are saved again, {} are missing before it",
+                    grouped(missed.into())
+                )),
+            },
+            Err(error) => {
+                self.unsaved.count += 1;
+                self.unsaved.in_a_row += 1;
+                let what = error.what().to_owned();
+                if self.unsaved.told.contains(&what) {
+                    return;
+                }
+                self.unsaved.told.push(what);
+                self.console.note(&format!(
+                    "remark: no checkpoint after step {step}, and the run goes on without: {error}"
+                ));
+            }
         }
     }
 

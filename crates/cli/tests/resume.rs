@@ -268,3 +268,108 @@ fn a_killed_run_leaves_whole_files_and_goes_on_from_them() {
         "nothing half-written is left"
     );
 }
+
+/// Another photo of the same name and size, a mask or a depth image: names, sizes and cameras are as they
+/// were, and the run must not go on.
+#[test]
+fn a_capture_whose_files_have_changed_is_refused_by_name() {
+    let folder = small_capture();
+    let path = folder.path();
+    let at = |name: &str| path.join("capture").join(name);
+    let photos = files(&at("images"));
+    let masked = image::GrayImage::from_fn(48, 36, |x, _| image::Luma([255 * u8::from(x > 9)]));
+    std::fs::create_dir(at("masks")).unwrap();
+    masked.save(at("masks").join(&photos[3])).unwrap();
+    std::fs::create_dir(at("depths")).unwrap();
+    for photo in &photos {
+        let depth = image::ImageBuffer::from_pixel(48, 36, image::Luma([3000_u16]));
+        depth.save(at("depths").join(photo)).unwrap();
+    }
+    let name = |i: usize| format!("{:?}", photos[i].to_str().unwrap());
+    let memory = ["--photo-memory=0.03MiB"];
+    for more in [&[][..], &memory] {
+        let depth = ["--depth-from=images", "--stop-at=20", "--overwrite"];
+        let begin = train("out", 60);
+        let run = [&as_strs(&begin)[..], &depth, more].concat();
+        ok_in(path, &run);
+        let resume = [&["train", "-q", "--resume", "out"], more].concat();
+        let changed = |file: &Path, how: &dyn Fn(&Path), words: &[&str]| {
+            let whole = std::fs::read(file).unwrap();
+            how(file);
+            refused(path, &resume, 3, &[&["another capture"], words].concat());
+            std::fs::write(file, whole).unwrap();
+        };
+        let images = at("images");
+        let other = std::fs::read(images.join(&photos[1])).unwrap();
+        let replace = |file: &Path| std::fs::write(file, &other).unwrap();
+        let words = ["photo", &name(2), "has changed"];
+        changed(&images.join(&photos[2]), &replace, &words);
+        // Held out: it would change the scores.
+        let words = ["photo", &name(0), "has changed"];
+        changed(&images.join(&photos[0]), &replace, &words);
+        let words = ["mask of", &name(3), "has changed"];
+        let white = |file: &Path| image::GrayImage::new(48, 36).save(file).unwrap();
+        changed(&at("masks").join(&photos[3]), &white, &words);
+        let words = ["mask of", &name(3), "is missing"];
+        let remove = |file: &Path| std::fs::remove_file(file).unwrap();
+        changed(&at("masks").join(&photos[3]), &remove, &words);
+        let words = ["depth image of", &name(5), "has changed"];
+        let deeper = |file: &Path| {
+            let depth = image::ImageBuffer::from_pixel(48, 36, image::Luma([3001_u16]));
+            depth.save(file).unwrap();
+        };
+        changed(&at("depths").join(&photos[5]), &deeper, &words);
+        // As it was.
+        ok_in(path, &resume);
+    }
+}
+
+/// Checkpoints of earlier versions know nothing of contents: they go on, and that is said.
+#[test]
+fn a_checkpoint_without_sums_goes_on_with_a_note() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &as_strs(&train("whole", 40)));
+    ok_in(
+        path,
+        &[&as_strs(&train("out", 40))[..], &["--stop-at=20"]].concat(),
+    );
+    let file = path.join("out/checkpoint.safetensors");
+    let mut checkpoint = ::dapple::train::Checkpoint::read(&file).unwrap();
+    assert_eq!(checkpoint.capture.views.len(), 9);
+    (checkpoint.capture.views, checkpoint.capture.points) = (Vec::new(), None);
+    checkpoint.write(&file).unwrap();
+    let ran = ok_in(path, &["train", "--resume", "out"]);
+    assert!(
+        ran.stderr.contains("of an earlier Dapple"),
+        "{}",
+        ran.stderr
+    );
+    same_results(&path.join("out"), &path.join("whole"));
+}
+
+/// A limit on the size of files stands in for a full disk, which fails every checkpoint alike: that is said
+/// once, and at the end how often.
+#[cfg(unix)]
+#[test]
+fn checkpoints_that_fail_are_told_once_and_counted() {
+    let folder = small_capture();
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 20; exec {} train capture -o out --preset m9 --steps 60 --checkpoint-every 1",
+        env!("CARGO_BIN_EXE_dapple")
+    );
+    let limited = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .env("DAPPLE_DEVICE", "cpu")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let ran = common::Ran::from(limited);
+    let said = &ran.stderr;
+    assert_eq!(ran.code, 4, "the splats do not fit either: {said}");
+    assert_eq!(said.matches("no checkpoint after").count(), 1, "{said}");
+    assert!(
+        said.contains("remark: 59 checkpoints could not be saved"),
+        "{said}"
+    );
+}

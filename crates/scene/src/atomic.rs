@@ -44,9 +44,10 @@ pub fn write_atomically(
     let temporary = builder
         .tempfile_in(&folder)
         .map_err(|source| Error::io("cannot write into the folder", &folder, source))?;
-    let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, temporary);
+    // The file itself: errors of the temporary one would tell its name, which is another each time.
+    let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, temporary.as_file());
     write(&mut buffered).map_err(failed)?;
-    let temporary = buffered.into_inner().map_err(|e| failed(e.into_error()))?;
+    buffered.into_inner().map_err(|e| failed(e.into_error()))?;
     temporary.as_file().sync_all().map_err(failed)?;
     temporary.persist(path).map_err(|e| failed(e.error))?;
     Ok(())

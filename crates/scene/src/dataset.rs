@@ -1,6 +1,6 @@
 //! A capture: posed photographs and the sparse points seen in them.
 
-use crate::{Camera, DepthMap, Photo, PhotoSource, Tracks};
+use crate::{Camera, DepthMap, Photo, PhotoSource, Tracks, ViewFiles};
 use glam::DVec3;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +48,9 @@ pub struct Dataset {
     /// Photos that the capture names and that are not there, left out as asked
     /// ([`crate::LoadOptions::skip_missing`]).
     pub skipped: usize,
+    /// What the files held that each of the views was read from; empty for views that were not read from
+    /// files.
+    pub files: Vec<ViewFiles>,
     /// Remarks for the user: which of several models was taken, what was left out and why.
     pub notes: Vec<String>,
 }

@@ -90,7 +90,8 @@ fn fit(raw: &Raw, image: &PosedImage, camera: &Camera) -> DepthMap {
     }
 }
 
-fn find(image: &PosedImage, folder: Option<&Path>) -> Result<Option<PathBuf>> {
+/// The file of a photo's depth image, if there is one.
+pub(crate) fn find(image: &PosedImage, folder: Option<&Path>) -> Result<Option<PathBuf>> {
     if let Some(named) = &image.depth {
         return match named.is_file() {
             true => Ok(Some(named.clone())),

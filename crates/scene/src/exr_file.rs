@@ -3,6 +3,7 @@
 //! Format: <https://openexr.com>. Written with 32-bit floats, ZIP-compressed; read with 16- or 32-bit
 //! floats, or 32-bit integers, in any compression that the crate `exr` knows.
 
+use crate::provenance::SOFTWARE;
 use crate::{Error, Result};
 use exr::meta::MetaData;
 use exr::prelude::{
@@ -42,7 +43,10 @@ impl FloatImage {
         }
         let layer = Layer::new(
             size,
-            LayerAttributes::default(),
+            LayerAttributes {
+                software_name: Some(SOFTWARE.into()),
+                ..LayerAttributes::default()
+            },
             Encoding::SMALL_LOSSLESS,
             AnyChannels::sort(channels.into_iter().collect()),
         );

@@ -10,7 +10,7 @@
 //!    ignored (structure-from-motion tools take pixels as they are stored, and the camera's pose
 //!    belongs to those). A PNG's alpha becomes [`Photo::alpha`].
 
-use crate::{Error, Photo, Result, bounded, jpeg};
+use crate::{Error, FileSum, Photo, Result, bounded, jpeg};
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
 use std::io::Cursor;
 use std::path::Path;
@@ -26,6 +26,8 @@ pub(crate) struct Decoded {
     pub photo: Photo,
     /// It had 16 bits a channel.
     pub deep: bool,
+    /// Of its file.
+    pub sum: FileSum,
 }
 
 /// What a photo's header says.
@@ -36,6 +38,8 @@ pub(crate) struct Header {
     pub deep: bool,
     /// Pixels may be transparent.
     pub alpha: bool,
+    /// Of the file.
+    pub sum: FileSum,
 }
 
 /// Width and height from a photo's header.
@@ -66,6 +70,7 @@ pub(crate) fn header(path: &Path) -> Result<Header> {
             height,
             deep: is_deep(colour),
             alpha: colour.has_alpha(),
+            sum: FileSum::of(&bytes),
         })
     };
     parse().map_err(|e| e.at_path(path))
@@ -90,7 +95,7 @@ pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -
         Some(_) => e,
         None => e.at_path(path),
     })?;
-    Ok(to_photo(image))
+    Ok(to_photo(image, FileSum::of(&bytes)))
 }
 
 /// Refuses a photo that a decoder fills in, since bytes of its pixels are missing. Decodes it twice.
@@ -122,7 +127,7 @@ impl Photo {
     /// Other formats, damaged files, CMYK, sizes that cannot be.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let image = decode_bytes(bytes, |_, _| Ok(()))?;
-        Ok(to_photo(image).photo)
+        Ok(to_photo(image, FileSum::of(bytes)).photo)
     }
 }
 
@@ -207,7 +212,7 @@ fn check_format(bytes: &[u8]) -> Result<()> {
     }
 }
 
-fn to_photo(image: DynamicImage) -> Decoded {
+fn to_photo(image: DynamicImage, sum: FileSum) -> Decoded {
     let deep = is_deep(image.color());
     let (width, height) = (image.width(), image.height());
     let photo = if image.color().has_alpha() {
@@ -226,7 +231,7 @@ fn to_photo(image: DynamicImage) -> Decoded {
     } else {
         Photo::from_rgb(width, height, image.into_rgb8().into_raw())
     };
-    Decoded { photo, deep }
+    Decoded { photo, deep, sum }
 }
 
 #[cfg(test)]
@@ -255,7 +260,8 @@ mod tests {
     }
 
     fn decoded(bytes: &[u8]) -> Result<Decoded> {
-        decode_bytes(bytes, |_, _| Ok(())).map(to_photo)
+        let sum = FileSum::of(bytes);
+        decode_bytes(bytes, |_, _| Ok(())).map(|image| to_photo(image, sum))
     }
 
     #[track_caller]

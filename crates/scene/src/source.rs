@@ -11,7 +11,7 @@ use crate::capture::PosedImage;
 use crate::load::{self, Treatment};
 use crate::masks::{MaskMode, Masked};
 use crate::undistort::pinhole_camera;
-use crate::{Error, LoadOptions, Photo, Result, View, images};
+use crate::{Error, FileSum, LoadOptions, Photo, Result, View, ViewFiles, images};
 use std::sync::Arc;
 
 /// The pixels of a view.
@@ -85,16 +85,32 @@ pub struct PhotoFile {
     size: [u32; 2],
     bytes: u64,
     has_alpha: bool,
+    files: ViewFiles,
 }
 
 impl PhotoFile {
     fn read(&self) -> Result<Photo> {
-        let (photo, camera, _) = load::decode_photo(&self.image, &self.options)?;
+        let (photo, camera, treatment) = load::decode_photo(&self.image, &self.options)?;
         if [camera.width, camera.height] != self.size {
             let [width, height] = self.size;
             return Err(Error::input(format!(
                 "the photo \"{}\" has changed: it comes to {}x{} pixels now, and came to {width}x{height}",
                 self.image.name, camera.width, camera.height
+            ))
+            .at_path(self.image.path()?)
+            .hint("photos are read again and again while training: leave them as they are until it ends"));
+        }
+        let ViewFiles {
+            photo: now, mask, ..
+        } = treatment.files;
+        if (now, mask) != (self.files.photo, self.files.mask) {
+            let what = match now == self.files.photo {
+                true => "mask of",
+                false => "photo",
+            };
+            return Err(Error::input(format!(
+                "the {what} \"{}\" has changed since the run began to read it",
+                self.image.name
             ))
             .at_path(self.image.path()?)
             .hint("photos are read again and again while training: leave them as they are until it ends"));
@@ -114,7 +130,13 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
     if !distorts || options.undistort {
         camera = pinhole_camera(&camera);
     }
-    let has_mask = image.mask_path()?.is_some();
+    let mask = image.mask_path()?;
+    let has_mask = mask.is_some();
+    let files = ViewFiles {
+        photo: Some(header.sum),
+        mask: mask.as_deref().map(FileSum::of_file).transpose()?,
+        depth: load::depth_sum(image, options)?,
+    };
     let segments = options.mask_mode == MaskMode::Segment;
     let ignores_alpha = options.mask_mode == MaskMode::Ignore && header.alpha;
     let treatment = Treatment {
@@ -129,6 +151,7 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
             transparent: header.alpha && !ignores_alpha || has_mask && segments,
             nothing_left: false,
         },
+        files,
     };
     let planes = 3
         + u64::from(treatment.masked.transparent)
@@ -139,6 +162,7 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
         size: [camera.width, camera.height],
         bytes: planes * u64::from(camera.width) * u64::from(camera.height),
         has_alpha: treatment.masked.transparent,
+        files,
     };
     let view = View {
         name: image.name.clone(),

@@ -37,14 +37,14 @@ mod views;
 mod watch;
 
 pub use appearance::{APPEARANCE_VERSION, write_appearance};
-pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch};
+pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch, ViewIdentity};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate, evaluate_aligned};
 pub use evidence::{Bound, Budget, Evidence, Seen};
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
-pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, train_into};
+pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, RunLock, Writes, train_into};
 pub use pictures::FULL_ERROR;
 pub use poses::PoseErrors;
 pub use schedule::{Schedule, ViewOrder};

@@ -5,7 +5,8 @@
 
 use crate::evaluate::{counts, target};
 use dapple_engine::Rendered;
-use dapple_scene::{Error, Photo, Result};
+use dapple_scene::provenance::{PngPixels, png_bytes};
+use dapple_scene::{Photo, Result};
 
 /// The error that has the map's last colour: a quarter of the range.
 pub const FULL_ERROR: f32 = 0.25;
@@ -75,12 +76,7 @@ fn to_byte(value: f32) -> u8 {
 }
 
 fn png(pixels: Vec<u8>, width: u32, height: u32) -> Result<Vec<u8>> {
-    let mut png = std::io::Cursor::new(Vec::new());
-    image::RgbImage::from_raw(width, height, pixels)
-        .ok_or_else(|| Error::internal("a picture has another size than its pixels"))?
-        .write_to(&mut png, image::ImageFormat::Png)
-        .map_err(|e| Error::internal(format!("a picture cannot be encoded: {e}")).caused_by(e))?;
-    Ok(png.into_inner())
+    png_bytes(width, height, PngPixels::Rgb8(&pixels))
 }
 
 #[cfg(test)]

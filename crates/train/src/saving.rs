@@ -139,7 +139,9 @@ impl Trainer {
     ) -> Result<Self> {
         let started = Instant::now();
         checkpoint.config.validate()?;
-        checkpoint.capture.check(&CaptureIdentity::of(dataset))?;
+        let capture = CaptureIdentity::of(dataset);
+        checkpoint.capture.check(&capture)?;
+        let is_unchecked = checkpoint.capture.views.is_empty() && !capture.views.is_empty();
         let chosen = Chosen::of(dataset, &checkpoint.config)?;
         check_appearance(&checkpoint, chosen.train.len())?;
         let step = checkpoint.step;
@@ -154,6 +156,13 @@ impl Trainer {
         trainer.saving.launch = checkpoint.launch;
         trainer.watch.rows = checkpoint.watched;
         trainer.watch.best = checkpoint.best;
+        if is_unchecked {
+            trainer.notes.push(
+                "the checkpoint is of an earlier Dapple, which did not note what photos, masks and depths \
+                 held: only their names and sizes and the cameras are known to be those of the run"
+                    .to_owned(),
+            );
+        }
         let (then, now) = (checkpoint.device, trainer.device());
         if kind_of(&then) != kind_of(&now) {
             trainer.notes.push(format!(
@@ -180,7 +189,7 @@ impl Trainer {
         Ok(Checkpoint {
             step: self.step,
             config: self.config.clone(),
-            capture: self.saving.capture,
+            capture: self.saving.capture.clone(),
             launch: self.saving.launch.clone(),
             device: self.device(),
             history: self.history.clone(),

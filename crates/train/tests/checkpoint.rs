@@ -477,6 +477,7 @@ fn a_new_run_does_not_keep_the_checkpoint_of_an_old_one() {
     let error = folder.read_checkpoint().unwrap_err();
     assert!(error.what().contains("no checkpoint"), "{error}");
     std::fs::write(path.path().join(".dapple-x.part"), "").unwrap();
+    drop(folder);
     RunFolder::create(path.path()).unwrap();
     assert!(!path.path().join(".dapple-x.part").exists());
 }

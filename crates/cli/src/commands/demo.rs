@@ -6,7 +6,7 @@ use crate::console::Console;
 use crate::options::{DeviceOptions, merged_config};
 use dapple::scene::synth::SynthOptions;
 use dapple::scene::{Error, Result};
-use dapple::train::{ConfigPatch, Preset};
+use dapple::train::{ConfigPatch, Preset, RunFolder};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -42,6 +42,8 @@ const DEMO_MAX_GAUSSIANS: usize = 40_000;
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let capture = args.out.join("capture");
     refuse_foreign(&args.out, &capture)?;
+    let last = RunFolder::open(&args.out);
+    let holds_demo = last.holds_metrics() || last.checkpoint_path().exists();
     let flags = ConfigPatch {
         steps: Some(args.steps),
         max_gaussians: Some(DEMO_MAX_GAUSSIANS),
@@ -55,7 +57,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let job = Job {
         scene: &capture,
         out: &args.out,
-        overwrite: true,
+        // What the last one left, and nothing of others.
+        overwrite: holds_demo,
         stop_at: None,
         photo_memory: None,
         pacer: None,

@@ -2,7 +2,8 @@
 
 use crate::console::Console;
 use crate::options::{
-    CaptureOptions, DeviceOptions, config_beside, parse_colour, read_splats, splats_file, split,
+    CaptureOptions, DeviceOptions, config_beside, parse_colour, read_splats, refuse_inputs,
+    splats_file, split,
 };
 use crate::photo_memory;
 use dapple::contract::{Engine, RenderSettings};
@@ -14,7 +15,7 @@ use dapple::train::evaluate::{
 };
 use dapple::train::{
     ConfigPatch, CorrectedScores, EvalReport, PoseErrors, RenderNames, RunFolder, TrainConfig,
-    evaluate, evaluate_aligned,
+    Writes, evaluate, evaluate_aligned,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ LPIPS (lower is better) needs a file of weights, AlexNet's or VGG-16's; docs/EVA
 three lines of Python make one. It runs on the processor: VGG-16 takes seconds a megapixel and core.
 
 -o writes renders/ (photo beside render), errors/ (blue as the photo, red off by a quarter of the range;
-grey is masked), scores.json and scores.md.
+grey is masked), scores.json and scores.md. What Dapple wrote there before is replaced, files of others
+with --overwrite alone, and a folder that a run writes to is refused.
 
 --compare scores a second file of splats on the same photos: differences photo by photo, their mean
 with what holds it with 95 %, on how many photos the first is better, and whether that is more than
@@ -106,6 +108,10 @@ pub struct Args {
     /// Write renders, maps of errors and tables into this folder
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+
+    /// Replace files of these names in that folder that Dapple has not written
+    #[arg(long, requires = "out")]
+    overwrite: bool,
 
     /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
     /// [default: as the run was]
@@ -198,6 +204,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..ConfigPatch::default()
     };
     // Before the photos: a mistake in the name of the splats shows at once.
+    if let Some(out) = args.out.as_deref().filter(|_| !args.overwrite) {
+        RunFolder::open(out).refuse_foreign(Writes::Scores)?;
+    }
     let a = Subject::open(&args.splats, &flags, console)?;
     let other = args.compare.as_ref();
     let b = other
@@ -207,7 +216,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         note_differences(&a.config, &b.config, console);
     }
     let lpips = a.config.read_lpips()?;
-    let (dataset, trained) = load_held_out(&args.scene, &a.config, console)?;
+    let (dataset, trained) = load_held_out(args, &a.config, console)?;
     let poses = args.true_cameras.as_deref();
     let poses = poses
         .map(|truth| pose_report(truth, &a, &trained))
@@ -220,6 +229,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ));
     }
     let folder = args.out.as_deref().map(RunFolder::create).transpose()?;
+    if let Some(note) = folder.as_ref().and_then(RunFolder::lock_note) {
+        console.note(&format!("note: {note}"));
+    }
     let mut engine = args.device.engine(console)?;
     // What two are compared by, both have.
     let learnt = |subject: &Subject| subject.config.appearance.is_on();
@@ -401,12 +413,15 @@ type Trained = Vec<(String, Pose)>;
 
 /// The held-out photos alone: the others are not decoded. Their poses come beside.
 fn load_held_out(
-    scene: &Path,
+    args: &Args,
     config: &TrainConfig,
     console: &Console,
 ) -> Result<(Dataset, Trained)> {
-    let options = config.load_options();
+    let (scene, options) = (&args.scene, config.load_options());
     let mut capture = load::open(scene, &options)?;
+    if let Some(out) = &args.out {
+        refuse_inputs(out, scene, &capture, &options)?;
+    }
     let split = split(&capture.images, &config.data);
     let held_out = split.eval;
     if held_out.is_empty() {

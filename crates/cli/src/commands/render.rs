@@ -7,15 +7,16 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
-    splats_file, split,
+    refuse_inputs, splats_file, split,
 };
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
+use dapple::scene::provenance::is_dapples_picture;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Capture, Error, MAX_SH_DEGREE, Result, Splats, load};
+use dapple::scene::{Camera, Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, Splats, load};
 use dapple::train::config::Background;
-use dapple::train::{ConfigPatch, RenderNames, TrainConfig};
+use dapple::train::{ConfigPatch, RenderNames, RunLock, TrainConfig};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -45,8 +46,9 @@ z forward), facing the camera. With .png: alpha in 16 bits; depth in 16 bits, in
 towards the camera. Expected depth and normals are 0 where alpha is below a half.
 
 A single picture may go to a file that ends in .png or .exr; several go into a folder. Pictures of
-the same name are replaced. The views of a lens that distorts are rendered through it, or with
---undistort as a pinhole camera sees them; a path is always a pinhole camera's.
+the same name are replaced if Dapple wrote them, others with --overwrite alone. The views of a lens that
+distorts are rendered through it, or with --undistort as a pinhole camera sees them; a path is always a
+pinhole camera's.
 
 Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
@@ -67,6 +69,10 @@ pub struct Args {
     /// A folder, or for a single picture a file that ends in .png or .exr
     #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
+
+    /// Replace pictures that Dapple has not written too
+    #[arg(long)]
+    overwrite: bool,
 
     /// The capture whose cameras are used
     #[arg(long)]
@@ -214,6 +220,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         depth: output.channel.needs_depth(),
         antialias: config.antialias,
     };
+    refuse_foreign(&shots, args, output)?;
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;
     let folders = NewFolders::before(&args.out);
@@ -232,12 +239,66 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     ))
 }
 
+/// Refuses to replace pictures that Dapple has not written, unless told to.
+fn refuse_foreign(shots: &[Shot], args: &Args, output: Output) -> Result<()> {
+    let mut paths = shots.iter().map(|(name, _)| args.path_of(name, output));
+    let foreign = |path: &PathBuf| path.symlink_metadata().is_ok() && !is_dapples_picture(path);
+    match paths.find(|path| !args.overwrite && foreign(path)) {
+        None => Ok(()),
+        Some(path) => Err(
+            Error::input("there is a picture already that Dapple has not written")
+                .at_path(path)
+                .hint("choose another --out, or give --overwrite to replace it"),
+        ),
+    }
+}
+
+/// Keeps runs from beginning in the folder while pictures are written there. Where one is at work in it, or in
+/// the folders above, whose pictures it may hold, that is an error. Other pictures may come meanwhile.
+fn lock(folder: Option<&Path>, to_file: bool) -> Result<Vec<RunLock>> {
+    let Some(folder) = folder else {
+        return Ok(Vec::new());
+    };
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let mut locked = whole.ancestors().take(3).enumerate();
+    locked.try_fold(Vec::new(), |mut locks, (i, folder)| {
+        // A single picture leaves no lock of its own in a folder that has none.
+        if i == 0 && !to_file || folder.join(RunLock::FILE).exists() {
+            locks.push(RunLock::shared(folder)?);
+        }
+        Ok(locks)
+    })
+}
+
 /// Whether the output is one file.
 fn is_file(out: &Path) -> bool {
     FileFormat::of(out).is_some()
 }
 
 impl Args {
+    /// The file of a picture.
+    fn path_of(&self, name: &str, output: Output) -> PathBuf {
+        match is_file(&self.out) {
+            true => self.out.clone(),
+            false => self
+                .out
+                .join(name)
+                .with_extension(output.format.extension()),
+        }
+    }
+
+    /// Refuses to write among the capture's own files, or over one.
+    fn refuse_inputs(&self, scene: &Path, capture: &Capture, options: &LoadOptions) -> Result<()> {
+        match is_file(&self.out) {
+            true => load::refuse_output_file(&self.out, capture),
+            false => refuse_inputs(&self.out, scene, capture, options),
+        }
+    }
+
     /// What to write of each render.
     fn output(&self) -> Result<Output> {
         let named = FileFormat::of(&self.out);
@@ -285,20 +346,17 @@ fn save(
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
     }
+    let locks = lock(folder, to_file)?;
+    for note in locks.iter().filter_map(RunLock::note) {
+        console.note(&format!("note: {note}"));
+    }
     let grace = interrupt::grace();
     let template = "rendering [{bar:30}] {pos}/{len} {eta}";
     let bar = console.bar(shots.len() as u64, template);
     for (done, (name, camera)) in shots.iter().enumerate() {
         grace.check(|| format!("{done} of {} pictures are made", shots.len()))?;
         let rendered = engine.render(camera, settings)?;
-        let path = if to_file {
-            args.out.clone()
-        } else {
-            args.out
-                .join(name)
-                .with_extension(output.format.extension())
-        };
-        output.save(&rendered, camera, &path)?;
+        output.save(&rendered, camera, &args.path_of(name, output))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -314,6 +372,7 @@ fn shots(args: &Args, config: &TrainConfig, console: &Console) -> Result<Vec<Sho
         return Err(Error::internal("the parser let a missing --views pass"));
     };
     let capture = load::open(scene, &config.load_options())?;
+    args.refuse_inputs(scene, &capture, &config.load_options())?;
     let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
     views_of(capture, &indices, config, console)
 }
@@ -329,6 +388,7 @@ fn seen(
     let (cameras, like) = match &args.scene {
         Some(scene) => {
             let capture = load::open(scene, &config.load_options())?;
+            args.refuse_inputs(scene, &capture, &config.load_options())?;
             let cameras: Vec<Camera> = capture.images.iter().map(|image| image.camera).collect();
             // As large as its photo is.
             let first = views_of(capture, &[0], config, console)?;

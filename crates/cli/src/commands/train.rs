@@ -11,7 +11,9 @@ pub use done::{Done, Summary};
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
 use crate::interrupt;
-use crate::options::{DeviceOptions, NewFolders, merged_config, merged_config_for, split};
+use crate::options::{
+    DeviceOptions, NewFolders, merged_config, merged_config_for, refuse_inputs, split,
+};
 use crate::photo_memory;
 use crate::training_display::{TrainingDisplay, gaussians, grouped};
 use dapple::contract::Engine;
@@ -19,7 +21,7 @@ use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::Pacer;
 use dapple::train::{
-    ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig, Trainer, train_into,
+    ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig, Trainer, Writes, train_into,
 };
 use std::path::Path;
 
@@ -63,12 +65,11 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
     let Some(scene) = &args.scene else {
         return Err(Error::internal("the parser let a missing SCENE pass"));
     };
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => Path::new("out").join(scene_name(scene)?),
-    };
+    let out = args.out_folder(scene)?;
     if args.time_budget.is_some() {
         time_budget::refuse_steps(args)?;
+        let options = config.training_load_options();
+        refuse_inputs(&out, scene, &load::open(scene, &options)?, &options)?;
         refuse_results(&out, args.overwrite)?;
     }
     let device = DeviceOptions {
@@ -113,7 +114,11 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
         say_what_did_not_follow(args, None, console)?;
         return Ok(config);
     };
-    let capture = load::open(scene, &config.load_options())?;
+    let options = config.training_load_options();
+    let capture = load::open(scene, &options)?;
+    if !args.print_config {
+        refuse_inputs(&args.out_folder(scene)?, scene, &capture, &options)?;
+    }
     let train = split(&capture.images, &config.data).train;
     let cameras = train.iter().map(|&i| &capture.images[i].camera);
     let seen = Seen::of(cameras, &capture.points);
@@ -229,8 +234,12 @@ pub fn train(
     folders.unless_ok(train_new(job, config, engine, console))
 }
 
+/// Refuses to replace the results of a run, and what Dapple has not written, unless told to.
 fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
-    let holds = |name: &str| !overwrite && out.join(name).exists();
+    if overwrite {
+        return Ok(());
+    }
+    let holds = |name: &str| out.join(name).exists();
     if holds("checkpoint.safetensors") {
         return Err(
             Error::input("the output folder holds a run that is not finished")
@@ -247,7 +256,7 @@ fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
             .at_path(out)
             .hint("name another with --out, or give --overwrite to replace them"));
     }
-    Ok(())
+    RunFolder::open(out).refuse_foreign(Writes::Run)
 }
 
 fn train_new(
@@ -258,6 +267,8 @@ fn train_new(
 ) -> Result<Done> {
     // Before the photos are read: better to fail now than after an hour.
     let folder = RunFolder::create(job.out)?;
+    // Again: another run may have ended here just before this one came in.
+    refuse_results(job.out, job.overwrite)?;
     let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
     let mut trainer = Trainer::new(&dataset, config, engine).map_err(|e| match e.place() {
         Some(_) => e,
@@ -293,7 +304,11 @@ fn run_into(
     stop_at: Option<u32>,
     console: &Console,
 ) -> Result<Done> {
-    for note in trainer.notes() {
+    for note in folder
+        .lock_note()
+        .into_iter()
+        .chain(trainer.notes().iter().map(String::as_str))
+    {
         console.note(&format!("note: {}", printable(note)));
     }
     let steps = trainer.config().last_step();

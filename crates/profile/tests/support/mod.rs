@@ -276,6 +276,7 @@ pub fn full() -> Profile {
         stats: stats(&steps.iter().map(|s| s.counters[i]).collect::<Vec<_>>()),
     };
     Profile {
+        control: None,
         schema: SCHEMA.into(),
         version: VERSION,
         program: Program {
@@ -417,6 +418,7 @@ fn kernels(stages: &[StageSummary]) -> Vec<KernelSummary> {
 pub fn minimal() -> Profile {
     let step = stats(&[2.034e9]);
     Profile {
+        control: None,
         schema: SCHEMA.into(),
         version: VERSION,
         program: Program {

@@ -10,6 +10,7 @@
 //!    left in their files: see [`crate::PhotoSource`].
 
 mod find;
+mod inputs;
 mod photo;
 mod plausible;
 mod views;
@@ -19,10 +20,11 @@ use crate::masks::{MaskMode, Masked};
 use crate::{Dataset, Error, Progress, Result};
 use crate::{blender, nerfstudio};
 use find::{Found, detect, open_colmap};
+pub use inputs::{refuse_output, refuse_output_file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, reduced_camera};
+pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, depth_sum, reduced_camera};
 pub use views::{check, decode, describe_all};
 
 /// What to load of a capture, and how large.

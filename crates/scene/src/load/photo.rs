@@ -7,7 +7,7 @@ use crate::masks::{self, Masked};
 use crate::resize::reduce;
 use crate::shown::mask_beyond;
 use crate::undistort::undistort;
-use crate::{Camera, DepthMap, Error, Photo, Result, depth_map};
+use crate::{Camera, DepthMap, Error, FileSum, Photo, Result, ViewFiles, depth_map};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ pub(crate) struct Treatment {
     pub(crate) beyond: bool,
     pub(crate) undistorted: bool,
     pub(crate) masked: Masked,
+    /// What it was made of.
+    pub(crate) files: ViewFiles,
 }
 
 /// The camera of a photo of this size once it is reduced, with its lens.
@@ -44,7 +46,11 @@ pub(crate) fn decode_photo(
     options: &LoadOptions,
 ) -> Result<(Photo, Camera, Treatment)> {
     let path = image.path()?;
-    let Decoded { mut photo, deep } = images::decode(&path, |width, height| {
+    let Decoded {
+        mut photo,
+        deep,
+        sum,
+    } = images::decode(&path, |width, height| {
         check_size(image, &path, width, height)
     })?;
     let mut treatment = Treatment {
@@ -55,6 +61,8 @@ pub(crate) fn decode_photo(
     treatment.rescaled = !as_described && !image.downscaled;
     let mut camera = reduced_camera(image, (photo.width, photo.height), options);
     let mask = image.mask_path()?;
+    treatment.files.photo = Some(sum);
+    treatment.files.mask = mask.as_deref().map(FileSum::of_file).transpose()?;
     let invert = options.invert_masks;
     treatment.masked = masks::apply(&mut photo, mask.as_deref(), options.mask_mode, invert)?;
     if (camera.width, camera.height) != (photo.width, photo.height) {
@@ -123,6 +131,15 @@ fn target_size(
     let scale = max_resolution.map_or(1.0, |max| (f64::from(max) / w.max(h)).min(1.0));
     let scaled = |edge: f64| (edge * scale).round().max(1.0) as u32;
     (scaled(w), scaled(h))
+}
+
+/// What the file of a photo's depth image holds, where it is asked for.
+pub(crate) fn depth_sum(image: &PosedImage, options: &LoadOptions) -> Result<Option<FileSum>> {
+    if !options.depths {
+        return Ok(None);
+    }
+    let path = depth_map::find(image, options.depth_folder.as_deref())?;
+    path.as_deref().map(FileSum::of_file).transpose()
 }
 
 /// A photo's depth image, where it is asked for, for the camera that the photo has in the end. It is held

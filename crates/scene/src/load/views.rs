@@ -4,7 +4,7 @@
 //! 2. Else decode each, and tell what was done to them.
 
 use super::LoadOptions;
-use super::photo::{Treatment, decode_photo, depth_of, reduced_camera};
+use super::photo::{Treatment, decode_photo, depth_of, depth_sum, reduced_camera};
 use crate::capture::{Capture, PosedImage};
 use crate::source::describe;
 use crate::{Dataset, Error, Progress, Result, View, images};
@@ -67,7 +67,8 @@ pub(super) fn decode_each(
         }
     }
     each_view(capture, "reading photos", progress, |image| {
-        let (photo, camera, treatment) = decode_photo(image, options)?;
+        let (photo, camera, mut treatment) = decode_photo(image, options)?;
+        treatment.files.depth = depth_sum(image, options)?;
         let view = View {
             name: image.name.clone(),
             camera,
@@ -196,6 +197,7 @@ fn each_view(
         missing_points: capture.missing_points,
         photo_memory_bytes: None,
         skipped: capture.skipped,
+        files: done.iter().map(|treatment| treatment.files).collect(),
         notes,
     };
     Ok((dataset, done))

@@ -1,12 +1,12 @@
 //! Which capture a run is of, so that it does not go on with another.
 
 use crc32fast::Hasher;
-use dapple_scene::{Dataset, Error, Lens, Result};
+use dapple_scene::{Camera, Dataset, Error, Lens, Result, ViewFiles};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// What is remembered of a capture. Pixels are not: hashing a thousand photos takes longer than
-/// going on is worth.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What is remembered of a capture.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureIdentity {
     /// Number of photos.
     pub photos: u64,
@@ -14,6 +14,25 @@ pub struct CaptureIdentity {
     pub names_and_sizes: u32,
     /// CRC-32 of their poses, intrinsics and lenses as trained on, in order.
     pub cameras: u32,
+    /// Each of them, in order. Empty in checkpoints of earlier versions, and of captures that were not read
+    /// from files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub views: Vec<ViewIdentity>,
+    /// CRC-32 of the sparse points' places and colours; likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub points: Option<u32>,
+}
+
+/// What is remembered of a photo and of what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewIdentity {
+    /// Its name in the capture.
+    pub name: String,
+    /// CRC-32 of its pose, intrinsics and lens.
+    pub camera: u32,
+    /// What its files held.
+    #[serde(flatten)]
+    pub files: ViewFiles,
 }
 
 impl CaptureIdentity {
@@ -26,63 +45,141 @@ impl CaptureIdentity {
             for size in view.photo.size() {
                 names.update(&size.to_le_bytes());
             }
-            let camera = &view.camera;
-            let pose = &camera.camera_from_world;
-            let lens = [camera.fx, camera.fy, camera.cx, camera.cy];
-            let (rotation, translation) = (pose.rotation.to_array(), pose.translation.to_array());
-            for number in lens.iter().chain(&rotation).chain(&translation) {
-                cameras.update(&number.to_le_bytes());
-            }
-            // Nothing for a pinhole: runs from before there were lenses go on.
-            let model = match camera.lens {
-                Lens::Pinhole => "",
-                Lens::Radial(_) => "radial",
-                Lens::OpenCv(_) => "opencv",
-                Lens::FullOpenCv(_) => "full opencv",
-                Lens::Fov(_) => "fov",
-                Lens::Fisheye(_) => "fisheye",
-                Lens::ThinPrismFisheye(_) => "thin prism fisheye",
-                Lens::RadTanThinPrismFisheye(_) => "rad tan thin prism fisheye",
-                _ => "other",
-            };
-            cameras.update(model.as_bytes());
-            for coefficient in camera.lens.coefficients() {
-                cameras.update(&coefficient.to_le_bytes());
-            }
+            add_camera(&mut cameras, &view.camera);
         }
+        let from_files = dataset.files.len() == dataset.views.len();
+        let files = dataset.files.iter().filter(|_| from_files);
+        let views = dataset.views.iter().zip(files).map(|(view, files)| {
+            let mut camera = Hasher::new();
+            add_camera(&mut camera, &view.camera);
+            ViewIdentity {
+                name: view.name.clone(),
+                camera: camera.finalize(),
+                files: *files,
+            }
+        });
         Self {
             photos: dataset.views.len() as u64,
             names_and_sizes: names.finalize(),
             cameras: cameras.finalize(),
+            views: views.collect(),
+            points: from_files.then(|| {
+                let mut points = Hasher::new();
+                for point in &dataset.points {
+                    points.update(bytemuck::bytes_of(&point.position));
+                    points.update(&point.rgb);
+                }
+                points.finalize()
+            }),
         }
     }
 
     /// Whether a run of this capture can go on with `other`.
     ///
     /// # Errors
-    /// What differs.
+    /// What differs: names the first photo, mask, depth image or camera, where both sides know of each.
     pub fn check(&self, other: &Self) -> Result<()> {
-        let differs = if self.photos != other.photos {
-            format!("{} photos, not {}", self.photos, other.photos)
+        let each = match self.views.is_empty() || other.views.is_empty() {
+            true => None,
+            false => first_difference(&self.views, &other.views),
+        };
+        let differs = if let Some(differs) = each {
+            differs
+        } else if self.photos != other.photos {
+            format!("of {} photos, not {}", self.photos, other.photos)
         } else if self.names_and_sizes != other.names_and_sizes {
-            "photos of other names or sizes".to_owned()
+            "of photos of other names or sizes".to_owned()
         } else if self.cameras != other.cameras {
-            "other camera poses, focal lengths or lenses".to_owned()
+            "of other camera poses, focal lengths or lenses".to_owned()
+        } else if self.points.is_some() && other.points.is_some() && self.points != other.points {
+            "of other sparse points".to_owned()
         } else {
             return Ok(());
         };
         Err(
-            Error::input(format!("this run is of another capture: of {differs}")).hint(
+            Error::input(format!("this run is of another capture: {differs}")).hint(
                 "give the capture that the run began with, unchanged: `dapple train SCENE --resume OUT`",
             ),
         )
     }
 }
 
+/// What differs first, by the photos' names, and of how many more the same or another thing differs. Both are
+/// sorted by name.
+fn first_difference(then: &[ViewIdentity], now: &[ViewIdentity]) -> Option<String> {
+    let by_name = |views: &[ViewIdentity]| -> BTreeMap<String, ViewIdentity> {
+        let named = views.iter().map(|view| (view.name.clone(), view.clone()));
+        named.collect()
+    };
+    let (then, now) = (by_name(then), by_name(now));
+    let names: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
+    let told = names.into_iter().filter_map(|name| {
+        let name = &name[..];
+        match (then.get(name), now.get(name)) {
+            (Some(then), Some(now)) => difference(then, now),
+            (Some(_), None) => Some(format!("its photo {name:?} is missing")),
+            _ => Some(format!("the photo {name:?} is new")),
+        }
+    });
+    let mut told: Vec<String> = told.collect();
+    let more = told.len().checked_sub(1)?;
+    let first = told.swap_remove(0);
+    Some(match more {
+        0 => first,
+        n => format!("{first}, and {n} more photos differ"),
+    })
+}
+
+/// What differs of one photo.
+fn difference(then: &ViewIdentity, now: &ViewIdentity) -> Option<String> {
+    let name = &then.name;
+    let files = [
+        ("photo", then.files.photo, now.files.photo),
+        ("mask of", then.files.mask, now.files.mask),
+        ("depth image of", then.files.depth, now.files.depth),
+    ];
+    for (what, then, now) in files {
+        let how = match (then, now) {
+            (Some(then), Some(now)) if then != now => "has changed",
+            (Some(_), None) => "is missing",
+            (None, Some(_)) => "is new",
+            _ => continue,
+        };
+        return Some(format!("the {what} {name:?} {how}"));
+    }
+    (then.camera != now.camera)
+        .then(|| format!("the pose, focal length or lens of {name:?} has changed"))
+}
+
+fn add_camera(sum: &mut Hasher, camera: &Camera) {
+    let pose = &camera.camera_from_world;
+    let lens = [camera.fx, camera.fy, camera.cx, camera.cy];
+    let (rotation, translation) = (pose.rotation.to_array(), pose.translation.to_array());
+    for number in lens.iter().chain(&rotation).chain(&translation) {
+        sum.update(&number.to_le_bytes());
+    }
+    // Nothing for a pinhole: runs from before there were lenses go on.
+    let model = match camera.lens {
+        Lens::Pinhole => "",
+        Lens::Radial(_) => "radial",
+        Lens::OpenCv(_) => "opencv",
+        Lens::FullOpenCv(_) => "full opencv",
+        Lens::Fov(_) => "fov",
+        Lens::Fisheye(_) => "fisheye",
+        Lens::ThinPrismFisheye(_) => "thin prism fisheye",
+        Lens::RadTanThinPrismFisheye(_) => "rad tan thin prism fisheye",
+        _ => "other",
+    };
+    sum.update(model.as_bytes());
+    for coefficient in camera.lens.coefficients() {
+        sum.update(&coefficient.to_le_bytes());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dapple_scene::{Camera, Photo, Pose, View};
+    use dapple_scene::{FileSum, Photo, Pose, View};
 
     fn of(lens: Lens) -> CaptureIdentity {
         let view = View {
@@ -114,5 +211,61 @@ mod tests {
                 assert_eq!(of(a).check(&of(b)).is_ok(), a == b, "{a:?} {b:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_has_changed_is_named() {
+        let sum = |crc| Some(FileSum { bytes: 9, crc });
+        let mut then = of(Lens::Pinhole);
+        then.views = (0..3)
+            .map(|i| ViewIdentity {
+                name: format!("{i}.png"),
+                camera: 1,
+                files: ViewFiles {
+                    photo: sum(i),
+                    mask: (i == 1).then_some(sum(7)).flatten(),
+                    depth: None,
+                },
+            })
+            .collect();
+        then.points = Some(3);
+        then.check(&then.clone()).unwrap();
+        let told = |change: fn(&mut CaptureIdentity)| {
+            let mut now = then.clone();
+            change(&mut now);
+            then.check(&now).unwrap_err().what().to_owned()
+        };
+        let all = |now: &mut CaptureIdentity| now.views.iter_mut().for_each(|v| v.camera = 2);
+        for (said, words) in [
+            (
+                told(|now| now.views[2].files.photo = None),
+                "photo \"2.png\" is missing",
+            ),
+            (
+                told(|now| now.views[2].files.photo = now.views[0].files.photo),
+                "photo \"2.png\" has changed",
+            ),
+            (
+                told(|now| now.views[1].files.mask = None),
+                "mask of \"1.png\" is missing",
+            ),
+            (
+                told(|now| now.views[0].files.depth = now.views[0].files.photo),
+                "depth image of \"0.png\" is new",
+            ),
+            (told(all), "lens of \"0.png\" has changed, and 2 more"),
+            (
+                told(|now| drop(now.views.pop())),
+                "photo \"2.png\" is missing",
+            ),
+            (told(|now| now.points = Some(4)), "sparse points"),
+        ] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        // Of an earlier version, or of a capture in memory: nothing to compare.
+        let mut bare = then.clone();
+        (bare.views, bare.points) = (Vec::new(), None);
+        bare.check(&then).unwrap();
+        then.check(&bare).unwrap();
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | metadata `format`, `version` | "dapple-checkpoint" and [`CHECKPOINT_VERSION`] |
 //! | metadata `config` | the configuration as TOML, the seed within it |
-//! | metadata `run` | JSON: step, device, capture, scores, rounds of density control, seconds |
+//! | metadata `run` | JSON: step, device, capture (checksums of its files and cameras), scores, rounds of density control, seconds |
 //! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
 //! | `poses` | where a step has refined poses: of each photo trained on, `[V, 29]`, see `dapple_engine::RefinedPose` |
@@ -20,7 +20,7 @@
 mod capture;
 mod tensors;
 
-pub use capture::CaptureIdentity;
+pub use capture::{CaptureIdentity, ViewIdentity};
 
 use crate::{Best, Budget, CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
 use dapple_engine::{Appearance, DensifyReport, OptimizerState, POSE_WORDS, RefinedPose};
@@ -175,7 +175,7 @@ impl Checkpoint {
             step: self.step,
             device: self.device.clone(),
             launch: self.launch.clone(),
-            capture: self.capture,
+            capture: self.capture.clone(),
             seconds: self.history.seconds,
             cap: self.history.cap,
             evals: self.history.evals.clone(),

@@ -1,5 +1,7 @@
 //! The folder of a run: where each file lies, and how it is written.
 
+use super::foreign;
+use super::lock::RunLock;
 use super::metrics::{Metrics, csv};
 use crate::pictures::{error_map, side_by_side};
 use crate::{Checkpoint, Ending, TrainConfig, Trainer};
@@ -8,19 +10,22 @@ use dapple_scene::atomic::{remove_leftovers, write_atomically};
 use dapple_scene::{Error, Photo, Result, Splats, ply, write_cameras};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The folder of a run.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
+    lock: Option<Arc<RunLock>>,
 }
 
 impl RunFolder {
     /// Makes the folder, if need be, and writes a file there to see that it can be done: better
-    /// now than after an hour of training. Takes away what a killed run left half-written.
+    /// now than after an hour of training. Keeps other processes out as long as the value, or a clone of
+    /// it, lives ([`RunLock`]). Takes away what a killed run left half-written.
     ///
     /// # Errors
-    /// A path that cannot be made or written to.
+    /// A path that cannot be made or written to; another process writes there.
     pub fn create(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path)
             .map_err(|e| Error::io("cannot make the output folder", path, e))?;
@@ -28,7 +33,12 @@ impl RunFolder {
             .prefix(".dapple-")
             .tempfile_in(path)
             .map_err(|e| Error::io("cannot write into the output folder", path, e))?;
-        let folder = Self::open(path);
+        let lock = RunLock::exclusive(path)?;
+        let folder = Self {
+            path: path.to_owned(),
+            lock: Some(Arc::new(lock)),
+        };
+        // Of processes that are no longer there: this one is alone now.
         remove_leftovers(path);
         remove_leftovers(&folder.renders_path());
         remove_leftovers(&folder.errors_path());
@@ -39,7 +49,13 @@ impl RunFolder {
     pub fn open(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
+            lock: None,
         }
+    }
+
+    /// What the user should know of the folder's lock, if anything.
+    pub fn lock_note(&self) -> Option<&str> {
+        self.lock.as_ref()?.note()
     }
 
     /// The folder.
@@ -85,6 +101,16 @@ impl RunFolder {
     /// Where the maps of errors lie.
     pub fn errors_path(&self) -> PathBuf {
         self.path.join("errors")
+    }
+
+    /// Where the scores of `dapple eval` lie.
+    pub fn scores_path(&self) -> PathBuf {
+        self.path.join("scores.json")
+    }
+
+    /// Where the same lie as a table.
+    pub fn scores_table_path(&self) -> PathBuf {
+        self.path.join("scores.md")
     }
 
     /// Where the last checkpoint lies.
@@ -133,7 +159,8 @@ impl RunFolder {
 
     /// Writes `config.toml`.
     pub fn write_config(&self, config: &TrainConfig) -> Result<()> {
-        write_bytes(&self.config_path(), config.to_toml()?.as_bytes())
+        let text = foreign::signed(&config.to_toml()?);
+        write_bytes(&self.config_path(), text.as_bytes())
     }
 
     /// Writes `splats.ply`.
@@ -188,8 +215,8 @@ impl RunFolder {
         let json = serde_json::to_vec_pretty(scores).map_err(|e| {
             Error::internal(format!("the scores cannot be written: {e}")).caused_by(e)
         })?;
-        write_bytes(&self.path.join("scores.json"), &json)?;
-        write_bytes(&self.path.join("scores.md"), table.as_bytes())
+        write_bytes(&self.scores_path(), &json)?;
+        write_bytes(&self.scores_table_path(), table.as_bytes())
     }
 }
 

@@ -14,9 +14,12 @@
 //! | `checkpoint.safetensors` | while the run is not finished: what it needs to go on ([`Checkpoint`]) |
 //!
 //! Every file is written whole or not at all. A run that is killed leaves parts with names of their own,
-//! which the next one takes away.
+//! which the next one takes away. While a run writes, it holds the folder's lock ([`RunLock`]), and what
+//! Dapple has not written is replaced on request only ([`RunFolder::refuse_foreign`]).
 
 mod folder;
+mod foreign;
+mod lock;
 mod metrics;
 mod names;
 
@@ -27,6 +30,8 @@ use std::sync::Arc;
 
 pub use folder::RunFolder;
 use folder::remove_old;
+pub use foreign::Writes;
+pub use lock::RunLock;
 pub use metrics::{METRICS_VERSION, Metrics};
 pub use names::RenderNames;
 

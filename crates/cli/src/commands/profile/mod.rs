@@ -18,10 +18,10 @@ mod windows;
 use crate::commands::bench::parse_size;
 use crate::console::Console;
 use crate::interrupt;
-use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config};
+use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, refuse_inputs};
 use crate::training_display::grouped;
 use dapple::AnyEngine;
-use dapple::scene::{Error, Result, printable};
+use dapple::scene::{Error, Result, load, printable};
 use dapple::train::config::DensifyPatch;
 use dapple::train::{ConfigPatch, Preset, TrainConfig, Trainer};
 use dapple_profile::{
@@ -71,7 +71,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
-    /// Replace a profile that is in OUT
+    /// Replace a profile that is in OUT, and files of the names that it has
     #[arg(long)]
     overwrite: bool,
 
@@ -150,12 +150,18 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let mature = args.splats.is_some() || args.synthetic.is_some();
     let config = merged_config(preset, None, args.patch(mature))?;
     let out = args.out_folder()?;
+    if let Some(scene) = &args.scene {
+        let options = config.training_load_options();
+        refuse_inputs(&out, scene, &load::open(scene, &options)?, &options)?;
+    }
     let folders = NewFolders::before(&out);
     interrupt::remove_if_empty(&folders);
-    folders.unless_ok(
-        output::prepare(&out, args.overwrite)
-            .and_then(|()| profile(args, config, &out, old.as_ref(), console)),
-    )
+    folders.unless_ok(output::prepare(&out, args.overwrite).and_then(|lock| {
+        if let Some(note) = lock.note() {
+            console.note(&format!("note: {note}"));
+        }
+        profile(args, config, &out, old.as_ref(), console)
+    }))
 }
 
 fn run_diff(args: &Diff, console: &Console) -> Result<()> {

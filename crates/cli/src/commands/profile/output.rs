@@ -4,6 +4,7 @@ use super::windows::told;
 use crate::options::refuse_existing;
 use dapple::scene::atomic::write_atomically;
 use dapple::scene::{Error, Result};
+use dapple::train::RunLock;
 use dapple_profile::html::{ComparisonRow, ComparisonView, Page, report_html};
 use dapple_profile::profile::{HeatMap, Trace};
 use dapple_profile::trace::chrome_trace;
@@ -24,16 +25,24 @@ pub struct Results<'a> {
     pub comparison: Option<&'a Comparison>,
 }
 
-/// Makes the folder and sees that it can be written to, before anything is measured.
-pub fn prepare(folder: &Path, overwrite: bool) -> Result<()> {
-    refuse_existing(&folder.join(PROFILE), overwrite)?;
+const REPORT: &str = "report.html";
+const TEXT: &str = "PROFILE.md";
+const TIMELINE: &str = "trace.json";
+const FLAMEGRAPH: &str = "flamegraph.svg";
+
+/// Makes the folder and sees that it can be written to, before anything is measured. Other processes are
+/// kept out while the lock lives.
+pub fn prepare(folder: &Path, overwrite: bool) -> Result<RunLock> {
+    for name in [PROFILE, REPORT, TEXT, TIMELINE, FLAMEGRAPH] {
+        refuse_existing(&folder.join(name), overwrite)?;
+    }
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::io("cannot make the folder for the profile", folder, e))?;
     tempfile::Builder::new()
         .prefix(".dapple-")
         .tempfile_in(folder)
-        .map(drop)
-        .map_err(|e| Error::io("cannot write into the folder for the profile", folder, e))
+        .map_err(|e| Error::io("cannot write into the folder for the profile", folder, e))?;
+    RunLock::exclusive(folder)
 }
 
 /// Writes all files; returns their paths with what each is.
@@ -53,20 +62,20 @@ pub fn write(folder: &Path, results: &Results<'_>) -> Result<Vec<(&'static str, 
         flamegraph_svg: results.flamegraph,
         comparison: view.as_ref(),
     });
-    text("report", "report.html", &page)?;
+    text("report", REPORT, &page)?;
     let mut markdown = profile_markdown(results.profile);
     if let Some(comparison) = results.comparison {
         markdown.push('\n');
         markdown.push_str(&comparison_markdown(comparison));
     }
-    text("text", "PROFILE.md", &markdown)?;
+    text("text", TEXT, &markdown)?;
     text(
         "timeline",
-        "trace.json",
+        TIMELINE,
         &chrome_trace(results.profile, results.trace),
     )?;
     if let Some(svg) = results.flamegraph {
-        text("flamegraph", "flamegraph.svg", svg)?;
+        text("flamegraph", FLAMEGRAPH, svg)?;
     }
     let path = folder.join(PROFILE);
     write_profile(&path, results.profile).map_err(told)?;

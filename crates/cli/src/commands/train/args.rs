@@ -1,5 +1,6 @@
 //! What `dapple train` is asked for: its options, and the layer of the configuration that they make.
 
+use super::scene_name;
 use super::time_budget::parse_duration;
 use crate::options::{CaptureOptions, DeviceOptions, parse_background};
 use crate::photo_memory::parse_bytes;
@@ -8,7 +9,7 @@ use dapple::train::config::{
     AppearancePatch, Background, DataPatch, DensifyPatch, DepthPatch, EvalPatch, PosesPatch,
 };
 use dapple::train::{AppearanceModel, ConfigPatch, DepthSource, Preset, Strategy, TrainConfig};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 Settings come from the preset, then the configuration file, then the options here: the later wins.
@@ -24,10 +25,14 @@ the second ends the program at once.
 photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in
 whatever time it takes. A run that goes on with --resume keeps its last pace and looks at no clock.
 
+One run at a time writes to OUT: another is refused while its lock, .dapple.lock, is held. What Dapple
+has not written is replaced with --overwrite alone, and OUT is no folder of the capture's own files.
+
 Until the run is finished OUT also holds checkpoint.safetensors, written now and then and on Ctrl-C,
 three times the size of the splats. `dapple train --resume OUT` goes on from it, also after a crash:
 on the same device to the same splats, bit for bit, as a run that was never stopped. Capture, device
-and settings are those of the run, and need not be repeated; others are refused.
+and settings are those of the run, and need not be repeated; others are refused, as is a capture with
+a photo, mask, depth image or camera that has changed.
 
 The same capture, configuration and seed give the same splats, bit for bit, on any number of
 threads.
@@ -260,6 +265,14 @@ fn appearance_parser() -> clap::builder::PossibleValuesParser {
 }
 
 impl Args {
+    /// The folder for the results.
+    pub(super) fn out_folder(&self, scene: &Path) -> Result<PathBuf> {
+        match &self.out {
+            Some(out) => Ok(out.clone()),
+            None => Ok(Path::new("out").join(scene_name(scene)?)),
+        }
+    }
+
     /// The options as a layer of the configuration.
     pub(super) fn patch(&self) -> Result<ConfigPatch> {
         Ok(ConfigPatch {

@@ -9,12 +9,18 @@ use super::{Args, Done, check_stop_at, load_capture, run_into};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use dapple::scene::{Error, Result};
-use dapple::train::{Checkpoint, ConfigPatch, RunFolder, Trainer};
+use dapple::train::{Checkpoint, ConfigPatch, RunFolder, RunLock, Trainer};
 use std::path::Path;
 
 /// Goes on with the run in `out`.
 pub fn resume(args: &Args, out: &Path, console: &Console) -> Result<Done> {
-    let mut checkpoint = RunFolder::open(out).read_checkpoint()?;
+    // Before the checkpoint is read, which the run's own process may be replacing; and before the photos
+    // are: better to fail now than after an hour.
+    let folder = match holds_run(out) {
+        true => RunFolder::create(out)?,
+        false => RunFolder::open(out),
+    };
+    let mut checkpoint = folder.read_checkpoint()?;
     refuse_contradictions(args, &checkpoint, out)?;
     let config = &mut checkpoint.config;
     if let Some(every) = args.checkpoint_every {
@@ -43,8 +49,6 @@ pub fn resume(args: &Args, out: &Path, console: &Console) -> Result<Done> {
             .at_path(&scene)
             .hint(again(out)));
     }
-    // Before the photos are read: better to fail now than after an hour.
-    let folder = RunFolder::create(out)?;
     let engine = device.engine(console).map_err(|e| match e.place() {
         Some("--precision") if args.device.precision.is_none() => e
             .at_path(out)
@@ -61,6 +65,11 @@ pub fn resume(args: &Args, out: &Path, console: &Console) -> Result<Done> {
     drop(dataset);
     trainer.set_launch(launch);
     run_into(&folder, &mut trainer, args.stop_at, console)
+}
+
+/// Whether there is something to go on with, or somebody at it.
+fn holds_run(out: &Path) -> bool {
+    RunFolder::open(out).checkpoint_path().exists() || out.join(RunLock::FILE).exists()
 }
 
 fn again(out: &Path) -> String {

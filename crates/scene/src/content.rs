@@ -1,0 +1,46 @@
+//! What the files of a capture held when they were read, so that a change shows later.
+
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Length and CRC-32 of a file: not proof against malice, but against another photo of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSum {
+    /// Bytes.
+    pub bytes: u64,
+    /// CRC-32 (ISO-HDLC) of them.
+    pub crc: u32,
+}
+
+/// The files that a view was made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewFiles {
+    /// Its photo.
+    pub photo: Option<FileSum>,
+    /// Its mask, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask: Option<FileSum>,
+    /// Its depth image, if it has one and depths were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<FileSum>,
+}
+
+impl FileSum {
+    /// Of a file's bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.len() as u64,
+            crc: crc32fast::hash(bytes),
+        }
+    }
+
+    /// Of a file on disk.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub fn of_file(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the file", path, e))?;
+        Ok(Self::of(&bytes))
+    }
+}

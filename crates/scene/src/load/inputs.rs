@@ -1,0 +1,211 @@
+//! Where a capture's own files lie, so that no results are put among them.
+
+use super::find::{Found, detect};
+use crate::capture::Capture;
+use crate::{Error, LoadOptions, Result};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// Refuses to write a folder of results to `out` if that is the root of the file system, or if a file of
+/// the capture at `scene` lies in it, in one of `inner` below it, or, within the capture's folder, anywhere
+/// below them. `options` are those that `capture` was opened with.
+///
+/// Links are followed, and `out` need not exist.
+///
+/// # Errors
+/// Says which folder it is.
+pub fn refuse_output(
+    out: &Path,
+    inner: &[&str],
+    scene: &Path,
+    capture: &Capture,
+    options: &LoadOptions,
+) -> Result<()> {
+    let whole = resolved(out);
+    if whole.parent().is_none() {
+        return Err(
+            Error::input("results are not written into the root of the file system")
+                .at_path(out)
+                .hint("name a folder of their own with --out"),
+        );
+    }
+    let inputs = input_folders(scene, capture, options)?;
+    let below = inner.iter().map(|name| resolved(&out.join(name)));
+    match std::iter::once(whole)
+        .chain(below)
+        .find(|folder| inputs.contains(folder))
+    {
+        None => Ok(()),
+        Some(folder) => Err(Error::input(
+            "results are not written among the capture's own files, and this folder holds some",
+        )
+        .at_path(folder)
+        .hint("name a folder of their own with --out")),
+    }
+}
+
+/// Refuses to write a file of results to `out` if the capture is read from it.
+///
+/// # Errors
+/// Says which file it is.
+pub fn refuse_output_file(out: &Path, capture: &Capture) -> Result<()> {
+    let whole = resolved(out);
+    for image in &capture.images {
+        let files = [image.existing(), image.mask_path()?, image.depth.clone()];
+        if files.iter().flatten().any(|file| resolved(file) == whole) {
+            return Err(Error::input("the output is a file of the capture itself")
+                .at_path(out)
+                .hint("choose another name"));
+        }
+    }
+    Ok(())
+}
+
+/// The folders that hold a file of the capture, and those between them and the capture's own; links
+/// followed.
+fn input_folders(
+    scene: &Path,
+    capture: &Capture,
+    options: &LoadOptions,
+) -> Result<BTreeSet<PathBuf>> {
+    let (root, model) = match detect(scene)? {
+        Found::Colmap { base, model, .. } => (base, Some(model)),
+        Found::Transforms(json) => (folder_of(&json), None),
+        Found::Blender(root) => (root, None),
+    };
+    // A model below another folder: whoever names that means it as a whole.
+    let named = scene.is_dir().then(|| scene.to_owned());
+    let mut folders: BTreeSet<PathBuf> = [root.clone()].into();
+    folders.extend(model.into_iter().chain(named));
+    folders.extend(options.depth_folder.clone());
+    for image in &capture.images {
+        let file = image.folder.join(&image.file);
+        folders.extend([image.folder.clone(), folder_of(&file)]);
+        // A link to a photo elsewhere.
+        if file.is_symlink() {
+            folders.insert(folder_of(&resolved(&file)));
+        }
+        let named = [&image.mask, &image.depth].into_iter().flatten();
+        folders.extend(named.map(|file| folder_of(file)));
+        folders.extend(image.mask_folder());
+        let beside = image.folder.parent().filter(|_| options.depths);
+        folders.extend(beside.map(|beside| beside.join("depths")));
+        folders.extend(beside.map(|beside| beside.join("depth")));
+    }
+    let root = resolved(&root);
+    let mut all = BTreeSet::new();
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        let folder = resolved(folder);
+        let between = folder.ancestors().take_while(|a| a.starts_with(&root));
+        all.extend(between.map(Path::to_owned));
+        all.insert(folder);
+    }
+    Ok(all)
+}
+
+/// The folder that a file lies in; "." for a bare name.
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// The absolute path without links and dots; of what does not exist yet, the part that does is resolved.
+fn resolved(path: &Path) -> PathBuf {
+    let mut missing: Vec<OsString> = Vec::new();
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut existing = absolute.as_path();
+    loop {
+        if let Ok(mut whole) = existing.canonicalize() {
+            for name in missing.iter().rev() {
+                match name.as_os_str() == ".." {
+                    true => drop(whole.pop()),
+                    false => whole.push(name),
+                }
+            }
+            return whole;
+        }
+        let Some(last) = existing.components().next_back() else {
+            return absolute;
+        };
+        if let Component::Normal(_) | Component::ParentDir = last {
+            missing.push(last.as_os_str().to_owned());
+        }
+        let Some(parent) = existing.parent() else {
+            return absolute;
+        };
+        existing = parent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::synth::{SynthOptions, generate};
+    use crate::{NoProgress, load};
+    use std::fs;
+
+    #[test]
+    fn results_do_not_go_among_inputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let options = SynthOptions {
+            photos: 3,
+            width: 16,
+            height: 12,
+            points: 20,
+            ..SynthOptions::default()
+        };
+        generate(&options, &at("a/C"), &NoProgress).unwrap();
+        let scene = at("a/C");
+        let check = |out: &Path, options: &LoadOptions| {
+            let capture = load::open(&scene, options).unwrap();
+            refuse_output(out, &["renders", "errors"], &scene, &capture, options)
+        };
+        let plain = LoadOptions::default();
+        for bad in [
+            "a/C",
+            "a/C/",
+            "a/C/images",
+            "a/C/sparse",
+            "a/C/sparse/0",
+            "a/./C/x/../images",
+        ] {
+            let error = check(&at(bad), &plain).unwrap_err();
+            assert!(
+                error.hint_text().unwrap().contains("--out"),
+                "{bad}: {error}"
+            );
+        }
+        assert!(check(Path::new("/"), &plain).is_err());
+        for good in ["a", "out", "a/C/out", "a/C/out/../other", "a/C2"] {
+            check(&at(good), &plain).unwrap();
+        }
+        // Photos elsewhere, where a run would put its renders.
+        fs::create_dir_all(at("t")).unwrap();
+        fs::rename(at("a/C/images"), at("t/renders")).unwrap();
+        let elsewhere = LoadOptions {
+            images: Some(at("t/renders")),
+            ..LoadOptions::default()
+        };
+        assert!(check(&at("t"), &elsewhere).is_err());
+        check(&at("t/new"), &elsewhere).unwrap();
+        // Links, to the folder and to a photo.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::symlink;
+            symlink(at("t/renders"), at("a/C/images")).unwrap();
+            symlink(at("a"), at("b")).unwrap();
+            for bad in ["t/renders", "t", "b/C/images", "b/C", "b/C/sparse"] {
+                assert!(check(&at(bad), &plain).is_err(), "{bad}");
+            }
+            fs::create_dir(at("d")).unwrap();
+            fs::rename(at("t/renders/001.png"), at("d/001.png")).unwrap();
+            symlink(at("d/001.png"), at("t/renders/001.png")).unwrap();
+            assert!(check(&at("d"), &plain).is_err());
+        }
+    }
+}
