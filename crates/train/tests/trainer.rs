@@ -201,7 +201,8 @@ fn a_run_whose_last_steps_break_it_does_not_end_well() {
         broken_from: 65,
         ..FakeEngine::default()
     };
-    let config = Preset::M9.config_for(70);
+    let mut config = Preset::M9.config_for(70);
+    config.eval.every = 0;
     let mut trainer = Trainer::new(&capture(8), config, Box::new(engine)).unwrap();
     let error = train_into(&folder, &mut trainer, &mut Listener::default()).unwrap_err();
     assert!(error.what().contains("by step 70"), "{error}");

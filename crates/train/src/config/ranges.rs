@@ -236,12 +236,13 @@ impl TrainConfig {
         let (data, densify) = (&self.data, &self.densify);
         let gaussians = [0, MOST_GAUSSIANS as u64];
         let photos = [0, MOST_PHOTOS as u64];
-        let steps = [0, u64::from(MOST_STEPS)];
-        let often = [1, u64::from(MOST_STEPS)];
+        // Beyond the end of a run means never, however far.
+        let steps = [0, u64::from(u32::MAX)];
+        let often = [1, u64::from(u32::MAX)];
         let wide = |n: u32| u64::from(n);
         let many = |n: usize| n as u64;
         let mut counts = vec![
-            ("steps", wide(self.steps), often),
+            ("steps", wide(self.steps), [1, u64::from(MOST_STEPS)]),
             // TOML has no larger numbers.
             ("seed", self.seed, [0, i64::MAX as u64]),
             (
