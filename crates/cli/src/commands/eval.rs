@@ -9,8 +9,8 @@ use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, ply, read_
 use dapple::train::config::{Background, EvalPatch};
 use dapple::train::evaluate::{Difference, Lpips, Paired, paired_table, table};
 use dapple::train::{
-    ConfigPatch, CorrectedScores, EvalReport, PoseErrors, RenderNames, RunFolder, TrainConfig,
-    evaluate, evaluate_aligned,
+    ConfigPatch, EvalReport, PictureWriter, PoseErrors, RunFolder, Scoring, TrainConfig, evaluate,
+    evaluate_aligned,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -316,30 +316,23 @@ fn score(
     console: &Console,
 ) -> Result<EvalReport> {
     let bar = console.bar(dataset.views.len() as u64, "scoring [{bar:30}] {pos}/{len}");
-    let mut names = RenderNames::default();
     let views: Vec<&View> = dataset.views.iter().collect();
-    let mut corrected = CorrectedScores::default();
-    let report = evaluate(engine, &views, settings, lpips, &mut |view, rendered| {
+    let mut pictures = folder.map(|folder| PictureWriter::new(folder, settings.background));
+    let scoring = Scoring {
+        lpips,
+        fitted: corrects,
+        pictures: pictures.is_some(),
+    };
+    let report = evaluate(engine, &views, settings, &scoring, &mut |view, shown| {
         bar.inc(1);
-        if corrects {
-            corrected.add(view, rendered, settings.background)?;
+        if let (Some(writer), Some(shown)) = (&mut pictures, shown) {
+            writer.write(&view.name, view.photo.read()?, shown);
         }
-        let Some(folder) = folder else {
-            return Ok(());
-        };
-        let name = names.name(&view.name);
-        folder.write_render(
-            &name,
-            view.photo.read()?.as_ref(),
-            settings.background,
-            rendered,
-        )
+        Ok(())
     });
     bar.finish_and_clear();
-    let mut report = report?;
-    if corrects {
-        corrected.put_into(&mut report);
-    }
+    let report = report?;
+    pictures.map_or(Ok(()), PictureWriter::finish)?;
     Ok(report)
 }
 
