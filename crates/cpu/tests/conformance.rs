@@ -53,6 +53,12 @@ fn threads_change_nothing() {
 }
 
 #[test]
+fn scores_match_the_reference() {
+    // The host scores what this engine renders.
+    assert_eq!(conformance::scores_match_the_reference(&|| engine(1)), 0);
+}
+
+#[test]
 fn the_cap_says_what_it_cut() {
     conformance::the_cap_says_what_it_cut(&|| engine(1));
 }

@@ -5,8 +5,8 @@
 
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::{
-    Appearance, DensifyPlan, Gradients, RefinedPose, RenderSettings, Report, StepCounts,
-    StepSettings,
+    Appearance, DensifyPlan, Gradients, RefinedPose, RenderSettings, Report, ScoreAsks, ScoredView,
+    StepCounts, StepSettings,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
@@ -148,6 +148,23 @@ pub trait Engine: Send {
 
     /// Renders the current splats.
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
+
+    /// Renders the current splats and compares them with a photo of the camera's size, where both are: see
+    /// [`crate::score`]. `None` where the engine has no way to do so, or not for this photo (its mask hides
+    /// every pixel, or every window of SSIM): then the host scores what [`Self::render`] gives.
+    ///
+    /// # Errors
+    /// As [`Self::render`].
+    fn score(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        photo: &Photo,
+        asks: ScoreAsks,
+    ) -> Result<Option<ScoredView>> {
+        let _ = (camera, settings, photo, asks);
+        Ok(None)
+    }
 
     /// Enqueues one training step and returns at once (or does it, on an engine without a queue).
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()>;

@@ -9,6 +9,7 @@
 //! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`compare`]: how far an engine is from the reference, one number per tensor.
 //! - [`smoothing`]: the 3D filters of anti-aliased splats.
+//! - [`score`]: how far a render is from its photo, found where both are.
 //! - [`conformance`]: the checks that every engine has to pass.
 //!
 //! This crate knows no backend.
@@ -28,6 +29,7 @@ pub mod reference;
 pub mod relocation;
 mod report;
 pub mod scenes;
+pub mod score;
 mod settings;
 pub mod smoothing;
 mod stage;
@@ -42,6 +44,7 @@ pub use lens::{LensForm, slope_range};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
 pub use poses::{POSE_WORDS, PoseRates, RefinedPose};
 pub use report::{DensifyReport, NotFinite, Report, StageTime, StepCounts, StepReport};
+pub use score::{Pictures, ScoreAsks, ScoredView};
 pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,
 };

@@ -20,6 +20,7 @@
 #import shared/groups
 #import shared/photo
 #import shared/ssim
+#import shared/windows
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> image: array<vec4f>;
@@ -27,18 +28,6 @@
 @group(0) @binding(3) var<storage, read_write> ssim_maps: array<f32>;
 @group(0) @binding(4) var<storage, read_write> loss_partials: array<f32>;
 
-// Two outputs of step 3 each.
-const LANES: u32 = TILE_SIZE * TILE_SIZE / 2u;
-// Pixels that windows centred in the tile see; an invocation reads at most six of them.
-const SEEN: u32 = HALO * HALO;
-// Odd strides: invocations that read or write one column of neighbouring rows meet no bank twice.
-const PAIR_STRIDE: u32 = HALO + 1u;
-const FILTERED_STRIDE: u32 = TILE_SIZE + 1u;
-
-// (x, y) of one channel, by row of the halo.
-var<workgroup> pairs: array<vec2f, HALO * PAIR_STRIDE>;
-// x, y, x^2 + y^2, x y, filtered along rows.
-var<workgroup> filtered: array<vec4f, HALO * FILTERED_STRIDE>;
 var<workgroup> sums: array<f32, LANES>;
 
 struct Tile {
@@ -76,63 +65,10 @@ fn load(tile: Tile, item: u32) -> Pixel {
     return pixel;
 }
 
-// Selects rather than a dynamic index, which some drivers would take to memory.
-fn pick(colour: vec3f, channel: u32) -> f32 {
-    return select(select(colour.b, colour.g, channel == 1u), colour.r, channel == 0u);
-}
-
-fn stage(item: u32, pixel: Pixel, channel: u32) {
-    if item < SEEN {
-        let pair = vec2f(pick(pixel.render, channel), pick(pixel.photo, channel));
-        pairs[item / HALO * PAIR_STRIDE + item % HALO] = pair - SHIFT;
-    }
-}
-
-fn moments(at: u32) -> vec4f {
-    let pair = pairs[at];
-    return vec4f(pair, dot(pair, pair), pair.x * pair.y);
-}
-
-fn filter_rows(lane: u32) {
-    if lane >= HALO * (TILE_SIZE / 4u) {
-        return;
-    }
-    let row = lane % HALO;
-    let column = lane / HALO * 4u;
-    let start = row * PAIR_STRIDE + column;
-    let out = filter_four(array(
-        moments(start), moments(start + 1u), moments(start + 2u), moments(start + 3u),
-        moments(start + 4u), moments(start + 5u), moments(start + 6u), moments(start + 7u),
-        moments(start + 8u), moments(start + 9u), moments(start + 10u), moments(start + 11u),
-        moments(start + 12u), moments(start + 13u),
-    ));
-    let to = row * FILTERED_STRIDE + column;
-    filtered[to] = out.a;
-    filtered[to + 1u] = out.b;
-    filtered[to + 2u] = out.c;
-    filtered[to + 3u] = out.d;
-}
-
 // Returns the sum of 1 - SSIM over the windows that count.
-fn filter_columns(tile: Tile, lane: u32, channel: u32) -> f32 {
-    let column = lane % TILE_SIZE;
-    let row = lane / TILE_SIZE * 2u;
-    let start = row * FILTERED_STRIDE + column;
-    let out = filter_two(array(
-        filtered[start],
-        filtered[start + FILTERED_STRIDE],
-        filtered[start + 2u * FILTERED_STRIDE],
-        filtered[start + 3u * FILTERED_STRIDE],
-        filtered[start + 4u * FILTERED_STRIDE],
-        filtered[start + 5u * FILTERED_STRIDE],
-        filtered[start + 6u * FILTERED_STRIDE],
-        filtered[start + 7u * FILTERED_STRIDE],
-        filtered[start + 8u * FILTERED_STRIDE],
-        filtered[start + 9u * FILTERED_STRIDE],
-        filtered[start + 10u * FILTERED_STRIDE],
-        filtered[start + 11u * FILTERED_STRIDE],
-    ));
-    let at = tile.origin + vec2u(column, row);
+fn take_windows(tile: Tile, lane: u32, channel: u32) -> f32 {
+    let out = filter_columns(lane);
+    let at = tile.origin + window_place(lane);
     return window(tile, at, channel, out.a) + window(tile, at + vec2u(0u, 1u), channel, out.b);
 }
 
@@ -204,17 +140,16 @@ fn windows(
     if tile.weights.y > 0.0 {
         var lost = 0.0;
         for (var channel = 0u; channel < 3u; channel += 1u) {
-            stage(lane, p0, channel);
-            stage(lane + LANES, p1, channel);
-            stage(lane + 2u * LANES, p2, channel);
-            stage(lane + 3u * LANES, p3, channel);
-            stage(lane + 4u * LANES, p4, channel);
-            stage(lane + 5u * LANES, p5, channel);
+            stage(lane, p0.render, p0.photo, channel);
+            stage(lane + LANES, p1.render, p1.photo, channel);
+            stage(lane + 2u * LANES, p2.render, p2.photo, channel);
+            stage(lane + 3u * LANES, p3.render, p3.photo, channel);
+            stage(lane + 4u * LANES, p4.render, p4.photo, channel);
+            stage(lane + 5u * LANES, p5.render, p5.photo, channel);
             workgroupBarrier();
             filter_rows(lane);
             workgroupBarrier();
-            // Reads only `filtered`, which is written again after the next channel's first barrier.
-            lost += filter_columns(tile, lane, channel);
+            lost += take_windows(tile, lane, channel);
         }
         loss += tile.weights.y * lost;
     }

@@ -2,7 +2,7 @@
 //! in `shaders/shared/`; a test holds their sizes against these.
 
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{constants, depth, reference, smoothing};
+use dapple_engine::{constants, depth, reference, score, smoothing};
 use dapple_runtime::{Defines, ShaderSet};
 use std::mem::offset_of;
 
@@ -325,6 +325,7 @@ const SSIM_TAPS: [&str; constants::SSIM_WINDOW / 2 + 1] = [
 
 /// Constants that every shader may use.
 pub fn defines() -> Defines {
+    let [r, g, b] = score::HIDDEN;
     let defines = Defines::new()
         .u32("TILE_SIZE", constants::TILE_SIZE)
         .f32("ALPHA_MIN", constants::ALPHA_MIN)
@@ -340,6 +341,8 @@ pub fn defines() -> Defines {
         .f32("LOG2_255", -constants::ALPHA_MIN.log2())
         .f32("SSIM_C1", constants::SSIM_C1 as f32)
         .f32("SSIM_C2", constants::SSIM_C2 as f32)
+        .f32("FULL_ERROR", score::FULL_ERROR)
+        .u32("HIDDEN", u32::from_le_bytes([r, g, b, 0]))
         .u32("BUCKET", BUCKET)
         .u32("DISPATCH_PARTS", DISPATCH_PARTS)
         .u32("SLOT_FLOATS", SLOT_FLOATS)
@@ -420,6 +423,7 @@ pub fn shaders() -> ShaderSet {
         "shared/storage",
         "shared/tiles",
         "shared/tree_sum",
+        "shared/windows",
         "shared/workgroup_scan",
         "blend",
         "blend_backward",
@@ -446,6 +450,7 @@ pub fn shaders() -> ShaderSet {
         "relocate",
         "report",
         "scan",
+        "score",
         "slot_sums",
         "smoothing",
         "update",

@@ -189,6 +189,15 @@ fn runs_repeat_themselves_without_subgroups_and_in_short_dispatches() {
 }
 
 #[test]
+fn scores_match_the_reference() {
+    // Five sizes have windows, with a mask's holes four.
+    let compared = conformance::scores_match_the_reference(&|| engine(false));
+    assert_eq!(compared, 2 * (5 + 4));
+    conformance::scores_match_the_reference(&with_little_room);
+    conformance::scores_match_the_reference(&with_short_dispatches);
+}
+
+#[test]
 fn the_cap_says_what_it_cut() {
     conformance::the_cap_says_what_it_cut(&|| engine(false));
 }

@@ -107,13 +107,20 @@ impl Gpu {
         let mut readback = self.begin_read(&mut encoder, buffer, offset, count)?;
         self.submit(encoder);
         self.wait()?;
-        readback
-            .take()?
-            .ok_or_else(|| lost_error("a copy never finished"))
+        readback.finish()
     }
 }
 
 impl<T: Pod> Readback<T> {
+    /// The values, after a wait for the commands that copy them.
+    ///
+    /// # Errors
+    /// As [`Self::take`]; a copy that has not come all the same.
+    pub fn finish(&mut self) -> Result<Vec<T>> {
+        self.take()?
+            .ok_or_else(|| lost_error("a copy never finished"))
+    }
+
     /// The values, once they have arrived; `None` until then. Does not wait. They can be taken once.
     ///
     /// # Errors

@@ -59,9 +59,19 @@ impl GotWorse {
     }
 }
 
-/// Where the time went.
+/// Where the time went, over all commands of a run that was gone on with. Together all of it, as far as the
+/// caller tells ([`crate::Trainer::add_seconds`]) what came before there was a trainer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seconds {
+    /// Opening the device: its driver, kernels.
+    #[serde(default)]
+    pub device: f64,
+    /// Timing steps for a budget of time.
+    #[serde(default)]
+    pub calibration: f64,
+    /// Reading the capture.
+    #[serde(default)]
+    pub load: f64,
     /// First Gaussians, upload.
     pub setup: f64,
     /// Steps and density control, waiting for the engine to finish them included.
@@ -71,6 +81,38 @@ pub struct Seconds {
     /// Checkpoints: copies of the run to the host, and writing them.
     #[serde(default)]
     pub checkpoints: f64,
+    /// Writing the results, and all that is none of the others. In `metrics.json` up to its own writing.
+    #[serde(default)]
+    pub write: f64,
+}
+
+impl Seconds {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        let before = self.device + self.calibration + self.load + self.setup;
+        before + self.train + self.eval + self.checkpoints + self.write
+    }
+
+    /// What `others` do not hold of it.
+    #[must_use]
+    pub fn without(&self, others: &Self) -> Self {
+        Self {
+            device: self.device - others.device,
+            calibration: self.calibration - others.calibration,
+            load: self.load - others.load,
+            setup: self.setup - others.setup,
+            train: self.train - others.train,
+            eval: self.eval - others.eval,
+            checkpoints: self.checkpoints - others.checkpoints,
+            write: self.write - others.write,
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, more: &Self) -> Self {
+        self.without(&Self::default().without(more))
+    }
 }
 
 /// What `max_gaussians_per_tile` left out, over all steps.

@@ -39,13 +39,14 @@ mod watch;
 pub use appearance::{APPEARANCE_VERSION, write_appearance};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch, ViewIdentity};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
-pub use evaluate::{CorrectedScores, EvalReport, ImageScore, evaluate, evaluate_aligned};
+pub use evaluate::{EvalReport, ImageScore, Scoring, evaluate, evaluate_aligned};
 pub use evidence::{Bound, Budget, Evidence, Seen};
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
-pub use output::{METRICS_VERSION, Metrics, RenderNames, RunFolder, RunLock, Writes, train_into};
-pub use pictures::FULL_ERROR;
+pub use output::{
+    METRICS_VERSION, Metrics, PictureWriter, RenderNames, RunFolder, RunLock, Writes, train_into,
+};
 pub use poses::PoseErrors;
 pub use schedule::{Schedule, ViewOrder};
 pub use strategy::{DensityStrategy, Strategy};

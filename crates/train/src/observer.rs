@@ -1,9 +1,10 @@
 //! How a run tells its caller where it is, and how it ended.
 
 use crate::{Checkpoint, EvalReport};
-use dapple_engine::{DensifyReport, Rendered};
-use dapple_scene::{Error, ErrorKind, Result, View};
+use dapple_engine::{DensifyReport, Pictures};
+use dapple_scene::{Error, ErrorKind, Result, Splats, View};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Where a run is, after a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,9 +42,19 @@ pub trait Observer {
         let _ = (step, report);
     }
 
-    /// The last scoring has rendered a held-out view. An error ends the run with it.
-    fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
-        let _ = (view, rendered);
+    /// All steps are done, and the run ends with these splats, as files hold them. The last scoring follows.
+    fn on_last_splats(&mut self, splats: &Arc<Splats>) {
+        let _ = splats;
+    }
+
+    /// Whether [`Self::on_final_render`] is to be called.
+    fn wants_pictures(&self) -> bool {
+        false
+    }
+
+    /// The last scoring has rendered a held-out view, whose photo is in memory. An error ends the run with it.
+    fn on_final_render(&mut self, view: &View, pictures: Pictures) -> Result<()> {
+        let _ = (view, pictures);
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer, broken};
 use dapple_engine::{Appearance, Engine, NotFinite, RefinedPose, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Checkpoints by the clock are at least this many times as far apart as one takes.
@@ -48,7 +49,7 @@ pub(crate) struct Saving {
 struct Kept {
     /// Steps that went into them.
     step: u32,
-    splats: Splats,
+    splats: Arc<Splats>,
     /// Empty where none were refined.
     poses: Vec<RefinedPose>,
     appearance: Appearance,
@@ -88,7 +89,7 @@ impl Saving {
     pub(crate) fn begin_with(&mut self, step: u32, splats: &Splats) {
         self.kept = Some(Kept {
             step,
-            splats: splats.clone(),
+            splats: Arc::new(splats.clone()),
             poses: Vec::new(),
             appearance: Appearance::default(),
         });
@@ -107,7 +108,7 @@ impl Saving {
 
     /// The splats of a run whose engine has failed.
     pub(crate) fn failed_splats(&self) -> Option<&Splats> {
-        self.failed().map(|kept| &kept.splats)
+        self.failed().map(|kept| kept.splats.as_ref())
     }
 
     /// The poses that go with them.
@@ -220,7 +221,7 @@ impl Trainer {
         }
         let is_new = self.saving.saved_step != Some(self.step);
         if !observer.saves_checkpoints() || !is_new {
-            self.gaussians = self.copy()? as u64;
+            self.gaussians = self.copy()?.len() as u64;
             return Ok(());
         }
         let started = Instant::now();
@@ -237,7 +238,7 @@ impl Trainer {
             mut splats, state, ..
         } = checkpoint;
         smoothing::fuse(&mut splats, &state.smoothing);
-        self.keep(splats, state.poses, state.appearance, started);
+        self.keep(Arc::new(splats), state.poses, state.appearance, started);
         Ok(())
     }
 
@@ -255,17 +256,17 @@ impl Trainer {
         self.engine.poses()
     }
 
-    /// Copies the splats with the photos' appearance and poses, to be kept if the device may be lost; gives their number.
-    pub(crate) fn copy(&mut self) -> Result<usize> {
+    /// Copies the splats with the photos' appearance and poses, to be kept if the device may be lost; gives
+    /// them too, as files hold them.
+    pub(crate) fn copy(&mut self) -> Result<Arc<Splats>> {
         let started = Instant::now();
-        let splats = self.engine.fused_splats()?;
-        let count = splats.len();
+        let splats = Arc::new(self.engine.fused_splats()?);
         if self.is_lost(&splats) {
-            return Ok(count);
+            return Ok(splats);
         }
         let (poses, appearance) = (self.poses()?, self.learnt()?);
-        self.keep(splats, poses, appearance, started);
-        Ok(count)
+        self.keep(Arc::clone(&splats), poses, appearance, started);
+        Ok(splats)
     }
 
     /// [`Self::copy`] beside a scoring, which has waited for the engine: if that costs no more than half of
@@ -308,7 +309,7 @@ impl Trainer {
 
     fn keep(
         &mut self,
-        splats: Splats,
+        splats: Arc<Splats>,
         poses: Vec<RefinedPose>,
         appearance: Appearance,
         started: Instant,
@@ -338,7 +339,7 @@ impl Trainer {
             let poses = self.poses().unwrap_or_default();
             self.saving.kept = Some(Kept {
                 step: self.reported,
-                splats,
+                splats: Arc::new(splats),
                 poses,
                 appearance,
             });

@@ -249,7 +249,11 @@ impl Trainer {
                 // The engine has forgotten what it learnt. Poses are not refined beside a watch.
                 self.saving.learnt = Some(best.appearance.clone());
             }
-            self.gaussians = self.copy()? as u64;
+            let splats = self.copy()?;
+            self.gaussians = splats.len() as u64;
+            if self.bad_end.is_none() {
+                observer.on_last_splats(&splats);
+            }
         } else {
             // Without the scoring that follows: the whole run does not have it.
             self.save(observer)?;
@@ -261,8 +265,7 @@ impl Trainer {
         ending = self.bad_end.unwrap_or(ending);
         let (mut eval, mut aligned) = (None, None);
         if ending.is_good() && !self.eval_views.is_empty() {
-            let report =
-                self.evaluate_each(&mut |view, rendered| observer.on_final_render(view, rendered))?;
+            let report = self.evaluate_at_the_end(observer)?;
             observer.on_eval(self.step, &report);
             eval = Some(report);
             if self.config.poses.refine {

@@ -11,9 +11,9 @@
 //! that chose the splats is none.
 
 use crate::TrainConfig;
-use crate::evaluate::{score, target};
+use crate::evaluate::{Scores, mean_difference, score};
 use crate::loader::in_turn;
-use dapple_engine::{Appearance, Engine, RenderSettings};
+use dapple_engine::{Appearance, Engine, RenderSettings, ScoreAsks};
 use dapple_scene::{Photo, Result, Splats, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -100,12 +100,8 @@ impl Watch {
         let ssim_weight = self.ssim_weight;
         let views: Vec<&View> = self.views.iter().collect();
         in_turn(&views, &mut |view, photo| {
-            let rendered = engine.render(&view.camera, settings)?;
-            let scores = score(&rendered, &photo, settings.background, None)
-                .map_err(|error| error.at(view.name.clone()))?;
             // Nothing where a mask hides all of it.
-            if let Some(scores) = scores {
-                let l1 = mean_difference(&rendered.rgb, &photo, settings.background);
+            if let Some((scores, l1)) = compare(engine, view, &photo, settings)? {
                 loss += (1.0 - ssim_weight) * l1 + ssim_weight * (1.0 - scores.ssim);
                 psnr += scores.psnr;
                 count += 1.0;
@@ -152,19 +148,25 @@ impl Watch {
     }
 }
 
-/// Mean absolute difference of the values that a mask shows.
-fn mean_difference(rgb: &[f32], photo: &Photo, background: [f32; 3]) -> f64 {
-    let shown = |i: usize| photo.mask.as_ref().is_none_or(|mask| mask[i / 3] >= 128);
-    let target = target(photo, background);
-    let (sum, count) = rgb
-        .iter()
-        .zip(&target)
-        .enumerate()
-        .filter(|(i, _)| shown(*i))
-        .fold((0.0, 0.0), |(sum, count), (_, (a, b))| {
-            (sum + f64::from((a - b).abs()), count + 1.0)
-        });
-    if count > 0.0 { sum / count } else { 0.0 }
+/// Scores of a view and its mean absolute error, from the engine or else from its render.
+fn compare(
+    engine: &mut dyn Engine,
+    view: &View,
+    photo: &Photo,
+    settings: &RenderSettings,
+) -> Result<Option<(Scores, f64)>> {
+    let asks = ScoreAsks::default();
+    if let Some(scored) = engine.score(&view.camera, settings, photo, asks)? {
+        let mean = scored.absolute_error / scored.values.max(1) as f64;
+        return Ok(Some((Scores::from(&scored), mean)));
+    }
+    let rendered = engine.render(&view.camera, settings)?;
+    let scores = score(&rendered, photo, settings.background, None)
+        .map_err(|error| error.at(view.name.clone()))?;
+    Ok(scores.map(|scores| {
+        let mean = mean_difference(&rendered.rgb, photo, settings.background);
+        (scores, mean)
+    }))
 }
 
 #[cfg(test)]
@@ -206,17 +208,6 @@ mod tests {
         assert_eq!((looks(1000), looks(1010), looks(7)), (20, 21, 7));
         assert!(watch.is_due(1010, 1010));
         assert!(!Watch::new(Vec::new(), &config).is_due(1000, 1000));
-    }
-
-    #[test]
-    fn the_loss_counts_what_masks_show() {
-        let photo = Photo {
-            mask: Some(vec![255, 0]),
-            ..Photo::from_rgb(2, 1, vec![255, 0, 0, 9, 9, 9])
-        };
-        let rgb = [0.7, 0.0, 0.3, 50.0, 50.0, 50.0];
-        let found = mean_difference(&rgb, &photo, [0.0; 3]);
-        assert!((found - 0.2).abs() < 1e-6, "{found}");
     }
 
     #[test]

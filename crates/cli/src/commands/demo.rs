@@ -1,7 +1,7 @@
 //! `dapple demo`: everything once, on a capture made up for it.
 
 use crate::commands::synth::make;
-use crate::commands::train::{Job, train};
+use crate::commands::train::{Job, Wall, train};
 use crate::console::Console;
 use crate::options::{DeviceOptions, merged_config};
 use dapple::scene::synth::SynthOptions;
@@ -50,9 +50,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..ConfigPatch::default()
     };
     let config = merged_config(Some(Preset::M9), None, flags)?;
-    let engine = args.device.engine(console)?;
+    let mut wall = Wall::start();
+    let engine = wall.device(|| args.device.engine(console))?;
     console.note("1/2  making a capture: a table with objects, photographed from all around");
-    make(&SynthOptions::default(), &capture, console)?;
+    wall.aside(|| make(&SynthOptions::default(), &capture, console))?;
     console.note("2/2  training splats on it");
     let job = Job {
         scene: &capture,
@@ -64,7 +65,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         pacer: None,
         launch: args.device.launch(&capture),
     };
-    let done = train(job, config, engine, console)?;
+    let mut done = train(job, config, engine, wall, console)?;
+    done.end();
     console.data(&done.lines())?;
     console.data(&format!("capture   {}", capture.display()))?;
     if let Some(interruption) = done.interruption() {

@@ -14,8 +14,8 @@ use dapple::train::evaluate::{
     Difference, LEAST_IMAGES, Lpips, Paired, flat_psnr, paired_table, table,
 };
 use dapple::train::{
-    ConfigPatch, CorrectedScores, EvalReport, PoseErrors, RenderNames, RunFolder, TrainConfig,
-    Writes, evaluate, evaluate_aligned,
+    ConfigPatch, EvalReport, PictureWriter, PoseErrors, RunFolder, Scoring, TrainConfig, Writes,
+    evaluate, evaluate_aligned,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -330,32 +330,25 @@ fn score(
     console: &Console,
 ) -> Result<EvalReport> {
     let bar = console.bar(dataset.views.len() as u64, "scoring [{bar:30}] {pos}/{len}");
-    let mut names = RenderNames::default();
     let views: Vec<&View> = dataset.views.iter().collect();
-    let mut corrected = CorrectedScores::default();
+    let mut pictures = folder.map(|folder| PictureWriter::new(folder, settings.background));
+    let scoring = Scoring {
+        lpips,
+        fitted: corrects,
+        pictures: pictures.is_some(),
+    };
     let mut flat = Vec::new();
-    let report = evaluate(engine, &views, settings, lpips, &mut |view, rendered| {
+    let report = evaluate(engine, &views, settings, &scoring, &mut |view, shown| {
         bar.inc(1);
         flat.extend(flat_psnr(view.photo.read()?.as_ref(), settings.background));
-        if corrects {
-            corrected.add(view, rendered, settings.background)?;
+        if let (Some(writer), Some(shown)) = (&mut pictures, shown) {
+            writer.write(&view.name, view.photo.read()?, shown);
         }
-        let Some(folder) = folder else {
-            return Ok(());
-        };
-        let name = names.name(&view.name);
-        folder.write_render(
-            &name,
-            view.photo.read()?.as_ref(),
-            settings.background,
-            rendered,
-        )
+        Ok(())
     });
     bar.finish_and_clear();
-    let mut report = report?;
-    if corrects {
-        corrected.put_into(&mut report);
-    }
+    let report = report?;
+    pictures.map_or(Ok(()), PictureWriter::finish)?;
     let flat = flat.iter().sum::<f64>() / flat.len().max(1) as f64;
     if report.psnr < flat {
         console.note(&format!(

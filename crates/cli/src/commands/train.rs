@@ -4,9 +4,11 @@ mod args;
 mod done;
 mod resume;
 mod time_budget;
+mod wall;
 
 pub use args::{Args, preset_parser};
 pub use done::{Done, Summary};
+pub use wall::Wall;
 
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
@@ -26,13 +28,15 @@ use dapple::train::{
 use std::path::Path;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    let done = match &args.resume {
-        Some(out) => resume::resume(args, out, console)?,
-        None => match begin(args, console)? {
+    let wall = Wall::start();
+    let mut done = match &args.resume {
+        Some(out) => resume::resume(args, out, wall, console)?,
+        None => match begin(args, wall, console)? {
             Some(done) => done,
             None => return Ok(()),
         },
     };
+    done.end();
     if args.json {
         console.json(&done.summary)?;
     } else {
@@ -49,7 +53,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 }
 
 /// Begins a run; `None` if only the configuration was to be printed.
-fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
+fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>> {
     let preset = args.preset.as_deref().map(str::parse).transpose()?;
     let config = match args.time_budget {
         // The plan names the steps.
@@ -96,13 +100,15 @@ fn begin(args: &Args, console: &Console) -> Result<Option<Done>> {
         let mut job = job;
         let mut config = config;
         if let Some(seconds) = args.time_budget {
-            let planned = time_budget::planned(args, seconds, scene, &config, &device, console)?;
+            let planned = wall.calibration(|| {
+                time_budget::planned(args, seconds, scene, &config, &device, console)
+            })?;
             let (seen, file) = (Some(planned.seen), args.config.as_deref());
             config = merged_config_for(seen, preset, file, planned.patch)?;
             job.pacer = Some(planned.pacer);
         }
-        let engine = device.engine(console)?;
-        train(job, config, engine, console).map(Some)
+        let engine = wall.device(|| device.engine(console))?;
+        train(job, config, engine, wall, console).map(Some)
     })
 }
 
@@ -221,6 +227,7 @@ pub fn train(
     job: Job<'_>,
     config: TrainConfig,
     engine: Box<dyn Engine>,
+    wall: Wall,
     console: &Console,
 ) -> Result<Done> {
     let out = job.out;
@@ -231,7 +238,7 @@ pub fn train(
     }
     let folders = NewFolders::before(out);
     interrupt::remove_if_empty(&folders);
-    folders.unless_ok(train_new(job, config, engine, console))
+    folders.unless_ok(train_new(job, config, engine, wall, console))
 }
 
 /// Refuses to replace the results of a run, and what Dapple has not written, unless told to.
@@ -263,6 +270,7 @@ fn train_new(
     job: Job<'_>,
     config: TrainConfig,
     engine: Box<dyn Engine>,
+    wall: Wall,
     console: &Console,
 ) -> Result<Done> {
     // Before the photos are read: better to fail now than after an hour.
@@ -279,7 +287,7 @@ fn train_new(
     if let Some(pacer) = job.pacer {
         trainer.set_pacer(pacer);
     }
-    run_into(&folder, &mut trainer, job.stop_at, console)
+    run_into(&folder, &mut trainer, job.stop_at, wall, console)
 }
 
 fn load_capture(
@@ -302,6 +310,7 @@ fn run_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
     stop_at: Option<u32>,
+    mut wall: Wall,
     console: &Console,
 ) -> Result<Done> {
     for note in folder
@@ -330,7 +339,8 @@ fn run_into(
     trainer.stop_at(stop_at);
     let grace = interrupt::grace();
     let mut display = TrainingDisplay::new(console, &grace, steps);
+    wall.training_begins(trainer);
     let outcome = train_into(folder, trainer, &mut display);
     display.finish();
-    Ok(Done::new(folder, trainer, &outcome?, stop_at))
+    Ok(Done::new(folder, trainer, &outcome?, stop_at, wall))
 }

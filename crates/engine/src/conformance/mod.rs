@@ -10,6 +10,7 @@
 //! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
 //! - depths, their gradients, and a step that is supervised by them;
 //! - rounds of density control and of relocation, noise, regularisers;
+//! - scores that an engine finds itself, on images of every awkward size;
 //! - all of that with both filters against aliasing;
 //! - the same bits from run to run.
 
@@ -30,6 +31,7 @@ mod depth;
 mod finite;
 mod parity;
 mod poses;
+mod score;
 mod strategy;
 mod training;
 
@@ -49,6 +51,7 @@ pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };
 pub use poses::poses_match_the_reference;
+pub use score::scores_match_the_reference;
 pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
 pub use training::{
     absolute_density_matches_the_reference, adam_takes_the_textbook_step,

@@ -4,7 +4,8 @@ use super::GpuEngine;
 use super::commands::Command;
 use dapple_engine::{
     Appearance, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
-    RefinedPose, RenderSettings, Rendered, Report, StepSettings, TrainView, ViewId,
+    RefinedPose, RenderSettings, Rendered, Report, ScoreAsks, ScoredView, StepSettings, TrainView,
+    ViewId,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -76,6 +77,16 @@ impl Engine for GpuEngine {
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         self.picture(camera, settings)
+    }
+
+    fn score(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        photo: &Photo,
+        asks: ScoreAsks,
+    ) -> Result<Option<ScoredView>> {
+        self.scored(camera, settings, photo, asks)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -13,6 +13,19 @@ use dapple_engine::{
 };
 use dapple_scene::{Camera, Result};
 
+/// What a render of `camera` has counted.
+pub(super) fn counts_of(state: &layout::State, camera: &PosedCamera) -> StepCounts {
+    StepCounts {
+        gaussians: state.gaussians.into(),
+        visible: state.visible.into(),
+        instances: state.instances.into(),
+        tiles: camera.tile_count() as u64,
+        max_instances_per_tile: state.max_per_tile.into(),
+        cut_instances: state.cut_instances.into(),
+        lost_transmittance: f32::from_bits(state.lost_transmittance),
+    }
+}
+
 impl GpuEngine {
     /// Renders, and waits for it.
     pub(super) fn picture(
@@ -35,15 +48,7 @@ impl GpuEngine {
                 .depth
                 .then(|| self.depth_image(&camera))
                 .transpose()?,
-            counts: StepCounts {
-                gaussians: state.gaussians.into(),
-                visible: state.visible.into(),
-                instances: state.instances.into(),
-                tiles: camera.tile_count() as u64,
-                max_instances_per_tile: state.max_per_tile.into(),
-                cut_instances: state.cut_instances.into(),
-                lost_transmittance: f32::from_bits(state.lost_transmittance),
-            },
+            counts: counts_of(&state, &camera),
         })
     }
 
@@ -95,7 +100,7 @@ impl GpuEngine {
 
     /// Runs the stages up to `blend` for a camera until the buffers are large enough: for the image
     /// alone, or also for what `blend_backward` needs; with depths or without.
-    fn forward(
+    pub(super) fn forward(
         &mut self,
         camera: &PosedCamera,
         settings: &RenderSettings,

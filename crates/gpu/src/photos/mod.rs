@@ -18,7 +18,7 @@ use crate::views::{counted, no_view};
 use dapple_engine::{PosedCamera, check_photo};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Error, Photo, Result};
-use pack::packed_bytes;
+pub use pack::{pack, packed_bytes};
 use packer::{Arriving, Packer};
 use std::sync::Arc;
 

@@ -80,6 +80,8 @@ pub struct Recordings {
     densify: [Option<Recording>; 4],
     /// As the fronts.
     gradients: [Option<Recording>; FRONTS],
+    /// What compares a render with its photo, without pictures and with them.
+    scores: [Option<Recording>; 2],
 }
 
 impl Recordings {
@@ -111,6 +113,7 @@ impl Recordings {
             steps: vec![[const { None }; Mode::COUNT]; slots],
             densify: [const { None }; 4],
             gradients: [const { None }; FRONTS],
+            scores: [const { None }; 2],
         })
     }
 
@@ -213,6 +216,32 @@ impl Recordings {
     /// The recording of a step on a photo in this slot, if one was made.
     pub fn recorded(&self, slot: usize) -> Option<&Recording> {
         self.steps.get(slot)?.iter().flatten().next()
+    }
+
+    /// What compares the present render with its photo.
+    ///
+    /// # Errors
+    /// A buffer is missing; the driver refuses a kernel.
+    pub fn score(
+        &mut self,
+        context: &Context,
+        stages: &mut Stages,
+        buffers: &Buffers,
+        pictures: bool,
+    ) -> Result<&Recording> {
+        let place = &mut self.scores[usize::from(pictures)];
+        if place.is_none() {
+            let mut recording = Recording::new();
+            let score = stages.score(context)?;
+            score.record(context, buffers, &mut recording, pictures)?;
+            *place = Some(recording);
+        }
+        Ok(place.get_or_insert_default())
+    }
+
+    /// Forgets them: their buffers have changed.
+    pub fn forget_scores(&mut self) {
+        self.scores = [const { None }; 2];
     }
 
     /// Sets the plan of a round of density control and gives its recording, with the Morton order

@@ -7,7 +7,7 @@ use crate::stages::{
     appearance::Appearance, blend::Blend, blend_backward::BlendBackward, densify::Densify,
     depth::Depth, emit::Emit, finite::Finite, loss::Loss, morton::Morton, order::Order,
     poses::Poses, project::Project, ranges::Ranges, relocate::Relocate, report::Report,
-    smoothing::Smoothing, sort::SortInstances, update,
+    score::Score, smoothing::Smoothing, sort::SortInstances, update,
 };
 use crate::{Buffers, Context};
 use dapple_engine::{AppearanceSettings, Stage};
@@ -47,6 +47,8 @@ pub struct Stages {
     /// below.
     pub(super) gradients: [Option<update::Gradients>; FRONTS],
     depth: Option<Depth>,
+    /// Compiled when first asked for.
+    score: Option<Score>,
 }
 
 /// Bits of a tile's number that are sorted by at least: views of up to 4096 tiles (a megapixel)
@@ -82,6 +84,7 @@ impl Stages {
             morton: Morton::new(context)?,
             gradients: [const { None }; FRONTS],
             depth: None,
+            score: None,
         })
     }
 
@@ -217,6 +220,14 @@ impl Stages {
         Ok(match &mut self.depth {
             Some(depth) => depth,
             none => none.insert(Depth::new(context)?),
+        })
+    }
+
+    /// What compares a render with its photo.
+    pub(super) fn score(&mut self, context: &Context) -> Result<&Score> {
+        Ok(match &mut self.score {
+            Some(score) => score,
+            none => none.insert(Score::new(context)?),
         })
     }
 

@@ -17,6 +17,7 @@ pub mod project;
 pub mod ranges;
 pub mod relocate;
 pub mod report;
+pub mod score;
 pub mod smoothing;
 pub mod sort;
 pub mod update;

@@ -13,7 +13,7 @@
 //! Both scores are reported; that after alignment says how good the splats are, and is not to be
 //! compared with scores of runs that were not aligned.
 
-use super::{EvalReport, evaluate, target};
+use super::{EvalReport, Scoring, evaluate, target};
 use dapple_engine::reference::{PoseMoments, refine_pose};
 use dapple_engine::{Adam, Engine, PoseRates, RenderSettings, Rendered};
 use dapple_scene::{Photo, Result, View};
@@ -44,7 +44,8 @@ pub fn evaluate_aligned(
         aligned.push(align(engine, view, settings, extent)?);
     }
     let views: Vec<&View> = aligned.iter().collect();
-    evaluate(engine, &views, settings, None, &mut |_, _| Ok(()))
+    let scoring = Scoring::default();
+    evaluate(engine, &views, settings, &scoring, &mut |_, _| Ok(()))
 }
 
 /// The view with its pose fitted to the engine's splats.

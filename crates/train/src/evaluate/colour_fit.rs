@@ -12,52 +12,16 @@
 //!    `B = sum (c, 1) t^T`.
 //! 3. PSNR and SSIM of the result, clamped to 0..1, are `cc_psnr` and `cc_ssim`.
 
-use super::{EvalReport, clamped, counts, score, target};
+use super::host::{clamped, counts, target};
 use dapple_engine::Rendered;
-use dapple_scene::{Photo, Result, View};
+use dapple_scene::Photo;
 use rayon::prelude::*;
 
 /// How much the identity weighs against the pixels.
 const RIDGE: f64 = 1e-6;
 
-/// Scores of rendered views after their colours were fitted; gathered beside those without.
-#[derive(Debug, Clone, Default)]
-pub struct CorrectedScores {
-    /// PSNR and SSIM, of each image that a mask does not hide whole.
-    images: Vec<(f64, f64)>,
-}
-
-impl CorrectedScores {
-    /// Scores a rendered view.
-    ///
-    /// # Errors
-    /// Sizes that differ.
-    pub fn add(&mut self, view: &View, rendered: &Rendered, background: [f32; 3]) -> Result<()> {
-        let photo = view.photo.read()?;
-        let fitted = fitted(rendered, &photo, background);
-        let scores = score(&fitted, &photo, background, None);
-        let scores = scores.map_err(|e| e.at(view.name.clone()))?;
-        self.images
-            .extend(scores.map(|scores| (scores.psnr, scores.ssim)));
-        Ok(())
-    }
-
-    /// Puts them into the report of the same views.
-    pub fn put_into(&self, report: &mut EvalReport) {
-        for (image, (psnr, ssim)) in report.images.iter_mut().zip(&self.images) {
-            image.cc_psnr = Some(*psnr);
-            image.cc_ssim = Some(*ssim);
-        }
-        let count = self.images.len().max(1) as f64;
-        let mean =
-            |value: fn(&(f64, f64)) -> f64| self.images.iter().map(value).sum::<f64>() / count;
-        report.cc_psnr = Some(mean(|image| image.0));
-        report.cc_ssim = Some(mean(|image| image.1));
-    }
-}
-
 /// A rendered view with the colours that bring it nearest to its photo.
-fn fitted(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Rendered {
+pub(super) fn fitted(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Rendered {
     let map = fit(rendered, photo, background);
     let pixels = rendered.rgb.par_chunks_exact(3);
     let rgb = pixels.flat_map_iter(|rgb| {
@@ -168,7 +132,7 @@ fn solve(sums: &Sums, n: f64) -> [[f64; 4]; 3] {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::evaluate::PSNR_MAX;
+    use crate::evaluate::{PSNR_MAX, score};
 
     fn rendered(rgb: Vec<f32>) -> Rendered {
         Rendered {

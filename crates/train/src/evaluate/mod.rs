@@ -5,25 +5,31 @@
 //! 3. Pixels a mask hides count in neither: a window counts when its centre does, as in the loss.
 //!    LPIPS where the user names a file of weights ([`Lpips`]).
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
+//!
+//! 1 to 3 are done where the splats are, if the engine can ([`Engine::score`]), and else here ([`score`]);
+//! what needs the render's floats, LPIPS and fitted colours, is always done here.
 
 mod align;
 mod colour_fit;
+mod host;
 mod lpips;
 mod paired;
 mod ssim;
 mod table;
 
 pub use align::{align, evaluate_aligned};
-pub use colour_fit::CorrectedScores;
+pub use host::{psnr, score, target};
 pub use lpips::{Backbone, Lpips};
 pub use paired::{Difference, LEAST_IMAGES, Paired};
 pub use ssim::ssim;
 pub use table::{paired_table, table};
 
+pub(crate) use host::{counts, mean_difference, target_row};
+
 use crate::loader::in_turn;
-use dapple_engine::{Engine, RenderSettings, Rendered};
-use dapple_scene::{Error, Photo, Result, View};
-use rayon::prelude::*;
+use crate::pictures::pictures_of;
+use dapple_engine::{Engine, Pictures, RenderSettings, ScoreAsks, ScoredView};
+use dapple_scene::{Camera, Error, Photo, Result, View};
 use serde::{Deserialize, Serialize};
 
 /// PSNR of images without any difference, dB: the logarithm has to stop somewhere.
@@ -41,7 +47,7 @@ pub struct ImageScore {
     /// Perceptual distance, 0 = equal; `None` where no weights were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
-    /// PSNR after the render's colours were fitted to the photo's, see [`CorrectedScores`]; where asked for.
+    /// PSNR after the render's colours were fitted to the photo's, see [`Scoring::fitted`]; where asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_psnr: Option<f64>,
     /// SSIM likewise.
@@ -59,7 +65,7 @@ pub struct EvalReport {
     /// Mean LPIPS over the images; `None` where no weights were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
-    /// Mean PSNR with fitted colours, dB; where asked for, see [`CorrectedScores`].
+    /// Mean PSNR with fitted colours, dB; where asked for, see [`Scoring::fitted`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_psnr: Option<f64>,
     /// Mean SSIM likewise.
@@ -95,36 +101,70 @@ pub struct Scores {
     pub lpips: Option<f64>,
 }
 
-/// Renders and scores `views` with the engine's present splats, by `lpips` too if it is given; each
-/// rendered view is shown to `on_render`, its photo in memory. Photos that are not are read one by one.
+impl From<&ScoredView> for Scores {
+    fn from(scored: &ScoredView) -> Self {
+        Self {
+            psnr: host::psnr_of(scored.squared_error, scored.values),
+            ssim: scored.similarity / scored.windows.max(1) as f64,
+            lpips: None,
+        }
+    }
+}
+
+/// What is wanted beside PSNR and SSIM.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Scoring<'a> {
+    /// Weights, to score by LPIPS too.
+    pub lpips: Option<&'a Lpips>,
+    /// Score a second time, each render's colours fitted to its photo's by an affine map:
+    /// [`ImageScore::cc_psnr`].
+    pub fitted: bool,
+    /// Show each view as bytes. No score depends on it.
+    pub pictures: bool,
+}
+
+/// What scoring a view came to.
+struct Seen {
+    gaussians: u64,
+    /// `None` where a mask hides all of it.
+    scores: Option<Scores>,
+    /// PSNR and SSIM with fitted colours.
+    fitted: Option<Scores>,
+    pictures: Option<Pictures>,
+}
+
+/// Renders and scores `views` with the engine's present splats; each view is handed to `on_view`, its photo in
+/// memory, with pictures where they are asked for. Photos that are not in memory are read one by one.
 ///
 /// # Errors
-/// No view to score, a photo of another size than its camera, what the engine cannot do.
+/// No view to score, a photo of another size than its camera, what the engine cannot do, and what
+/// `on_view` returns.
 pub fn evaluate(
     engine: &mut dyn Engine,
     views: &[&View],
     settings: &RenderSettings,
-    lpips: Option<&Lpips>,
-    on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
+    scoring: &Scoring<'_>,
+    on_view: &mut dyn FnMut(&View, Option<Pictures>) -> Result<()>,
 ) -> Result<EvalReport> {
     let mut images = Vec::with_capacity(views.len());
     let mut gaussians = 0;
     in_turn(views, &mut |view, photo| {
-        let rendered = engine.render(&view.camera, settings)?;
-        gaussians = rendered.counts.gaussians;
-        let scores = score(&rendered, &photo, settings.background, lpips)
-            .map_err(|error| error.at(view.name.clone()))?;
-        if let Some(Scores { psnr, ssim, lpips }) = scores {
+        let seen = match on_device(engine, &view.camera, &photo, settings, scoring)? {
+            Some(seen) => seen,
+            None => on_host(engine, view, &photo, settings, scoring)?,
+        };
+        gaussians = seen.gaussians;
+        if let Some(Scores { psnr, ssim, lpips }) = seen.scores {
             images.push(ImageScore {
                 name: view.name.clone(),
                 psnr,
                 ssim,
                 lpips,
-                cc_psnr: None,
-                cc_ssim: None,
+                cc_psnr: seen.fitted.map(|fitted| fitted.psnr),
+                cc_ssim: seen.fitted.map(|fitted| fitted.ssim),
             });
         }
-        on_render(&view.with_photo(photo), &rendered)
+        on_view(&view.with_photo(photo), seen.pictures)
     })?;
     if images.is_empty() {
         return Err(Error::input("there is no photo to score")
@@ -132,67 +172,73 @@ pub fn evaluate(
     }
     let mean =
         |value: fn(&ImageScore) -> f64| images.iter().map(value).sum::<f64>() / images.len() as f64;
+    // Each image has these, or none.
+    let some = |is_asked: bool, value: fn(&ImageScore) -> Option<f64>| {
+        let values = images.iter().filter_map(value).sum::<f64>();
+        is_asked.then(|| values / images.len() as f64)
+    };
     Ok(EvalReport {
         psnr: mean(|image| image.psnr),
         ssim: mean(|image| image.ssim),
-        // Each image has it, or none.
-        lpips: lpips.map(|_| mean(|image| image.lpips.unwrap_or(0.0))),
-        cc_psnr: None,
-        cc_ssim: None,
+        lpips: some(scoring.lpips.is_some(), |image| image.lpips),
+        cc_psnr: some(scoring.fitted, |image| image.cc_psnr),
+        cc_ssim: some(scoring.fitted, |image| image.cc_ssim),
         gaussians,
         background: settings.background,
         images,
     })
 }
 
-/// Scores of a rendered view against its photo; `None` when a mask hides all of it.
-///
-/// # Errors
-/// Sizes that differ; an image too small for LPIPS.
-pub fn score(
-    rendered: &Rendered,
+/// Scores a view where its splats are; `None` where the engine does not, or more is wanted than sums.
+fn on_device(
+    engine: &mut dyn Engine,
+    camera: &Camera,
     photo: &Photo,
-    background: [f32; 3],
-    lpips: Option<&Lpips>,
-) -> Result<Option<Scores>> {
-    let (width, height) = (photo.width as usize, photo.height as usize);
-    if (rendered.width, rendered.height) != (photo.width, photo.height)
-        || rendered.rgb.len() != width * height * 3
-    {
-        return Err(Error::input(format!(
-            "the photo is {width}x{height} and the rendered view {}x{}",
-            rendered.width, rendered.height
-        ))
-        .hint("a photo and its camera must have one size"));
-    }
-    let target = target(photo, background);
-    let mask = photo.mask.as_deref();
-    if mask.is_some_and(|mask| !mask.iter().any(|&m| counts(m))) {
+    settings: &RenderSettings,
+    scoring: &Scoring<'_>,
+) -> Result<Option<Seen>> {
+    if scoring.lpips.is_some() || scoring.fitted {
         return Ok(None);
     }
-    let image: Vec<f32> = rendered.rgb.par_iter().map(|&v| clamped(v)).collect();
-    let distance = |lpips: &Lpips| lpips.distance(&image, &target, width, height, mask);
-    Ok(Some(Scores {
-        psnr: psnr(&image, &target, width, mask),
-        ssim: ssim(&image, &target, width, height, mask),
-        lpips: lpips.map(distance).transpose()?,
+    let asks = ScoreAsks {
+        pictures: scoring.pictures,
+    };
+    let scored = engine.score(camera, settings, photo, asks)?;
+    Ok(scored.map(|scored| Seen {
+        gaussians: scored.counts.gaussians,
+        scores: Some(Scores::from(&scored)),
+        fitted: None,
+        pictures: scored.pictures,
     }))
 }
 
-/// The photo as a renderer should show it: values in 0..1, `[height, width, 3]`, composited over
-/// `background` where it has alpha.
-pub fn target(photo: &Photo, background: [f32; 3]) -> Vec<f32> {
-    let value = |i: usize| f32::from(photo.rgb[i]) / 255.0;
-    match &photo.alpha {
-        None => (0..photo.rgb.len()).into_par_iter().map(value).collect(),
-        Some(alpha) => (0..photo.rgb.len())
-            .into_par_iter()
-            .map(|i| {
-                let a = f32::from(alpha[i / 3]) / 255.0;
-                value(i) * a + background[i % 3] * (1.0 - a)
-            })
-            .collect(),
-    }
+/// Scores a view from its render.
+fn on_host(
+    engine: &mut dyn Engine,
+    view: &View,
+    photo: &Photo,
+    settings: &RenderSettings,
+    scoring: &Scoring<'_>,
+) -> Result<Seen> {
+    let rendered = engine.render(&view.camera, settings)?;
+    let background = settings.background;
+    let at = |error: Error| error.at(view.name.clone());
+    let scores = score(&rendered, photo, background, scoring.lpips).map_err(at)?;
+    let fitted = match scoring.fitted {
+        true => {
+            let fitted = colour_fit::fitted(&rendered, photo, background);
+            score(&fitted, photo, background, None).map_err(at)?
+        }
+        false => None,
+    };
+    Ok(Seen {
+        gaussians: rendered.counts.gaussians,
+        scores,
+        fitted,
+        pictures: scoring
+            .pictures
+            .then(|| pictures_of(&rendered, photo, background)),
+    })
 }
 
 /// The PSNR of a picture of one colour, the photo's own mean, dB: splats that do not show a photo better
@@ -210,49 +256,4 @@ pub fn flat_psnr(photo: &Photo, background: [f32; 3]) -> Option<f64> {
     let mean_error = error / (3 * pixels.len()) as f64;
     // A photo of one colour is shown well enough at 60 dB.
     (!pixels.is_empty()).then(|| -10.0 * mean_error.max(1e-6).log10())
-}
-
-/// `10 log10(1 / mean squared error)` over the pixels that `mask` shows, dB.
-///
-/// Images are `[height, width, 3]` in 0..1. Rows are summed apart and added in order, so that the
-/// result does not depend on the number of threads.
-pub fn psnr(image: &[f32], target: &[f32], width: usize, mask: Option<&[u8]>) -> f64 {
-    let row_floats = width.max(1) * 3;
-    let rows: Vec<(f64, usize)> = image
-        .par_chunks(row_floats)
-        .zip(target.par_chunks(row_floats))
-        .enumerate()
-        .map(|(y, (image, target))| {
-            let mask = mask.map(|mask| &mask[y * width..][..width]);
-            let shown = |i: usize| mask.is_none_or(|mask| counts(mask[i / 3]));
-            image
-                .iter()
-                .zip(target)
-                .enumerate()
-                .filter(|(i, _)| shown(*i))
-                .fold((0.0, 0), |(sum, count), (_, (a, b))| {
-                    let difference = f64::from(a - b);
-                    (sum + difference * difference, count + 1)
-                })
-        })
-        .collect();
-    let (sum, count) = rows
-        .iter()
-        .fold((0.0, 0), |(s, n), (row, count)| (s + row, n + count));
-    let mean = sum / count.max(1) as f64;
-    if mean > 0.0 {
-        (-10.0 * mean.log10()).min(PSNR_MAX)
-    } else {
-        PSNR_MAX
-    }
-}
-
-/// Whether a mask's value shows its pixel. Masks are 0 or 255; scaled ones have values between.
-pub(crate) fn counts(mask: u8) -> bool {
-    mask >= 128
-}
-
-/// Into 0..1; NaN becomes 0, so that a broken pixel costs instead of poisoning the mean.
-fn clamped(value: f32) -> f32 {
-    if value > 0.0 { value.min(1.0) } else { 0.0 }
 }

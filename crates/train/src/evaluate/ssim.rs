@@ -8,8 +8,9 @@
 //! 3. SSIM of each window, summed over the row in `f64`; rows are added in order, so that the
 //!    result does not depend on the number of threads.
 
-use super::counts;
+use super::host::{clamped, counts, squared_errors, target_row};
 use dapple_engine::constants::{SSIM_C1, SSIM_C2, SSIM_SIGMA, SSIM_WINDOW};
+use dapple_scene::Photo;
 use rayon::prelude::*;
 
 /// Shift of all values: half of their range.
@@ -29,30 +30,7 @@ pub fn ssim(
     height: usize,
     mask: Option<&[u8]>,
 ) -> f64 {
-    let weights = window();
-    let rows = (height + 1).saturating_sub(SSIM_WINDOW);
-    let columns = (width + 1).saturating_sub(SSIM_WINDOW);
-    let planes = Planes::new(image, target, mask);
-    let sums: Vec<(f64, usize)> = (0..if columns > 0 { rows } else { 0 })
-        .into_par_iter()
-        .map_init(
-            || [const { Vec::new() }; 4],
-            |filtered, y| {
-                planes.filter_down(y, width, &weights, filtered);
-                let centre = (y + SSIM_WINDOW / 2) * width + SSIM_WINDOW / 2;
-                let shown = |x: usize| mask.is_none_or(|mask| counts(mask[centre + x]));
-                sum_row(filtered, columns, &weights, shown)
-            },
-        )
-        .collect();
-    let (sum, count) = sums
-        .iter()
-        .fold((0.0, 0), |(s, n), (row, count)| (s + row, n + count));
-    if count > 0 {
-        sum / count as f64
-    } else {
-        cut_windows(&planes, width, height, mask, &weights)
-    }
+    Planes::new(image, target, mask).ssim(width, height, mask)
 }
 
 /// The filter's weights along one axis; they sum to 1.
@@ -66,8 +44,8 @@ fn window() -> [f32; SSIM_WINDOW] {
     raw.map(|v| (v / sum) as f32)
 }
 
-/// The two images, shifted.
-struct Planes {
+/// The two images, shifted, what a mask hides taken from the second.
+pub(super) struct Planes {
     x: Vec<f32>,
     y: Vec<f32>,
 }
@@ -77,12 +55,71 @@ impl Planes {
         let shift = |values: &[f32]| -> Vec<f32> { values.par_iter().map(|v| v - SHIFT).collect() };
         let (mut x, y) = (shift(image), shift(target));
         if let Some(mask) = mask {
-            let pixels = x.chunks_exact_mut(3).zip(y.chunks_exact(3)).zip(mask);
-            for ((pixel, target), _) in pixels.filter(|(_, mask)| !counts(**mask)) {
-                pixel.copy_from_slice(target);
-            }
+            hide(&mut x, &y, mask);
         }
         Self { x, y }
+    }
+
+    /// Of a render, clamped, and its photo, of one size; with each row's sum of squared errors over what the
+    /// mask shows, and how many those are.
+    pub(super) fn of_view(
+        rgb: &[f32],
+        photo: &Photo,
+        background: [f32; 3],
+    ) -> (Self, Vec<(f64, u64)>) {
+        let (width, mut x, mut y) = (
+            photo.width as usize,
+            vec![0.0; rgb.len()],
+            vec![0.0; rgb.len()],
+        );
+        let floats = width.max(1) * 3;
+        let rows = x.par_chunks_mut(floats).zip(y.par_chunks_mut(floats));
+        let rows = rows.zip(rgb.par_chunks(floats)).enumerate();
+        let errors = rows.map(|(row, ((x, y), rgb))| {
+            target_row(photo, background, row, y);
+            for (x, &value) in x.iter_mut().zip(rgb) {
+                *x = clamped(value);
+            }
+            let mask = photo.mask.as_ref().map(|mask| &mask[row * width..]);
+            let errors = squared_errors(x, y, mask);
+            for (x, y) in x.iter_mut().zip(y.iter_mut()) {
+                *x -= SHIFT;
+                *y -= SHIFT;
+            }
+            if let Some(mask) = mask {
+                hide(x, y, mask);
+            }
+            errors
+        });
+        let errors = errors.collect();
+        (Self { x, y }, errors)
+    }
+
+    /// See [`ssim()`].
+    pub(super) fn ssim(&self, width: usize, height: usize, mask: Option<&[u8]>) -> f64 {
+        let weights = window();
+        let rows = (height + 1).saturating_sub(SSIM_WINDOW);
+        let columns = (width + 1).saturating_sub(SSIM_WINDOW);
+        let sums: Vec<(f64, usize)> = (0..if columns > 0 { rows } else { 0 })
+            .into_par_iter()
+            .map_init(
+                || [const { Vec::new() }; 4],
+                |filtered, y| {
+                    self.filter_down(y, width, &weights, filtered);
+                    let centre = (y + SSIM_WINDOW / 2) * width + SSIM_WINDOW / 2;
+                    let shown = |x: usize| mask.is_none_or(|mask| counts(mask[centre + x]));
+                    sum_row(filtered, columns, &weights, shown)
+                },
+            )
+            .collect();
+        let (sum, count) = sums
+            .iter()
+            .fold((0.0, 0), |(s, n), (row, count)| (s + row, n + count));
+        if count > 0 {
+            sum / count as f64
+        } else {
+            cut_windows(self, width, height, mask, &weights)
+        }
     }
 
     /// Filters the four maps over the rows `top..top + 11`; each result is one row of
@@ -154,6 +191,14 @@ fn sum_row(
         start += length;
     }
     (sum, count)
+}
+
+/// Takes what the mask hides from the target.
+fn hide(x: &mut [f32], y: &[f32], mask: &[u8]) {
+    let pixels = x.chunks_exact_mut(3).zip(y.chunks_exact(3)).zip(mask);
+    for ((pixel, target), _) in pixels.filter(|(_, mask)| !counts(**mask)) {
+        pixel.copy_from_slice(target);
+    }
 }
 
 /// SSIM of one window from its filtered maps (of shifted values).

@@ -3,11 +3,9 @@
 use super::foreign;
 use super::lock::RunLock;
 use super::metrics::{Metrics, csv};
-use crate::pictures::{error_map, side_by_side};
 use crate::{Checkpoint, Ending, TrainConfig, Trainer};
-use dapple_engine::Rendered;
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
-use dapple_scene::{Error, Photo, Result, Splats, ply, write_cameras};
+use dapple_scene::{Error, Result, Splats, ply, write_cameras};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -185,29 +183,6 @@ impl RunFolder {
         })?;
         write_bytes(&self.metrics_path(), &json)?;
         write_bytes(&self.csv_path(), csv(metrics).as_bytes())
-    }
-
-    /// Writes `renders/FILE_NAME`, the photo on the left and the rendered view on the right, and
-    /// `errors/FILE_NAME`, where they differ.
-    pub fn write_render(
-        &self,
-        file_name: &str,
-        photo: &Photo,
-        background: [f32; 3],
-        rendered: &Rendered,
-    ) -> Result<()> {
-        for (folder, png) in [
-            (
-                self.renders_path(),
-                side_by_side(photo, background, rendered)?,
-            ),
-            (self.errors_path(), error_map(photo, background, rendered)?),
-        ] {
-            std::fs::create_dir_all(&folder)
-                .map_err(|e| Error::io("cannot make the folder of renders", &folder, e))?;
-            write_bytes(&folder.join(file_name), &png)?;
-        }
-        Ok(())
     }
 
     /// Writes `scores.json`, which is `scores`, and `scores.md`, which is `table`.

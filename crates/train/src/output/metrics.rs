@@ -38,7 +38,7 @@ pub struct Metrics {
     /// Mean LPIPS of the held-out photos at the end; `None` without weights.
     #[serde(default)]
     pub lpips: Option<f64>,
-    /// Mean PSNR with fitted colours, dB: see [`crate::CorrectedScores`]; where the appearance of photos is
+    /// Mean PSNR with fitted colours, dB: see [`crate::Scoring::fitted`]; where the appearance of photos is
     /// learnt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_psnr: Option<f64>,

@@ -22,11 +22,14 @@ mod foreign;
 mod lock;
 mod metrics;
 mod names;
+mod picture_writer;
 
-use crate::{Checkpoint, EvalReport, Observer, Outcome, StepProgress, Trainer};
-use dapple_engine::{DensifyReport, Rendered};
-use dapple_scene::{Error, Photo, Result, Splats, View};
+use crate::{Checkpoint, EvalReport, Observer, Outcome, Seconds, StepProgress, Trainer};
+use dapple_engine::{DensifyReport, Pictures};
+use dapple_scene::{Error, Result, Splats, View};
 use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
 
 pub use folder::RunFolder;
 use folder::remove_old;
@@ -34,6 +37,7 @@ pub use foreign::Writes;
 pub use lock::RunLock;
 pub use metrics::{METRICS_VERSION, Metrics};
 pub use names::RenderNames;
+pub use picture_writer::PictureWriter;
 
 /// Trains to the end of the run (or until the observer stops it) and leaves everything in the
 /// folder. `config.toml` is written first, so that a run that was killed can be repeated; checkpoints
@@ -53,32 +57,48 @@ pub fn train_into(
         folder.remove_checkpoint()?;
     }
     folder.write_config(trainer.config())?;
+    let (started, before) = (Instant::now(), trainer.history().seconds);
     let background = trainer.schedule().render_settings().background;
     let mut saver = Saver {
         folder,
-        background,
-        names: RenderNames::default(),
-        failure: None,
+        pictures: PictureWriter::new(folder, background),
+        splats: None,
         inner: observer,
     };
     let result = trainer.run(&mut saver);
-    let unwritten_render = saver.failure;
-    let mut splats = match (trainer.splats(), &result) {
-        (Err(_), Err(_)) => return result,
-        (splats, _) => splats?,
+    let (pictures, writing) = (saver.pictures, saver.splats);
+    let written = writing.map(|thread| thread.join());
+    let is_good = result
+        .as_ref()
+        .is_ok_and(|outcome| outcome.ending.is_good());
+    let saved = match written {
+        Some(Ok(written)) if is_good => written,
+        _ => {
+            let mut splats = match (trainer.splats(), &result) {
+                (Err(_), Err(_)) => return result,
+                (splats, _) => splats?,
+            };
+            keep_finite(&mut splats);
+            folder.write_splats(&splats)
+        }
     };
-    keep_finite(&mut splats);
-    let saved = folder.write_splats(&splats);
     if !trainer.config().pace.is_empty() {
         // The pace has changed since.
         folder.write_config(trainer.config())?;
     }
     let learnt = write_learnt(folder, trainer);
+    // Pictures that could not be written must not cost the splats.
+    let unwritten_picture = pictures.finish();
     // The error of the run is the cause of all that follows: it is the one to report.
     let outcome = result?;
     saved?;
     learnt?;
     folder.write_cameras(trainer)?;
+    let counted = trainer.history().seconds.without(&before).total();
+    trainer.add_seconds(&Seconds {
+        write: (started.elapsed().as_secs_f64() - counted).max(0.0),
+        ..Seconds::default()
+    });
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
     if let (Some(step), Some(error)) = (trainer.failed_step(), trainer.failure()) {
         return Err(saved_from(error, step, trainer.steps_done(), folder));
@@ -92,7 +112,7 @@ pub fn train_into(
         }
         None => folder.remove_checkpoint()?,
     }
-    unwritten_render.map_or(Ok(outcome), Err)
+    unwritten_picture.map(|()| outcome)
 }
 
 /// Writes what was learnt of the photos' appearance; where nothing is, takes another run's away.
@@ -132,13 +152,12 @@ fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Er
     }
 }
 
-/// Passes everything on, and writes checkpoints and the renders of the last scoring.
+/// Passes everything on, and writes checkpoints and the pictures of the last scoring.
 struct Saver<'a> {
     folder: &'a RunFolder,
-    background: [f32; 3],
-    names: RenderNames,
-    /// The first render that could not be written: it must not cost the splats.
-    failure: Option<Error>,
+    pictures: PictureWriter,
+    /// Writes the splats that the run ends with, while they are scored.
+    splats: Option<JoinHandle<Result<()>>>,
     inner: &'a mut dyn Observer,
 }
 
@@ -155,16 +174,31 @@ impl Observer for Saver<'_> {
         self.inner.on_eval(step, report);
     }
 
-    fn on_final_render(&mut self, view: &View, rendered: &Rendered) -> Result<()> {
-        if self.failure.is_none() {
-            let name = self.names.name(&view.name);
-            let write = |photo: Arc<Photo>| {
-                let folder = self.folder;
-                folder.write_render(&name, &photo, self.background, rendered)
-            };
-            self.failure = view.photo.read().and_then(write).err();
+    fn on_last_splats(&mut self, splats: &Arc<Splats>) {
+        let (folder, mut held) = (self.folder.clone(), Arc::clone(splats));
+        let thread = std::thread::Builder::new().name("splats".to_owned());
+        let write = move || {
+            if !(0..held.len()).all(|i| is_finite(&held, i)) {
+                keep_finite(Arc::make_mut(&mut held));
+            }
+            folder.write_splats(&held)
+        };
+        // Without a thread they are written after scoring.
+        self.splats = thread.spawn(write).ok();
+        self.inner.on_last_splats(splats);
+    }
+
+    fn wants_pictures(&self) -> bool {
+        true
+    }
+
+    fn on_final_render(&mut self, view: &View, pictures: Pictures) -> Result<()> {
+        if self.inner.wants_pictures() {
+            self.inner.on_final_render(view, pictures.clone())?;
         }
-        self.inner.on_final_render(view, rendered)
+        self.pictures
+            .write(&view.name, view.photo.read()?, pictures);
+        Ok(())
     }
 
     fn saves_checkpoints(&self) -> bool {
@@ -186,17 +220,16 @@ impl Observer for Saver<'_> {
 
 /// Drops Gaussians with a NaN or infinite parameter: readers refuse them.
 fn keep_finite(splats: &mut Splats) {
-    let stride = splats.sh_rest_stride();
-    let finite: Vec<bool> = (0..splats.len())
-        .map(|i| {
-            let geometry = splats.means[i].iter().chain(&splats.scales[i]);
-            let appearance = splats.quats[i].iter().chain(&splats.sh0[i]);
-            geometry.chain(appearance).all(|v| v.is_finite())
-                && splats.opacities[i].is_finite()
-                && splats.sh_rest[i * stride..(i + 1) * stride]
-                    .iter()
-                    .all(|v| v.is_finite())
-        })
-        .collect();
+    let finite: Vec<bool> = (0..splats.len()).map(|i| is_finite(splats, i)).collect();
     splats.retain(|i| finite[i]);
+}
+
+/// Whether all parameters of a Gaussian are numbers.
+fn is_finite(splats: &Splats, i: usize) -> bool {
+    let stride = splats.sh_rest_stride();
+    let geometry = splats.means[i].iter().chain(&splats.scales[i]);
+    let appearance = splats.quats[i].iter().chain(&splats.sh0[i]);
+    let rest = &splats.sh_rest[i * stride..(i + 1) * stride];
+    let mut all = geometry.chain(appearance).chain(rest);
+    all.all(|v| v.is_finite()) && splats.opacities[i].is_finite()
 }

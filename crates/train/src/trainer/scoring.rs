@@ -1,54 +1,39 @@
 //! How a run scores its held-out photos, on the way and at its end.
 
 use super::Trainer;
-use crate::{CorrectedScores, EvalReport, EvalRow, Silent, evaluate, evaluate_aligned};
-use dapple_engine::Rendered;
+use crate::{EvalReport, EvalRow, Observer, Scoring, Seconds, Silent, evaluate, evaluate_aligned};
+use dapple_engine::Pictures;
 use dapple_scene::{Result, View};
 use std::time::Instant;
 
 impl Trainer {
     /// Scores the held-out photos with the present splats, by PSNR and SSIM.
     pub fn evaluate(&mut self) -> Result<EvalReport> {
-        self.score(false, &mut |_, _| Ok(()))
+        self.score(false, &mut Silent)
     }
 
     /// Scores the held-out photos as at the end of a run, by LPIPS too where the configuration names
-    /// weights, and shows each rendered view to `on_render`.
-    pub fn evaluate_each(
-        &mut self,
-        on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
-    ) -> Result<EvalReport> {
-        self.score(true, on_render)
+    /// weights, and shows each view to the observer if it wants pictures.
+    pub fn evaluate_at_the_end(&mut self, observer: &mut dyn Observer) -> Result<EvalReport> {
+        self.score(true, observer)
     }
 
-    fn score(
-        &mut self,
-        is_last: bool,
-        on_render: &mut dyn FnMut(&View, &Rendered) -> Result<()>,
-    ) -> Result<EvalReport> {
+    fn score(&mut self, is_last: bool, observer: &mut dyn Observer) -> Result<EvalReport> {
         // Waiting for steps is training.
         self.drain(&mut Silent)?;
         let started = Instant::now();
         let settings = self.schedule.render_settings();
         let views: Vec<&View> = self.eval_views.iter().collect();
-        let lpips = self.lpips.as_ref().filter(|_| is_last);
-        let mut corrected = CorrectedScores::default();
-        let corrects = self.config.appearance.is_on();
-        let mut report = evaluate(
-            self.engine.as_mut(),
-            &views,
-            &settings,
-            lpips,
-            &mut |view, rendered| {
-                if corrects {
-                    corrected.add(view, rendered, settings.background)?;
-                }
-                on_render(view, rendered)
-            },
-        )?;
-        if corrects {
-            corrected.put_into(&mut report);
-        }
+        let scoring = Scoring {
+            lpips: self.lpips.as_ref().filter(|_| is_last),
+            fitted: self.config.appearance.is_on(),
+            pictures: is_last && observer.wants_pictures(),
+        };
+        let show = &mut |view: &View, pictures: Option<Pictures>| match pictures {
+            Some(pictures) => observer.on_final_render(view, pictures),
+            None => Ok(()),
+        };
+        let report = evaluate(self.engine.as_mut(), &views, &settings, &scoring, show)?;
         self.history.seconds.eval += started.elapsed().as_secs_f64();
         // A run that is stopped where it was scored anyway.
         self.history.evals.retain(|row| row.step != self.step);
@@ -60,6 +45,12 @@ impl Trainer {
             train_seconds: self.history.seconds.train,
         });
         Ok(report)
+    }
+
+    /// Counts time that was spent on the run outside of the trainer: opening the device, reading the
+    /// capture.
+    pub fn add_seconds(&mut self, seconds: &Seconds) {
+        self.history.seconds = self.history.seconds.and(seconds);
     }
 
     /// Scores the held-out photos, each with its pose fitted to the present splats.

@@ -8,7 +8,8 @@
 //!    brings early is kept until the trainer asks.
 
 use dapple::contract::{
-    DensifyPlan, OptimizerState, RefinedPose, Report, StepSettings, TrainView, ViewId,
+    DensifyPlan, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView, StepSettings,
+    TrainView, ViewId,
 };
 use dapple::contract::{DepthSample, ImageDerivative, Stage, StepReport};
 use dapple::cpu::cost::Work;
@@ -334,6 +335,18 @@ impl Engine for Probe {
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         self.lock().engine.as_engine().render(camera, settings)
+    }
+
+    fn score(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        photo: &Photo,
+        asks: ScoreAsks,
+    ) -> Result<Option<ScoredView>> {
+        let mut state = self.lock();
+        let engine = state.engine.as_engine();
+        engine.score(camera, settings, photo, asks)
     }
 
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {

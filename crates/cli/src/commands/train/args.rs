@@ -21,6 +21,10 @@ render), errors/ (where they differ, blue to red), cameras.json (those trained o
 schema, refined with --refine-poses), and with --appearance appearance.safetensors. The first Ctrl-C ends the run and saves all of it;
 the second ends the program at once.
 
+The last line says where the wall time of the command went: opening the device, loading (the capture and the
+first Gaussians), training, scoring, and writing, which is all that is none of the others. --json has it as
+wall_seconds, and as seconds that of the whole run, earlier commands that --resume went on with included.
+
 --time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,
 photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in
 whatever time it takes. A run that goes on with --resume keeps its last pace and looks at no clock.

@@ -1,5 +1,6 @@
 //! What a run came to: for people, and for `--json`.
 
+use super::wall::{self, Wall};
 use crate::machine;
 use crate::photo_memory;
 use crate::training_display::{clock, gaussians, grouped};
@@ -34,7 +35,10 @@ pub struct Summary {
     pub(super) aligned_ssim: Option<f64>,
     pub(super) cameras: Option<PathBuf>,
     pub(super) steps_per_second: f64,
+    /// Of the whole run.
     pub(super) seconds: Seconds,
+    /// Of this command.
+    pub(super) wall_seconds: Seconds,
     pub(super) cap: CapLosses,
     pub(super) photos: Option<PhotoTraffic>,
     pub(super) watch: Option<WatchReport>,
@@ -53,6 +57,7 @@ pub struct Done {
     pub summary: Summary,
     /// Stopped where `--stop-at` said.
     pub(super) as_asked: bool,
+    wall: Wall,
 }
 
 impl Done {
@@ -61,9 +66,11 @@ impl Done {
         trainer: &Trainer,
         outcome: &Outcome,
         stop_at: Option<u32>,
+        wall: Wall,
     ) -> Self {
         let seconds = trainer.history().seconds;
         Self {
+            wall,
             as_asked: stop_at.map(Ending::Stopped) == Some(outcome.ending),
             summary: Summary {
                 out: folder.path().to_owned(),
@@ -87,6 +94,7 @@ impl Done {
                 cameras: trainer.config().poses.refine.then(|| folder.cameras_path()),
                 steps_per_second: f64::from(outcome.steps) / seconds.train.max(f64::MIN_POSITIVE),
                 seconds,
+                wall_seconds: seconds,
                 cap: trainer.history().cap,
                 photos: trainer.photo_traffic(),
                 watch: trainer.watch_report(),
@@ -96,6 +104,12 @@ impl Done {
                 peak_memory_bytes: machine::peak_memory_bytes(),
             },
         }
+    }
+
+    /// The command ends: what it took until now is known.
+    pub fn end(&mut self) {
+        let summary = &mut self.summary;
+        (summary.seconds, summary.wall_seconds) = self.wall.end(summary.seconds);
     }
 
     /// The results for people.
@@ -174,6 +188,7 @@ impl Done {
         if s.psnr.is_some() {
             lines.push(format!("renders   {}", s.renders.display()));
         }
+        lines.push(wall::line(&s.wall_seconds));
         lines.join("\n")
     }
 

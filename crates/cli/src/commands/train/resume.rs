@@ -5,7 +5,7 @@
 //! 2. Capture, device and storage are those of the run unless named: the capture may have moved, and a
 //!    device may be gone. The trainer checks the capture and tells of another device.
 
-use super::{Args, Done, check_stop_at, load_capture, run_into};
+use super::{Args, Done, Wall, check_stop_at, load_capture, run_into};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use dapple::scene::{Error, Result};
@@ -13,7 +13,7 @@ use dapple::train::{Checkpoint, ConfigPatch, RunFolder, RunLock, Trainer};
 use std::path::Path;
 
 /// Goes on with the run in `out`.
-pub fn resume(args: &Args, out: &Path, console: &Console) -> Result<Done> {
+pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Result<Done> {
     // Before the checkpoint is read, which the run's own process may be replacing; and before the photos
     // are: better to fail now than after an hour.
     let folder = match holds_run(out) {
@@ -49,12 +49,15 @@ pub fn resume(args: &Args, out: &Path, console: &Console) -> Result<Done> {
             .at_path(&scene)
             .hint(again(out)));
     }
-    let engine = device.engine(console).map_err(|e| match e.place() {
-        Some("--precision") if args.device.precision.is_none() => e
-            .at_path(out)
-            .hint("the run began so; with --precision f32 it goes on there, not bit for bit"),
-        _ => e,
-    })?;
+    wall.goes_on(checkpoint.history.seconds);
+    let engine = wall
+        .device(|| device.engine(console))
+        .map_err(|e| match e.place() {
+            Some("--precision") if args.device.precision.is_none() => e
+                .at_path(out)
+                .hint("the run began so; with --precision f32 it goes on there, not bit for bit"),
+            _ => e,
+        })?;
     let dataset = load_capture(&scene, &checkpoint.config, args.photo_memory, console)?;
     let launch = device.launch(&scene);
     let mut trainer =
@@ -64,7 +67,7 @@ pub fn resume(args: &Args, out: &Path, console: &Console) -> Result<Done> {
         })?;
     drop(dataset);
     trainer.set_launch(launch);
-    run_into(&folder, &mut trainer, args.stop_at, console)
+    run_into(&folder, &mut trainer, args.stop_at, wall, console)
 }
 
 /// Whether there is something to go on with, or somebody at it.

@@ -1,0 +1,102 @@
+//! Scoring a render against its photo on the device that has both: the sums that PSNR and SSIM are made
+//! of, and what scoring shows, so that a few bytes of a pixel come back instead of four floats.
+//!
+//! 1. Colours of the render are clamped to 0..1, NaN to 0, and compared with the photo over the render's
+//!    background ([`crate::reference::photo_target`]).
+//! 2. A pixel that the photo's mask hides counts nowhere: in windows of SSIM it is taken from the photo.
+//! 3. SSIM's windows are those of the loss: whole ones, whose centre counts.
+//! 4. An error map colours each pixel by the mean absolute difference of its three channels, from 0 to
+//!    [`FULL_ERROR`], one scale for all pictures so that they compare. Hidden pixels are [`HIDDEN`].
+
+use crate::StepCounts;
+
+/// The error that has the map's last colour: a quarter of the range.
+pub const FULL_ERROR: f32 = 0.25;
+
+/// What hidden pixels look like in error maps: no colour of the map.
+pub const HIDDEN: [u8; 3] = [96; 3];
+
+/// The colour map Turbo (Mikhailov 2019, "Turbo, an improved rainbow colormap for visualization"): the
+/// polynomials of degree 5 that were published with it, of red, green and blue, from the constant up.
+pub const TURBO: [[f32; 6]; 3] = [
+    [0.13572, 4.61539, -42.66032, 132.13108, -152.94239, 59.28638],
+    [0.09140, 2.19419, 4.84297, -14.18503, 4.27730, 2.82957],
+    [0.10667, 12.64195, -60.58205, 110.36277, -89.90311, 27.34825],
+];
+
+/// What a score is to bring beside its sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScoreAsks {
+    /// [`ScoredView::pictures`].
+    pub pictures: bool,
+}
+
+/// How far a rendered view is from its photo.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoredView {
+    /// What was rendered.
+    pub counts: StepCounts,
+    /// Values that count: three a pixel. Not 0.
+    pub values: u64,
+    /// Sum over those of the squared difference, the render clamped.
+    pub squared_error: f64,
+    /// Sum over those of the absolute difference, the render as it is.
+    pub absolute_error: f64,
+    /// Windows of SSIM that count, three a pixel. Not 0.
+    pub windows: u64,
+    /// Sum over those of the structural similarity.
+    pub similarity: f64,
+    /// Where asked for.
+    pub pictures: Option<Pictures>,
+}
+
+/// What scoring shows of a view, `[height, width, 3]` each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pictures {
+    /// Width, pixels.
+    pub width: u32,
+    /// Height, pixels.
+    pub height: u32,
+    /// The render, clamped and rounded.
+    pub rendered: Vec<u8>,
+    /// Where it differs from the photo: see [`error_colour`].
+    pub errors: Vec<u8>,
+}
+
+/// The colour of an error map where the photo has `target`, 0..1, and the render `rendered`, any.
+pub fn error_colour(target: [f32; 3], rendered: [f32; 3]) -> [u8; 3] {
+    let error = |c: usize| (target[c] - rendered[c].clamp(0.0, 1.0)).abs();
+    turbo((error(0) + error(1) + error(2)) / (3.0 * FULL_ERROR))
+}
+
+/// Turbo's colour at `x`, which is clamped to 0..1; NaN is the last colour.
+pub fn turbo(x: f32) -> [u8; 3] {
+    let x = if x.is_nan() { 1.0 } else { x.clamp(0.0, 1.0) };
+    TURBO.map(|channel| to_byte(channel.iter().rev().fold(0.0, |sum, c| sum * x + c)))
+}
+
+/// A colour of 0..1 as a byte. The cast saturates and turns NaN into 0.
+pub fn to_byte(value: f32) -> u8 {
+    (value * 255.0 + 0.5) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_go_from_blue_to_red() {
+        // The published table; the polynomials leave it most at its dark end.
+        let near = |colour: [u8; 3], expected: [u8; 3]| {
+            colour.iter().zip(expected).all(|(a, b)| a.abs_diff(b) < 36)
+        };
+        assert!(near(turbo(0.0), [48, 18, 59]), "{:?}", turbo(0.0));
+        assert!(near(turbo(0.5), [164, 252, 60]), "{:?}", turbo(0.5));
+        assert!(near(turbo(1.0), [122, 4, 3]), "{:?}", turbo(1.0));
+        assert_eq!(turbo(9.0), turbo(1.0));
+        assert_eq!(turbo(f32::NAN), turbo(1.0));
+        // Beyond black is black: no error. A quarter is the whole scale.
+        assert_eq!(error_colour([0.0; 3], [-1.0, 0.0, 0.0]), turbo(0.0));
+        assert_eq!(error_colour([1.0; 3], [0.75; 3]), turbo(1.0));
+    }
+}

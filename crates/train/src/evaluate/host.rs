@@ -1,0 +1,185 @@
+//! Scores of a render that is on the host: PSNR and SSIM in one pass over render and photo, row by row.
+
+use super::ssim::Planes;
+use super::{Lpips, PSNR_MAX, Scores};
+use dapple_engine::Rendered;
+use dapple_scene::{Error, Photo, Result};
+use rayon::prelude::*;
+
+/// Scores of a rendered view against its photo; `None` when a mask hides all of it.
+///
+/// # Errors
+/// Sizes that differ; an image too small for LPIPS.
+pub fn score(
+    rendered: &Rendered,
+    photo: &Photo,
+    background: [f32; 3],
+    lpips: Option<&Lpips>,
+) -> Result<Option<Scores>> {
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    if (rendered.width, rendered.height) != (photo.width, photo.height)
+        || rendered.rgb.len() != width * height * 3
+    {
+        return Err(Error::input(format!(
+            "the photo is {width}x{height} and the rendered view {}x{}",
+            rendered.width, rendered.height
+        ))
+        .hint("a photo and its camera must have one size"));
+    }
+    let mask = photo.mask.as_deref();
+    if mask.is_some_and(|mask| !mask.iter().any(|&m| counts(m))) {
+        return Ok(None);
+    }
+    let (planes, errors) = Planes::of_view(&rendered.rgb, photo, background);
+    let distance = |lpips: &Lpips| {
+        let image: Vec<f32> = rendered.rgb.par_iter().map(|&v| clamped(v)).collect();
+        lpips.distance(&image, &target(photo, background), width, height, mask)
+    };
+    Ok(Some(Scores {
+        psnr: total_psnr(&errors),
+        ssim: planes.ssim(width, height, mask),
+        lpips: lpips.map(distance).transpose()?,
+    }))
+}
+
+/// The photo as a renderer should show it: values in 0..1, `[height, width, 3]`, composited over
+/// `background` where it has alpha.
+pub fn target(photo: &Photo, background: [f32; 3]) -> Vec<f32> {
+    let mut target = vec![0.0; photo.rgb.len()];
+    let rows = target.par_chunks_mut(row_floats(photo)).enumerate();
+    rows.for_each(|(y, row)| target_row(photo, background, y, row));
+    target
+}
+
+/// Values of a row.
+fn row_floats(photo: &Photo) -> usize {
+    photo.width.max(1) as usize * 3
+}
+
+/// Row `y` of [`target`], into `row`.
+pub(crate) fn target_row(photo: &Photo, background: [f32; 3], y: usize, row: &mut [f32]) {
+    let bytes = &photo.rgb[y * row_floats(photo)..];
+    for (value, &byte) in row.iter_mut().zip(bytes) {
+        *value = f32::from(byte) / 255.0;
+    }
+    let Some(alpha) = &photo.alpha else {
+        return;
+    };
+    let alpha = &alpha[y * photo.width as usize..];
+    for (pixel, &alpha) in row.as_chunks_mut::<3>().0.iter_mut().zip(alpha) {
+        let a = f32::from(alpha) / 255.0;
+        for (value, behind) in pixel.iter_mut().zip(background) {
+            *value = *value * a + behind * (1.0 - a);
+        }
+    }
+}
+
+/// `10 log10(1 / mean squared error)` over the pixels that `mask` shows, dB.
+///
+/// Images are `[height, width, 3]` in 0..1. Rows are summed apart and added in order, so that the
+/// result does not depend on the number of threads.
+pub fn psnr(image: &[f32], target: &[f32], width: usize, mask: Option<&[u8]>) -> f64 {
+    let row_floats = width.max(1) * 3;
+    let rows: Vec<(f64, u64)> = image
+        .par_chunks(row_floats)
+        .zip(target.par_chunks(row_floats))
+        .enumerate()
+        .map(|(y, (image, target))| {
+            let mask = mask.map(|mask| &mask[y * width..][..width]);
+            squared_errors(image, target, mask)
+        })
+        .collect();
+    total_psnr(&rows)
+}
+
+/// The sum of squared differences in a row over what `mask` shows, and how many there are.
+pub(super) fn squared_errors(image: &[f32], target: &[f32], mask: Option<&[u8]>) -> (f64, u64) {
+    let square = |(a, b): (&f32, &f32)| {
+        let difference = f64::from(a - b);
+        difference * difference
+    };
+    match mask {
+        None => {
+            let sum = image.iter().zip(target).map(square).sum();
+            (sum, image.len() as u64)
+        }
+        Some(mask) => {
+            let pairs = image.iter().zip(target).enumerate();
+            let shown = pairs.filter(|(i, _)| counts(mask[i / 3]));
+            shown.fold((0.0, 0), |(sum, count), (_, pair)| {
+                (sum + square(pair), count + 1)
+            })
+        }
+    }
+}
+
+/// PSNR from the sums of rows, which are added in order.
+fn total_psnr(rows: &[(f64, u64)]) -> f64 {
+    let (sum, count) = rows
+        .iter()
+        .fold((0.0, 0), |(s, n), (row, count)| (s + row, n + count));
+    psnr_of(sum, count)
+}
+
+/// PSNR from a sum of squared errors over so many values, dB, at most [`PSNR_MAX`].
+pub(super) fn psnr_of(sum: f64, count: u64) -> f64 {
+    let mean = sum / count.max(1) as f64;
+    if mean > 0.0 {
+        (-10.0 * mean.log10()).min(PSNR_MAX)
+    } else {
+        PSNR_MAX
+    }
+}
+
+/// Mean absolute difference of the values that a mask shows, the render not clamped.
+pub(crate) fn mean_difference(rgb: &[f32], photo: &Photo, background: [f32; 3]) -> f64 {
+    let (width, floats) = (photo.width as usize, row_floats(photo));
+    let rows: Vec<(f64, f64)> = rgb
+        .par_chunks(floats)
+        .enumerate()
+        .map_init(
+            || vec![0.0; floats],
+            |target, (y, rgb)| {
+                target_row(photo, background, y, target);
+                let mask = photo.mask.as_ref().map(|mask| &mask[y * width..]);
+                let shown = |i: usize| mask.is_none_or(|mask| counts(mask[i / 3]));
+                let pairs = rgb.iter().zip(target.iter()).enumerate();
+                pairs
+                    .filter(|(i, _)| shown(*i))
+                    .fold((0.0, 0.0), |(sum, count), (_, (a, b))| {
+                        (sum + f64::from((a - b).abs()), count + 1.0)
+                    })
+            },
+        )
+        .collect();
+    let (sum, count) = rows
+        .iter()
+        .fold((0.0, 0.0), |(s, n), (row, count)| (s + row, n + count));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+/// Whether a mask's value shows its pixel. Masks are 0 or 255; scaled ones have values between.
+pub(crate) fn counts(mask: u8) -> bool {
+    mask >= 128
+}
+
+/// Into 0..1; NaN becomes 0, so that a broken pixel costs instead of poisoning the mean.
+pub(super) fn clamped(value: f32) -> f32 {
+    if value > 0.0 { value.min(1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_difference_counts_what_masks_show() {
+        let photo = Photo {
+            mask: Some(vec![255, 0]),
+            ..Photo::from_rgb(2, 1, vec![255, 0, 0, 9, 9, 9])
+        };
+        let rgb = [0.7, 0.0, 0.3, 50.0, 50.0, 50.0];
+        let found = mean_difference(&rgb, &photo, [0.0; 3]);
+        assert!((found - 0.2).abs() < 1e-6, "{found}");
+    }
+}
