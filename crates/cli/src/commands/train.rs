@@ -277,11 +277,7 @@ fn run_into(
     stop_at: Option<u32>,
     console: &Console,
 ) -> Result<Done> {
-    for note in folder
-        .lock_note()
-        .into_iter()
-        .chain(trainer.notes().iter().map(String::as_str))
-    {
+    for note in folder.lock_note().iter().chain(trainer.notes()) {
         console.note(&format!("note: {note}"));
     }
     let steps = trainer.config().last_step();

@@ -23,7 +23,9 @@ mod lock;
 mod metrics;
 mod names;
 
-use crate::{Checkpoint, Ending, EvalReport, Observer, Outcome, StepProgress, Trainer};
+use crate::{
+    Checkpoint, Ending, EvalReport, Observer, Outcome, StepProgress, TrainConfig, Trainer,
+};
 use dapple_engine::{DensifyReport, Rendered};
 use dapple_scene::{Error, Photo, Result, Splats, View};
 use std::sync::Arc;
@@ -48,14 +50,17 @@ pub fn train_into(
     trainer: &mut Trainer,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
+    folder.reclaim(trainer.config())?;
     if trainer.steps_done() == 0 {
         // Of another run.
         folder.remove_checkpoint()?;
     }
     folder.write_config(trainer.config())?;
     let background = trainer.schedule().render_settings().background;
+    let config = trainer.config().clone();
     let mut saver = Saver {
         folder,
+        config: &config,
         background,
         names: RenderNames::default(),
         failure: None,
@@ -72,6 +77,11 @@ pub fn train_into(
         .is_ok_and(|outcome| outcome.ending.is_good())
     {
         keep_finite(&mut splats);
+    }
+    if let Err(error) = folder.reclaim(trainer.config()) {
+        // Nothing is mixed with what another run writes there.
+        result?;
+        return Err(error);
     }
     let saved = folder.write_splats(&splats);
     if !trainer.config().pace.is_empty() {
@@ -140,6 +150,7 @@ fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Er
 /// Passes everything on, and writes checkpoints and the renders of the last scoring.
 struct Saver<'a> {
     folder: &'a RunFolder,
+    config: &'a TrainConfig,
     background: [f32; 3],
     names: RenderNames,
     /// The first render that could not be written: it must not cost the splats.
@@ -165,6 +176,7 @@ impl Observer for Saver<'_> {
             let name = self.names.name(&view.name);
             let write = |photo: Arc<Photo>| {
                 let folder = self.folder;
+                folder.reclaim(self.config)?;
                 folder.write_render(&name, &photo, self.background, rendered)
             };
             self.failure = view.photo.read().and_then(write).err();
@@ -177,6 +189,7 @@ impl Observer for Saver<'_> {
     }
 
     fn save_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        self.folder.reclaim(&checkpoint.config)?;
         checkpoint.write(&self.folder.checkpoint_path())
     }
 
