@@ -353,3 +353,25 @@ fn a_run_that_goes_on_remembers_the_best_splats() {
     assert_eq!((report.kept_step, report.rows.len()), (Some(50), 20));
     assert_eq!(trainer.splats().unwrap().opacities[0], 50.0);
 }
+
+/// Whoever takes a folder away from a run must not get its results among those of the next.
+#[test]
+fn a_run_whose_folder_was_taken_away_makes_it_anew_or_leaves_it_to_another() {
+    let outer = tempfile::tempdir().unwrap();
+    let path = outer.path().join("run");
+    let run = |folder: &RunFolder| {
+        let engine = fake(&Arc::default(), 0, 0);
+        let mut trainer = Trainer::new(&capture(24), Preset::M8Smoke.config(), engine).unwrap();
+        train_into(folder, &mut trainer, &mut Silent)
+    };
+    let first = RunFolder::create(&path).unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    let second = RunFolder::create(&path).unwrap();
+    assert!(run(&first).unwrap_err().what().contains("another process"));
+    assert!(!first.config_path().exists() && !first.splats_path().exists());
+    drop(second);
+    std::fs::remove_dir_all(&path).unwrap();
+    run(&first).unwrap();
+    assert!(first.splats_path().exists() && first.config_path().exists());
+    RunFolder::create(&path).unwrap_err();
+}

@@ -313,11 +313,7 @@ fn run_into(
     mut wall: Wall,
     console: &Console,
 ) -> Result<Done> {
-    for note in folder
-        .lock_note()
-        .into_iter()
-        .chain(trainer.notes().iter().map(String::as_str))
-    {
+    for note in folder.lock_note().iter().chain(trainer.notes()) {
         console.note(&format!("note: {}", printable(note)));
     }
     let steps = trainer.config().last_step();

@@ -8,13 +8,13 @@ use dapple_scene::atomic::{remove_leftovers, write_atomically};
 use dapple_scene::{Error, Result, Splats, ply, write_cameras};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The folder of a run.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
-    lock: Option<Arc<RunLock>>,
+    lock: Option<Arc<Mutex<RunLock>>>,
 }
 
 impl RunFolder {
@@ -34,7 +34,7 @@ impl RunFolder {
         let lock = RunLock::exclusive(path)?;
         let folder = Self {
             path: path.to_owned(),
-            lock: Some(Arc::new(lock)),
+            lock: Some(Arc::new(Mutex::new(lock))),
         };
         // Of processes that are no longer there: this one is alone now.
         remove_leftovers(path);
@@ -52,8 +52,29 @@ impl RunFolder {
     }
 
     /// What the user should know of the folder's lock, if anything.
-    pub fn lock_note(&self) -> Option<&str> {
-        self.lock.as_ref()?.note()
+    pub fn lock_note(&self) -> Option<String> {
+        let lock = self.lock.as_ref()?.lock();
+        let lock = lock.unwrap_or_else(PoisonError::into_inner);
+        lock.note().map(str::to_owned)
+    }
+
+    /// Makes the folder anew, with its lock and configuration, if somebody has taken it away since the run
+    /// began. Whoever holds no lock is not asked.
+    ///
+    /// # Errors
+    /// Another process writes there now; what cannot be made or written.
+    pub(super) fn reclaim(&self, config: &TrainConfig) -> Result<()> {
+        let Some(lock) = &self.lock else {
+            return Ok(());
+        };
+        let mut lock = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock.is_in_place() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.path)
+            .map_err(|e| Error::io("cannot make the output folder", &self.path, e))?;
+        *lock = RunLock::exclusive(&self.path)?;
+        self.write_config(config)
     }
 
     /// The folder.

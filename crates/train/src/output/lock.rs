@@ -69,6 +69,11 @@ impl RunLock {
         self.note.as_deref()
     }
 
+    /// Whether the lock's file is still where it was made: it is not if somebody has taken the folder away.
+    pub fn is_in_place(&self) -> bool {
+        self.note.is_some() || is_at(&self.file, &self.path)
+    }
+
     /// Takes away the files of all locks of this process, which ends without dropping them.
     pub fn abandon_all() {
         for path in held().drain(..) {

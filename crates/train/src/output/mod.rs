@@ -24,7 +24,9 @@ mod metrics;
 mod names;
 mod picture_writer;
 
-use crate::{Checkpoint, EvalReport, Observer, Outcome, Seconds, StepProgress, Trainer};
+use crate::{
+    Checkpoint, EvalReport, Observer, Outcome, Seconds, StepProgress, TrainConfig, Trainer,
+};
 use dapple_engine::{DensifyReport, Pictures};
 use dapple_scene::{Error, Result, Splats, View};
 use std::sync::Arc;
@@ -52,6 +54,7 @@ pub fn train_into(
     trainer: &mut Trainer,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
+    folder.reclaim(trainer.config())?;
     if trainer.steps_done() == 0 {
         // Of another run.
         folder.remove_checkpoint()?;
@@ -59,8 +62,10 @@ pub fn train_into(
     folder.write_config(trainer.config())?;
     let (started, before) = (Instant::now(), trainer.history().seconds);
     let background = trainer.schedule().render_settings().background;
+    let config = trainer.config().clone();
     let mut saver = Saver {
         folder,
+        config: &config,
         pictures: PictureWriter::new(folder, background),
         splats: None,
         inner: observer,
@@ -71,6 +76,11 @@ pub fn train_into(
     let is_good = result
         .as_ref()
         .is_ok_and(|outcome| outcome.ending.is_good());
+    if let Err(error) = folder.reclaim(trainer.config()) {
+        // Nothing is mixed with what another run writes there.
+        result?;
+        return Err(error);
+    }
     let saved = match written {
         Some(Ok(written)) if is_good => written,
         _ => {
@@ -155,6 +165,7 @@ fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Er
 /// Passes everything on, and writes checkpoints and the pictures of the last scoring.
 struct Saver<'a> {
     folder: &'a RunFolder,
+    config: &'a TrainConfig,
     pictures: PictureWriter,
     /// Writes the splats that the run ends with, while they are scored.
     splats: Option<JoinHandle<Result<()>>>,
@@ -183,8 +194,10 @@ impl Observer for Saver<'_> {
             }
             folder.write_splats(&held)
         };
-        // Without a thread they are written after scoring.
-        self.splats = thread.spawn(write).ok();
+        // Without a thread they are written after scoring; where the folder is another run's by now, not at all.
+        if self.folder.reclaim(self.config).is_ok() {
+            self.splats = thread.spawn(write).ok();
+        }
         self.inner.on_last_splats(splats);
     }
 
@@ -196,8 +209,10 @@ impl Observer for Saver<'_> {
         if self.inner.wants_pictures() {
             self.inner.on_final_render(view, pictures.clone())?;
         }
-        self.pictures
-            .write(&view.name, view.photo.read()?, pictures);
+        if self.folder.reclaim(self.config).is_ok() {
+            self.pictures
+                .write(&view.name, view.photo.read()?, pictures);
+        }
         Ok(())
     }
 
@@ -206,6 +221,7 @@ impl Observer for Saver<'_> {
     }
 
     fn save_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        self.folder.reclaim(&checkpoint.config)?;
         checkpoint.write(&self.folder.checkpoint_path())
     }
 
