@@ -13,18 +13,16 @@
 //!    runs, which no interval over steps holds. A change is significant if it is above [`LEAST_CHANGE`] and
 //!    its interval excludes 1 and all that the control changed by.
 //! 5. Nothing is marked where that cannot be defended: without a control in both; where the control moved
-//!    by more than [`STEADY`], between the runs or within one; where a profile found its own steps noisy.
+//!    by more than [`control::STEADY`], between the runs or within one; where a profile found its own steps noisy.
 //!    That is the first thing said.
 
-use crate::profile::{Control, Fact, Finding, Phase, Profile, StageSummary, Stats};
+use crate::control;
+use crate::profile::{Fact, Phase, Profile, StageSummary, Stats};
 use crate::stats::median_of_sorted;
 use serde::{Deserialize, Serialize};
 
 /// A smaller change is not worth a mark: layouts of code and memory alone move that much.
 pub const LEAST_CHANGE: f64 = 0.02;
-
-/// A machine is steady if the control stays within this.
-pub const STEADY: f64 = 0.1;
 
 /// Below this, drawing anew tells nothing.
 const FEW: usize = 5;
@@ -145,8 +143,8 @@ impl Times {
 pub fn compare(old: &Profile, new: &Profile) -> Comparison {
     let durations = |p: &Profile| p.steps.iter().map(|step| step.duration_ns).collect();
     let step_of = |p: &Profile| Times::of_steps(durations(p));
-    let control = control(old, new);
-    let indefensible = indefensible(old, new, control.as_ref());
+    let control = control::between(old, new);
+    let indefensible = control::indefensible(old, new, control.as_ref());
     // A change within this is the machine's; without marks all of them may be.
     let band = match control.and_then(|ratio| ratio.interval) {
         Some([low, high]) if indefensible.is_none() => Some([low.min(1.0), high.max(1.0)]),
@@ -180,70 +178,6 @@ pub fn compare(old: &Profile, new: &Profile) -> Comparison {
         warnings: indefensible.into_iter().chain(warnings(old, new)).collect(),
         rows,
     }
-}
-
-/// New over old of the controls; the interval is from moment to moment, not of chance.
-fn control(old: &Profile, new: &Profile) -> Option<Ratio> {
-    let (old, new) = (old.control.as_ref()?, new.control.as_ref()?);
-    if old.threads != new.threads {
-        return None;
-    }
-    let extremes = |medians: &[f64]| {
-        let mut sorted = medians.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
-        Some([*sorted.first()?, median_of_sorted(&sorted), *sorted.last()?])
-    };
-    let [old_low, old_median, old_high] = extremes(&old.medians())?;
-    let [new_low, new_median, new_high] = extremes(&new.medians())?;
-    Some(Ratio {
-        value: new_median / old_median,
-        interval: Some([new_low / old_high, new_high / old_low]),
-    })
-}
-
-/// Why no change can be told from what the machine did, if that is so.
-fn indefensible(old: &Profile, new: &Profile, control: Option<&Ratio>) -> Option<String> {
-    const AGAIN: &str = "measure both again, in turns, on a machine that does nothing else";
-    let nothing = |why: String| Some(format!("nothing is marked: {why}"));
-    let Some((ratio, [low, high])) = control.and_then(|r| Some((r.value, r.interval?))) else {
-        return nothing(
-            "a control (a loop that nothing changed, timed beside the steps, on as many threads) is not in \
-             both profiles, so what the machine did between them is not known; profile both with this build"
-                .to_owned(),
-        );
-    };
-    let apart = format!("{ratio:.2} times as long ({low:.2} .. {high:.2} from moment to moment)");
-    if (ratio.max(1.0 / ratio) - 1.0) > STEADY {
-        let busier = if ratio > 1.0 { "new" } else { "old" };
-        return nothing(format!(
-            "the machine was busier or slower in the {busier} run: a loop that nothing changed took {apart}; \
-             {AGAIN}"
-        ));
-    }
-    for (which, profile) in [("old", old), ("new", new)] {
-        let medians = profile
-            .control
-            .as_ref()
-            .map_or(Vec::new(), Control::medians);
-        let least = medians.iter().copied().fold(f64::MAX, f64::min);
-        let most = medians.iter().copied().fold(0.0, f64::max);
-        if most / least - 1.0 > STEADY {
-            return nothing(format!(
-                "the machine was not steady in the {which} run: a loop that nothing changed took {:.2} times \
-                 as long at one moment as at another; {AGAIN}",
-                most / least
-            ));
-        }
-        let noisy = |f: &&Finding| f.fired && f.rule == "noisy_measurement";
-        if let Some(finding) = profile.findings.iter().find(noisy) {
-            return nothing(format!(
-                "the {which} profile found itself noisy ({}); measure more steps, on a machine that does \
-                 nothing else",
-                finding.evidence
-            ));
-        }
-    }
-    None
 }
 
 fn label(profile: &Profile) -> String {

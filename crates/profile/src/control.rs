@@ -3,9 +3,11 @@
 //! 1. At some moments of a run ([`ControlTimer::take`]) it runs for a few milliseconds, on as many threads
 //!    as the program works with: whatever else the machine does then, slows it as it slows the program.
 //! 2. Two profiles whose controls differ were not measured alike: the machine was busier, its clock lower.
-//!    [`compare`](crate::compare()) then marks no change as the program's.
+//!    [`compare`](crate::compare()) then marks no change as the program's, and says why first
+//!    ([`indefensible`]).
 
-use crate::profile::Control;
+use crate::compare::Ratio;
+use crate::profile::{Control, Finding, Profile};
 use crate::stats::median_of_sorted;
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -19,6 +21,9 @@ const NUMBERS: usize = 1 << 17;
 
 /// Passes over them in a round: about a millisecond.
 const PASSES: usize = 40;
+
+/// A machine is steady if the control stays within this.
+pub(crate) const STEADY: f64 = 0.1;
 
 /// Times the control, moment by moment.
 #[derive(Debug, Clone)]
@@ -92,6 +97,74 @@ impl Control {
         let medians = self.moments_ns.iter().map(median);
         medians.filter(|ns| ns.is_finite() && *ns > 0.0).collect()
     }
+}
+
+/// New over old of the controls; the interval is from moment to moment, not of chance.
+pub(crate) fn between(old: &Profile, new: &Profile) -> Option<Ratio> {
+    let (old, new) = (old.control.as_ref()?, new.control.as_ref()?);
+    if old.threads != new.threads {
+        return None;
+    }
+    let extremes = |medians: &[f64]| {
+        let mut sorted = medians.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        Some([*sorted.first()?, median_of_sorted(&sorted), *sorted.last()?])
+    };
+    let [old_low, old_median, old_high] = extremes(&old.medians())?;
+    let [new_low, new_median, new_high] = extremes(&new.medians())?;
+    Some(Ratio {
+        value: new_median / old_median,
+        interval: Some([new_low / old_high, new_high / old_low]),
+    })
+}
+
+/// Why no change can be told from what the machine did, if that is so.
+pub(crate) fn indefensible(
+    old: &Profile,
+    new: &Profile,
+    control: Option<&Ratio>,
+) -> Option<String> {
+    const AGAIN: &str = "measure both again, in turns, on a machine that does nothing else";
+    let nothing = |why: String| Some(format!("nothing is marked: {why}"));
+    let Some((ratio, [low, high])) = control.and_then(|r| Some((r.value, r.interval?))) else {
+        return nothing(
+            "a control (a loop that nothing changed, timed beside the steps, on as many threads) is not in \
+             both profiles, so what the machine did between them is not known; profile both with this build"
+                .to_owned(),
+        );
+    };
+    let apart = format!("{ratio:.2} times as long ({low:.2} .. {high:.2} from moment to moment)");
+    if (ratio.max(1.0 / ratio) - 1.0) > STEADY {
+        let busier = if ratio > 1.0 { "new" } else { "old" };
+        return nothing(format!(
+            "the machine was busier or slower in the {busier} run: a loop that nothing changed took {apart}; \
+             {AGAIN}"
+        ));
+    }
+    for (which, profile) in [("old", old), ("new", new)] {
+        let medians = profile
+            .control
+            .as_ref()
+            .map_or(Vec::new(), Control::medians);
+        let least = medians.iter().copied().fold(f64::MAX, f64::min);
+        let most = medians.iter().copied().fold(0.0, f64::max);
+        if most / least - 1.0 > STEADY {
+            return nothing(format!(
+                "the machine was not steady in the {which} run: a loop that nothing changed took {:.2} times \
+                 as long at one moment as at another; {AGAIN}",
+                most / least
+            ));
+        }
+        let noisy = |f: &&Finding| f.fired && f.rule == "noisy_measurement";
+        if let Some(finding) = profile.findings.iter().find(noisy) {
+            return nothing(format!(
+                "the {which} profile found itself noisy ({}); measure more steps, on a machine that does \
+                 nothing else",
+                finding.evidence
+            ));
+        }
+    }
+    None
 }
 
 #[cfg(test)]

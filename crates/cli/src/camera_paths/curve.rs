@@ -209,7 +209,7 @@ fn mean_pose(poses: &[Pose], along: &[f64], place: f64, width: f64) -> Pose {
             let same = pose.rotation.dot(poses[nearest].rotation) >= 0.0;
             sum += weight;
             centre += pose.centre() * weight;
-            rotation = rotation + pose.rotation * if same { weight } else { -weight };
+            rotation += pose.rotation * if same { weight } else { -weight };
         }
     }
     let rotation = rotation.normalize();

@@ -137,8 +137,7 @@ impl Ring {
             return Err(Error::input("there are no splats to go around"));
         }
         let median = |mut values: Vec<f64>| {
-            let (sin, cos) = 350f64.to_radians().sin_cos();
-            let middle = DVec3::new(cos, 0.0, sin);
+            let middle = values.len() / 2;
             *values.select_nth_unstable_by(middle, f64::total_cmp).1
         };
         let axis = |k: usize| median(splats.means.iter().map(|m| f64::from(m[k])).collect());
@@ -320,7 +319,8 @@ mod tests {
         let ring = Ring::of_poses(&one_side);
         assert!((ring.sector().span.to_degrees() - 100.0).abs() < 0.1);
         let arc = ring.arc(11);
-        let middle = DVec3::new(170f64.to_radians().cos(), 0.0, -(170f64.to_radians().sin()));
+        let (sin, cos) = 350f64.to_radians().sin_cos();
+        let middle = DVec3::new(cos, 0.0, sin);
         for camera in &arc {
             let eye = camera.camera_from_world.centre() - TARGET;
             let flat = DVec3::new(eye.x, 0.0, eye.z);
