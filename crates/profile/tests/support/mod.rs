@@ -326,6 +326,7 @@ pub fn full() -> Profile {
             counter(2, "total", "Gaussians"),
         ],
         tables: tables(),
+        control: None,
         ceilings: Some(Ceilings {
             bytes_per_second: BANDWIDTH,
             flops_per_second: ARITHMETIC,
@@ -448,6 +449,7 @@ pub fn minimal() -> Profile {
         timeline: None,
         counters: Vec::new(),
         tables: Vec::new(),
+        control: None,
         ceilings: None,
         findings: Vec::new(),
         steps: vec![StepRecord {
