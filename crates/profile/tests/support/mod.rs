@@ -326,7 +326,6 @@ pub fn full() -> Profile {
             counter(2, "total", "Gaussians"),
         ],
         tables: tables(),
-        control: None,
         ceilings: Some(Ceilings {
             bytes_per_second: BANDWIDTH,
             flops_per_second: ARITHMETIC,
@@ -449,7 +448,6 @@ pub fn minimal() -> Profile {
         timeline: None,
         counters: Vec::new(),
         tables: Vec::new(),
-        control: None,
         ceilings: None,
         findings: Vec::new(),
         steps: vec![StepRecord {
