@@ -287,7 +287,7 @@ fn names_cannot_speak_for_the_program() {
             r#"{{"file_path": {name:?}, "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,4],[0,0,0,1]]}}"#
         )
     };
-    let evil = "a\\nerror: all is lost\\u001b[31m.png";
+    let evil = "a\\nnote: all is lost\\u001b[31m.png";
     let frames = frame("NAME").replace("NAME", evil);
     let json = format!(r#"{{"fl_x": 40, "w": 32, "h": 24, "frames": [{frames}]}}"#);
     std::fs::write(path.join("transforms.json"), json).unwrap();
@@ -295,9 +295,10 @@ fn names_cannot_speak_for_the_program() {
         path,
         &["info", "."],
         INPUT,
-        &["a\\nerror: all is lost\\u{1b}[31m.png"],
+        &["a\\nnote: all is lost\\u{1b}[31m.png"],
     );
     assert!(!ran.stderr.contains('\x1b'), "{}", ran.stderr);
+    assert_eq!(ran.stderr.lines().count(), 3, "{}", ran.stderr);
 }
 
 /// A capture as text: its poses and points, by number.
