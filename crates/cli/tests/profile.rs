@@ -272,10 +272,12 @@ fn a_capture_is_profiled_as_it_is_trained() {
     let here = folder.path();
     let args = ["profile", "capture", "-q", "--preset", "micro", "--json"];
     let few = ["--steps", "3", "--warmup", "0"];
-    let ran = ok_in(here, &[&args[..], &few].concat());
+    // Enough for the sampler to see some of it.
+    let enough = ["--steps", "80", "--warmup", "0"];
+    let ran = ok_in(here, &[&args[..], &enough].concat());
     // Where nothing is said: a folder of the capture's name.
     let profile = whole(&here.join("profile/capture"));
-    sound(&profile, &ON_PROCESSOR, 3);
+    sound(&profile, &ON_PROCESSOR, 80);
     let written = std::fs::read_to_string(here.join("profile/capture/profile.json")).unwrap();
     let written: Value = serde_json::from_str(&written).unwrap();
     assert_eq!(json(&ran), written);

@@ -119,6 +119,56 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
     );
 }
 
+/// The parts of the wall time add up to the whole, of this command and of the run; what a run took before it
+/// was gone on with is not in the line.
+#[test]
+fn a_run_ends_with_where_its_time_went() {
+    let folder = small_capture();
+    let path = folder.path();
+    let whole = |seconds: &serde_json::Value| {
+        let parts = seconds.as_object().unwrap().values();
+        parts.map(|part| part.as_f64().unwrap()).sum::<f64>()
+    };
+    let started = std::time::Instant::now();
+    let first = json(&ok_in(
+        path,
+        &[&TRAIN[..], &["--stop-at", "6", "--json"]].concat(),
+    ));
+    let most = started.elapsed().as_secs_f64();
+    for part in ["device", "load", "setup", "train", "write"] {
+        let took = first["wall_seconds"][part].as_f64().unwrap();
+        assert!(took > 0.0, "{part}: {first}");
+    }
+    assert!(whole(&first["wall_seconds"]) < most, "{first}");
+    assert_eq!(first["seconds"], first["wall_seconds"]);
+
+    let line = ok_in(path, &["train", "--resume", "out"]).stdout;
+    let line = line.lines().last().unwrap();
+    let numbers = line
+        .split_whitespace()
+        .filter_map(|word| word.parse::<f64>().ok());
+    let numbers: Vec<f64> = numbers.collect();
+    assert!(
+        line.starts_with("time ") && line.ends_with(" s in all"),
+        "{line}"
+    );
+    for part in ["device", "loading", "training", "scoring", "writing"] {
+        assert!(line.contains(part), "{line}");
+    }
+    // Device, loading, training, scoring, writing and their sum, rounded to a tenth each.
+    assert_eq!(numbers.len(), 6, "{line}");
+    let off = numbers[..5].iter().sum::<f64>() - numbers[5];
+    assert!(off.abs() < 0.31, "{line}");
+    let metrics = std::fs::read_to_string(path.join("out/metrics.json")).unwrap();
+    let metrics: serde_json::Value = serde_json::from_str(&metrics).unwrap();
+    let before = first["seconds"]["train"].as_f64().unwrap();
+    assert!(metrics["seconds"]["train"].as_f64().unwrap() > before);
+    assert!(
+        metrics["seconds"]["eval"].as_f64().unwrap() > 0.0,
+        "{metrics}"
+    );
+}
+
 /// The 3D filters lie in the file of splats, the 2D one in the configuration beside it: `eval` and the
 /// run see the same images. Where no configuration lies, the option says so.
 #[test]

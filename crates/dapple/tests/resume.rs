@@ -160,7 +160,8 @@ fn run(
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
     let says = |word: &str| trainer.notes().iter().all(|note| note.contains(word));
     assert!(says("background"), "{:?}", trainer.notes());
-    folder
+    // Without the lock, which would keep the next run out.
+    RunFolder::open(folder.path())
 }
 
 #[track_caller]

@@ -30,10 +30,10 @@ pub enum PngPixels<'a> {
 pub fn png_bytes(width: u32, height: u32, pixels: PngPixels<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    // Most of the size for a fraction of the time: trying each filter on each row takes longer than
-    // compressing.
+    // One filter for all rows: on renders and maps of errors as small as after the best filter of each row,
+    // at two to three times its speed.
     encoder.set_compression(png::Compression::Fast);
-    encoder.set_filter(png::Filter::Up);
+    encoder.set_filter(png::Filter::Paeth);
     let big_endian: Vec<u8>;
     let data = match pixels {
         PngPixels::Rgb8(rgb) => {

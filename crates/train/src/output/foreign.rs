@@ -64,18 +64,21 @@ impl RunFolder {
     fn foreign_run_file(&self) -> Option<PathBuf> {
         let config = self.config_path();
         // Through a link the file would not be written, but the link be replaced.
-        if config.symlink_metadata().is_ok() && !is_signed(&config) {
+        let is_there = config.symlink_metadata().is_ok();
+        if is_there && !is_signed(&config) {
             return Some(config);
         }
+        // Cameras do not say who wrote them; those beside a run's configuration are the run's.
+        let cameras = Some(self.cameras_path()).filter(|_| !is_there);
         [
             self.splats_path(),
             self.appearance_path(),
-            self.cameras_path(),
             self.metrics_path(),
             self.csv_path(),
             self.checkpoint_path(),
         ]
         .into_iter()
+        .chain(cameras)
         .find(|path| path.symlink_metadata().is_ok())
     }
 
