@@ -460,9 +460,9 @@ fn verdict(paired: &Paired) -> String {
         let photos = d.images.len();
         if photos < LEAST_IMAGES {
             return format!(
-                "{name:<6}A - B = {:+.digits$}{unit}, A better on {}, worse on {}: too few photos to tell a \
-                 difference from noise ({photos}; {LEAST_IMAGES} do)",
-                d.mean, d.better, d.worse
+                "{name:<6}A - B = {:+.digits$}{unit}, A better on {}, worse on {} (sign test p = {:.2}): too \
+                 few photos to tell a difference from noise ({photos}; {LEAST_IMAGES} do)",
+                d.mean, d.better, d.worse, d.sign_test
             );
         }
         let leaves_out_zero = low > 0.0 || high < 0.0;
