@@ -45,7 +45,7 @@ fn two_runs_are_compared_photo_by_photo() {
     assert_eq!(difference["is_beyond_noise"], false);
     let text = ok_in(path, &eval).stdout;
     assert!(
-        text.contains("A better on 5, worse on 0: too few photos to tell a difference from noise (5; 6 do)"),
+        text.contains("A better on 5, worse on 0 (sign test p = 0.06): too few photos"),
         "{text}"
     );
     let table = std::fs::read_to_string(path.join("both/scores.md")).unwrap();
