@@ -89,9 +89,9 @@ fn rounds(config: &TrainConfig) -> u32 {
 /// thousand is 1.5 dB better (BENCHMARKS.md).
 pub fn growth(config: &TrainConfig, first: u64) -> f64 {
     let rounds = GROWN_AFTER * f64::from(rounds(config));
-    let times = match config.max_gaussians {
-        0 => 1.0,
-        most => most as f64 / first.max(1) as f64,
+    let times = match (config.max_gaussians, first) {
+        (0, _) | (_, 0) => 1.0,
+        (most, first) => most as f64 / first as f64,
     };
     if rounds < 1.0 || times <= 1.0 {
         return LEAST_GROWTH;
