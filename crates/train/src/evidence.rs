@@ -2,7 +2,7 @@
 //!
 //! The number of sparse points says how many features a matcher was told to keep, not how much there is to
 //! see. Two things say that better:
-//! 1. *Detail*: how many Haar coefficients of the photos' luma stand out by [`CONTRAST`], at structures of
+//! 1. *Detail*: how many Haar coefficients of the photos' luma stand out by `CONTRAST`, at structures of
 //!    two pixels and more. A blank wall has none, gravel has one for every few pixels; the finest level is
 //!    left out, where sensors' noise and JPEG's ringing are. Of many photos some are looked at.
 //! 2. *Coverage*: in how many photos a place is seen, the mean number of cameras that have a sparse point

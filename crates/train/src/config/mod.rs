@@ -10,7 +10,7 @@
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down
 //!    and at least 1. An entry that is named is taken as it is; `densify.every` and
 //!    `.reset_every` always are. A printed file names all of them: where the flags ask for other steps,
-//!    what of it is as printed follows them ([`printed`]).
+//!    what of it is as printed follows them (`printed.rs`).
 //! 4. `background` is random where masks segment and nobody names another.
 //! 5. `random_start` is set where the file or the flags name `initial_gaussians`: a preset's number
 //!    is no wish to do without sparse points.

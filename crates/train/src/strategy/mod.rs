@@ -84,7 +84,7 @@ fn rounds(config: &TrainConfig) -> u32 {
 }
 
 /// What `mcmc` adds in a round where the configuration leaves it open, as a fraction: a twentieth, as
-/// published, or as much more as takes `first` Gaussians to their budget in [`GROWN_AFTER`] of the rounds.
+/// published, or as much more as takes `first` Gaussians to their budget in `GROWN_AFTER` of the rounds.
 /// Captures of few points never reached theirs: `room` ended with 76 thousand of a million, and with 200
 /// thousand is 1.5 dB better (BENCHMARKS.md).
 pub fn growth(config: &TrainConfig, first: u64) -> f64 {
