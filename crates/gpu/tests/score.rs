@@ -6,9 +6,9 @@
 mod support;
 
 use dapple_engine::score::{HIDDEN, error_colour, to_byte, turbo};
-use dapple_gpu::Buffers;
 use dapple_gpu::layout::{self, Step, View, groups};
 use dapple_gpu::stages::score::{PARTIALS, PHOTO, PICTURES, Score, picture_words};
+use dapple_gpu::{Buffers, Context};
 use dapple_runtime::{Recording, wgpu};
 use support::context;
 
@@ -21,8 +21,10 @@ const PHOTO_VALUE: f32 = 51.0 / 255.0;
 const PHOTO_BYTE: u32 = 51;
 
 /// Sums by tile, and the bytes of both pictures, of a render of grey. Pixel 7 is masked.
-fn scored(image: &[[f32; 4]]) -> (Vec<[f32; 4]>, Vec<u8>, Vec<u8>) {
-    let context = context();
+fn scored(
+    (context, score): (&Context, &Score),
+    image: &[[f32; 4]],
+) -> (Vec<[f32; 4]>, Vec<u8>, Vec<u8>) {
     let gpu = &context.gpu;
     let mut buffers = Buffers::default();
     let usage =
@@ -51,9 +53,8 @@ fn scored(image: &[[f32; 4]]) -> (Vec<[f32; 4]>, Vec<u8>, Vec<u8>) {
         buffers.set(name, gpu.upload(name, &vec![f32::NAN; floats]).unwrap());
     }
     let mut recording = Recording::new();
-    let score = Score::new(&context).unwrap();
     score
-        .record(&context, &buffers, &mut recording, true)
+        .record(context, &buffers, &mut recording, true)
         .unwrap();
     let step = Step {
         flags: layout::FLAG_MASK,
@@ -71,6 +72,9 @@ fn scored(image: &[[f32; 4]]) -> (Vec<[f32; 4]>, Vec<u8>, Vec<u8>) {
 
 #[test]
 fn what_is_not_finite_costs_no_more_than_a_wrong_value() {
+    let context = context();
+    let score = Score::new(&context).unwrap();
+    let scored = |image: &[[f32; 4]]| scored((&context, &score), image);
     let equal = vec![[PHOTO_VALUE, PHOTO_VALUE, PHOTO_VALUE, 0.0]; PIXELS];
     let (partials, rendered, errors) = scored(&equal);
     for partial in partials {
