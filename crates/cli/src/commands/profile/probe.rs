@@ -298,6 +298,10 @@ impl Engine for Probe {
         self.lock().engine.as_engine().download()
     }
 
+    fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
+        self.lock().engine.as_engine().most_gaussians(sh_degree)
+    }
+
     fn splats(&mut self) -> Result<Splats> {
         self.lock().engine.as_engine().splats()
     }
