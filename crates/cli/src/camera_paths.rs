@@ -57,3 +57,13 @@ pub fn choose(seen: &Seen, ring: &Ring) -> (CameraPath, String) {
     );
     (CameraPath::Arc, why)
 }
+
+/// For tests: photos from these poses, and nothing told of up.
+#[cfg(test)]
+fn seen(poses: Vec<Pose>) -> Seen {
+    Seen {
+        like: Camera::pinhole(64, 48, 60.0, poses[0]),
+        poses,
+        up: None,
+    }
+}

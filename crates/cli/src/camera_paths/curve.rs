@@ -221,15 +221,8 @@ fn mean_pose(poses: &[Pose], along: &[f64], place: f64, width: f64) -> Pose {
 
 #[cfg(test)]
 mod tests {
+    use super::super::seen;
     use super::*;
-
-    fn seen(poses: Vec<Pose>) -> Seen {
-        Seen {
-            like: Camera::pinhole(64, 48, 60.0, poses[0]),
-            poses,
-            up: None,
-        }
-    }
 
     fn look(degrees: f64) -> Pose {
         let (sin, cos) = degrees.to_radians().sin_cos();

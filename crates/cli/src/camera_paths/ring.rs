@@ -265,16 +265,8 @@ fn outer(v: DVec3) -> DMat3 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CameraPath, choose};
+    use super::super::{CameraPath, choose, seen};
     use super::*;
-
-    fn seen(poses: Vec<Pose>) -> Seen {
-        Seen {
-            like: Camera::pinhole(64, 48, 60.0, poses[0]),
-            poses,
-            up: None,
-        }
-    }
 
     const TARGET: DVec3 = DVec3::new(1.0, 2.0, 3.0);
 
