@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dapple_scene::synth::{self, LensKind, SynthOptions};
+use dapple_scene::synth::{self, LensKind, SceneKind, SynthOptions};
 use dapple_scene::{Camera, Dataset, ErrorKind, LoadOptions, NoProgress, Photo, Progress, load};
 use glam::{DMat2, DVec2, DVec3};
 use std::fs;
@@ -495,6 +495,159 @@ fn numbers_that_cannot_be_meant_are_refused() {
     };
     let capture = synth::dataset(&one).unwrap();
     assert_eq!((capture.views.len(), capture.points.len()), (1, 3));
+}
+
+fn shows(scene: SceneKind) -> SynthOptions {
+    SynthOptions {
+        scene,
+        photos: 10,
+        ..small(LensKind::Pinhole)
+    }
+}
+
+fn photos(capture: &Dataset) -> Vec<Photo> {
+    let photos = capture.views.iter().map(|view| view.photo.read().unwrap());
+    photos.map(|photo| photo.as_ref().clone()).collect()
+}
+
+/// Of C's sines and powers only the last bit may differ elsewhere; a checksum forgives none.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#[test]
+fn the_table_is_what_it_was_before_there_were_other_scenes() {
+    let options = SynthOptions {
+        point_noise: 0.01,
+        ..small(LensKind::Pinhole)
+    };
+    let capture = synth::dataset(&options).unwrap();
+    let mut sum = crc32fast::Hasher::new();
+    for photo in photos(&capture) {
+        sum.update(&photo.rgb);
+    }
+    for point in &capture.points {
+        for c in point.position {
+            sum.update(&c.to_le_bytes());
+        }
+        sum.update(&point.rgb);
+    }
+    assert_eq!(sum.finalize(), 0x273d_1751);
+}
+
+#[test]
+fn every_scene_is_written_and_its_points_are_in_its_photos() {
+    let folder = tempfile::tempdir().unwrap();
+    for scene in SceneKind::ALL {
+        let out = folder.path().join(scene.name());
+        let options = SynthOptions {
+            photos: 5,
+            width: 400,
+            height: 300,
+            ..shows(scene)
+        };
+        synth::generate(&options, &out, &NoProgress).unwrap();
+        let capture = reload(&out);
+        assert_eq!(capture.views.len(), 5);
+        assert!(capture.points.len() > 240, "{}", capture.points.len());
+        // What was written before there was a choice says nothing of it.
+        let note = fs::read_to_string(out.join("synth.json")).unwrap();
+        let named = note.contains(&format!("\"scene\": {:?}", scene.name()));
+        assert_eq!(named, scene != SceneKind::Table, "{note}");
+
+        let photos = photos(&capture);
+        let (mut at_place, mut beside) = (Vec::new(), Vec::new());
+        for o in observations(&out.join("sparse/0")).1 {
+            let photo = &photos[o.image];
+            at_place.push(difference(photo, o.pixel, o.rgb));
+            beside.push(difference(photo, [o.pixel[0] + 4.0, o.pixel[1]], o.rgb));
+        }
+        // Of the places where colour tells anything: even surfaces are the same everywhere.
+        let [here, there] = [&mut at_place, &mut beside].map(|d| quantile(d, 0.75));
+        eprintln!("{scene}: at its place, beside: {here} {there}");
+        assert!(here < 0.75 * there, "{scene}: {here} {there}");
+    }
+}
+
+/// Mean difference between pixels and their neighbours to the right, levels.
+fn detail(photos: &[Photo]) -> f64 {
+    let (mut sum, mut count) = (0u64, 0u64);
+    for photo in photos {
+        for line in photo.rgb.chunks_exact(photo.width as usize * 3) {
+            for (a, b) in line.iter().zip(&line[3..]) {
+                sum += u64::from(a.abs_diff(*b));
+                count += 1;
+            }
+        }
+    }
+    sum as f64 / count as f64
+}
+
+#[test]
+fn scenes_differ_in_how_much_texture_they_have() {
+    let of = |scene| detail(&photos(&synth::dataset(&shows(scene)).unwrap()));
+    let [table, plain, gravel] = [SceneKind::Table, SceneKind::Plain, SceneKind::Gravel].map(of);
+    eprintln!("table, plain, gravel: {table} {plain} {gravel}");
+    // What is left without texture are the things' outlines.
+    assert!(plain < 0.45 * table, "{plain} {table}");
+    assert!(gravel > 1.6 * table, "{gravel} {table}");
+}
+
+#[test]
+fn the_field_reaches_far_and_shows_the_sky() {
+    let reach = |scene: SceneKind| {
+        let capture = synth::dataset(&shows(scene)).unwrap();
+        let away = |p: &dapple_scene::Point| f64::from(p.position[0].hypot(p.position[2]));
+        let mut away: Vec<f64> = capture.points.iter().map(away).collect();
+        ([0.25, 0.8].map(|share| quantile(&mut away, share)), capture)
+    };
+    // Near the middle and beyond 20 units alike.
+    let ([near, far], capture) = reach(SceneKind::Field);
+    eprintln!("field: a quarter within {near}, a fifth beyond {far}");
+    assert!(near < 6.0 && far > 20.0, "{near} {far}");
+    let ([_, far], _) = reach(SceneKind::Table);
+    assert!(far < 9.0, "{far}");
+
+    // The upper edge is bluer than any ground, the lower one green.
+    let photos = photos(&capture);
+    let line = |photo: &Photo, row: usize| {
+        let line = photo.rgb.chunks_exact(photo.width as usize * 3).nth(row);
+        let mut mean = [0.0; 3];
+        for pixel in line.unwrap().chunks_exact(3) {
+            for (mean, level) in mean.iter_mut().zip(pixel) {
+                *mean += f64::from(*level) / f64::from(photo.width);
+            }
+        }
+        mean
+    };
+    let sky = |photo: &&Photo| {
+        let [r, g, b] = line(photo, 0);
+        b > r - 5.0 && b > g && b > 150.0
+    };
+    let meadow = |photo: &&Photo| {
+        let [r, g, b] = line(photo, photo.height as usize - 1);
+        g > b + 20.0 && g > 0.8 * r
+    };
+    assert!(photos.iter().filter(sky).count() >= 8);
+    assert!(photos.iter().filter(meadow).count() >= 8);
+}
+
+#[test]
+fn scenes_have_names_and_old_notes_mean_the_table() {
+    for scene in SceneKind::ALL {
+        assert_eq!(scene.name().parse::<SceneKind>().unwrap(), scene);
+        assert_eq!(scene.to_string(), scene.name());
+        let json = serde_json::to_string(&shows(scene)).unwrap();
+        let back: SynthOptions = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, shows(scene), "{json}");
+    }
+    let old: SynthOptions = serde_json::from_str(r#"{"photos": 10}"#).unwrap();
+    assert_eq!(old.scene, SceneKind::Table);
+    let error = "kitchen".parse::<SceneKind>().unwrap_err();
+    assert!(
+        error
+            .hint_text()
+            .unwrap()
+            .contains("table, plain, gravel, field"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::options::NewFolders;
 use clap::ValueEnum;
-use dapple::scene::synth::{LensKind, PoseNoise, SynthOptions, SynthSummary, generate};
+use dapple::scene::synth::{LensKind, PoseNoise, SceneKind, SynthOptions, SynthSummary, generate};
 use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ The same options and seed give the same files, bit for bit.
 
 Examples:
   dapple synth captures/table
+  dapple synth captures/field --scene field --width 960 --height 720 --points 12000
   dapple synth captures/off --pose-noise 0.5,0.01     poses half a degree off
   dapple synth captures/drift --drift 1                 photos to try `train --appearance` with
   dapple synth captures/fisheye --lens opencv-fisheye --photos 24 --width 640 --height 480";
@@ -40,6 +41,10 @@ pub struct Args {
     /// Number of sparse points: as many as structure-from-motion finds in photos of this size
     #[arg(long, value_name = "N", default_value_t = SynthOptions::default().points)]
     points: usize,
+
+    /// What the photos show; the same sun and its shadows in all
+    #[arg(long, value_enum, default_value = "table")]
+    scene: Scene,
 
     /// The lens, by COLMAP's names; all but pinhole distort
     #[arg(long, value_enum, default_value = "pinhole")]
@@ -81,6 +86,30 @@ fn parse_pose_noise(text: &str) -> Result<PoseNoise, String> {
     }
 }
 
+/// [`SceneKind`], as it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scene {
+    /// Toys on a laid table, hills around: some of everything, for most trials
+    Table,
+    /// The same toys in even colours in a bare room: how does training do where there is little texture?
+    Plain,
+    /// The same toys, speckled, on pebbles and sand: how much fine texture does it resolve?
+    Gravel,
+    /// Houses and trees on a meadow, up to 40 units away, and the sky: what becomes of far things?
+    Field,
+}
+
+impl From<Scene> for SceneKind {
+    fn from(scene: Scene) -> Self {
+        match scene {
+            Scene::Table => Self::Table,
+            Scene::Plain => Self::Plain,
+            Scene::Gravel => Self::Gravel,
+            Scene::Field => Self::Field,
+        }
+    }
+}
+
 /// [`LensKind`], as it is typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Lens {
@@ -116,6 +145,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         width: args.width,
         height: args.height,
         points: args.points,
+        scene: args.scene.into(),
         lens: args.lens.into(),
         seed: args.seed,
         point_noise: args.point_noise,

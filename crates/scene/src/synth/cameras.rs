@@ -1,15 +1,16 @@
 //! Where the photos of a synthetic capture are taken from, and through which lens.
 //!
-//! 1. Cameras go round the table, raised and lowered on the way, as a person would with a phone:
+//! 1. Cameras go round the middle of the scene, raised and lowered on the way, as a person would with a phone:
 //!    one and a half waves a turn, so that the next turn is high where this one was low. No end of
 //!    the path is an extreme, so that any photo held out lies among others. Each camera is moved
-//!    a little at random and looks near the middle of the table.
+//!    a little at random and looks near that middle.
 //! 2. All share one lens. Its distortion is strong enough that ignoring it shows.
 //! 3. Rays are found once for all photos, by inverting the lens numerically at every pixel's corner.
 
 use super::LensKind;
 use super::SynthOptions;
 use super::random::Random;
+use super::setting::Setting;
 use crate::{Camera, Lens, Pose};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
@@ -17,12 +18,6 @@ use std::f64::consts::{PI, TAU};
 
 /// The kind of random stream that moves cameras.
 const CAMERA_STREAM: u64 = 1;
-
-/// Distance of the cameras from the middle, units.
-const ORBIT: f64 = 4.3;
-/// Lowest and highest camera, angle above the table, radians.
-const LOW: f64 = 0.22;
-const HIGH: f64 = 0.95;
 
 /// Image size, focal lengths, principal point and lens; the pose is the identity.
 pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
@@ -59,16 +54,17 @@ pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
 /// All cameras of a capture.
 pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
     let base = intrinsics(options, lens);
+    let setting = options.scene.setting();
     (0..options.photos)
         .map(|i| Camera {
-            camera_from_world: pose(i, options.photos, options.seed),
+            camera_from_world: pose(&setting, i, options.photos, options.seed),
             ..base
         })
         .collect()
 }
 
 /// Camera `i` of `count` on the path.
-fn pose(i: usize, count: usize, seed: u64) -> Pose {
+fn pose(setting: &Setting, i: usize, count: usize, seed: u64) -> Pose {
     let mut random = Random::new(seed, CAMERA_STREAM, i as u64);
     // About 18 photos a turn: 20 degrees between neighbours.
     let turns = (count as f64 / 18.0).round().max(1.0);
@@ -76,15 +72,16 @@ fn pose(i: usize, count: usize, seed: u64) -> Pose {
     let spacing = TAU * turns / count as f64;
     let azimuth = TAU * turns * t + random.uniform(-0.2, 0.2) * spacing.min(PI / 8.0);
     let wave = (TAU * 1.5 * turns * t).sin();
-    let middle = 0.5 * (LOW + HIGH);
-    let elevation = middle + 0.5 * (HIGH - LOW) * wave + random.uniform(-0.04, 0.04);
-    let distance = ORBIT * random.uniform(0.93, 1.07);
+    let Setting { low, high, aim, .. } = *setting;
+    let middle = 0.5 * (low + high);
+    let elevation = middle + 0.5 * (high - low) * wave + random.uniform(-0.04, 0.04);
+    let distance = setting.orbit * random.uniform(0.93, 1.07);
     let (up, out) = elevation.sin_cos();
     let (z, x) = azimuth.sin_cos();
     let target = DVec3::new(
-        random.uniform(-0.15, 0.15),
-        -0.25 + random.uniform(-0.1, 0.1),
-        random.uniform(-0.15, 0.15),
+        random.uniform(-aim.x, aim.x),
+        -0.25 + random.uniform(-aim.y, aim.y),
+        random.uniform(-aim.z, aim.z),
     );
     // The world has y down.
     let eye = DVec3::new(x * out, -up, z * out) * distance;

@@ -57,7 +57,6 @@ struct Gaussian {
 /// `count` random Gaussians of degree 3, to be seen from [`bench_camera`]; the same for the same
 /// seed on any number of threads. They look like a coarse painting of the synthetic scene.
 pub fn splats(count: usize, seed: u64) -> Splats {
-    let scene = Scene::new();
     let options = SynthOptions {
         photos: CAMERAS,
         width: 3,
@@ -65,6 +64,7 @@ pub fn splats(count: usize, seed: u64) -> Splats {
         seed,
         ..SynthOptions::default()
     };
+    let scene = Scene::new(options.scene);
     let cameras = cameras::cameras(&options, LensKind::Pinhole);
     let crowd = (REFERENCE_COUNT / count.max(1) as f64).sqrt();
     let gaussians: Vec<Gaussian> = (0..count)

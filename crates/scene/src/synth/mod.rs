@@ -1,10 +1,12 @@
 //! Synthetic captures with known ground truth, and synthetic splats for benchmarks.
 //!
-//! A capture shows one fixed scene: toys on a laid table in a tiled yard, hills around. Poses,
-//! lens and observed pixels are exact by construction.
+//! A capture shows one of a few fixed scenes: toys on a laid table in a tiled yard, with hills around,
+//! or another one with less or more texture or of larger extent ([`SceneKind`]). Poses, lens and
+//! observed pixels are exact by construction.
 //!
-//! 1. `cameras`: poses around the table and the lens; one ray for every corner of a pixel.
-//! 2. `scene`, `shapes`, `paint`, `lightmap`: what a ray meets and what colour it has there.
+//! 1. `cameras`: poses around the middle and the lens; one ray for every corner of a pixel.
+//! 2. `scene`, `shapes`, `paint`, `noise`, `lightmap`: what a ray meets and what colour it has there;
+//!    `setting`, `plain`, `gravel`, `field`: how scenes differ in that.
 //! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`).
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
 //! 5. `perturb`: poses that are off, where asked for.
@@ -17,15 +19,20 @@
 mod cameras;
 mod colmap;
 mod drift;
+mod field;
 mod folder;
 mod gaussians;
+mod gravel;
 mod lightmap;
+mod noise;
 mod paint;
 mod perturb;
 mod photos;
+mod plain;
 mod points;
 mod random;
 mod scene;
+mod setting;
 mod shapes;
 
 use crate::atomic::write_atomically;
@@ -48,6 +55,7 @@ use std::str::FromStr;
 
 pub use gaussians::{bench_camera, splats};
 pub use perturb::PoseNoise;
+pub use setting::SceneKind;
 
 /// Photos may be this wide and high.
 const MAX_EDGE: u32 = 16_384;
@@ -130,6 +138,9 @@ pub struct SynthOptions {
     pub height: u32,
     /// Number of sparse points.
     pub points: usize,
+    /// What the photos show.
+    #[serde(skip_serializing_if = "SceneKind::is_table")]
+    pub scene: SceneKind,
     /// Lens of the camera.
     pub lens: LensKind,
     /// Moves cameras and points; the scene stays.
@@ -151,6 +162,7 @@ impl Default for SynthOptions {
             width: 320,
             height: 240,
             points: 4000,
+            scene: SceneKind::default(),
             lens: LensKind::Pinhole,
             seed: 0,
             point_noise: 0.005,
@@ -344,7 +356,7 @@ struct Capture {
 impl Capture {
     fn new(options: &SynthOptions, lens: LensKind) -> Self {
         Self {
-            scene: Scene::new(),
+            scene: Scene::new(options.scene),
             cameras: cameras::cameras(options, lens),
             rays: RayGrid::new(&cameras::intrinsics(options, lens)),
             gains: drift::gains(options),

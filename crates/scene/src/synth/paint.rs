@@ -1,12 +1,19 @@
 //! Procedural textures: what colour a surface has at a place, in linear light.
 //!
+//! Here are those of the table; `plain`, `gravel` and `field` have the others.
+//!
 //! Patterns of different frequencies and with sharp and soft edges, so that a training run shows
 //! what it can and cannot resolve. The finest regular ones are about 0.1 units: six pixels
 //! in a photo 320 pixels wide, so that photos do not alias.
 
+use super::noise::{fbm, hash, noise};
 use super::shapes::{Paint, around};
+use super::{SceneKind, field, gravel, plain};
 use glam::{Vec2, Vec3A};
 use std::f32::consts::{PI, TAU};
+
+/// Radius of the cloth on the table.
+const CLOTH_RADIUS: f32 = 2.1;
 
 /// How a surface answers light.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +27,7 @@ pub(super) struct Material {
 }
 
 impl Material {
-    fn matt(albedo: Vec3A) -> Self {
+    pub(super) fn matt(albedo: Vec3A) -> Self {
         Self {
             albedo,
             gloss: 0.0,
@@ -30,13 +37,51 @@ impl Material {
 }
 
 /// A colour given as it looks on a screen.
-fn srgb(r: f32, g: f32, b: f32) -> Vec3A {
+pub(super) fn srgb(r: f32, g: f32, b: f32) -> Vec3A {
     // Gamma 2 is near enough to choose colours by.
     Vec3A::new(r * r, g * g, b * b)
 }
 
 /// What an object is painted with at `p`, in its own coordinates.
-pub(super) fn object(paint: Paint, p: Vec3A) -> Material {
+pub(super) fn object(kind: SceneKind, paint: Paint, p: Vec3A) -> Material {
+    let material = pattern(paint, p);
+    match kind {
+        SceneKind::Gravel => Material {
+            albedo: material.albedo * gravel::speckle(p),
+            ..material
+        },
+        SceneKind::Table | SceneKind::Plain | SceneKind::Field => material,
+    }
+}
+
+/// The table at `p`; `top` is its upper side.
+pub(super) fn table(kind: SceneKind, p: Vec3A, top: bool) -> Material {
+    match kind {
+        SceneKind::Table | SceneKind::Field => cloth(p, top),
+        SceneKind::Plain => plain::table(top),
+        SceneKind::Gravel => gravel::table(p, top),
+    }
+}
+
+pub(super) fn floor(kind: SceneKind, p: Vec3A) -> Material {
+    match kind {
+        SceneKind::Table => yard(p),
+        SceneKind::Plain => plain::floor(),
+        SceneKind::Gravel => gravel::floor(p),
+        SceneKind::Field => field::ground(p),
+    }
+}
+
+/// The inside of the dome. `p` is in units of its radius. Light, not reflectance.
+pub(super) fn dome(kind: SceneKind, p: Vec3A) -> Vec3A {
+    match kind {
+        SceneKind::Table | SceneKind::Gravel => landscape(p, 1.0),
+        SceneKind::Plain => plain::dome(p),
+        SceneKind::Field => landscape(p, 0.4),
+    }
+}
+
+fn pattern(paint: Paint, p: Vec3A) -> Material {
     match paint {
         Paint::BeachBall => beach_ball(p),
         Paint::Doughnut => doughnut(p),
@@ -61,6 +106,12 @@ pub(super) fn object(paint: Paint, p: Vec3A) -> Material {
             gloss: 0.5,
             shininess: 40.0,
         },
+        Paint::Matt(albedo) => Material::matt(albedo),
+        Paint::Boards { colour, half } => field::boards(p, colour, half),
+        Paint::Tiles(colour) => field::tiles(p, colour),
+        Paint::Sheet(colour) => field::sheet(p, colour),
+        Paint::Bark => field::bark(p),
+        Paint::Leaves(colour) => field::leaves(p, colour),
     }
 }
 
@@ -205,10 +256,10 @@ fn spiral(p: Vec3A) -> Material {
     }
 }
 
-/// The table: a gingham cloth with a border, a wooden rim beyond it.
-pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
+/// A gingham cloth with a border; the table's rim beyond it, its sides and leg are of wood.
+fn cloth(p: Vec3A, top: bool) -> Material {
     let r = around(p);
-    if r > cloth_radius || p.y < -0.01 {
+    if r > CLOTH_RADIUS || !top {
         let along = Vec3A::new(p.x * 1.3, p.y * 8.0, p.z * 4.0);
         let grain = fbm(along);
         return Material::matt(srgb(0.42, 0.25, 0.14).lerp(srgb(0.66, 0.44, 0.26), grain));
@@ -221,7 +272,7 @@ pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
         }
     };
     let weave = 0.86 + 0.2 * noise(p * 8.0);
-    let inner = cloth_radius - 0.22;
+    let inner = CLOTH_RADIUS - 0.22;
     if r > inner {
         let angle = p.z.atan2(p.x);
         let wave = inner + 0.11 + 0.05 * (angle * 26.0).sin();
@@ -238,8 +289,8 @@ pub(super) fn table(p: Vec3A, cloth_radius: f32) -> Material {
     Material::matt(cloth * weave)
 }
 
-/// The floor: square tiles of different shades with joints between them.
-pub(super) fn floor(p: Vec3A) -> Material {
+/// Square tiles of different shades with joints between them.
+fn yard(p: Vec3A) -> Material {
     let at = Vec2::new(p.x, p.z) / 1.3;
     let cell = at.floor();
     let inside = (at - cell - 0.5).abs().max_element() < 0.46;
@@ -252,58 +303,25 @@ pub(super) fn floor(p: Vec3A) -> Material {
     Material::matt(tile * marble)
 }
 
-/// The landscape on the inside of the dome: sky, clouds, two ranges of hills. `p` is in units of
-/// the dome's radius. Light, not reflectance.
-pub(super) fn dome(p: Vec3A) -> Vec3A {
+/// Sky, clouds, two ranges of hills, `height` times as high as around the table.
+fn landscape(p: Vec3A, height: f32) -> Vec3A {
     let around = Vec2::new(p.x, p.z).normalize_or(Vec2::X);
     let ridge = |scale: f32, shift: f32| {
         let at = Vec3A::new(around.x * scale, shift, around.y * scale);
         0.7 * noise(at) + 0.3 * noise(at * 2.6)
     };
-    let near = -0.14 + 0.3 * ridge(2.5, 3.0);
+    let near = height * (-0.14 + 0.3 * ridge(2.5, 3.0));
     if p.y < near {
         let trees = fbm(p * Vec3A::new(22.0, 30.0, 22.0));
         return srgb(0.2, 0.33, 0.2).lerp(srgb(0.42, 0.55, 0.3), trees);
     }
     // The highest ridge; above it is sky without looking.
-    if p.y < 0.34 && p.y < -0.02 + 0.36 * ridge(4.0, 8.0) {
+    if p.y < 0.34 * height && p.y < height * (-0.02 + 0.36 * ridge(4.0, 8.0)) {
         let rock = fbm(p * Vec3A::new(14.0, 9.0, 14.0));
         return srgb(0.4, 0.48, 0.6).lerp(srgb(0.62, 0.66, 0.72), rock);
     }
-    let height = (p.y * 1.6).clamp(0.0, 1.0).sqrt();
-    let sky = srgb(0.98, 0.84, 0.68).lerp(srgb(0.4, 0.62, 0.88), height);
+    let blue = (p.y * 1.6).clamp(0.0, 1.0).sqrt();
+    let sky = srgb(0.98, 0.84, 0.68).lerp(srgb(0.4, 0.62, 0.88), blue);
     let cloud = ((fbm(p * Vec3A::new(4.0, 11.0, 4.0)) - 0.45) * 3.5).clamp(0.0, 1.0);
     sky.lerp(Vec3A::splat(0.93), 0.75 * cloud)
-}
-
-/// Three octaves of [`noise`], in 0..1.
-fn fbm(p: Vec3A) -> f32 {
-    (noise(p) * 4.0 + noise(p * 2.03 + 17.0) * 2.0 + noise(p * 4.1 + 31.0)) / 7.0
-}
-
-/// Value noise in 0..1: random values at integer places, blended smoothly between them.
-fn noise(p: Vec3A) -> f32 {
-    let cell = p.floor();
-    let t = p - cell;
-    let s = t * t * (Vec3A::splat(3.0) - 2.0 * t);
-    let (x, y, z) = (cell.x as i32, cell.y as i32, cell.z as i32);
-    let along_x = |dy: i32, dz: i32| {
-        let (a, b) = (hash(x, y + dy, z + dz), hash(x + 1, y + dy, z + dz));
-        a + (b - a) * s.x
-    };
-    let (a, b) = (along_x(0, 0), along_x(1, 0));
-    let (c, d) = (along_x(0, 1), along_x(1, 1));
-    let (near, far) = (a + (b - a) * s.y, c + (d - c) * s.y);
-    near + (far - near) * s.z
-}
-
-/// A random number in 0..1 for a place.
-fn hash(x: i32, y: i32, z: i32) -> f32 {
-    let mut h = (x as u32)
-        .wrapping_mul(0x9e37_79b1)
-        .wrapping_add((y as u32).wrapping_mul(0x85eb_ca77))
-        .wrapping_add((z as u32).wrapping_mul(0xc2b2_ae3d));
-    h = (h ^ (h >> 15)).wrapping_mul(0x2c1b_3c6d);
-    h = (h ^ (h >> 12)).wrapping_mul(0x297a_2d39);
-    ((h ^ (h >> 15)) >> 8) as f32 / (1u32 << 24) as f32
 }

@@ -1,4 +1,4 @@
-//! The scene that synthetic captures show, and what a ray sees of it.
+//! The scene that a synthetic capture shows, and what a ray sees of it.
 //!
 //! 1. Table, floor and dome are intersected exactly; each object is a signed-distance field that
 //!    is marched only where the ray passes the ball that holds it.
@@ -8,23 +8,15 @@
 //! Here y points up; the world of a capture has y down (COLMAP's usual habit), which is the same
 //! turned by half a turn about x: [`flip`].
 
+use super::SceneKind;
 use super::lightmap::LightMap;
 use super::paint::{self, Material};
-use super::shapes::{Object, Shape, around, meet_ball, objects};
+use super::setting::{FLOOR, Setting, TABLE_RADIUS};
+use super::shapes::{Object, Shape, around, meet_ball};
 use glam::Vec3A;
 
-/// Radius of the table, units; its top is y = 0.
-const TABLE_RADIUS: f32 = 2.3;
-/// Radius of the cloth on it.
-const CLOTH_RADIUS: f32 = 2.1;
 const TABLE_THICKNESS: f32 = 0.16;
 const LEG_RADIUS: f32 = 0.3;
-/// Height of the floor.
-const FLOOR: f32 = -1.5;
-/// Radius of the dome about the origin; the landscape is painted on its inside.
-const DOME_RADIUS: f32 = 9.0;
-/// No shadow on the floor reaches further from the middle.
-const FLOOR_SHADOW: f32 = 5.0;
 
 /// A ray has hit when it is this close to an object.
 const NEAR_ENOUGH: f32 = 5e-5;
@@ -36,10 +28,6 @@ const LIFT: f32 = 2e-3;
 const SHADOW_SHARPNESS: f32 = 14.0;
 /// How far around all objects their penumbra reaches: the width of the table at that sharpness.
 const PENUMBRA: f32 = 2.0 * TABLE_RADIUS / SHADOW_SHARPNESS;
-
-/// A ball that holds all objects: most rays of the background miss it.
-const OBJECTS_CENTRE: Vec3A = Vec3A::new(0.0, 0.5, 0.0);
-const OBJECTS_RADIUS: f32 = 2.15;
 
 /// Turns world coordinates (y down) into scene coordinates (y up), and back.
 pub(super) fn flip(p: Vec3A) -> Vec3A {
@@ -67,17 +55,22 @@ pub(super) struct Hit {
 /// The whole scene. All coordinates of its methods have y up.
 #[derive(Debug)]
 pub(super) struct Scene {
+    kind: SceneKind,
+    setting: Setting,
     objects: Vec<Object>,
     /// Towards the sun, unit.
     sun: Vec3A,
-    /// Light on the top of the table and on the floor; `None` while they are made.
+    /// Light on the top of the table and on the floor; `None` while they are made, and in scenes too
+    /// large for them.
     maps: Option<[LightMap; 2]>,
 }
 
 impl Scene {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(kind: SceneKind) -> Self {
         let mut scene = Self {
-            objects: objects(),
+            kind,
+            setting: kind.setting(),
+            objects: kind.objects(),
             sun: Vec3A::new(0.5, 0.78, 0.38).normalize(),
             maps: None,
         };
@@ -85,16 +78,21 @@ impl Scene {
             let scene = &scene;
             move |x: f32, z: f32| scene.find_light(Vec3A::new(x, height, z), Vec3A::Y)
         };
-        let table = LightMap::new(TABLE_RADIUS, level(0.0));
-        let floor = LightMap::new(FLOOR_SHADOW, level(FLOOR));
-        scene.maps = Some([table, floor]);
+        let maps = scene.setting.maps.map(|[table, floor]| {
+            [
+                LightMap::new(table, level(0.0)),
+                LightMap::new(floor, level(FLOOR)),
+            ]
+        });
+        scene.maps = maps;
         scene
     }
 
     /// The nearest surface that a ray from inside the dome meets; `direction` is a unit vector.
     pub(super) fn hit(&self, origin: Vec3A, direction: Vec3A) -> Hit {
+        let setting = &self.setting;
         let mut hit = Hit {
-            distance: leave_ball(origin, direction, DOME_RADIUS),
+            distance: leave_ball(origin, direction, setting.dome),
             surface: Surface::Dome,
         };
         let mut offer = |distance: Option<f32>, surface| {
@@ -105,18 +103,18 @@ impl Scene {
             }
         };
         offer(meet_plane(origin, direction, FLOOR), Surface::Floor);
-        let top = meet_plane(origin, direction, 0.0).filter(|t| {
-            let p = origin + direction * *t;
-            around(p) <= TABLE_RADIUS
-        });
-        offer(top, Surface::Table);
-        let rim = meet_wall(origin, direction, TABLE_RADIUS, -TABLE_THICKNESS, 0.0);
-        offer(rim, Surface::Table);
-        offer(
-            meet_wall(origin, direction, LEG_RADIUS, FLOOR, -TABLE_THICKNESS),
-            Surface::Leg,
-        );
-        let near = meet_ball(origin, direction, OBJECTS_CENTRE, OBJECTS_RADIUS);
+        if setting.table {
+            let top = meet_plane(origin, direction, 0.0).filter(|t| {
+                let p = origin + direction * *t;
+                around(p) <= TABLE_RADIUS
+            });
+            offer(top, Surface::Table);
+            let wall = |radius, low, high| meet_wall(origin, direction, radius, low, high);
+            offer(wall(TABLE_RADIUS, -TABLE_THICKNESS, 0.0), Surface::Table);
+            offer(wall(LEG_RADIUS, FLOOR, -TABLE_THICKNESS), Surface::Leg);
+        }
+        let (centre, radius) = (setting.objects_centre, setting.objects_radius);
+        let near = meet_ball(origin, direction, centre, radius);
         let objects = if near.is_some() {
             &self.objects[..]
         } else {
@@ -146,14 +144,13 @@ impl Scene {
     pub(super) fn light(&self, origin: Vec3A, direction: Vec3A, hit: Hit) -> Vec3A {
         let p = origin + direction * hit.distance;
         let material = match hit.surface {
-            Surface::Dome => return paint::dome(p / DOME_RADIUS),
+            Surface::Dome => return self.dome(p),
             Surface::Object(index) => {
                 let object = &self.objects[index];
-                paint::object(object.paint, object.local(p))
+                paint::object(self.kind, object.paint, object.local(p))
             }
-            Surface::Table if p.y > -1e-3 => paint::table(p, CLOTH_RADIUS),
-            Surface::Table | Surface::Leg => paint::table(p, 0.0),
-            Surface::Floor => paint::floor(p),
+            Surface::Table | Surface::Leg => paint::table(self.kind, p, p.y > -1e-3),
+            Surface::Floor => paint::floor(self.kind, p),
         };
         let normal = self.normal(p, hit);
         let light = match (hit.surface, &self.maps) {
@@ -166,8 +163,14 @@ impl Scene {
             return lit;
         }
         // The floor fades into the landscape, so that no hard edge runs round the world.
-        let haze = ((around(p) - 5.5) / 3.2).clamp(0.0, 1.0);
-        lit.lerp(paint::dome(p / DOME_RADIUS), haze * haze)
+        let [from, over] = self.setting.haze;
+        let haze = ((around(p) - from) / over).clamp(0.0, 1.0);
+        lit.lerp(self.dome(p), haze * haze)
+    }
+
+    /// The landscape behind a point at the dome.
+    fn dome(&self, p: Vec3A) -> Vec3A {
+        paint::dome(self.kind, p / self.setting.dome)
     }
 
     /// Unit normal, towards where rays come from, of the surface that was hit at `p`.
@@ -224,15 +227,17 @@ impl Scene {
     /// Share of the sun's disc that a point sees, 0 to 1: the closest pass of the shadow ray by an
     /// object, as an angle.
     fn sunlight(&self, p: Vec3A) -> f32 {
+        let setting = &self.setting;
         let mut light = 1.0f32;
-        if p.y < -TABLE_THICKNESS {
+        if setting.table && p.y < -TABLE_THICKNESS {
             // Below the table, which is a disc; its shadow is softened by distance.
             let t = -p.y / self.sun.y;
             let at = p + self.sun * t;
             let outside = around(at) - TABLE_RADIUS;
             light = (0.5 + outside * SHADOW_SHARPNESS / (2.0 * t)).clamp(0.0, 1.0);
         }
-        if meet_ball(p, self.sun, OBJECTS_CENTRE, OBJECTS_RADIUS + PENUMBRA).is_none() {
+        let (centre, radius) = (setting.objects_centre, setting.objects_radius);
+        if meet_ball(p, self.sun, centre, radius + PENUMBRA).is_none() {
             return smooth(light);
         }
         for object in &self.objects {
@@ -268,15 +273,17 @@ impl Scene {
     /// How open to the sky a point is, 0 to 1: how much room there is along its normal.
     fn openness(&self, p: Vec3A, normal: Vec3A) -> f32 {
         const REACH: [(f32, f32); 2] = [(0.08, 1.6), (0.25, 0.9)];
-        // Floor and hills are out of reach of everything.
-        if p.y < FLOOR + 0.5 {
+        let setting = &self.setting;
+        // Floor and hills below the table are out of reach of everything.
+        if p.y < setting.ground - 1.0 {
             return 1.0;
         }
         let covered: f32 = REACH
             .iter()
             .map(|&(reach, weight)| {
                 let probe = p + normal * reach;
-                let near = (probe - OBJECTS_CENTRE).length() < OBJECTS_RADIUS + reach;
+                let near =
+                    (probe - setting.objects_centre).length() < setting.objects_radius + reach;
                 let objects = if near { &self.objects[..] } else { &[] };
                 let room = objects.iter().fold(reach, |room, object| {
                     let far = (probe - object.centre).length() - object.bound;
@@ -286,10 +293,11 @@ impl Scene {
                         room.min(object.distance(probe))
                     }
                 });
-                // The table closes the space below.
-                let above = p.y >= -1e-3 && around(p) < TABLE_RADIUS;
+                // The ground closes the space below.
+                let height = p.y - setting.ground;
+                let above = height >= -1e-3 && around(p) < setting.ground_radius;
                 let room = if above {
-                    room.min(probe.y.max(0.0))
+                    room.min((probe.y - setting.ground).max(0.0))
                 } else {
                     room
                 };

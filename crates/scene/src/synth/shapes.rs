@@ -1,4 +1,4 @@
-//! What stands on the table: signed distances of simple shapes.
+//! What stands about, and what of it stands on the table: signed distances of simple shapes.
 //!
 //! A signed distance is how far a point is from a surface, negative inside. It never overestimates
 //! here, so a ray may always advance by it (sphere tracing, Hart 1996). Formulas: elementary
@@ -51,7 +51,7 @@ impl Shape {
             Self::Pawn => pawn(p),
             Self::Gem { radius, squash } => {
                 let q = Vec3A::new(p.x.abs(), p.y.abs() * squash, p.z.abs());
-                // The gradient of the sum is sqrt(2 + squash^2) long, at most sqrt(3).
+                // The gradient of the sum is sqrt(2 + squash^2) long.
                 (q.x + q.y + q.z - radius) / (2.0 + squash * squash).sqrt()
             }
         }
@@ -70,7 +70,7 @@ impl Shape {
                 ..
             } => radius.hypot(half_height),
             Self::Pawn => 0.62,
-            Self::Gem { radius, squash } => radius / squash,
+            Self::Gem { radius, squash } => radius / squash.min(1.0),
         }
     }
 }
@@ -116,6 +116,17 @@ pub(super) enum Paint {
     Gem,
     /// Plain, glossy, linear colour.
     Pearl(Vec3A),
+    /// Plain, linear colour.
+    Matt(Vec3A),
+    /// A house's walls and roof, a silo, a tree: [`field`](super::field).
+    Boards {
+        colour: Vec3A,
+        half: f32,
+    },
+    Tiles(Vec3A),
+    Sheet(Vec3A),
+    Bark,
+    Leaves(Vec3A),
 }
 
 /// A shape that stands somewhere.
@@ -130,6 +141,16 @@ pub(super) struct Object {
 }
 
 impl Object {
+    pub(super) fn new(centre: [f32; 3], turn: Mat3A, shape: Shape, paint: Paint) -> Self {
+        Self {
+            centre: Vec3A::from(centre),
+            object_from_scene: turn,
+            shape,
+            bound: shape.bound(),
+            paint,
+        }
+    }
+
     /// A scene point in the object's own coordinates.
     pub(super) fn local(&self, p: Vec3A) -> Vec3A {
         self.object_from_scene * (p - self.centre)
@@ -184,22 +205,15 @@ pub(super) fn meet_ball(
 
 /// Everything on the table, whose top is y = 0.
 pub(super) fn objects() -> Vec<Object> {
-    let object = |centre: [f32; 3], turn: Mat3A, shape: Shape, paint| Object {
-        centre: Vec3A::from(centre),
-        object_from_scene: turn,
-        shape,
-        bound: shape.bound(),
-        paint,
-    };
     let about_y = Mat3A::from_rotation_y;
     let mut all = vec![
-        object(
+        Object::new(
             [-0.85, 0.62, 0.35],
             Mat3A::from_rotation_x(0.5) * Mat3A::from_rotation_z(0.45),
             Shape::Ball(0.62),
             Paint::BeachBall,
         ),
-        object(
+        Object::new(
             [0.62, 0.27, 1.0],
             about_y(0.4),
             Shape::Ring {
@@ -208,7 +222,7 @@ pub(super) fn objects() -> Vec<Object> {
             },
             Paint::Doughnut,
         ),
-        object(
+        Object::new(
             [0.95, 0.42, -0.55],
             about_y(0.5),
             Shape::Block {
@@ -217,13 +231,13 @@ pub(super) fn objects() -> Vec<Object> {
             },
             Paint::Block,
         ),
-        object(
+        Object::new(
             [-0.1, 0.5, -1.05],
             Mat3A::IDENTITY,
             Shape::Pawn,
             Paint::Wood,
         ),
-        object(
+        Object::new(
             [-1.25, 0.45, -0.95],
             Mat3A::IDENTITY,
             Shape::Can {
@@ -233,7 +247,7 @@ pub(super) fn objects() -> Vec<Object> {
             },
             Paint::Spiral,
         ),
-        object(
+        Object::new(
             [0.12, 0.46, 0.08],
             about_y(0.3),
             Shape::Gem {
@@ -253,7 +267,7 @@ pub(super) fn objects() -> Vec<Object> {
     ];
     all.extend(pearls.map(|([x, z], colour)| {
         let paint = Paint::Pearl(Vec3A::from(colour));
-        object([x, 0.15, z], Mat3A::IDENTITY, Shape::Ball(0.15), paint)
+        Object::new([x, 0.15, z], Mat3A::IDENTITY, Shape::Ball(0.15), paint)
     }));
     all
 }

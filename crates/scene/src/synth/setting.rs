@@ -1,0 +1,193 @@
+//! The scenes to choose from, and the numbers that differ between them.
+//!
+//! The renderer is one and the same: a scene is a [`Setting`], its objects, and its paint.
+
+use super::shapes::{self, Object};
+use super::{field, plain};
+use crate::{Error, Result};
+use glam::{DVec3, Vec3A};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Height of the floor, y up.
+pub(super) const FLOOR: f32 = -1.5;
+
+/// Which scene a synthetic capture shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SceneKind {
+    /// Toys on a laid table in a tiled yard, hills around: some of everything.
+    #[default]
+    #[serde(rename = "table")]
+    Table,
+    /// The same toys, but every surface in one even colour, as in a bare room: little texture.
+    #[serde(rename = "plain")]
+    Plain,
+    /// The same toys, speckled, on pebbles and sand: fine texture everywhere.
+    #[serde(rename = "gravel")]
+    Gravel,
+    /// Houses, silos and trees on a meadow, up to 40 units away; hills at 60, and the sky.
+    #[serde(rename = "field")]
+    Field,
+}
+
+impl SceneKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Table, Self::Plain, Self::Gravel, Self::Field];
+
+    /// The name that [`FromStr`] understands: "table", "plain", ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Plain => "plain",
+            Self::Gravel => "gravel",
+            Self::Field => "field",
+        }
+    }
+
+    /// Whether it is the default, of which notes say nothing: those of older versions did not.
+    pub(super) fn is_table(&self) -> bool {
+        *self == Self::Table
+    }
+
+    pub(super) fn setting(self) -> Setting {
+        match self {
+            Self::Table | Self::Plain | Self::Gravel => TABLE,
+            Self::Field => FIELD,
+        }
+    }
+
+    /// Everything that stands on the ground.
+    pub(super) fn objects(self) -> Vec<Object> {
+        match self {
+            Self::Table | Self::Gravel => shapes::objects(),
+            Self::Plain => plain::objects(),
+            Self::Field => field::objects(),
+        }
+    }
+}
+
+impl fmt::Display for SceneKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for SceneKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| {
+            Error::input(format!("there is no scene {name:?}")).hint(format!(
+                "choose one of {}",
+                Self::ALL.map(Self::name).join(", ")
+            ))
+        })
+    }
+}
+
+/// How large things are, and where cameras go. Lengths in units, heights with y up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting {
+    /// Whether the table stands in the middle.
+    pub(super) table: bool,
+    /// Height of what objects stand on, and how far that reaches.
+    pub(super) ground: f32,
+    pub(super) ground_radius: f32,
+    /// Half the side of the squares about the middle for which light on the table and on the floor
+    /// is found in advance; `None` where that square would be too large, and each ray finds its own.
+    pub(super) maps: Option<[f32; 2]>,
+    /// A ball that holds all objects: most rays of the background miss it.
+    pub(super) objects_centre: Vec3A,
+    pub(super) objects_radius: f32,
+    /// Where the floor begins to fade into the landscape, and over which distance it does.
+    pub(super) haze: [f32; 2],
+    /// Radius of the dome about the origin; the landscape is painted on its inside.
+    pub(super) dome: f32,
+    /// Distance of the cameras from the middle.
+    pub(super) orbit: f64,
+    /// Lowest and highest camera, angle seen from the origin, radians.
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// How far from the place above the middle a camera may look, along each axis.
+    pub(super) aim: DVec3,
+}
+
+/// Radius of the table; its top is y = 0.
+pub(super) const TABLE_RADIUS: f32 = 2.3;
+
+const TABLE: Setting = Setting {
+    table: true,
+    ground: 0.0,
+    ground_radius: TABLE_RADIUS,
+    // No shadow on the floor reaches further.
+    maps: Some([TABLE_RADIUS, 5.0]),
+    objects_centre: Vec3A::new(0.0, 0.5, 0.0),
+    objects_radius: 2.15,
+    haze: [5.5, 3.2],
+    dome: 9.0,
+    orbit: 4.3,
+    low: 0.22,
+    high: 0.95,
+    aim: DVec3::new(0.15, 0.1, 0.15),
+};
+
+const FIELD: Setting = Setting {
+    table: false,
+    ground: FLOOR,
+    ground_radius: f32::INFINITY,
+    maps: None,
+    objects_centre: Vec3A::new(0.0, FLOOR, 0.0),
+    objects_radius: 46.0,
+    haze: [40.0, 19.0],
+    dome: 60.0,
+    orbit: 8.6,
+    // 0.25 to 2.7 above the origin, which is 1.5 above the floor.
+    low: 0.03,
+    high: 0.32,
+    aim: DVec3::new(1.0, 0.4, 1.0),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::photos::Eye;
+    use super::super::{LensKind, SynthOptions, cameras};
+    use super::*;
+
+    #[test]
+    fn objects_stand_in_their_ball_on_the_ground() {
+        for kind in SceneKind::ALL {
+            let setting = kind.setting();
+            let radius = setting.objects_radius;
+            assert!(setting.objects_centre.length() + radius < setting.dome);
+            for object in kind.objects() {
+                let away = object.centre.distance(setting.objects_centre);
+                assert!(away + object.bound <= radius, "{kind}: {object:?}");
+                assert!(object.centre.y > setting.ground, "{kind}: {object:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_camera_is_inside_of_anything() {
+        for (kind, seed) in SceneKind::ALL.into_iter().zip([1u64, 2, 3, 4]) {
+            let setting = kind.setting();
+            let objects = kind.objects();
+            let options = SynthOptions {
+                photos: 400,
+                scene: kind,
+                seed,
+                ..SynthOptions::default()
+            };
+            for camera in cameras::cameras(&options, LensKind::Pinhole) {
+                let eye = Eye::new(&camera).origin;
+                assert!(eye.y > setting.ground + 0.3, "{kind}: {eye}");
+                assert!(eye.length() < 0.9 * setting.dome, "{kind}: {eye}");
+                let room = objects.iter().map(|object| object.distance(eye));
+                let room = room.fold(f32::INFINITY, f32::min);
+                assert!(room > 0.8, "{kind}: {room} to the nearest of {eye}");
+            }
+        }
+    }
+}
