@@ -2,6 +2,7 @@
 
 use crate::Stage;
 use dapple_scene::Splats;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Finished work, in the order it was enqueued.
@@ -95,9 +96,11 @@ impl NotFinite {
             bits.fold(0, |bits, &is_broken| 2 * bits + u32::from(is_broken))
         };
         let (gaussians, tensors) = (0..splats.len())
+            .into_par_iter()
             .map(bits)
             .filter(|&bits| bits != 0)
-            .fold((0, 0), |(count, all), bits| (count + 1, all | bits));
+            .map(|bits| (1, bits))
+            .reduce(|| (0, 0), |(n, all), (m, bits)| (n + m, all | bits));
         Self::new(gaussians, tensors)
     }
 

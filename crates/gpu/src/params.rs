@@ -241,19 +241,15 @@ pub fn splats_of(
             }
         }
     });
-    out.means = (0..n)
-        .map(|i| [0, 1, 2].map(|k| at(plane::MEAN + k, i)))
-        .collect();
-    out.scales = (0..n)
-        .map(|i| [0, 1, 2].map(|k| at(plane::SCALE + k, i)))
-        .collect();
-    out.quats = (0..n)
+    let rows = || (0..n).into_par_iter();
+    let three = |first: usize| rows().map(move |i| [0, 1, 2].map(|k| at(first + k, i)));
+    out.means = three(plane::MEAN).collect();
+    out.scales = three(plane::SCALE).collect();
+    out.quats = rows()
         .map(|i| [0, 1, 2, 3].map(|k| at(plane::QUAT + k, i)))
         .collect();
-    out.opacities = (0..n).map(|i| at(plane::OPACITY, i)).collect();
-    out.sh0 = (0..n)
-        .map(|i| [0, 1, 2].map(|k| at(plane::SH0 + k, i)))
-        .collect();
+    out.opacities = rows().map(|i| at(plane::OPACITY, i)).collect();
+    out.sh0 = three(plane::SH0).collect();
     out.sh_rest = rest;
     out
 }

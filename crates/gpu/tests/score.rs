@@ -77,8 +77,9 @@ fn what_is_not_finite_costs_no_more_than_a_wrong_value() {
     let scored = |image: &[[f32; 4]]| scored((&context, &score), image);
     let equal = vec![[PHOTO_VALUE, PHOTO_VALUE, PHOTO_VALUE, 0.0]; PIXELS];
     let (partials, rendered, errors) = scored(&equal);
+    // Rounding of a pixel's SSIM, summed over a tile.
     for partial in partials {
-        assert!(partial.iter().all(|sum| sum.abs() < 1e-4), "{partial:?}");
+        assert!(partial.iter().all(|sum| sum.abs() < 1e-3), "{partial:?}");
     }
     assert!(rendered.iter().all(|&byte| u32::from(byte) == PHOTO_BYTE));
     for (i, colour) in errors.as_chunks::<3>().0.iter().enumerate() {

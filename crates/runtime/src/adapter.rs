@@ -13,6 +13,7 @@ use dapple_scene::{Error, Result};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 /// Which adapter to open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -253,18 +254,27 @@ fn memory_bytes(_: &wgpu::Adapter) -> Option<u64> {
     None
 }
 
+/// The way to the drivers, opened once and never closed: one that was unloaded and loaded again while its
+/// threads still ran has crashed, and answered that there is no device.
+fn instance(validate: bool) -> &'static wgpu::Instance {
+    static INSTANCES: [OnceLock<wgpu::Instance>; 2] = [const { OnceLock::new() }; 2];
+    INSTANCES[usize::from(validate)].get_or_init(|| {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
+        descriptor.flags = if validate {
+            wgpu::InstanceFlags::debugging()
+        } else {
+            // Checking indirect dispatches costs a dispatch of its own each; our counts are our own.
+            wgpu::InstanceFlags::empty()
+        };
+        wgpu::Instance::new(descriptor)
+    })
+}
+
 /// All adapters with their reports, the best first.
 pub(crate) fn listed(validate: bool) -> Vec<(wgpu::Adapter, AdapterReport)> {
-    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
-    descriptor.flags = if validate {
-        wgpu::InstanceFlags::debugging()
-    } else {
-        // Checking indirect dispatches costs a dispatch of its own each; our counts are our own.
-        wgpu::InstanceFlags::empty()
-    };
-    let instance = wgpu::Instance::new(descriptor);
-    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    let found = instance(validate).enumerate_adapters(wgpu::Backends::all());
+    let adapters = pollster::block_on(found);
     let mut all: Vec<_> = adapters
         .into_iter()
         .map(|adapter| {

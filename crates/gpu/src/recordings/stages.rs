@@ -55,33 +55,58 @@ pub struct Stages {
 /// share their kernels.
 const LEAST_TILE_BITS: u32 = 12;
 
+/// Makes what may fail, all at once; the first in order that failed is what is returned.
+macro_rules! in_parallel {
+    ($($name:ident = $make:expr;)*) => {
+        $(let mut $name = None;)*
+        rayon::scope(|scope| { $(scope.spawn(|_| $name = Some($make));)* });
+        $(let $name = $name.ok_or_else(|| Error::internal("a kernel was never compiled"))??;)*
+    };
+}
+
 impl Stages {
     /// Compiles the kernels.
     ///
     /// # Errors
     /// The driver refuses one.
     pub fn new(context: &Context) -> Result<Self> {
+        // Each on a thread: a driver that has not kept them from before takes seconds for all.
+        in_parallel! {
+            project = Project::new(context, Optics::default());
+            finite = Finite::new(context);
+            order = Order::new(context);
+            emit = Emit::new(context);
+            sort = SortInstances::new(context, LEAST_TILE_BITS);
+            ranges = Ranges::new(context);
+            blend = Blend::new(context, false);
+            loss = Loss::new(context);
+            blend_backward = BlendBackward::new(context, Mode::default());
+            update = update::Update::new(context, Mode::default());
+            report = Report::new(context);
+            densify = Densify::new(context);
+            morton = Morton::new(context);
+        }
         Ok(Self {
-            project: Project::new(context, Optics::default())?,
+            project,
             special_project: [const { None }; Optics::COUNT],
             smoothing: None,
-            finite: Finite::new(context)?,
-            order: Order::new(context)?,
-            emit: Emit::new(context)?,
-            sort: SortInstances::new(context, LEAST_TILE_BITS)?,
+            finite,
+            order,
+            emit,
+            sort,
             tile_bits: LEAST_TILE_BITS,
-            ranges: Ranges::new(context)?,
-            blend: Blend::new(context, false)?,
+            ranges,
+            blend,
             appearance: None,
-            loss: Loss::new(context)?,
-            blend_backward: BlendBackward::new(context, Mode::default())?,
-            update: update::Update::new(context, Mode::default())?,
+            loss,
+            blend_backward,
+            update,
             special: [const { None }; Mode::COUNT],
             poses: [const { None }; Mode::COUNT],
-            report: Report::new(context)?,
-            densify: Densify::new(context)?,
+            report,
+            densify,
             relocate: None,
-            morton: Morton::new(context)?,
+            morton,
             gradients: [const { None }; FRONTS],
             depth: None,
             score: None,
