@@ -34,24 +34,29 @@ const POINTS: usize = 4096;
 
 /// Gaussians for each detail: an edge or a blob takes one or two, and some are wasted on places that
 /// photos hardly see.
-const PER_DETAIL: f64 = 1.4;
+const PER_DETAIL: f64 = 1.7;
 
-/// Pixels of all photos together for each Gaussian of a budget, at least: two observed numbers for each
-/// of a Gaussian's 59. With fewer it learns the photos by heart.
-const PIXELS_PER_GAUSSIAN: u64 = 40;
+/// Pixels of all photos together for each Gaussian of a budget, at least: one and a half observed numbers
+/// for each of a Gaussian's 59. With fewer it learns the photos by heart.
+const PIXELS_PER_GAUSSIAN: u64 = 30;
 
 /// The most that a budget allows by itself: what the published trainers take for scenes of any size.
 const MOST: usize = 1_000_000;
 
 /// Steps for each photo: with more, the classic recipe and its successors begin to learn photos by heart
 /// (BENCHMARKS.md).
-const STEPS_PER_PHOTO: f64 = 120.0;
+const STEPS_PER_PHOTO: f64 = 130.0;
 
 /// Steps in which each place is seen: where photos share little, as a drone's do, a place is in few of them.
 const STEPS_PER_PLACE: f64 = 3000.0;
 
 /// The fewest and the most steps that a capture is given.
 const STEPS: [f64; 2] = [7000.0, 30_000.0];
+
+/// Steps for each photo of a quick run, and the fewest and the most of all: what a capture's quality falls
+/// off below, for the time of a third of the other trainers' runs (BENCHMARKS.md).
+const QUICK_STEPS_PER_PHOTO: f64 = 80.0;
+const QUICK_STEPS: [f64; 2] = [5000.0, 7000.0];
 
 /// What is known of a capture before its photos are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -116,10 +121,12 @@ impl Seen {
         let by_place = self.coverage.map_or(0.0, |seen_by| {
             STEPS_PER_PLACE * photos / seen_by.clamp(1.0, photos.max(1.0))
         });
-        let steps = (STEPS_PER_PHOTO * photos).max(by_place);
-        let [fewest, most] = STEPS;
-        // To tens: nobody means a step.
-        (steps / 10.0).round().clamp(fewest / 10.0, most / 10.0) as u32 * 10
+        within(STEPS, (STEPS_PER_PHOTO * photos).max(by_place))
+    }
+
+    /// The steps of [`Preset::Quick`](crate::Preset::Quick): enough for a good first look.
+    pub fn quick_steps(&self) -> u32 {
+        within(QUICK_STEPS, QUICK_STEPS_PER_PHOTO * self.photos as f64)
     }
 }
 
@@ -194,6 +201,11 @@ impl fmt::Display for Budget {
             None => Ok(()),
         }
     }
+}
+
+/// To tens: nobody means a step.
+fn within([fewest, most]: [f64; 2], steps: f64) -> u32 {
+    (steps / 10.0).round().clamp(fewest / 10.0, most / 10.0) as u32 * 10
 }
 
 /// 950, 12 k, 1.02 M.
@@ -402,16 +414,18 @@ mod tests {
     #[test]
     fn steps_suit_photos_and_places() {
         assert_eq!(seen(14, 11.0).steps(), 7000);
-        assert_eq!(seen(161, 157.0).steps(), 19_320);
+        assert_eq!(seen(161, 157.0).steps(), 20_930);
         // A drone's: a place is in 14 of 45 photos.
         assert_eq!(seen(45, 14.0).steps(), 9640);
         assert_eq!(seen(65, 1.0).steps(), 30_000);
         assert_eq!(seen(500, 400.0).steps(), 30_000);
+        let quick = [14, 84, 161].map(|photos| seen(photos, 10.0).quick_steps());
+        assert_eq!(quick, [5000, 6720, 7000]);
         let unknown = Seen {
             photos: 100,
             coverage: None,
         };
-        assert_eq!(unknown.steps(), 12_000);
+        assert_eq!(unknown.steps(), 13_000);
         assert_eq!(
             Seen {
                 photos: 0,
@@ -429,12 +443,12 @@ mod tests {
             (budget.gaussians, budget.bound)
         };
         let some = evidence(100_000_000, 1_000_000, 25.0);
-        assert_eq!(found(some, 10, None), (280_000, Bound::Detail));
+        assert_eq!(found(some, 10, None), (340_000, Bound::Detail));
         assert_eq!(found(some, 400_000, None), (400_000, Bound::First));
         assert_eq!(found(some, 400_000, Some(50_000)), (50_000, Bound::Device));
-        assert_eq!(found(some, 10, Some(500_000)), (280_000, Bound::Detail));
+        assert_eq!(found(some, 10, Some(500_000)), (340_000, Bound::Detail));
         let small = evidence(4_000_000, 1_000_000, 25.0);
-        assert_eq!(found(small, 10, None), (100_000, Bound::Pixels));
+        assert_eq!(found(small, 10, None), (133_333, Bound::Pixels));
         let rich = evidence(1_000_000_000, 100_000_000, 25.0);
         assert_eq!(found(rich, 10, None), (MOST, Bound::Most));
         assert_eq!(found(evidence(0, 0, 1.0), 0, None), (1, Bound::Detail));
@@ -445,7 +459,7 @@ mod tests {
             },
             ..some
         };
-        assert_eq!(found(blind, 10, None), (280_000, Bound::Detail));
+        assert_eq!(found(blind, 10, None), (340_000, Bound::Detail));
     }
 
     #[test]

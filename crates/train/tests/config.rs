@@ -221,23 +221,24 @@ fn a_capture_decides_what_nobody_names() {
         let config = TrainConfig::resolve_for(Some(seen(photos)), None, None, flags).unwrap();
         config.schedule_length()
     };
-    // At most 30 000 steps, at least 7 000, 120 for a photo between.
+    // At most 30 000 steps, at least 7 000, 130 for a photo between.
     assert_eq!(of(1000, ""), (30_000, 25_000, 0));
-    assert_eq!(of(125, ""), (15_000, 12_500, 0));
+    assert_eq!(of(100, ""), (13_000, 10_833, 0));
     assert_eq!(of(14, ""), (7000, 5833, 0));
     // Steps that are named stay; the schedule does not become longer than suits.
-    assert_eq!(of(125, "steps = 30000"), (30_000, 12_500, 0));
+    assert_eq!(of(100, "steps = 30000"), (30_000, 10_833, 0));
     assert_eq!(of(14, "steps = 30000"), (30_000, 5833, 0));
     assert_eq!(schedule_of(14, "steps = 30000"), 7000);
     assert_eq!(schedule_of(200, "steps = 10000"), 10_000);
     // A schedule that is named stays, and is watched where it is far too long; 0 is all of the run.
     let long = "steps = 30000\nschedule_steps = ";
-    assert_eq!(of(125, &format!("{long}30000")), (30_000, 25_000, 0));
-    assert_eq!(of(124, &format!("{long}30000")), (30_000, 25_000, 16));
-    assert_eq!(of(124, &format!("{long}0")), (30_000, 25_000, 16));
+    assert_eq!(of(116, &format!("{long}30000")), (30_000, 25_000, 0));
+    assert_eq!(of(115, &format!("{long}30000")), (30_000, 25_000, 16));
+    assert_eq!(of(115, &format!("{long}0")), (30_000, 25_000, 16));
     let unwatched = format!("{long}30000\n[data]\nwatch_every = 0");
     assert_eq!(of(14, &unwatched).2, 0);
     assert_eq!(of(1000, "preset = \"quick\"").0, 7000);
+    assert_eq!(of(75, "preset = \"quick\"").0, 6000);
     assert_eq!(of(14, "preset = \"m10\"").0, 2000);
 }
 

@@ -51,7 +51,7 @@ table! {
         preset: Preset = Preset::Standard,
         /// Training steps, one photo each; 1 to 100000000.
         steps: u32 = BASE_STEPS,
-        /// The schedule below is scaled to so many steps; those after it go on with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 120 for each photo that is trained on and 3000 for each place that they show, 7000 to 30000.
+        /// The schedule below is scaled to so many steps; those after it go on with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 130 for each photo that is trained on and 3000 for each place that they show, 7000 to 30000.
         schedule_steps: u32 = 0,
         /// Changes of pace, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; none where it was not given.
         pace: Vec<[u32; 2]> = Vec::new(),
@@ -71,7 +71,7 @@ table! {
         initial_opacity: f64 = 0.1,
         /// Scale of the Gaussians at the start, in distances to their neighbours, above 0 to 1000; mcmc: 0.1.
         initial_scale: f64 = 1.0,
-        /// Never hold more Gaussians than this, up to 1000000000; 0 = no limit, or where densify.strategy needs a budget, what the detail of the photos suggests and how many of them show each place: no more than one for every 40 pixels of the photos, and a million, and no fewer than at the start.
+        /// Never hold more Gaussians than this, up to 1000000000; 0 = no limit, or where densify.strategy needs a budget, what the detail of the photos suggests and how many of them show each place: no more than one for every 30 pixels of the photos, and a million, and no fewer than at the start.
         max_gaussians: usize = 0,
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0,

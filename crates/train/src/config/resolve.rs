@@ -26,8 +26,8 @@ impl TrainConfig {
     }
 
     /// [`Self::resolve`] for a capture of whose photos to train on so much is known. What nobody names is
-    /// chosen by it: the steps of [`Preset::Standard`], how much of a longer run its schedule takes,
-    /// and whether photos are set aside to watch for overfitting.
+    /// chosen by it: the steps of [`Preset::Standard`] and [`Preset::Quick`], how much of a longer run its
+    /// schedule takes, and whether photos are set aside to watch for overfitting.
     ///
     /// # Errors
     /// As [`Self::resolve`].
@@ -182,9 +182,11 @@ impl ConfigPatch {
     pub(super) fn suit(&mut self, seen: &Seen) {
         let preset = self.preset.unwrap_or_default();
         let suited = seen.steps();
-        if preset == Preset::Standard {
-            self.steps.get_or_insert(suited);
-        }
+        self.steps = self.steps.or(match preset {
+            Preset::Standard => Some(suited),
+            Preset::Quick => Some(seen.quick_steps()),
+            _ => None,
+        });
         let steps = self.steps.unwrap_or(preset.steps());
         if steps > suited && preset.written_for() == BASE_STEPS {
             self.schedule_steps.get_or_insert(suited);

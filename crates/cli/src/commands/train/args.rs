@@ -47,7 +47,7 @@ host does for it.
 
 Examples:
   dapple train captures/bird                            as long as suits it, into out/bird
-  dapple train captures/bird --preset quick             7 000 steps: a good first look
+  dapple train captures/bird --preset quick             a good first look, before the full recipe
   dapple train captures/bird --time-budget 5m            the best that five minutes give
   dapple train captures/bird --appearance exposure      photos of changing brightness
   dapple train captures/bird --preset m10 --downscale 2 --max-gaussians 200000
@@ -77,7 +77,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
-    /// Training steps, one photo each [default: the preset's; standard takes 120 for each photo
+    /// Training steps, one photo each [default: the preset's; standard takes 130 for each photo
     /// and 3 000 for each place that they show, 7 000 to 30 000, since beyond that photos are learned by
     /// heart]. Schedules scale with it, up to --schedule-steps
     #[arg(long, value_name = "N")]
@@ -112,7 +112,7 @@ pub struct Args {
     /// How Gaussians are added and removed [default: mcmc from 5 000 steps on, where it scores best; adc
     /// below, where it has no time to grow]. budgeted and mcmc work towards --max-gaussians; without it,
     /// towards what the photos' detail asks for (the end of a run says how much it found), at most one for
-    /// every 40 pixels of the photos, and a million
+    /// every 30 pixels of the photos, and a million
     #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
     pub(super) strategy: Option<String>,
 
