@@ -72,7 +72,7 @@ fn device(lacking: wgpu::Features) -> Option<Gpu> {
         choice,
         validate: true,
         without_subgroups: false,
-        without_timestamps: false,
+        ..GpuOptions::default()
     };
     let overrides = Overrides {
         features: !lacking,

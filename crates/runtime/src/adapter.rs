@@ -9,7 +9,7 @@
 //! 4. Where the system kills dispatches that take too long, the report says so, and engines bound
 //!    the work of a dispatch.
 
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -108,7 +108,7 @@ pub const IMMEDIATE_BYTES: u32 = 128;
 pub const STORAGE_BUFFERS: u32 = 16;
 
 impl AdapterReport {
-    fn new(adapter: &wgpu::Adapter) -> Self {
+    pub(crate) fn new(adapter: &wgpu::Adapter) -> Self {
         let info = adapter.get_info();
         let features = adapter.features();
         let limits = adapter.limits();

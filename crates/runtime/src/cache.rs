@@ -10,7 +10,7 @@
 //! The cache saves time and nothing else: when the folder cannot be read or written, there is none.
 
 use crate::link::Link;
-use dapple_scene::atomic::write_atomically;
+use dapple_base::atomic::write_atomically;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

@@ -16,7 +16,7 @@
 //! then if places on the host's timeline matter. Durations do not depend on the offset.
 
 use crate::{Defines, Detail, Gpu, Groups, Kernel, Readback, Recording, ShaderSet};
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Instant;

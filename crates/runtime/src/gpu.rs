@@ -7,7 +7,8 @@ use crate::adapter::{self, IMMEDIATE_BYTES, STORAGE_BUFFERS};
 use crate::cache::{self, Cache};
 use crate::link::Link;
 use crate::{AdapterReport, Choice, Counters, Pool};
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,6 +24,30 @@ pub struct GpuOptions {
     pub without_subgroups: bool,
     /// Act as if the device had no timestamps: for drivers whose clocks are wrong.
     pub without_timestamps: bool,
+    /// What errors advise.
+    pub hints: Hints,
+}
+
+/// What a program's users can do where a device is at its end. The runtime cannot know: it is for the
+/// program to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hints {
+    /// No memory is left, or a buffer is larger than the device takes.
+    pub memory: Cow<'static, str>,
+    /// The device does not open.
+    pub open: Cow<'static, str>,
+    /// The device was lost.
+    pub lost: Cow<'static, str>,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self {
+            memory: "work on less at once, or end other programs that use the GPU".into(),
+            open: "update the driver, or choose another device".into(),
+            lost: "its driver stopped it: try again, or choose another device".into(),
+        }
+    }
 }
 
 /// What the GPU's clock needs.
@@ -104,9 +129,65 @@ impl Gpu {
         });
         let (device, queue) = pollster::block_on(request).map_err(|e| {
             Error::unsupported(format!("{} could not be opened: {e}", report.name))
-                .hint("update the driver, or use --device cpu")
+                .hint(&*options.hints.open)
         })?;
-        let link = Link::new(device, queue, &report.name);
+        Ok(Self::over((device, queue), report, options, overrides))
+    }
+
+    /// On a device that another part of the program has opened, with a queue of it: both go on as before,
+    /// and buffers of either are those of the other. From here on [`Self::check`] tells of errors that nobody
+    /// caught and of a lost device, which the handlers of `device` did before.
+    ///
+    /// Of `options` the hints count, `validate`, and what the device is to do without. What it was opened
+    /// without (timestamps, subgroups, 16-bit floats) is not used.
+    ///
+    /// # Errors
+    /// A device without immediates, or with room for fewer bytes of them or fewer storage buffers than
+    /// kernels use: [`Self::needs`] are the features and limits to ask for.
+    pub fn from_wgpu(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        options: &GpuOptions,
+    ) -> Result<Self> {
+        let report = AdapterReport::new(adapter);
+        let (features, limits) = Self::needs(adapter);
+        let has = device.limits();
+        let lacks = if !device.features().contains(features) {
+            Some(format!("{:?}", features.difference(device.features())))
+        } else if has.max_immediate_size < limits.max_immediate_size {
+            Some(format!("{} bytes of immediates", limits.max_immediate_size))
+        } else if has.max_storage_buffers_per_shader_stage
+            < limits.max_storage_buffers_per_shader_stage
+        {
+            let buffers = limits.max_storage_buffers_per_shader_stage;
+            Some(format!("{buffers} storage buffers for a kernel"))
+        } else {
+            None
+        };
+        if let Some(lacks) = lacks {
+            let what = format!("the device that was handed over has not {lacks}");
+            let hint = "request it with the features and limits of Gpu::needs";
+            return Err(Error::unsupported(what).at(report.name).hint(hint));
+        }
+        let overrides = Overrides::new(options);
+        Ok(Self::over((device, queue), report, options, &overrides))
+    }
+
+    /// The features and limits that a device has to be requested with for [`Self::from_wgpu`], from those
+    /// that its adapter has.
+    pub fn needs(adapter: &wgpu::Adapter) -> (wgpu::Features, wgpu::Limits) {
+        (wgpu::Features::IMMEDIATES, limits(&adapter.limits()))
+    }
+
+    fn over(
+        (device, queue): (wgpu::Device, wgpu::Queue),
+        report: AdapterReport,
+        options: &GpuOptions,
+        overrides: &Overrides,
+    ) -> Self {
+        let features = device.features() & overrides.features;
+        let link = Link::new(device, queue, &report.name, options.hints.clone());
         let subgroup_size = match report.subgroup_sizes {
             Some([least, most]) if least == most && !options.without_subgroups => Some(least),
             _ => None,
@@ -115,7 +196,7 @@ impl Gpu {
             .cache
             .as_deref()
             .and_then(|folder| Cache::open(&link, folder));
-        Ok(Self {
+        Self {
             inner: Arc::new(Inner {
                 pool: Pool::over(link.clone()),
                 link,
@@ -125,7 +206,7 @@ impl Gpu {
                 subgroup_size: subgroup_size
                     .filter(|_| features.contains(wgpu::Features::SUBGROUP)),
             }),
-        })
+        }
     }
 
     /// The device's report.

@@ -1,14 +1,15 @@
 //! [`Kernel`]: a compute pipeline whose bindings have names.
 //!
 //! 1. The composed WGSL is parsed; its `@group(0)` variables give the layout, by name.
-//! 2. The pipeline is made for one entry point. In release builds without runtime checks: every
-//!    shader is checked in tests with them. What the driver compiled is kept by `cache.rs`.
+//! 2. The pipeline is made for one entry point. What the driver compiled is kept by `cache.rs`. Shaders
+//!    keep wgpu's runtime checks, but for those that somebody answers for ([`ShaderSet::without_checks`],
+//!    [`Kernel::from_wgsl_unchecked`]), in release builds.
 //! 3. [`Kernel::bind`] takes buffers by name and complains of any that is missing or unknown.
 
 use crate::adapter::IMMEDIATE_BYTES;
 use crate::counters::Tally;
 use crate::{Defines, Gpu, ShaderSet};
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
 use std::sync::Arc;
 use wgpu::naga;
 
@@ -69,14 +70,35 @@ impl Kernel {
         defines: &Defines,
     ) -> Result<Self> {
         let wgsl = set.compose(name, defines)?;
-        Self::from_wgsl(gpu, &format!("{name}.{entry}"), &wgsl, entry)
+        let label = format!("{name}.{entry}");
+        Self::compile(gpu, &label, &wgsl, entry, set.is_trusted())
     }
 
-    /// [`Self::new`] from finished WGSL.
+    /// [`Self::new`] from finished WGSL, with runtime checks.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn from_wgsl(gpu: &Gpu, label: &str, wgsl: &str, entry: &str) -> Result<Self> {
+        Self::compile(gpu, label, wgsl, entry, false)
+    }
+
+    /// [`Self::from_wgsl`] without runtime checks in release builds.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    ///
+    /// # Safety
+    /// As [`ShaderSet::without_checks`].
+    pub unsafe fn from_wgsl_unchecked(
+        gpu: &Gpu,
+        label: &str,
+        wgsl: &str,
+        entry: &str,
+    ) -> Result<Self> {
+        Self::compile(gpu, label, wgsl, entry, true)
+    }
+
+    fn compile(gpu: &Gpu, label: &str, wgsl: &str, entry: &str, trusted: bool) -> Result<Self> {
         let module = naga::front::wgsl::parse_str(wgsl).map_err(|e| {
             Error::internal(format!(
                 "a shader does not parse: {}",
@@ -129,7 +151,9 @@ impl Kernel {
                 label: Some(label),
                 entries: &entries,
             });
-        let pipeline = pipeline(gpu, label, wgsl, entry, &layout, has_immediates);
+        let checked = !trusted || gpu.validates() || cfg!(debug_assertions);
+        let shader = shader(gpu, label, wgsl, checked);
+        let pipeline = pipeline(gpu, (label, entry), &shader, &layout, has_immediates);
         gpu.check().map_err(|e| e.at(label))?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -205,27 +229,29 @@ fn used_globals(
     })
 }
 
-fn pipeline(
-    gpu: &Gpu,
-    label: &str,
-    wgsl: &str,
-    entry: &str,
-    layout: &wgpu::BindGroupLayout,
-    has_immediates: bool,
-) -> wgpu::ComputePipeline {
+fn shader(gpu: &Gpu, label: &str, wgsl: &str, checked: bool) -> wgpu::ShaderModule {
     let descriptor = wgpu::ShaderModuleDescriptor {
         label: Some(label),
         source: wgpu::ShaderSource::Wgsl(wgsl.into()),
     };
-    let module = if gpu.validates() || cfg!(debug_assertions) {
+    if checked {
         gpu.device().create_shader_module(descriptor)
     } else {
-        // SAFETY: the tests run every shader with bounds checks, and every loop of ours ends.
+        // SAFETY: the caller of an unsafe function has answered for it.
         unsafe {
             gpu.device()
                 .create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
         }
-    };
+    }
+}
+
+fn pipeline(
+    gpu: &Gpu,
+    (label, entry): (&str, &str),
+    module: &wgpu::ShaderModule,
+    layout: &wgpu::BindGroupLayout,
+    has_immediates: bool,
+) -> wgpu::ComputePipeline {
     let layout = gpu
         .device()
         .create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
@@ -237,7 +263,7 @@ fn pipeline(
         .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(label),
             layout: Some(&layout),
-            module: &module,
+            module,
             entry_point: Some(entry),
             compilation_options: wgpu::PipelineCompilationOptions {
                 zero_initialize_workgroup_memory: false,

@@ -1,4 +1,4 @@
-//! What a GPU engine stands on, and nothing of splats: choosing a device, buffers, WGSL composed
+//! A small GPU runtime on wgpu for programs that compute: choosing a device, buffers, WGSL composed
 //! from pieces, kernels whose bindings have names, recordings that are built once and replayed, and
 //! the GPU's own clock. All of it goes through wgpu: Vulkan, Metal, DX12.
 //!
@@ -33,7 +33,7 @@ pub use adapter::{AdapterReport, Choice, adapters};
 pub use cache::folder as cache_folder;
 pub use clock::{Calibration, GpuClock, SpanTime, Timing};
 pub use counters::Counters;
-pub use gpu::{Gpu, GpuOptions, Overrides};
+pub use gpu::{Gpu, GpuOptions, Hints, Overrides};
 pub use kernel::{Bound, Kernel};
 pub use limits::{GpuLimits, measure_limits};
 pub use pool::{Pool, PoolStats, Pooled};

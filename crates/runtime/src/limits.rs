@@ -3,7 +3,7 @@
 
 use crate::Gpu;
 use crate::ceilings::{arithmetic, memory};
-use dapple_scene::Result;
+use dapple_base::Result;
 
 /// What a device was measured to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,8 +7,9 @@
 //! 3. `wgpu::Device::poll` panics when the driver reports a loss while it is waited for. The panic
 //!    is caught here and becomes that error; nothing else may poll.
 
+use crate::Hints;
 use crate::counters::Tally;
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,25 +29,26 @@ pub(crate) struct Link {
     pub(crate) tally: Arc<Tally>,
     /// The adapter's name, for messages.
     pub(crate) name: Arc<str>,
+    pub(crate) hints: Arc<Hints>,
     failures: Arc<Mutex<Failures>>,
 }
 
 impl Link {
-    pub(crate) fn new(device: wgpu::Device, queue: wgpu::Queue, name: &str) -> Self {
+    pub(crate) fn new(device: wgpu::Device, queue: wgpu::Queue, name: &str, hints: Hints) -> Self {
         let link = Self {
             device,
             queue,
             tally: Arc::default(),
             name: name.into(),
+            hints: Arc::new(hints),
             failures: Arc::default(),
         };
-        let failures = Arc::clone(&link.failures);
+        let (failures, hints) = (Arc::clone(&link.failures), Arc::clone(&link.hints));
         link.device
             .on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
                 let error = match error {
                     wgpu::Error::OutOfMemory { .. } => {
-                        Error::unsupported("the GPU has no memory left")
-                            .hint("lower --max-gaussians or the resolution")
+                        Error::unsupported("the GPU has no memory left").hint(&*hints.memory)
                     }
                     other => Error::internal(format!("the GPU refused: {other}")),
                 };
@@ -76,7 +78,7 @@ impl Link {
         self.tally.waited();
         let waited = self.poll_with(wgpu::PollType::wait_indefinitely());
         self.check()?;
-        waited.map_err(|message| lost_error(&message))
+        waited.map_err(|message| self.lost_error(&message))
     }
 
     /// Waits until one submission, and with it all before, is done.
@@ -87,7 +89,7 @@ impl Link {
             timeout: None,
         });
         self.check()?;
-        waited.map_err(|message| lost_error(&message))
+        waited.map_err(|message| self.lost_error(&message))
     }
 
     fn poll_with(&self, poll: wgpu::PollType) -> std::result::Result<(), String> {
@@ -105,7 +107,7 @@ impl Link {
     pub(crate) fn check(&self) -> Result<()> {
         let mut failures = lock(&self.failures);
         if let Some(message) = &failures.lost {
-            return Err(lost_error(message));
+            return Err(self.lost_error(message));
         }
         failures.first.take().map_or(Ok(()), Err)
     }
@@ -151,7 +153,7 @@ impl Link {
             self.name,
             most as f64 * 1e-9
         ))
-        .hint("lower --max-gaussians or the resolution, or use --device cpu"))
+        .hint(&*self.hints.memory))
     }
 
     /// Most bytes in one buffer of this use, a multiple of 4.
@@ -198,14 +200,13 @@ impl Link {
             self.name,
             bytes as f64 * 1e-9
         ))
-        .hint("lower --max-gaussians or the resolution, or use --device cpu")
+        .hint(&*self.hints.memory)
     }
-}
 
-/// The error of a lost device.
-pub(crate) fn lost_error(message: &str) -> Error {
-    Error::unsupported(format!("the GPU was lost: {}", message.trim()))
-        .hint("its driver stopped it: try again, lower the resolution, or use --device cpu")
+    /// The error of a lost device.
+    pub(crate) fn lost_error(&self, message: &str) -> Error {
+        Error::unsupported(format!("the GPU was lost: {}", message.trim())).hint(&*self.hints.lost)
+    }
 }
 
 /// Runs `call`; a panic in it becomes its message.

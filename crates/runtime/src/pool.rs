@@ -13,7 +13,7 @@
 
 use crate::Gpu;
 use crate::link::Link;
-use dapple_scene::Result;
+use dapple_base::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Deref;

@@ -7,10 +7,10 @@
 //!    they might still be, and would map it under its next owner.
 
 use crate::Gpu;
-use crate::link::{Link, lost_error};
+use crate::link::Link;
 use crate::pool::Pooled;
 use bytemuck::Pod;
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
 use rayon::prelude::*;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -118,8 +118,8 @@ impl<T: Pod> Readback<T> {
     /// # Errors
     /// As [`Self::take`]; a copy that has not come all the same.
     pub fn finish(&mut self) -> Result<Vec<T>> {
-        self.take()?
-            .ok_or_else(|| lost_error("a copy never finished"))
+        let values = self.take()?;
+        values.ok_or_else(|| self.link.lost_error("a copy never finished"))
     }
 
     /// The values, once they have arrived; `None` until then. Does not wait. They can be taken once.
@@ -144,7 +144,7 @@ impl<T: Pod> Readback<T> {
             .ok_or_else(|| Error::internal("values were read back a second time"))?;
         let view = staging
             .get_mapped_range(..)
-            .map_err(|e| lost_error(&e.to_string()))?;
+            .map_err(|e| self.link.lost_error(&e.to_string()))?;
         let values = copied(&view[..self.bytes]);
         drop(view);
         staging.unmap();

@@ -7,7 +7,7 @@
 //!
 //! The result is plain WGSL: what a driver, naga and a reader of a bug report see.
 
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Flags and constants that make one permutation of a shader.
@@ -60,6 +60,7 @@ impl Defines {
 #[derive(Debug, Clone, Default)]
 pub struct ShaderSet {
     pieces: BTreeMap<&'static str, &'static str>,
+    trusted: bool,
 }
 
 impl ShaderSet {
@@ -67,7 +68,25 @@ impl ShaderSet {
     pub fn new(pieces: &[(&'static str, &'static str)]) -> Self {
         Self {
             pieces: pieces.iter().copied().collect(),
+            trusted: false,
         }
+    }
+
+    /// The same pieces, compiled in release builds without the runtime checks that wgpu adds to shaders.
+    ///
+    /// # Safety
+    /// With whatever buffers they are run, no shader may reach outside of them or of its own arrays, and
+    /// every loop ends.
+    #[must_use]
+    pub unsafe fn without_checks(self) -> Self {
+        Self {
+            trusted: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.trusted
     }
 
     /// Names of all pieces.

@@ -5,7 +5,7 @@
 //! writers and the language versions that wgpu uses.
 
 use crate::adapter::IMMEDIATE_BYTES;
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
 use naga::back::{hlsl, msl, spv};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 

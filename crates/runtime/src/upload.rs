@@ -7,7 +7,7 @@
 //!    after what was submitted until then. The memory goes back when the device has copied.
 
 use crate::Gpu;
-use dapple_scene::{Error, Result};
+use dapple_base::{Error, Result};
 use std::num::NonZeroU64;
 
 /// Memory of the device's that is being filled for a buffer. Dropping it finishes it, with whatever

@@ -5,7 +5,9 @@
 
 mod support;
 
-use dapple_runtime::{Detail, Gpu, GpuClock, Overrides, adapters, wgpu};
+use dapple_runtime::{
+    Detail, Gpu, GpuClock, GpuOptions, Groups, Hints, Kernel, Overrides, Recording, adapters, wgpu,
+};
 use std::path::Path;
 use support::{gpu, kernel, options, recording};
 
@@ -117,7 +119,7 @@ fn a_lost_device_is_an_error_everywhere() {
     gpu.device().destroy();
     assert!(gpu.is_lost());
 
-    let says_lost = |error: dapple_scene::Error| {
+    let says_lost = |error: dapple_base::Error| {
         assert!(error.to_string().contains("lost"), "{error}");
     };
     says_lost(gpu.check().unwrap_err());
@@ -214,4 +216,76 @@ fn tests_leave_the_users_cache_alone() {
     // A cache is used then, if this user has a folder for it.
     let expected = std::env::var_os("DAPPLE_CACHE_DIR").or_else(|| std::env::var_os("HOME"));
     assert!(Overrides::new(&release).cache.is_some() || expected.is_none_or(|v| v.is_empty()));
+}
+
+fn opened(
+    features: wgpu::Features,
+    limits: wgpu::Limits,
+) -> (wgpu::Adapter, wgpu::Device, wgpu::Queue) {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    let named = |adapter: &wgpu::Adapter| adapter.get_info().name == gpu().report().name;
+    let adapter = adapters.into_iter().find(named).unwrap();
+    let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+        required_features: features,
+        required_limits: limits,
+        ..wgpu::DeviceDescriptor::default()
+    }))
+    .unwrap();
+    (adapter, device, queue)
+}
+
+#[test]
+fn a_device_of_somebody_else_works_on_its_own_buffers() {
+    let (adapter, ..) = opened(wgpu::Features::empty(), wgpu::Limits::default());
+    let (features, limits) = Gpu::needs(&adapter);
+    let (adapter, device, queue) = opened(features, limits);
+    let theirs = device.create_buffer(&wgpu::BufferDescriptor {
+        label: None,
+        size: 64,
+        usage: wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_SRC
+            | wgpu::BufferUsages::COPY_DST,
+        mapped_at_creation: false,
+    });
+    queue.write_buffer(&theirs, 0, &[1; 64]);
+    let options = options();
+    let gpu = Gpu::from_wgpu(&adapter, device, queue, &options).unwrap();
+    let double = "
+        @group(0) @binding(0) var<storage, read_write> values: array<u32>;
+        @compute @workgroup_size(16)
+        fn double(@builtin(local_invocation_index) i: u32) { values[i] *= 2u; }";
+    let kernel = Kernel::from_wgsl(&gpu, "double", double, "double").unwrap();
+    let mut recording = Recording::new();
+    recording.dispatch(
+        kernel.bind(&gpu, &[("values", &theirs)]).unwrap(),
+        Groups::Direct([1, 1, 1]),
+    );
+    recording.submit(&gpu, &[]);
+    assert_eq!(gpu.read::<u32>(&theirs, 16).unwrap(), [0x0202_0202; 16]);
+}
+
+#[test]
+fn a_device_that_was_opened_with_too_little_is_refused_with_what_to_ask_for() {
+    let (adapter, device, queue) = opened(wgpu::Features::empty(), wgpu::Limits::default());
+    let error = Gpu::from_wgpu(&adapter, device, queue, &options()).unwrap_err();
+    assert!(error.what().contains("IMMEDIATES"), "{error}");
+    assert!(error.hint_text().unwrap().contains("Gpu::needs"), "{error}");
+}
+
+#[test]
+fn errors_advise_what_the_program_says() {
+    let options = GpuOptions {
+        hints: Hints {
+            memory: "close a window".into(),
+            ..Hints::default()
+        },
+        ..options()
+    };
+    let gpu = Gpu::open(&options).unwrap();
+    let error = gpu.buffer("everything", u64::MAX).unwrap_err();
+    assert_eq!(error.hint_text(), Some("close a window"));
+    // Whose words they are is for the program to say.
+    let own = format!("{:?}", Hints::default());
+    assert!(!own.contains("--") && !own.contains("aussian"), "{own}");
 }

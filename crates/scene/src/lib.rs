@@ -3,7 +3,7 @@
 //! - [`Camera`], [`Pose`]: where a photo was taken and how its lens projects.
 //! - [`Photo`], [`View`], [`Dataset`]: posed photographs and the sparse points found in them.
 //! - [`Splats`]: the Gaussians themselves, in the parametrisation that is optimised.
-//! - [`Error`]: what went wrong, where, and what to do about it. Every crate of the house uses it.
+//! - [`Error`], [`Progress`]: those of `dapple-base`, which every crate of the house uses.
 //!
 //! This crate knows nothing of training or of devices.
 //!
@@ -13,9 +13,7 @@
 //! - Quaternions are `[w, x, y, z]`; other orders are converted where a file is read.
 //! - Transforms are named after what they map: `camera_from_world`.
 
-pub mod atomic;
 mod blender;
-pub mod bounded;
 mod camera;
 mod cameras_file;
 mod capture;
@@ -23,7 +21,6 @@ pub mod colmap;
 mod content;
 mod dataset;
 mod depth_map;
-mod error;
 pub mod exr_file;
 mod images;
 mod jpeg;
@@ -33,8 +30,6 @@ mod masks;
 pub mod nerfstudio;
 mod photo;
 pub mod ply;
-mod printable;
-mod progress;
 pub mod provenance;
 mod resize;
 pub mod shown;
@@ -48,14 +43,14 @@ pub use camera::{Camera, Lens, Pose};
 pub use cameras_file::{parse_cameras, read_cameras, read_poses, write_cameras};
 pub use capture::{Capture, PosedImage};
 pub use content::{FileSum, ViewFiles};
+pub use dapple_base::{
+    Error, ErrorKind, NoProgress, Progress, Result, atomic, bounded, printable, printable_lines,
+};
 pub use dataset::{Dataset, Point, Split, View};
 pub use depth_map::DepthMap;
-pub use error::{Error, ErrorKind, Result};
 pub use load::{LoadOptions, load};
 pub use masks::MaskMode;
 pub use photo::Photo;
-pub use printable::{printable, printable_lines};
-pub use progress::{NoProgress, Progress};
 pub use source::{PhotoFile, PhotoSource};
 pub use splats::{MAX_SH_DEGREE, SH_C0, Splats, sh_coefficient_count};
 pub use tracks::Tracks;

@@ -29,7 +29,7 @@ use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout};
 use commands::Command;
 use dapple_engine::{Report, ViewId};
-use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions};
+use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
 use dapple_scene::{Error, Result};
 use std::collections::VecDeque;
 
@@ -74,6 +74,15 @@ impl Default for GpuEngineOptions {
     }
 }
 
+/// What helps where a device is at its end.
+fn hints() -> Hints {
+    Hints {
+        memory: "lower --max-gaussians or the resolution, or use --device cpu".into(),
+        open: "update the driver, or use --device cpu".into(),
+        lost: "its driver stopped it: try again, lower the resolution, or use --device cpu".into(),
+    }
+}
+
 /// The GPU engine.
 pub struct GpuEngine {
     pub(crate) context: Context,
@@ -105,7 +114,8 @@ impl GpuEngine {
     ///
     /// # Errors
     /// No such device, or one that lacks what is needed.
-    pub fn new(options: GpuEngineOptions) -> Result<Self> {
+    pub fn new(mut options: GpuEngineOptions) -> Result<Self> {
+        options.gpu.hints = hints();
         let gpu = Gpu::open(&options.gpu)?;
         options.precision.check(gpu.report())?;
         let mut context = Context::new(gpu);

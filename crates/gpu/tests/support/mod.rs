@@ -39,7 +39,7 @@ pub fn options(without_subgroups: bool) -> GpuOptions {
         choice,
         validate: true,
         without_subgroups,
-        without_timestamps: false,
+        ..GpuOptions::default()
     }
 }
 

@@ -7,8 +7,8 @@
 
 use super::timing::{Rated, rate};
 use super::{Measured, Unit, add};
-use crate::{Gpu, Kernel};
-use dapple_scene::Result;
+use crate::Gpu;
+use dapple_base::Result;
 
 const WORKGROUP: u32 = 256;
 /// Rounds of a dispatch: four times eight vectors of four.
@@ -139,7 +139,7 @@ fn run(gpu: &Gpu, name: &str, wgsl: &str, rounds: u64, a: f32, b: f32) -> Result
     };
     let numbers = gpu.upload("numbers", &[rounds as f32, a, b])?;
     let sink = gpu.buffer("sink", 16)?;
-    let kernel = Kernel::from_wgsl(gpu, &format!("ceilings.{name}"), wgsl, "chains")?;
+    let kernel = super::kernel(gpu, &format!("ceilings.{name}"), wgsl, "chains")?;
     let bound = kernel.bind(gpu, &[("numbers", &numbers), ("sink", &sink)])?;
     let invocations = u64::from(groups * WORKGROUP);
     rate(gpu, &bound, groups, (invocations * rounds * STEPS) as f64)
@@ -150,6 +150,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::super::tests::gpu;
     use super::*;
+    use crate::Kernel;
 
     /// What eight chains come to after many steps, by the first invocation.
     fn sum(gpu: &Gpu, wgsl: &str, a: f32, b: f32) -> f32 {

@@ -4,8 +4,8 @@
 use super::arithmetic::subgroup_add;
 use super::timing::{Rated, rate};
 use super::{Measured, Unit, add};
-use crate::{Gpu, Kernel};
-use dapple_scene::Result;
+use crate::Gpu;
+use dapple_base::Result;
 
 /// Places of those that are spread: 4 MiB.
 const PLACES: u32 = 1 << 20;
@@ -59,7 +59,7 @@ fn additions(gpu: &Gpu, places: u32) -> Result<Rated> {
     };
     let numbers = gpu.upload("numbers", &[ROUNDS, places - 1])?;
     let memory = gpu.buffer("places", u64::from(PLACES) * 4)?;
-    let kernel = Kernel::from_wgsl(gpu, "ceilings.atomics", ATOMICS, "atomics")?;
+    let kernel = super::kernel(gpu, "ceilings.atomics", ATOMICS, "atomics")?;
     let bound = kernel.bind(gpu, &[("numbers", &numbers), ("places", &memory)])?;
     let additions = f64::from(groups) * f64::from(WORKGROUP) * f64::from(ROUNDS);
     rate(gpu, &bound, groups, additions)
@@ -71,6 +71,7 @@ mod tests {
     use super::super::tests::gpu;
     use super::super::timing::run;
     use super::*;
+    use crate::Kernel;
 
     #[test]
     fn every_addition_arrives_where_it_should() {

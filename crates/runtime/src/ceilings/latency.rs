@@ -7,8 +7,8 @@
 
 use super::timing::{median, rate, run};
 use super::{Measured, Unit};
-use crate::{Gpu, Kernel};
-use dapple_scene::Result;
+use crate::Gpu;
+use dapple_base::Result;
 
 /// Submissions of which the median counts.
 const SUBMISSIONS: usize = 100;
@@ -24,7 +24,7 @@ fn little(@builtin(local_invocation_index) t: u32) {
 
 pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     let sink = gpu.buffer("sink", 64 * 4)?;
-    let kernel = Kernel::from_wgsl(gpu, "ceilings.little", LITTLE, "little")?;
+    let kernel = super::kernel(gpu, "ceilings.little", LITTLE, "little")?;
     let bound = kernel.bind(gpu, &[("sink", &sink)])?;
     let dispatches = rate(gpu, &bound, 1, 1.0)?;
     let seconds = 1.0 / dispatches.per_second;

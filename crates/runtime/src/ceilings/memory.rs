@@ -8,9 +8,9 @@
 
 use super::timing::{Rated, rate};
 use super::{Measured, Unit, add};
-use crate::{Gpu, Kernel};
+use crate::Gpu;
+use dapple_base::Result;
 use dapple_profile::ceilings::Point;
-use dapple_scene::Result;
 
 /// Bytes of each buffer, where the device takes so large ones; on software renderers less will do.
 const LARGE_BYTES: u64 = 512 << 20;
@@ -120,7 +120,7 @@ pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     add(measured, "copy", Unit::BytesPerSecond, copy(gpu)?);
     let bytes = large(gpu);
     let to = gpu.buffer("copy_to", bytes)?;
-    let kernel = Kernel::from_wgsl(gpu, "ceilings.write", WRITE, "writing")?;
+    let kernel = super::kernel(gpu, "ceilings.write", WRITE, "writing")?;
     let bound = kernel.bind(gpu, &[("copy_to", &to)])?;
     let written = rate(gpu, &bound, groups_of(bytes), bytes as f64)?;
     add(measured, "write", Unit::BytesPerSecond, written);
@@ -137,7 +137,7 @@ pub(crate) fn copy(gpu: &Gpu) -> Result<Rated> {
     let bytes = large(gpu);
     let from = gpu.buffer("copy_from", bytes)?;
     let to = gpu.buffer("copy_to", bytes)?;
-    let kernel = Kernel::from_wgsl(gpu, "ceilings.copy", COPY, "copy")?;
+    let kernel = super::kernel(gpu, "ceilings.copy", COPY, "copy")?;
     let bound = kernel.bind(gpu, &[("copy_from", &from), ("copy_to", &to)])?;
     rate(gpu, &bound, groups_of(bytes), 2.0 * bytes as f64)
 }
@@ -178,7 +178,7 @@ impl Reading {
     fn new(gpu: &Gpu, from: &wgpu::Buffer) -> Result<Self> {
         let numbers = gpu.buffer("numbers", 16)?;
         let sink = gpu.buffer("sink", 16)?;
-        let kernel = Kernel::from_wgsl(gpu, "ceilings.read", READ, "reading")?;
+        let kernel = super::kernel(gpu, "ceilings.read", READ, "reading")?;
         let buffers = [("copy_from", from), ("numbers", &numbers), ("sink", &sink)];
         let bound = kernel.bind(gpu, &buffers)?;
         let software = gpu.report().is_software;
@@ -210,6 +210,7 @@ mod tests {
     use super::super::tests::gpu;
     use super::super::timing::run;
     use super::*;
+    use crate::Kernel;
 
     #[test]
     fn copies_copy_writes_write_and_reads_read_everything() {

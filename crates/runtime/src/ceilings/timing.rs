@@ -2,7 +2,7 @@
 
 use crate::kernel::Bound;
 use crate::{Gpu, Groups, Recording};
-use dapple_scene::Result;
+use dapple_base::Result;
 use std::time::{Duration, Instant};
 
 /// A submission is at least this long: starting and waiting take some 0.1 ms.

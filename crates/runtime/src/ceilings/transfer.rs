@@ -7,8 +7,8 @@
 use super::Measured;
 use super::timing::{GOES, median};
 use crate::Gpu;
+use dapple_base::Result;
 use dapple_profile::ceilings::Point;
-use dapple_scene::Result;
 use std::time::Instant;
 
 const SMALLEST: u64 = 4 << 10;

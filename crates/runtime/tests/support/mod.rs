@@ -15,7 +15,7 @@ pub fn options() -> GpuOptions {
         },
         validate: true,
         without_subgroups: false,
-        without_timestamps: false,
+        ..GpuOptions::default()
     }
 }
 

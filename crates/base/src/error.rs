@@ -28,7 +28,7 @@ pub enum ErrorKind {
 /// What went wrong, where, and what to do about it.
 ///
 /// ```
-/// use dapple_scene::Error;
+/// use dapple_base::Error;
 /// let error = Error::input("the file ends in the middle of point 17")
 ///     .at("sparse/0/points3D.bin, byte 4096")
 ///     .hint("copy the file again: it is shorter than its header says");
