@@ -1,0 +1,315 @@
+//! Anti-aliasing: images, gradients, steps and density control with both filters.
+
+use super::decided::{decided, settle};
+use super::training::{check_moments, photo, settings};
+use super::{Make, growing, with_splats};
+use crate::compare::{self, TOLERANCE};
+use crate::oracle::{self as reference, Gaussian};
+use crate::scenes::{self, Random, TestScene};
+use dapple_engine::{
+    DensifyPlan, Engine, Gradients, LearningRates, OptimizerState, Relocation, RenderSettings,
+    StepSettings, TrainView,
+};
+use dapple_scene::{Camera, Photo, Splats};
+use std::sync::Arc;
+
+/// Pixels that stand nearer to a decision than this, in units of ln alpha, are not compared.
+const MARGIN: f64 = 2e-5;
+
+/// A state in which each Gaussian has the 3D filter of this standard deviation.
+fn state_with(splats: &Splats, smoothing: Vec<f32>) -> OptimizerState {
+    let n = splats.len();
+    let zeros = Splats {
+        means: vec![[0.0; 3]; n],
+        scales: vec![[0.0; 3]; n],
+        quats: vec![[0.0; 4]; n],
+        opacities: vec![0.0; n],
+        sh0: vec![[0.0; 3]; n],
+        sh_rest: vec![0.0; splats.sh_rest.len()],
+        sh_degree: splats.sh_degree,
+    };
+    OptimizerState {
+        first_moments: zeros.clone(),
+        second_moments: zeros,
+        gradient_sums: vec![0.0; n],
+        visible_counts: vec![0.0; n],
+        smoothing,
+        ..OptimizerState::default()
+    }
+}
+
+fn antialiased(scene: &TestScene) -> RenderSettings {
+    RenderSettings {
+        antialias: true,
+        ..scene.settings
+    }
+}
+
+/// Every third Gaussian has no filter, the others one as wide as they are, or less, or more.
+fn some_deviations(splats: &Splats) -> Vec<f32> {
+    let mut random = Random::new(23);
+    let mut one = |(i, scale): (usize, &[f32; 3])| {
+        let deviation = (f64::from(scale[0]) + random.uniform(-2.0, 1.0)).exp() as f32;
+        if i % 3 == 0 || !deviation.is_finite() {
+            0.0
+        } else {
+            deviation
+        }
+    };
+    splats.scales.iter().enumerate().map(&mut one).collect()
+}
+
+/// On every test scene, with the 2D filter alone and with both: image, each gradient tensor and the
+/// pose's are within [`TOLERANCE`], and absent Gaussians have no gradient at all.
+pub fn antialiasing_matches_the_reference(make: Make<'_>) {
+    let mut failures = Vec::new();
+    let mut engine = make();
+    for scene in scenes::all() {
+        for deviations in [
+            vec![0.0; scene.splats.len()],
+            some_deviations(&scene.splats),
+        ] {
+            let filter = if deviations.iter().any(|&d| d > 0.0) {
+                "3D"
+            } else {
+                "2D"
+            };
+            for (what, error) in errors(engine.as_mut(), &scene, deviations) {
+                println!("{:28} {filter} {what:10} {error:.2e}", scene.name);
+                if error > TOLERANCE {
+                    failures.push(format!("{} {filter} {what}: {error:.2e}", scene.name));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+fn errors(
+    engine: &mut dyn Engine,
+    scene: &TestScene,
+    deviations: Vec<f32>,
+) -> Vec<(&'static str, f64)> {
+    let (splats, camera, settings) = (&scene.splats, &scene.camera, antialiased(scene));
+    let gaussians = Gaussian::all(splats);
+    let wide: Vec<f64> = deviations.iter().map(|&d| d.into()).collect();
+    let pairs = gaussians.iter().zip(&wide);
+    let fused: Vec<Gaussian> = pairs.map(|(g, &d)| reference::smoothed(g, d)).collect();
+    engine
+        .upload(splats, Some(&state_with(splats, deviations)))
+        .unwrap();
+
+    let expected = reference::render_gaussians(&fused, camera, &settings).unwrap();
+    let mut actual = engine.render(camera, &settings).unwrap();
+    let decided = decided(scene.name, &fused, camera, &settings, MARGIN);
+    settle(&mut actual, &expected, &decided);
+    let mut errors = compare::compare_images(&actual, &expected);
+
+    let mut random = Random::new(5);
+    let pixels = camera.width as usize * camera.height as usize;
+    let mut weights =
+        |n: usize| -> Vec<f32> { (0..n).map(|_| random.uniform(-1.0, 1.0) as f32).collect() };
+    let (mut d_rgb, mut d_alpha) = (weights(3 * pixels), weights(pixels));
+    for (pixel, _) in decided.iter().enumerate().filter(|&(_, &sure)| !sure) {
+        d_rgb[3 * pixel..3 * pixel + 3].fill(0.0);
+        d_alpha[pixel] = 0.0;
+    }
+    let widened = |values: &[f32]| values.iter().map(|&v| v.into()).collect::<Vec<f64>>();
+    let expected = reference::smoothed_gradients(
+        &gaussians,
+        &wide,
+        splats.sh_rest_stride(),
+        camera,
+        &settings,
+        (&widened(&d_rgb), Some(&widened(&d_alpha))),
+    )
+    .unwrap();
+    let actual = engine
+        .gradients(camera, &settings, &d_rgb, Some(&d_alpha))
+        .unwrap();
+    errors.extend(compare::compare_gradients(&actual, &expected));
+    errors.push(("pose", compare::compare_pose(&actual, &expected)));
+    let visible = reference::visible(&fused, camera, &settings).unwrap();
+    let absent: Vec<usize> = (0..splats.len())
+        .filter(|&i| visible.iter().all(|v| v.index != i))
+        .collect();
+    let strays = compare::stray_gradients(&actual, &absent);
+    errors.push(("strays", strays.len() as f64));
+    errors
+}
+
+/// A step that is told to sets the 3D filters by the views to train on before it renders, and goes back
+/// through them; one that is not leaves them.
+pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
+    let scene = scenes::by_name("random_sh1").unwrap();
+    let cameras = three_cameras(&scene);
+    let photo = photo(&scene);
+    let mut engine = with_splats(make, &scene.splats);
+    let views = cameras.iter().map(|&camera| TrainView {
+        camera,
+        photo: Arc::new(photo.clone()),
+    });
+    let ids = engine.add_views(views.collect()).unwrap();
+    let step = StepSettings {
+        render: antialiased(&scene),
+        refresh_smoothing: true,
+        learning_rates: LearningRates {
+            means: 0.05,
+            ..settings(&scene, 1).learning_rates
+        },
+        ..settings(&scene, 1)
+    };
+    engine.step(ids[0], &step).unwrap();
+    let (after, state) = engine.download().unwrap();
+    let expected: Vec<f64> = deviations(&scene.splats, &cameras, &step);
+    let actual: Vec<f64> = state.smoothing.iter().map(|&d| d.into()).collect();
+    assert!(expected.contains(&0.0), "all are seen");
+    let error = compare::relative_l2(&actual, &expected);
+    println!("deviations {error:.2e}");
+    assert!(error < 1e-6, "deviations: {error:.2e}");
+    let gradient = loss_gradient(&scene, &cameras[0], &step, &photo, &expected);
+    check_moments(&state.first_moments, &gradient, "3D filter");
+
+    // What moved has other deviations, but only once they are asked for.
+    let next = StepSettings {
+        step: 2,
+        refresh_smoothing: false,
+        ..step
+    };
+    engine.step(ids[1], &next).unwrap();
+    assert_eq!(engine.download().unwrap().1.smoothing, state.smoothing);
+    let moved = deviations(&after, &cameras, &step);
+    assert!(compare::relative_l2(&moved, &expected) > 1e-4);
+
+    // A run with the plain renderer knows nothing of them.
+    let mut plain = with_splats(make, &scene.splats);
+    let views = vec![TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo),
+    }];
+    let id = plain.add_views(views).unwrap()[0];
+    plain.step(id, &settings(&scene, 1)).unwrap();
+    assert!(plain.download().unwrap().1.smoothing.is_empty());
+}
+
+/// The gradient of a step's loss in the reference.
+fn loss_gradient(
+    scene: &TestScene,
+    camera: &Camera,
+    step: &StepSettings,
+    photo: &Photo,
+    deviations: &[f64],
+) -> Gradients<f64> {
+    let gaussians = Gaussian::all(&scene.splats);
+    let pairs = gaussians.iter().zip(deviations);
+    let fused: Vec<Gaussian> = pairs.map(|(g, &d)| reference::smoothed(g, d)).collect();
+    let settings = &step.render;
+    let image = reference::render_gaussians(&fused, camera, settings).unwrap();
+    let target = reference::photo_target(photo, settings.background);
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    let weight = step.ssim_weight.into();
+    let (_, d_rgb) = reference::loss(&image.rgb, &target, width, height, None, weight);
+    let stride = scene.splats.sh_rest_stride();
+    let both = (d_rgb.as_slice(), None);
+    reference::smoothed_gradients(&gaussians, deviations, stride, camera, settings, both).unwrap()
+}
+
+fn deviations(splats: &Splats, cameras: &[Camera], step: &StepSettings) -> Vec<f64> {
+    Gaussian::all(splats)
+        .iter()
+        .map(|g| reference::deviation(g.mean, cameras, step.render.near).unwrap())
+        .collect()
+}
+
+/// The scene's, one that is finer and sees a corner, and one that looks away.
+fn three_cameras(scene: &TestScene) -> [Camera; 3] {
+    let mut fine = scene.camera;
+    (fine.fx, fine.fy) = (5.0 * fine.fx, 4.0 * fine.fy);
+    (fine.cx, fine.cy) = (fine.cx * 0.5, fine.cy * 1.2);
+    let mut away = scene.camera;
+    let pose = &mut away.camera_from_world;
+    let turn = glam::DQuat::from_axis_angle(glam::DVec3::Y, std::f64::consts::PI);
+    pose.rotation = turn * pose.rotation;
+    pose.translation = turn * pose.translation;
+    // So that some of the Gaussians are in no frame at all.
+    let mut first = scene.camera;
+    first.fx *= 2.5;
+    [first, fine, away]
+}
+
+/// Density control carries deviations with the Gaussians, and copies have their parent's.
+pub fn density_control_carries_the_3d_filter(make: Make<'_>) {
+    let scene = scenes::by_name("crowd").unwrap();
+    let n = scene.splats.len();
+    // Each its own, so that none can be taken for another.
+    let smoothing: Vec<f32> = (0..n).map(|i| (i + 1) as f32 / 1024.0).collect();
+    let mut engine = make();
+    let mut round = |plan: &DensifyPlan| {
+        let mut state = state_with(&scene.splats, smoothing.clone());
+        state.gradient_sums = (0..n).map(|i| (i % 7) as f32).collect();
+        state.visible_counts = vec![4.0; n];
+        let mut splats = scene.splats.clone();
+        // Colours tell who is whose copy; splitting moves the rest.
+        for (i, sh0) in splats.sh0.iter_mut().enumerate() {
+            sh0[0] = smoothing[i];
+        }
+        splats.opacities = (0..n)
+            .map(|i| if i % 9 == 0 { -9.0 } else { 1.0 })
+            .collect();
+        engine.upload(&splats, Some(&state)).unwrap();
+        engine.densify(plan).unwrap();
+        let (splats, state) = engine.download().unwrap();
+        assert!(splats.len() != n);
+        let parents: Vec<f32> = splats.sh0.iter().map(|sh0| sh0[0]).collect();
+        assert_eq!(state.smoothing, parents);
+        assert_ne!(
+            parents[..n.min(parents.len())],
+            smoothing[..n.min(parents.len())]
+        );
+    };
+    let adc = DensifyPlan {
+        grow_gradient: Some(1.0),
+        ..growing()
+    };
+    round(&adc);
+    round(&DensifyPlan {
+        relocate: Some(Relocation {
+            dead_opacity: 0.005,
+            add_permille: 200,
+        }),
+        ..adc
+    });
+    // With the Morton order after it, on engines that have one.
+    round(&DensifyPlan { step: 5000, ..adc });
+}
+
+/// Six steps and a round of density control, once with an engine of each of `makes`: the same bits.
+pub fn antialiased_runs_repeat_themselves(makes: &[Make<'_>]) {
+    let scene = scenes::by_name("crowd").unwrap();
+    let run = |make: Make<'_>| {
+        let mut engine = with_splats(make, &scene.splats);
+        let views = vec![TrainView {
+            camera: scene.camera,
+            photo: Arc::new(photo(&scene)),
+        }];
+        let id = engine.add_views(views).unwrap()[0];
+        for number in 1..=6 {
+            let step = StepSettings {
+                render: antialiased(&scene),
+                refresh_smoothing: number % 3 == 1,
+                ..settings(&scene, number)
+            };
+            engine.step(id, &step).unwrap();
+            if number == 3 {
+                engine.densify(&growing()).unwrap();
+            }
+        }
+        engine.download().unwrap()
+    };
+    let first = run(makes[0]);
+    assert!(first.0.len() > scene.splats.len(), "nothing grew");
+    assert!(first.1.smoothing.iter().any(|&d| d > 0.0));
+    for (i, make) in makes.iter().enumerate().skip(1) {
+        assert!(run(make) == first, "run {i} differs");
+    }
+}

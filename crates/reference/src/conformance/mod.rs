@@ -1,0 +1,94 @@
+//! Checks that every engine has to pass, written once against [`Engine`]. An engine's own tests are a
+//! list of calls into here, so that no engine is held to less than another.
+//!
+//! Checks panic with what is wrong, as tests do. `make` makes an engine without splats.
+//!
+//! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
+//! - the same on views of a real capture;
+//! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
+//! - the pose of a view, where a step refines it;
+//! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
+//! - depths, their gradients, and a step that is supervised by them;
+//! - rounds of density control and of relocation, noise, regularisers;
+//! - scores that an engine finds itself, on images of every awkward size;
+//! - all of that with both filters against aliasing;
+//! - the same bits from run to run.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+mod antialias;
+mod appearance;
+mod capture;
+mod decided;
+mod density;
+mod depth;
+mod finite;
+mod parity;
+mod poses;
+mod score;
+mod strategy;
+mod training;
+
+pub use antialias::{
+    antialiased_runs_repeat_themselves, antialiasing_matches_the_reference,
+    density_control_carries_the_3d_filter, steps_refresh_the_3d_filter,
+};
+pub use appearance::{appearance_matches_the_reference, appearance_repeats_itself};
+pub use capture::real_capture_matches_the_reference;
+pub use density::density_control_follows_the_plan;
+pub use depth::{
+    depth_gradients_match_the_reference, depth_steps_match_the_reference,
+    depth_steps_repeat_themselves, depths_match_the_reference,
+};
+pub use finite::gaussians_that_are_not_finite_are_reported;
+pub use parity::{
+    gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
+};
+pub use poses::poses_match_the_reference;
+pub use score::scores_match_the_reference;
+pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
+pub use training::{
+    absolute_density_matches_the_reference, adam_takes_the_textbook_step,
+    loss_and_gradient_match_the_reference, runs_repeat_themselves,
+};
+
+use dapple_engine::{DensifyPlan, Engine, Report};
+use dapple_scene::Splats;
+
+/// Makes an engine without splats.
+pub type Make<'a> = &'a dyn Fn() -> Box<dyn Engine>;
+
+/// An engine that holds some splats.
+fn with_splats(make: Make<'_>, splats: &Splats) -> Box<dyn Engine> {
+    let mut engine = make();
+    engine.upload(splats, None).unwrap();
+    engine
+}
+
+/// The last report, once everything enqueued is done.
+fn last_report(engine: &mut dyn Engine) -> Report {
+    engine.download().unwrap();
+    engine.poll().unwrap().pop().expect("no report came")
+}
+
+/// A round in which everything visible grows.
+fn growing() -> DensifyPlan {
+    DensifyPlan {
+        step: 100,
+        seed: 3,
+        grow_gradient: Some(1e-6),
+        split_scale: 0.02,
+        prune_opacity: Some(0.005),
+        prune_scale: None,
+        max_gaussians: usize::MAX,
+        room_share: 1.0,
+        reset_opacity: None,
+        relocate: None,
+    }
+}

@@ -1,0 +1,221 @@
+//! Pose refinement against the reference: gradient, Adam, the motion, and the same bits when a run goes
+//! on or is repeated.
+
+use super::training::{photo, settings};
+use super::{Make, last_report};
+use crate::compare::{self, TOLERANCE};
+use crate::oracle::{self as reference, PoseMoments};
+use crate::scenes::{self, TestScene};
+use dapple_engine::{
+    Engine, OptimizerState, PoseRates, RefinedPose, Report, StepSettings, TrainView, ViewId,
+};
+use dapple_scene::{Camera, Photo, Pose, Splats};
+use glam::{DQuat, DVec3};
+use std::sync::Arc;
+
+/// A step moves by about this; what `f32` and the gradient's tolerance leave is far below.
+const RATES: PoseRates = PoseRates {
+    rotation: 2e-3,
+    translation: 3e-3,
+};
+const STEPS: u32 = 4;
+
+/// The camera's motion after each of some steps; a view without steps stays where it was; the splats
+/// of a step do not depend on whether it refines. An engine that takes up what was downloaded goes on
+/// with the same bits, and `makes` differ in what may not change the result.
+pub fn poses_match_the_reference(makes: &[Make<'_>]) {
+    for name in ["random_sh3", "off_centre", "crowd"] {
+        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let photo = photo(&scene);
+        follows_the_reference(makes[0], &scene, &photo);
+        let whole = run(makes[0], &scene, &photo, RATES, None);
+        let (plain, state) = run(makes[0], &scene, &photo, PoseRates::default(), None);
+        assert!(state.poses.is_empty(), "{name}: poses nobody asked for");
+        assert!(plain != whole.0, "{name}: the camera has not moved");
+        for stop in 1..STEPS {
+            let parts = run(makes[0], &scene, &photo, RATES, Some(stop));
+            assert!(parts == whole, "{name}: stopped after {stop}");
+        }
+        for (i, make) in makes.iter().enumerate().skip(1) {
+            let other = run(make, &scene, &photo, RATES, None);
+            assert!(other == whole, "{name}: run {i} differs");
+        }
+    }
+    a_first_step_changes_no_splat(makes[0]);
+}
+
+fn views(scene: &TestScene, photo: &Photo) -> Vec<TrainView> {
+    let view = TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo.clone()),
+    };
+    vec![view.clone(), view]
+}
+
+/// Steps on the second of two equal views; with `stop`, another engine takes over after that one.
+fn run(
+    make: Make<'_>,
+    scene: &TestScene,
+    photo: &Photo,
+    rates: PoseRates,
+    stop: Option<u32>,
+) -> (Splats, OptimizerState) {
+    let fresh = || {
+        let mut engine = make();
+        engine.add_views(views(scene, photo)).unwrap();
+        engine
+    };
+    let mut engine = fresh();
+    engine.upload(&scene.splats, None).unwrap();
+    for step in 1..=STEPS {
+        let settings = StepSettings {
+            pose_rates: rates,
+            ..settings(scene, step)
+        };
+        engine.step(ViewId(1), &settings).unwrap();
+        if stop == Some(step) {
+            let (splats, state) = engine.download().unwrap();
+            engine = fresh();
+            engine.upload(&splats, Some(&state)).unwrap();
+        }
+    }
+    engine.download().unwrap()
+}
+
+/// Splats that stay as they are: only the camera moves, and the reference follows it.
+fn follows_the_reference(make: Make<'_>, scene: &TestScene, photo: &Photo) {
+    let mut engine = make();
+    engine.add_views(views(scene, photo)).unwrap();
+    engine.upload(&scene.splats, None).unwrap();
+    let mut before = None;
+    for step in 1..=STEPS {
+        let mut settings = StepSettings {
+            pose_rates: RATES,
+            ..settings(scene, step)
+        };
+        let none = &mut settings.learning_rates;
+        for rate in [
+            &mut none.means,
+            &mut none.scales,
+            &mut none.quats,
+            &mut none.opacities,
+            &mut none.sh0,
+            &mut none.sh_rest,
+        ] {
+            *rate = 0.0;
+        }
+        engine.step(ViewId(1), &settings).unwrap();
+        let Report::Step(report) = last_report(engine.as_mut()) else {
+            panic!("no report of a step");
+        };
+        let after = check_step(
+            engine.as_mut(),
+            scene,
+            photo,
+            before,
+            &settings,
+            report.loss,
+        );
+        before = Some(after);
+    }
+}
+
+/// One step, from what the engine held before it.
+fn check_step(
+    engine: &mut dyn Engine,
+    scene: &TestScene,
+    photo: &Photo,
+    before: Option<RefinedPose>,
+    settings: &StepSettings,
+    loss: f32,
+) -> RefinedPose {
+    let what = format!("{} step {}", scene.name, settings.step);
+    let old = before.map_or(scene.camera.camera_from_world, |b| b.pose(&scene.camera));
+    let camera = Camera {
+        camera_from_world: old,
+        ..scene.camera
+    };
+    let image = reference::render(&scene.splats, &camera, &scene.settings).unwrap();
+    let target = reference::photo_target(photo, scene.settings.background);
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    let weight = settings.ssim_weight.into();
+    let (expected_loss, d_rgb) = reference::loss(&image.rgb, &target, width, height, None, weight);
+    let relative = (f64::from(loss) / expected_loss - 1.0).abs();
+    assert!(
+        relative < 1e-5,
+        "{what}: not seen from where the camera is: {relative:e}"
+    );
+    let gradient = reference::gradients(&scene.splats, &camera, &scene.settings, &d_rgb, None)
+        .unwrap()
+        .pose;
+    let widened = |values: [f32; 6]| values.map(f64::from);
+    let moments = before.map_or_else(PoseMoments::default, |b| PoseMoments {
+        first: widened(b.first),
+        second: widened(b.second),
+        visits: settings.step - 1,
+    });
+    let (expected, next) = reference::refine_pose(
+        &old,
+        &moments,
+        &gradient,
+        &settings.pose_rates,
+        &settings.adam,
+    );
+
+    let poses = engine.poses().unwrap();
+    assert_eq!(poses.len(), 2);
+    assert_eq!(poses[0].pose(&scene.camera), scene.camera.camera_from_world);
+    let after = poses[1];
+    let first = compare::relative_l2(&widened(after.first), &next.first);
+    let second = compare::relative_l2(&widened(after.second), &next.second);
+    let (turn, shift) = motion(&old, &after.pose(&scene.camera));
+    let (expected_turn, expected_shift) = motion(&old, &expected);
+    let turned = compare::relative_l2(&turn.to_array(), &expected_turn.to_array());
+    let moved = compare::relative_l2(&shift.to_array(), &expected_shift.to_array());
+    println!("{what}: moments {first:.1e} {second:.1e}, turn {turned:.1e}, shift {moved:.1e}");
+    assert!(
+        first < TOLERANCE && second < 2.0 * TOLERANCE,
+        "{what}: {first:e} {second:e}"
+    );
+    // A step is 1e-3, of which `f32` has four digits in a rotation's entries near one.
+    assert!(
+        turned < 1e-3 && moved < 1e-3,
+        "{what}: {turned:e} {moved:e}"
+    );
+    let rows = after.rotation.map(|row| DVec3::from(row.map(f64::from)));
+    for (i, row) in rows.iter().enumerate() {
+        assert!((row.length() - 1.0).abs() < 1e-6 && row.dot(rows[(i + 1) % 3]).abs() < 1e-6);
+    }
+    after
+}
+
+/// From one pose to another: the turn as a vector, and how far the centre has gone.
+fn motion(from: &Pose, to: &Pose) -> (DVec3, DVec3) {
+    let turn: DQuat = to.rotation * from.rotation.conjugate();
+    (turn.to_scaled_axis(), to.centre() - from.centre())
+}
+
+/// Refinement comes after everything else of a step.
+fn a_first_step_changes_no_splat(make: Make<'_>) {
+    let scene = scenes::by_name("random_sh1").unwrap();
+    let photo = photo(&scene);
+    let one = |rates: PoseRates| {
+        let mut engine = make();
+        engine.add_views(views(&scene, &photo)).unwrap();
+        engine.upload(&scene.splats, None).unwrap();
+        let settings = StepSettings {
+            pose_rates: rates,
+            ..settings(&scene, 1)
+        };
+        engine.step(ViewId(0), &settings).unwrap();
+        engine.download().unwrap()
+    };
+    let (splats, state) = one(RATES);
+    let (plain, plain_state) = one(PoseRates::default());
+    assert!(
+        splats == plain,
+        "a step that refines steps splats otherwise"
+    );
+    assert!(state.first_moments == plain_state.first_moments);
+    assert_eq!((state.poses.len(), plain_state.poses.len()), (2, 0));
+}

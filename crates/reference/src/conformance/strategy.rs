@@ -1,0 +1,293 @@
+//! What strategies other than the default ask of an engine: relocation, noise, regularisers.
+
+use super::training::{photo, settings};
+use super::{Make, growing, last_report, with_splats};
+use crate::compare::{self, TOLERANCE};
+use crate::oracle::{self as reference, Gaussian};
+use crate::scenes::{self, TestScene};
+use dapple_engine::{
+    DensifyPlan, Engine, Extras, LearningRates, OptimizerState, Relocation, Report, StepSettings,
+    TrainView, relocation,
+};
+use dapple_scene::Splats;
+use std::sync::Arc;
+
+/// A round of relocation does what the reference does, draw by draw: with room for all, for some and
+/// for none of the new ones; where none is dead, where all are, and where some are not finite.
+pub fn relocation_follows_the_plan(make: Make<'_>) {
+    let mut engine = make();
+    let scene = scenes::by_name("crowd").unwrap();
+    let n = scene.splats.len();
+    let mixed = opacities(&scene.splats, |i| [-9.0, -1.0, 3.0, -5.2, 0.5][i % 5]);
+    let mut broken = mixed.clone();
+    broken.means[1] = [f32::NAN, 0.0, 0.0];
+    broken.sh0[2] = [0.0, f32::INFINITY, 0.0];
+    for (what, splats, room) in [
+        ("all", &mixed, usize::MAX),
+        ("some", &mixed, n + 3),
+        ("none", &mixed, n),
+        ("over", &mixed, n / 2),
+        ("broken", &broken, usize::MAX),
+        ("living", &opacities(&mixed, |_| 1.0), usize::MAX),
+        ("dead", &opacities(&mixed, |_| -9.0), usize::MAX),
+        (
+            "one",
+            &opacities(&mixed, |i| if i == 7 { 2.0 } else { -9.0 }),
+            usize::MAX,
+        ),
+    ] {
+        check_round(engine.as_mut(), splats, &plan(room), what);
+    }
+    // Light ones: every few hundredth draw falls on the border between two Gaussians.
+    let faint = opacities(&mixed, |i| if i % 3 == 0 { -9.0 } else { -5.25 });
+    for step in 100..108 {
+        let plan = DensifyPlan {
+            step,
+            ..plan(usize::MAX)
+        };
+        check_round(
+            engine.as_mut(),
+            &faint,
+            &plan,
+            &format!("faint, step {step}"),
+        );
+    }
+}
+
+fn opacities(splats: &Splats, logit: impl Fn(usize) -> f32) -> Splats {
+    Splats {
+        opacities: (0..splats.len()).map(logit).collect(),
+        ..splats.clone()
+    }
+}
+
+fn plan(max_gaussians: usize) -> DensifyPlan {
+    DensifyPlan {
+        grow_gradient: None,
+        prune_opacity: None,
+        max_gaussians,
+        relocate: Some(Relocation {
+            dead_opacity: 0.005,
+            add_permille: 50,
+        }),
+        ..growing()
+    }
+}
+
+fn check_round(engine: &mut dyn Engine, splats: &Splats, plan: &DensifyPlan, what: &str) {
+    let n = splats.len();
+    let max_gaussians = plan.max_gaussians;
+    let relocation = plan.relocate.unwrap();
+    let ones = Splats {
+        opacities: vec![1.0; n],
+        means: vec![[1.0; 3]; n],
+        sh_rest: vec![1.0; splats.sh_rest.len()],
+        ..splats.clone()
+    };
+    let state = OptimizerState {
+        first_moments: ones.clone(),
+        second_moments: ones,
+        gradient_sums: vec![0.0; n],
+        visible_counts: vec![0.0; n],
+        ..OptimizerState::default()
+    };
+    engine.upload(splats, Some(&state)).unwrap();
+    engine.densify(plan).unwrap();
+    let Report::Densify(report) = last_report(engine) else {
+        panic!("no report of a round");
+    };
+    let (after, state) = engine.download().unwrap();
+    let round = reference::relocate(splats, &relocation, plan.seed, plan.step, max_gaussians);
+    let counts = (report.relocated, report.added, report.total);
+    let expected = (round.relocated, round.added, round.source.len());
+    let expected = (expected.0 as u64, expected.1 as u64, expected.2 as u64);
+    assert_eq!(counts, expected, "{what}");
+    assert_eq!((report.cloned, report.split, report.pruned), (0, 0, 0));
+    assert_eq!(after.len() as u64, report.total, "{what}");
+    assert!(
+        after.len() <= max_gaussians.max(n),
+        "{what}: over the budget"
+    );
+    let stride = splats.sh_rest_stride();
+    for (i, &from) in round.source.iter().enumerate() {
+        let bits = |v: [f32; 3]| v.map(f32::to_bits);
+        let what = format!("{what}, Gaussian {i} from {from}");
+        assert_eq!(bits(after.means[i]), bits(splats.means[from]), "{what}");
+        assert_eq!(bits(after.sh0[i]), bits(splats.sh0[from]), "{what}");
+        assert_eq!(after.quats[i], splats.quats[from], "{what}");
+        let rest = |s: &Splats, i: usize| s.sh_rest[i * stride..(i + 1) * stride].to_vec();
+        assert_eq!(rest(&after, i), rest(splats, from), "{what}");
+        let moments = [&state.first_moments, &state.second_moments];
+        let left = moments.map(|m| (m.opacities[i], m.means[i], rest(m, i)));
+        let copies = round.copies[i];
+        let kept = if copies == 1 { 1.0 } else { 0.0 };
+        assert_eq!(left[0], (kept, [kept; 3], vec![kept; stride]), "{what}");
+        assert_eq!(left[0], left[1], "{what}");
+        check_copy(&after, i, (splats, from), copies, &what);
+    }
+}
+
+/// Opacity and scales of one of `copies`.
+fn check_copy(after: &Splats, i: usize, (before, from): (&Splats, usize), copies: u32, what: &str) {
+    let opacity = 1.0 / (1.0 + (-f64::from(before.opacities[from])).exp());
+    // Eq. 9 as it stands cancels for many copies.
+    let (logit, ln_ratio) = if copies <= 30 {
+        let (each, ratio) = reference::relocated(opacity, copies);
+        ((each / (1.0 - each)).ln(), ratio.ln())
+    } else {
+        let (logit, ln_ratio) = relocation::copy_of(before.opacities[from], copies);
+        (f64::from(logit), f64::from(ln_ratio))
+    };
+    if copies == 1 {
+        assert_eq!(after.opacities[i], before.opacities[from], "{what}");
+        let bits = |v: [f32; 3]| v.map(f32::to_bits);
+        assert_eq!(bits(after.scales[i]), bits(before.scales[from]), "{what}");
+        return;
+    }
+    let limit = f64::from(plan(0).relocate.unwrap().dead_logit());
+    let error = f64::from(after.opacities[i]) - logit.max(limit);
+    assert!(error.abs() < 1e-5, "{what}: opacity off by {error:e}");
+    for k in 0..3 {
+        let expected = f64::from(before.scales[from][k]) + ln_ratio;
+        let error = f64::from(after.scales[i][k]) - expected;
+        assert!(error.abs() < 1e-5, "{what}: scale off by {error:e}");
+    }
+}
+
+fn still() -> LearningRates {
+    LearningRates {
+        means: 0.0,
+        scales: 0.0,
+        quats: 0.0,
+        opacities: 0.0,
+        sh0: 0.0,
+        sh_rest: 0.0,
+    }
+}
+
+/// One step of `engine` on the scene's view.
+fn step(engine: &mut dyn Engine, scene: &TestScene, settings: &StepSettings) {
+    let view = TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo(scene)),
+    };
+    let id = engine.add_views(vec![view]).unwrap()[0];
+    engine.step(id, settings).unwrap();
+}
+
+/// Noise and regularisers of a step match the reference's, for Gaussians in sight and out of it.
+pub fn extras_match_the_reference(make: Make<'_>) {
+    for name in ["random_sh3", "out_of_sight", "crowd", "lens_thin_prism"] {
+        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        check_noise(make, &scene);
+        check_regularisers(make, &scene);
+    }
+}
+
+fn check_noise(make: Make<'_>, scene: &TestScene) {
+    // From hardly there to opaque.
+    let splats = opacities(&scene.splats, |i| -8.0 + (i % 10) as f32);
+    let mut engine = with_splats(make, &splats);
+    let extras = Extras {
+        seed: 0x1_0000_0003,
+        noise: 0.7,
+        ..Extras::default()
+    };
+    let settings = StepSettings {
+        learning_rates: still(),
+        extras,
+        ..settings(scene, 12)
+    };
+    step(engine.as_mut(), scene, &settings);
+    let (after, _) = engine.download().unwrap();
+    let (mut moved, mut expected) = (Vec::new(), Vec::new());
+    for (i, gaussian) in Gaussian::all(&splats).iter().enumerate() {
+        let noise = extras.noise.into();
+        let by = reference::perturbation(gaussian, noise, extras.seed, 12, i as u32);
+        let to = glam::DVec3::from(after.means[i].map(f64::from));
+        // What f32 makes of a small step from a large number is not the noise's fault.
+        let rounding = gaussian.mean.abs().max_element() * f64::from(f32::EPSILON);
+        let error = (to - gaussian.mean - by).abs().max_element();
+        assert!(
+            error <= 1e-4 * by.length() + rounding,
+            "{}, {i}: off by {error:e} of {by}",
+            scene.name
+        );
+        moved.extend((to - gaussian.mean).to_array());
+        expected.extend(by.to_array());
+    }
+    let error = compare::relative_l2(&moved, &expected);
+    assert!(error < TOLERANCE, "{}: noise {error:.2e}", scene.name);
+    assert_eq!(after.scales, splats.scales, "noise is for centres alone");
+}
+
+fn check_regularisers(make: Make<'_>, scene: &TestScene) {
+    let moments = |extras: Extras| {
+        let mut engine = with_splats(make, &scene.splats);
+        let settings = StepSettings {
+            extras,
+            ..settings(scene, 1)
+        };
+        step(engine.as_mut(), scene, &settings);
+        engine.download().unwrap().1.first_moments
+    };
+    let (opacity_reg, scale_reg) = (30.0, 70.0);
+    let plain = moments(Extras::default());
+    let with = moments(Extras {
+        opacity_reg,
+        scale_reg,
+        ..Extras::default()
+    });
+    assert_eq!(plain.means, with.means, "{}", scene.name);
+    let (mut found, mut expected) = (Vec::new(), Vec::new());
+    let all = Gaussian::all(&scene.splats);
+    for (i, gaussian) in all.iter().enumerate() {
+        let (logit, scales) = reference::regularisers_backward(
+            gaussian,
+            all.len(),
+            opacity_reg.into(),
+            scale_reg.into(),
+        );
+        // After one step the first moments are 0.1 times the gradient.
+        let by = |a: f32, b: f32| 10.0 * (f64::from(a) - f64::from(b));
+        found.push(by(with.opacities[i], plain.opacities[i]));
+        found.extend((0..3).map(|k| by(with.scales[i][k], plain.scales[i][k])));
+        expected.push(logit);
+        expected.extend(scales);
+    }
+    let error = compare::relative_l2(&found, &expected);
+    assert!(error < TOLERANCE, "{}: {error:.2e}", scene.name);
+}
+
+/// Steps with noise and rounds of relocation leave the same bits, with an engine of each of `makes`.
+pub fn mcmc_repeats_itself(makes: &[Make<'_>]) {
+    let scene = scenes::by_name("crowd").unwrap();
+    let start = opacities(&scene.splats, |i| [-9.0, -1.0, 3.0][i % 3]);
+    let run = |make: Make<'_>| -> (Splats, OptimizerState) {
+        let mut engine = with_splats(make, &start);
+        for number in 1..=6 {
+            let settings = StepSettings {
+                extras: Extras {
+                    seed: 3,
+                    noise: 0.01,
+                    opacity_reg: 0.01,
+                    scale_reg: 0.01,
+                    ..Extras::default()
+                },
+                ..settings(&scene, number)
+            };
+            step(engine.as_mut(), &scene, &settings);
+            if number % 3 == 0 {
+                engine.densify(&plan(usize::MAX)).unwrap();
+            }
+        }
+        engine.download().unwrap()
+    };
+    let (splats, state) = run(makes[0]);
+    assert!(splats.len() > start.len(), "nothing was added");
+    for (i, make) in makes.iter().enumerate().skip(1) {
+        let (other, other_state) = run(make);
+        assert!(splats == other, "run {i} gives other splats");
+        assert!(state == other_state, "run {i} gives other moments");
+    }
+}

@@ -1,0 +1,324 @@
+//! A training step against the reference: loss and its gradient through the whole chain, Adam,
+//! density statistics; and the same bits from run to run.
+
+use super::{Make, growing, last_report, with_splats};
+use crate::compare::{self, TOLERANCE};
+use crate::oracle as reference;
+use crate::scenes::{self, Random, TestScene};
+use dapple_engine::{
+    Adam, Engine, Extras, Gradients, LearningRates, OptimizerState, PoseRates, Report,
+    StepSettings, TrainView,
+};
+use dapple_scene::{Photo, Splats};
+use std::sync::Arc;
+
+const SSIM_WEIGHT: f32 = 0.2;
+
+/// Noise: a photo that differs from any render in every pixel.
+pub(super) fn photo(scene: &TestScene) -> Photo {
+    let mut random = Random::new(11);
+    let n = scene.camera.width as usize * scene.camera.height as usize;
+    let rgb = (0..3 * n)
+        .map(|_| random.uniform(0.0, 255.0) as u8)
+        .collect();
+    Photo::from_rgb(scene.camera.width, scene.camera.height, rgb)
+}
+
+fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {
+    let (width, height) = (scene.camera.width, scene.camera.height);
+    Some(
+        (0..height)
+            .flat_map(|y| (0..width).map(move |x| (x, y)))
+            .map(|(x, y)| value(x, y))
+            .collect(),
+    )
+}
+
+/// [`photo`] with patches that do not count.
+pub(super) fn masked_photo(scene: &TestScene) -> Photo {
+    let mut masked = photo(scene);
+    masked.mask = plane(scene, |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 });
+    masked
+}
+
+pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
+    StepSettings {
+        step,
+        render: scene.settings,
+        learning_rates: LearningRates {
+            means: 1e-3,
+            scales: 2e-3,
+            quats: 3e-3,
+            opacities: 4e-3,
+            sh0: 5e-3,
+            sh_rest: 6e-3,
+        },
+        adam: Adam::default(),
+        ssim_weight: SSIM_WEIGHT,
+        accumulate_density: true,
+        refresh_smoothing: false,
+        extras: Extras::default(),
+        pose_rates: PoseRates::default(),
+        appearance: None,
+        depth_weight: 0.0,
+    }
+}
+
+fn step_loss(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, step: u32) -> f32 {
+    step_with(engine, scene, photo, &settings(scene, step))
+}
+
+fn step_with(
+    engine: &mut dyn Engine,
+    scene: &TestScene,
+    photo: &Photo,
+    settings: &StepSettings,
+) -> f32 {
+    let view = TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo.clone()),
+    };
+    let id = engine.add_views(vec![view]).unwrap()[0];
+    engine.step(id, settings).unwrap();
+    match last_report(engine) {
+        Report::Step(report) => report.loss,
+        other => panic!("no report of a step but {other:?}"),
+    }
+}
+
+/// After one step the first moments are 0.1 times the gradient.
+pub(super) fn check_moments(moments: &Splats, expected: &Gradients<f64>, what: &str) {
+    let flat = |rows: &mut dyn Iterator<Item = f32>| -> Vec<f64> {
+        rows.map(|v| f64::from(v) * 10.0).collect()
+    };
+    let m = moments;
+    let tensors = [
+        ("means", flat(&mut m.means.iter().flatten().copied())),
+        ("scales", flat(&mut m.scales.iter().flatten().copied())),
+        ("sh0", flat(&mut m.sh0.iter().flatten().copied())),
+        ("quats", flat(&mut m.quats.iter().flatten().copied())),
+        ("opacities", flat(&mut m.opacities.iter().copied())),
+        ("sh_rest", flat(&mut m.sh_rest.iter().copied())),
+    ];
+    for (name, actual) in &tensors {
+        let (_, truth) = expected
+            .tensors()
+            .into_iter()
+            .find(|(other, _)| other == name)
+            .unwrap();
+        let error = compare::relative_l2(actual, &truth);
+        println!("{what:10} {name:10} {error:.2e}");
+        assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
+    }
+}
+
+fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: &str) {
+    engine.upload(&scene.splats, None).unwrap();
+    let loss = step_loss(engine, scene, photo, 1);
+    let (_, state) = engine.download().unwrap();
+
+    let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    let (expected_loss, d_rgb) = reference::loss(
+        &image.rgb,
+        &reference::photo_target(photo, scene.settings.background),
+        width,
+        height,
+        reference::photo_mask(photo).as_deref(),
+        SSIM_WEIGHT.into(),
+    );
+    let expected =
+        reference::gradients(&scene.splats, &scene.camera, &scene.settings, &d_rgb, None).unwrap();
+    let relative = (f64::from(loss) / expected_loss - 1.0).abs();
+    assert!(
+        relative < 1e-5,
+        "{what}: loss {loss} against {expected_loss}"
+    );
+
+    check_moments(&state.first_moments, &expected, what);
+
+    // Density statistics: the screen-space gradient with half the image as the unit.
+    let half = [f64::from(photo.width) / 2.0, f64::from(photo.height) / 2.0];
+    let norms: Vec<f64> = expected
+        .means2d
+        .iter()
+        .map(|g| (g[0] * half[0]).hypot(g[1] * half[1]))
+        .collect();
+    let sums: Vec<f64> = state.gradient_sums.iter().map(|&v| v.into()).collect();
+    let error = compare::relative_l2(&sums, &norms);
+    assert!(error < TOLERANCE, "{what} density: {error:.2e}");
+}
+
+/// Loss, first moments and density statistics after one step, for photos that are opaque, masked,
+/// transparent, both, and smaller than SSIM's window.
+pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
+    let mut engine = make();
+    let engine = engine.as_mut();
+    // One engine, whose views have lenses that distort and ones that do not.
+    for name in [
+        "random_sh3",
+        "lens_opencv",
+        "off_centre",
+        "lens_rad_tan_prism",
+        "background",
+    ] {
+        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        check_chain(engine, &scene, &photo(&scene), name);
+    }
+
+    check_masks(engine);
+
+    let scene = scenes::by_name("background").unwrap();
+    let mut transparent = photo(&scene);
+    transparent.alpha = plane(&scene, |x, y| (x * 5 + y * 3) as u8);
+    check_chain(engine, &scene, &transparent, "alpha");
+    transparent.mask = plane(&scene, |x, y| if (x + y) % 13 < 4 { 0 } else { 255 });
+    check_chain(engine, &scene, &transparent, "alpha, mask");
+
+    let scene = scenes::by_name("tiny_image").unwrap();
+    check_chain(engine, &scene, &photo(&scene), "tiny");
+}
+
+/// Masks with whole windows, with pixels that no window has as its centre, and without a pixel.
+fn check_masks(engine: &mut dyn Engine) {
+    let scene = scenes::by_name("random_sh3").unwrap();
+    let (width, height) = (scene.camera.width, scene.camera.height);
+    let masked = |counts: &dyn Fn(u32, u32) -> bool| {
+        let mut masked = photo(&scene);
+        masked.mask = plane(&scene, |x, y| if counts(x, y) { 255 } else { 0 });
+        masked
+    };
+    let holes = masked(&|x, y| (x / 9 + y / 7) % 3 != 0);
+    check_chain(engine, &scene, &holes, "masked");
+    // What windows show of the other half is the target itself.
+    let half = masked(&|x, _| x < width / 2);
+    check_chain(engine, &scene, &half, "half");
+    let rim = masked(&|x, y| x.min(y).min(width - 1 - x).min(height - 1 - y) < 5);
+    check_chain(engine, &scene, &rim, "rim");
+    // What counts begins with the upper half of the values.
+    let mut soft = photo(&scene);
+    soft.mask = plane(&scene, |x, y| 126 + (x + y) as u8 % 4);
+    check_chain(engine, &scene, &soft, "soft");
+
+    engine.upload(&scene.splats, None).unwrap();
+    let loss = step_loss(engine, &scene, &masked(&|_, _| false), 1);
+    let (splats, state) = engine.download().unwrap();
+    assert_eq!(loss, 0.0, "a photo without a pixel that counts");
+    assert!(splats == scene.splats, "it moves Gaussians");
+    let moments = &state.first_moments;
+    assert!(moments.means.iter().flatten().all(|&m| m == 0.0));
+}
+
+/// Density statistics of absolute gradients after one step; the step itself is the same to the bit.
+/// `makes` differ in what may not change the result.
+pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
+    for name in [
+        "random_sh3",
+        "off_centre",
+        "crowd",
+        "tile_cap",
+        "deep_stack",
+        "lens_fisheye",
+    ] {
+        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let photo = photo(&scene);
+        let plain = settings(&scene, 1);
+        let absolute = StepSettings {
+            extras: Extras {
+                absolute_density: true,
+                ..Extras::default()
+            },
+            ..plain
+        };
+        let run = |make: Make<'_>, settings: &StepSettings| {
+            let mut engine = with_splats(make, &scene.splats);
+            step_with(engine.as_mut(), &scene, &photo, settings);
+            engine.download().unwrap()
+        };
+        let (splats, state) = run(makes[0], &absolute);
+        let (plain_splats, plain_state) = run(makes[0], &plain);
+        assert!(splats == plain_splats, "{name}: the step differs");
+        assert_eq!(state.visible_counts, plain_state.visible_counts);
+        for (i, make) in makes.iter().enumerate().skip(1) {
+            let (other, other_state) = run(make, &absolute);
+            assert!(other == splats && other_state == state, "{name}: run {i}");
+        }
+        let expected = absolute_norms(&scene, &photo);
+        let sums: Vec<f64> = state.gradient_sums.iter().map(|&v| v.into()).collect();
+        let error = compare::relative_l2(&sums, &expected);
+        println!("{name:10} absolute   {error:.2e}");
+        assert!(error < TOLERANCE, "{name} absolute density: {error:.2e}");
+        // They are what they are called: never less, and more where pixels disagree.
+        let larger = state.gradient_sums.iter().zip(&plain_state.gradient_sums);
+        assert!(larger.clone().all(|(a, b)| *a >= *b * 0.999));
+        assert!(larger.clone().any(|(a, b)| *a > *b * 1.5), "{name}");
+    }
+}
+
+/// With half the image as the unit.
+fn absolute_norms(scene: &TestScene, photo: &Photo) -> Vec<f64> {
+    let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    let target = reference::photo_target(photo, scene.settings.background);
+    let weight = SSIM_WEIGHT.into();
+    let (_, d_rgb) = reference::loss(&image.rgb, &target, width, height, None, weight);
+    reference::absolute_gradients(&scene.splats, &scene.camera, &scene.settings, &d_rgb)
+        .unwrap()
+        .into_iter()
+        .map(|[x, y]| (x * 0.5 * width as f64).hypot(y * 0.5 * height as f64))
+        .collect()
+}
+
+/// Three steps of Adam, each from what the engine held before.
+pub fn adam_takes_the_textbook_step(make: Make<'_>) {
+    let scene = scenes::by_name("random_sh1").unwrap();
+    let mut engine = with_splats(make, &scene.splats);
+    let photo = photo(&scene);
+    let (mut before, mut state) = engine.download().unwrap();
+    for step in 1..=3 {
+        step_loss(engine.as_mut(), &scene, &photo, step);
+        let (after, new_state) = engine.download().unwrap();
+        for i in 0..after.len() {
+            let beta1 = f64::from(Adam::default().beta1);
+            let m0 = f64::from(state.first_moments.opacities[i]);
+            let v0 = f64::from(state.second_moments.opacities[i]);
+            // What gradient the engine used follows from its first moment.
+            let m1 = f64::from(new_state.first_moments.opacities[i]);
+            let gradient = (m1 - beta1 * m0) / (1.0 - beta1);
+            let expected = reference::adam(
+                [before.opacities[i].into(), m0, v0],
+                gradient,
+                4e-3,
+                &Adam::default(),
+                step,
+            );
+            let error = (f64::from(after.opacities[i]) - expected[0]).abs();
+            assert!(error < 1e-5, "step {step}, Gaussian {i}: off by {error:e}");
+        }
+        (before, state) = (after, new_state);
+    }
+}
+
+/// Six steps and a round of density control on a crowded scene, once with an engine of each of
+/// `makes`: splats and moments are the same to the bit.
+pub fn runs_repeat_themselves(makes: &[Make<'_>]) {
+    let scene = scenes::by_name("crowd").unwrap();
+    let photo = photo(&scene);
+    let run = |make: Make<'_>| -> (Splats, OptimizerState) {
+        let mut engine = with_splats(make, &scene.splats);
+        for step in 1..=6 {
+            step_loss(engine.as_mut(), &scene, &photo, step);
+            if step == 3 {
+                engine.densify(&growing()).unwrap();
+            }
+        }
+        engine.download().unwrap()
+    };
+    let (splats, state) = run(makes[0]);
+    assert!(splats.len() > scene.splats.len(), "nothing grew");
+    for (i, make) in makes.iter().enumerate().skip(1) {
+        let (other, other_state) = run(make);
+        assert!(splats == other, "run {i} gives other splats");
+        assert!(state == other_state, "run {i} gives other moments");
+    }
+}

@@ -1,0 +1,229 @@
+//! How a camera maps camera space to pixels, with its first and second derivatives.
+//!
+//! EWA splatting (Zwicker et al. 2001, section 6.2.2) replaces the projection by its tangent at the
+//! Gaussian's centre. Three things follow, kept in one place for each camera model:
+//! 1. where the centre lands, and its derivative (moves the ellipse);
+//! 2. the Jacobian that shapes the ellipse; it may be evaluated elsewhere than at the centre,
+//!    because outside the image the tangent is meaningless;
+//! 3. the derivative of that Jacobian by the centre (the shape changes when the centre moves).
+
+use super::distortion::{Jet, distort};
+use dapple_engine::slope_range;
+use dapple_scene::{Camera, Error, Lens, Result};
+use glam::{DMat3, DVec2, DVec3};
+
+/// What [`LensModel::project`] says about one point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LensProjection {
+    /// Where the point lands, pixels.
+    pub centre: DVec2,
+    /// d centre / d point: rows are u and v, pixels per world unit.
+    pub centre_gradient: [DVec3; 2],
+    /// The Jacobian that the covariance is projected with: rows are u and v.
+    pub jacobian: [DVec3; 2],
+    /// d jacobian / d point: `[row][column]` holds the gradient of that entry.
+    pub jacobian_gradient: [[DVec3; 3]; 2],
+}
+
+/// A camera model: from camera coordinates to pixels.
+pub trait LensModel {
+    /// Whether the lens shows a point in camera coordinates with `z > 0`, on the image or beside it.
+    fn shows(&self, point: DVec3) -> bool;
+
+    /// Projects a point in camera coordinates with `z > 0` that the lens shows.
+    fn project(&self, point: DVec3) -> LensProjection;
+}
+
+/// `u = fx x/z + cx`, `v = fy y/z + cy`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pinhole {
+    /// Focal lengths, pixels.
+    pub focal: DVec2,
+    /// Principal point, pixels.
+    pub principal: DVec2,
+    /// Least x/z and y/z at which the Jacobian is evaluated.
+    pub slope_min: DVec2,
+    /// Largest x/z and y/z at which the Jacobian is evaluated.
+    pub slope_max: DVec2,
+}
+
+impl Pinhole {
+    /// The Jacobian's limits are [`slope_range`]'s.
+    pub fn new(camera: &Camera) -> Self {
+        let (slope_min, slope_max) = slope_range(camera);
+        Self {
+            focal: DVec2::new(camera.fx, camera.fy),
+            principal: DVec2::new(camera.cx, camera.cy),
+            slope_min,
+            slope_max,
+        }
+    }
+}
+
+impl LensModel for Pinhole {
+    fn shows(&self, _: DVec3) -> bool {
+        true
+    }
+
+    fn project(&self, p: DVec3) -> LensProjection {
+        let z = p.z;
+        let mut out = LensProjection {
+            centre: self.focal * p.truncate() / z + self.principal,
+            centre_gradient: [DVec3::ZERO; 2],
+            jacobian: [DVec3::ZERO; 2],
+            jacobian_gradient: [[DVec3::ZERO; 3]; 2],
+        };
+        // Row 0 differentiates u by (x, y, z), row 1 v. Both depend on their own axis and z only.
+        for axis in 0..2 {
+            let f = self.focal[axis];
+            let slope = p[axis] / z;
+            let clamped = slope.clamp(self.slope_min[axis], self.slope_max[axis]);
+            let inside = slope == clamped;
+
+            let unit = DVec3::AXES[axis];
+            out.centre_gradient[axis] = unit * (f / z) - DVec3::Z * (f * slope / z);
+            // arXiv:2312.02121, eq. 9, at slope `clamped` instead of x/z:
+            // [f/z, 0, -f clamped / z].
+            out.jacobian[axis] = unit * (f / z) - DVec3::Z * (f * clamped / z);
+
+            out.jacobian_gradient[axis][axis] = DVec3::Z * (-f / (z * z));
+            // clamped = x/z moves with x and z; at its limit with neither, and only 1/z is left.
+            out.jacobian_gradient[axis][2] = if inside {
+                unit * (-f / (z * z)) + DVec3::Z * (2.0 * f * slope / (z * z))
+            } else {
+                DVec3::Z * (f * clamped / (z * z))
+            };
+        }
+        out
+    }
+}
+
+/// `(u, v) = focal distort(x/z, y/z) + principal` for a lens that distorts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distorting {
+    /// What the lens does to rays.
+    pub lens: Lens,
+    /// The rest, as of a pinhole camera.
+    pub pinhole: Pinhole,
+    /// The largest length of (x/z, y/z) that the lens shows.
+    pub reach: f64,
+}
+
+impl Distorting {
+    /// # Errors
+    /// A lens that the reference does not know.
+    pub fn new(camera: &Camera) -> Result<Self> {
+        distort(&camera.lens, 0.0, 0.0)?;
+        Ok(Self {
+            lens: camera.lens,
+            pinhole: Pinhole::new(camera),
+            reach: camera.lens.max_radius(),
+        })
+    }
+
+    /// [`distort`] for a lens that [`Self::new`] has found known.
+    fn distort(&self, slope: DVec2) -> [Jet; 2] {
+        distort(&self.lens, slope.x, slope.y).unwrap_or([Jet::constant(f64::NAN); 2])
+    }
+}
+
+impl LensModel for Distorting {
+    fn shows(&self, p: DVec3) -> bool {
+        p.truncate().length() <= self.reach * p.z
+    }
+
+    fn project(&self, p: DVec3) -> LensProjection {
+        let Pinhole {
+            focal,
+            principal,
+            slope_min,
+            slope_max,
+        } = self.pinhole;
+        let z = p.z;
+        let slope = p.truncate() / z;
+        let clamped = slope.clamp(slope_min, slope_max);
+        // Gradients by the point: of the slopes, and of those that the Jacobian is evaluated at.
+        let gradient = |k: usize, at: DVec2| (DVec3::AXES[k] - DVec3::Z * at[k]) / z;
+        let slopes = [gradient(0, slope), gradient(1, slope)];
+        let moves = [0, 1].map(|k| match clamped[k] == slope[k] {
+            true => slopes[k],
+            false => DVec3::ZERO,
+        });
+        let (at, shape) = (self.distort(slope), self.distort(clamped));
+        let mut out = LensProjection {
+            centre: focal * DVec2::new(at[0].value, at[1].value) + principal,
+            centre_gradient: [DVec3::ZERO; 2],
+            jacobian: [DVec3::ZERO; 2],
+            jacobian_gradient: [[DVec3::ZERO; 3]; 2],
+        };
+        for row in 0..2 {
+            let f = focal[row];
+            let [aa, ab, bb] = shape[row].second;
+            let second = [[aa, ab], [ab, bb]];
+            for k in 0..2 {
+                out.centre_gradient[row] += f * at[row].first[k] * slopes[k];
+                // J = sum over k of D_k B_k, B_k the gradient of slope k, at the clamped slopes.
+                let (d, b) = (shape[row].first[k], gradient(k, clamped));
+                out.jacobian[row] += f * d * b;
+                let d_moves = second[k][0] * moves[0] + second[k][1] * moves[1];
+                // B_k = (e_k - c_k e_z) / z.
+                let along_z = DVec3::Z * (-1.0 / z);
+                for column in 0..3 {
+                    let mut b_moves = b[column] * along_z;
+                    if column == 2 {
+                        b_moves -= moves[k] / z;
+                    }
+                    out.jacobian_gradient[row][column] += f * (d_moves * b[column] + d * b_moves);
+                }
+            }
+        }
+        out
+    }
+}
+
+/// A lens where it stands.
+pub struct PosedLens {
+    /// The camera model.
+    pub lens: Box<dyn LensModel>,
+    /// Rotation from world to camera.
+    pub rotation: DMat3,
+    /// Translation from world to camera, camera coordinates.
+    pub translation: DVec3,
+    /// Centre of the camera, world coordinates.
+    pub centre: DVec3,
+}
+
+impl PosedLens {
+    /// Prepares a camera.
+    ///
+    /// # Errors
+    /// A camera that is not finite or has no area, or whose lens the reference does not know.
+    pub fn new(camera: &Camera) -> Result<Self> {
+        let numbers = [camera.fx, camera.fy, camera.cx, camera.cy];
+        let is_finite = numbers.iter().all(|v| v.is_finite()) && camera.lens.is_finite();
+        if !is_finite || !camera.camera_from_world.is_finite() {
+            return Err(Error::input("the camera has a number that is not finite")
+                .hint("check its pose, focal lengths, principal point and lens"));
+        }
+        if camera.width == 0 || camera.height == 0 || camera.fx <= 0.0 || camera.fy <= 0.0 {
+            return Err(Error::input(
+                "the camera has an empty image or a focal length that is not positive",
+            ));
+        }
+        let lens: Box<dyn LensModel> = match camera.lens.is_identity() {
+            true => Box::new(Pinhole::new(camera)),
+            false => Box::new(Distorting::new(camera)?),
+        };
+        Ok(Self {
+            lens,
+            rotation: camera.camera_from_world.rotation_matrix(),
+            translation: camera.camera_from_world.translation,
+            centre: camera.camera_from_world.centre(),
+        })
+    }
+
+    /// Maps a point from world to camera coordinates.
+    pub fn to_camera(&self, point: DVec3) -> DVec3 {
+        self.rotation * point + self.translation
+    }
+}

@@ -1,0 +1,268 @@
+//! The textbook renderer in `f64`: slow, readable, right. Engines are held to it, and it is held to
+//! central finite differences of itself (`tests/reference_*.rs`).
+//!
+//! 1. [`project`](fn@project): each Gaussian becomes an ellipse with a colour, or is absent.
+//! 2. [`order`]: by camera z, ties by index.
+//! 3. [`ranges`]: only where the cap per tile asks for it, which Gaussians a tile may blend.
+//! 4. [`blend`](fn@blend): every pixel walks over all of them, front to back.
+//! 5. [`loss`](fn@loss): L1 and SSIM against a photo; with [`appearance`](fn@appearance) before it, and
+//!    [`appearance_backward`] after, where a run learns what photos differ in.
+//! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse; [`depth_loss`](fn@depth_loss) makes dL/ddepth.
+//! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
+//! 8. [`adam`](fn@adam): one step of the optimizer.
+//! 9. [`smoothed`]: a Gaussian with its 3D filter, where renders are anti-aliased.
+//! 10. [`refine_pose`]: the same as 8 for the camera of a view.
+//! 10. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
+//!
+//! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
+//! [`LensModel`].
+//!
+//! Sources: Zwicker et al. 2001, "EWA Volume Splatting"; Kerbl et al. 2023, "3D Gaussian Splatting
+//! for Real-Time Radiance Field Rendering"; Ye & Kanazawa 2023, "Mathematical Supplement for the
+//! gsplat Library", arXiv:2312.02121; Wang et al. 2004, "Image Quality Assessment"; Kingma & Ba
+//! 2015, "Adam".
+
+mod antialias;
+mod appearance;
+mod blend;
+mod depth;
+mod distortion;
+mod lens;
+mod loss;
+mod project;
+mod project_backward;
+mod ranges;
+mod relocation;
+mod sh;
+
+pub use antialias::{deviation, smoothed, smoothed_backward, smoothed_gradients};
+pub use appearance::{appearance, appearance_backward, appearance_regulariser};
+pub use blend::{
+    Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
+};
+pub use dapple_engine::constants::ssim_window;
+pub use dapple_engine::{PoseMoments, adam, refine_pose};
+pub use depth::{DepthLoss, depth_loss};
+pub use distortion::{Jet, distort};
+pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
+pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
+pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
+pub use project_backward::{GaussianGradient, project_backward};
+pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};
+pub use relocation::{
+    RelocatedSplats, perturbation, regularisers, regularisers_backward, relocate, relocated,
+};
+pub use sh::{sh_basis, sh_basis_gradient};
+
+use dapple_engine::{Gradients, ImageDerivative, RenderSettings};
+use dapple_scene::{Camera, Error, Result, Splats};
+
+/// A rendered view in `f64`, shaped like [`dapple_engine::Rendered`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Image {
+    /// Width, pixels.
+    pub width: u32,
+    /// Height, pixels.
+    pub height: u32,
+    /// Colours over the background, not clamped, `[height, width, 3]`.
+    pub rgb: Vec<f64>,
+    /// One minus the remaining transmittance, `[height, width]`.
+    pub alpha: Vec<f64>,
+    /// Blended depth, see [`dapple_engine::depth`], `[height, width]`.
+    pub depth: Vec<f64>,
+    /// Median depth, `[height, width]`.
+    pub median_depth: Vec<f64>,
+}
+
+/// Renders splats.
+///
+/// # Errors
+/// A camera that is not finite or has no area, or whose lens the reference does not know.
+pub fn render(splats: &Splats, camera: &Camera, settings: &RenderSettings) -> Result<Image> {
+    render_gaussians(&Gaussian::all(splats), camera, settings)
+}
+
+/// [`render`] for parameters in `f64`: what finite differences need.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_gaussians(
+    gaussians: &[Gaussian],
+    camera: &Camera,
+    settings: &RenderSettings,
+) -> Result<Image> {
+    let visible = visible(gaussians, camera, settings)?;
+    let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
+    Ok(blend(&visible, &lists, camera, settings))
+}
+
+/// The Gaussians that are not absent, projected, in depth order: stages `project` and `order`.
+///
+/// # Errors
+/// As [`render`].
+pub fn visible(
+    gaussians: &[Gaussian],
+    camera: &Camera,
+    settings: &RenderSettings,
+) -> Result<Vec<Projected>> {
+    let eye = PosedLens::new(camera)?;
+    let projected = gaussians
+        .iter()
+        .enumerate()
+        .filter_map(|(index, gaussian)| project(index, gaussian, &eye, settings));
+    Ok(order(projected.collect()))
+}
+
+/// Indices of the Gaussians that `project` culls: engines must leave them out of the image and
+/// give them gradients of exactly zero.
+///
+/// # Errors
+/// As [`render`].
+pub fn absent(splats: &Splats, camera: &Camera, settings: &RenderSettings) -> Result<Vec<usize>> {
+    let mut is_visible = vec![false; splats.len()];
+    for projected in visible(&Gaussian::all(splats), camera, settings)? {
+        is_visible[projected.index] = true;
+    }
+    Ok((0..splats.len()).filter(|&i| !is_visible[i]).collect())
+}
+
+/// Gradients of a scalar whose derivative with respect to the rendered image is `dl_drgb`
+/// (`[height, width, 3]`) and to its alpha `dl_dalpha` (`[height, width]`, zero if `None`).
+///
+/// # Errors
+/// As [`render`]; derivatives of another size than the camera's image.
+pub fn gradients(
+    splats: &Splats,
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+    dl_dalpha: Option<&[f64]>,
+) -> Result<Gradients<f64>> {
+    let derivative = ImageDerivative {
+        rgb: dl_drgb,
+        alpha: dl_dalpha,
+        depth: None,
+    };
+    differentiate(splats, camera, settings, &derivative)
+}
+
+/// Gradients of a scalar whose derivative with respect to the rendered view is `derivative`.
+///
+/// # Errors
+/// As [`gradients`].
+pub fn differentiate(
+    splats: &Splats,
+    camera: &Camera,
+    settings: &RenderSettings,
+    derivative: &ImageDerivative<'_, f64>,
+) -> Result<Gradients<f64>> {
+    let all = Gaussian::all(splats);
+    differentiate_gaussians(&all, splats.sh_rest_stride(), camera, settings, derivative)
+}
+
+/// What density statistics add up for each Gaussian where they are absolute: over the pixels, the
+/// absolute value of the derivative with respect to its centre, by axis (AbsGS, Ye et al. 2024,
+/// arXiv:2404.10484). `[N, 2]`, per pixel.
+///
+/// # Errors
+/// As [`gradients`].
+pub fn absolute_gradients(
+    splats: &Splats,
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+) -> Result<Vec<[f64; 2]>> {
+    let all = Gaussian::all(splats);
+    let derivative = ImageDerivative {
+        rgb: dl_drgb,
+        alpha: None,
+        depth: None,
+    };
+    let (visible, slots) = slots(&all, camera, settings, &derivative)?;
+    let mut out = vec![[0.0; 2]; all.len()];
+    for (projected, slot) in visible.iter().zip(&slots) {
+        out[projected.index] = slot.centre_absolute.to_array();
+    }
+    Ok(out)
+}
+
+/// The visible Gaussians with the derivatives with respect to each.
+fn slots(
+    gaussians: &[Gaussian],
+    camera: &Camera,
+    settings: &RenderSettings,
+    derivative: &ImageDerivative<'_, f64>,
+) -> Result<(Vec<Projected>, Vec<ProjectedGradient>)> {
+    let visible = visible(gaussians, camera, settings)?;
+    let lists = ranges(&visible, camera, settings.max_gaussians_per_tile);
+    let slots = blend_backward(&visible, &lists, camera, settings, derivative);
+    Ok((visible, slots))
+}
+
+/// [`gradients`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
+///
+/// # Errors
+/// As [`gradients`].
+pub fn gradients_of_gaussians(
+    gaussians: &[Gaussian],
+    sh_rest_stride: usize,
+    camera: &Camera,
+    settings: &RenderSettings,
+    dl_drgb: &[f64],
+    dl_dalpha: Option<&[f64]>,
+) -> Result<Gradients<f64>> {
+    let derivative = ImageDerivative {
+        rgb: dl_drgb,
+        alpha: dl_dalpha,
+        depth: None,
+    };
+    differentiate_gaussians(gaussians, sh_rest_stride, camera, settings, &derivative)
+}
+
+/// [`differentiate`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
+///
+/// # Errors
+/// As [`gradients`].
+pub fn differentiate_gaussians(
+    gaussians: &[Gaussian],
+    sh_rest_stride: usize,
+    camera: &Camera,
+    settings: &RenderSettings,
+    derivative: &ImageDerivative<'_, f64>,
+) -> Result<Gradients<f64>> {
+    let pixels = camera.width as usize * camera.height as usize;
+    let fits = |plane: Option<&[f64]>| plane.is_none_or(|values| values.len() == pixels);
+    if derivative.rgb.len() != 3 * pixels || !fits(derivative.alpha) || !fits(derivative.depth) {
+        return Err(Error::input(format!(
+            "the derivative of the image has not the size of the image, {} x {}",
+            camera.width, camera.height
+        ))
+        .hint(
+            "give width * height * 3 values for the colours, width * height for alpha and depth",
+        ));
+    }
+    let (visible, slots) = slots(gaussians, camera, settings, derivative)?;
+    let eye = PosedLens::new(camera)?;
+    let mut out = Gradients::zeros(gaussians.len(), sh_rest_stride);
+    for (projected, slot) in visible.iter().zip(&slots) {
+        let i = projected.index;
+        let g = project_backward(&gaussians[i], &eye, settings, slot);
+        out.means[i] = g.mean.to_array();
+        out.scales[i] = g.scale;
+        out.quats[i] = g.quat;
+        out.opacities[i] = g.opacity;
+        out.means2d[i] = slot.centre.to_array();
+        for (k, coefficient) in g.sh.iter().enumerate() {
+            if k == 0 {
+                out.sh0[i] = coefficient.to_array();
+            } else {
+                let at = i * sh_rest_stride + (k - 1) * 3;
+                out.sh_rest[at..at + 3].copy_from_slice(&coefficient.to_array());
+            }
+        }
+        for (sum, part) in out.pose.iter_mut().zip(g.pose) {
+            *sum += part;
+        }
+    }
+    Ok(out)
+}

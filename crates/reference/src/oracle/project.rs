@@ -1,0 +1,253 @@
+//! `project` and `order`: from a Gaussian in the world to an ellipse with a colour.
+//!
+//! 1. Cull: a Gaussian is *absent* if a parameter is not finite (SH up to the active degree), its
+//!    quaternion is zero, its centre is nearer than `near` or beyond what the lens shows, its opacity
+//!    is below `ALPHA_MIN`, or its ellipse has no positive finite area.
+//! 2. Covariance in the world: `R S S^T R^T` (Kerbl et al. 2023, eq. 6).
+//! 3. On the image: `J W Sigma W^T J^T` (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5),
+//!    plus the dilation that keeps it at least a pixel wide.
+//! 4. Opacity is the sigmoid of its logit, less what [`super::antialias`] takes; colour is `max(0, 0.5 + SH(direction))`, seen along the
+//!    ray from the camera's centre.
+//! 5. Order: by camera z, ties by index.
+
+use super::lens::{LensProjection, PosedLens};
+use super::sh::sh_basis;
+use dapple_engine::RenderSettings;
+use dapple_engine::constants::ALPHA_MIN;
+use dapple_scene::{Splats, sh_coefficient_count};
+use glam::{DMat2, DMat3, DVec2, DVec3};
+
+/// One Gaussian's parameters in `f64`, as stored: see [`Splats`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gaussian {
+    /// Centre, world units.
+    pub mean: DVec3,
+    /// Logarithms of the standard deviations.
+    pub scale: [f64; 3],
+    /// `[w, x, y, z]`, any length.
+    pub quat: [f64; 4],
+    /// Logit.
+    pub opacity: f64,
+    /// All stored coefficients, `sh0` first.
+    pub sh: Vec<DVec3>,
+}
+
+impl Gaussian {
+    /// All Gaussians of some splats.
+    pub fn all(splats: &Splats) -> Vec<Self> {
+        let stride = splats.sh_rest_stride();
+        let wide = |v: [f32; 3]| DVec3::from(v.map(f64::from));
+        let gaussian = |i: usize| {
+            let (rest, _) = splats.sh_rest[i * stride..(i + 1) * stride].as_chunks::<3>();
+            let first = std::iter::once(wide(splats.sh0[i]));
+            Self {
+                mean: wide(splats.means[i]),
+                scale: splats.scales[i].map(f64::from),
+                quat: splats.quats[i].map(f64::from),
+                opacity: f64::from(splats.opacities[i]),
+                sh: first.chain(rest.iter().map(|&v| wide(v))).collect(),
+            }
+        };
+        (0..splats.len()).map(gaussian).collect()
+    }
+
+    /// The coefficients that count at this degree.
+    pub(super) fn active_sh(&self, sh_degree: u8) -> &[DVec3] {
+        let count = sh_coefficient_count(sh_degree).min(self.sh.len());
+        &self.sh[..count]
+    }
+
+    fn is_finite(&self, sh_degree: u8) -> bool {
+        self.mean.is_finite()
+            && self.scale.iter().all(|v| v.is_finite())
+            && self.quat.iter().all(|v| v.is_finite())
+            && self.opacity.is_finite()
+            && self.active_sh(sh_degree).iter().all(|v| v.is_finite())
+    }
+
+    /// Its length squared vanishes in `f32`, the precision of engines.
+    fn has_zero_quat(&self) -> bool {
+        self.quat.iter().map(|v| v * v).sum::<f64>() < f64::from(f32::MIN_POSITIVE)
+    }
+}
+
+/// The degree whose coefficients number `count`.
+pub(super) fn degree_of(count: usize) -> u8 {
+    (count.max(1).isqrt() - 1) as u8
+}
+
+/// A Gaussian on the image.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Projected {
+    /// Which Gaussian.
+    pub index: usize,
+    /// Where its centre lands, pixels.
+    pub centre: DVec2,
+    /// Camera z, world units.
+    pub depth: f64,
+    /// Dilated covariance, pixels squared: `[xx, xy, yy]`.
+    pub covariance: [f64; 3],
+    /// Inverse of the covariance: `[xx, xy, yy]`.
+    pub conic: [f64; 3],
+    /// 0..1, compensated.
+    pub opacity: f64,
+    /// Not negative, not bounded above.
+    pub colour: DVec3,
+}
+
+/// Derivatives of a loss with respect to a [`Projected`].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ProjectedGradient {
+    /// With respect to the centre, per pixel.
+    pub centre: DVec2,
+    /// The same with the absolute value of what each pixel gives, by axis (AbsGS).
+    pub centre_absolute: DVec2,
+    /// With respect to `[xx, xy, yy]` of the conic, where xy is **one** number that stands in two
+    /// places of the matrix: its derivative counts both.
+    pub conic: [f64; 3],
+    /// With respect to the opacity, 0..1.
+    pub opacity: f64,
+    /// With respect to the colour.
+    pub colour: DVec3,
+    /// With respect to the depth, as a pixel's value: the order does not change.
+    pub depth: f64,
+}
+
+/// What the ellipse of a Gaussian is made of; `project_backward` needs the same numbers.
+pub(super) struct Footprint {
+    /// Centre in camera coordinates.
+    pub point: DVec3,
+    /// Standard deviations, world units.
+    pub sigma: DVec3,
+    /// Rotation of the Gaussian.
+    pub rotation: DMat3,
+    /// Covariance in camera coordinates.
+    pub covariance_camera: DMat3,
+    /// The lens at the centre.
+    pub lens: LensProjection,
+    /// Covariance on the image, dilated.
+    pub covariance: DMat2,
+    /// Determinant of what was dilated.
+    pub bare_determinant: f64,
+}
+
+impl Footprint {
+    pub fn new(gaussian: &Gaussian, eye: &PosedLens, settings: &RenderSettings) -> Self {
+        let point = eye.to_camera(gaussian.mean);
+        let sigma = DVec3::from(gaussian.scale.map(f64::exp));
+        let rotation = rotation_matrix(gaussian.quat);
+        let m = eye.rotation * rotation * DMat3::from_diagonal(sigma);
+        let covariance_camera = m * m.transpose();
+        let lens = eye.lens.project(point);
+        let [u, v] = lens.jacobian;
+        let cov_u = covariance_camera * u;
+        let cov_v = covariance_camera * v;
+        let dilation = f64::from(settings.dilation());
+        let xy = u.dot(cov_v);
+        let covariance = DMat2::from_cols(
+            DVec2::new(u.dot(cov_u) + dilation, xy),
+            DVec2::new(xy, v.dot(cov_v) + dilation),
+        );
+        // Lagrange's identity: xx yy - xy^2 cancels for needles.
+        let (half_u, half_v) = (m.transpose() * u, m.transpose() * v);
+        let bare_determinant = half_u.cross(half_v).length_squared();
+        Self {
+            point,
+            sigma,
+            rotation,
+            covariance_camera,
+            lens,
+            covariance,
+            bare_determinant,
+        }
+    }
+}
+
+/// The rotation of a quaternion `[w, x, y, z]` of any length but zero.
+pub(super) fn rotation_matrix(quat: [f64; 4]) -> DMat3 {
+    let length = quat.iter().map(|v| v * v).sum::<f64>().sqrt();
+    let [w, x, y, z] = quat.map(|v| v / length);
+    DMat3::from_cols(
+        DVec3::new(
+            1.0 - 2.0 * (y * y + z * z),
+            2.0 * (x * y + w * z),
+            2.0 * (x * z - w * y),
+        ),
+        DVec3::new(
+            2.0 * (x * y - w * z),
+            1.0 - 2.0 * (x * x + z * z),
+            2.0 * (y * z + w * x),
+        ),
+        DVec3::new(
+            2.0 * (x * z + w * y),
+            2.0 * (y * z - w * x),
+            1.0 - 2.0 * (x * x + y * y),
+        ),
+    )
+}
+
+/// Logistic function: opacity from its logit.
+pub(super) fn sigmoid(logit: f64) -> f64 {
+    1.0 / (1.0 + (-logit).exp())
+}
+
+/// `0.5 + SH(direction)`, before it is clamped at zero.
+pub(super) fn raw_colour(gaussian: &Gaussian, eye: &PosedLens, sh_degree: u8) -> DVec3 {
+    let sh = gaussian.active_sh(sh_degree);
+    let direction = (gaussian.mean - eye.centre).normalize();
+    let basis = sh_basis(degree_of(sh.len()), direction);
+    let sum: DVec3 = sh.iter().zip(basis).map(|(&c, b)| c * b).sum();
+    sum + DVec3::splat(0.5)
+}
+
+/// Projects one Gaussian; `None` if it is absent.
+pub fn project(
+    index: usize,
+    gaussian: &Gaussian,
+    eye: &PosedLens,
+    settings: &RenderSettings,
+) -> Option<Projected> {
+    let sh_degree = settings.sh_degree;
+    if !gaussian.is_finite(sh_degree) || gaussian.has_zero_quat() {
+        return None;
+    }
+    let uncompensated = sigmoid(gaussian.opacity);
+    let point = eye.to_camera(gaussian.mean);
+    if point.z < f64::from(settings.near) || uncompensated < f64::from(ALPHA_MIN) {
+        return None;
+    }
+    if !eye.lens.shows(point) {
+        return None;
+    }
+    let footprint = Footprint::new(gaussian, eye, settings);
+    let covariance = footprint.covariance;
+    let determinant = covariance.determinant();
+    // Beyond f32's range no engine can follow; such a Gaussian is 1e9 images wide.
+    if !(determinant > 0.0 && determinant < f64::from(f32::MAX)) {
+        return None;
+    }
+    let opacity = uncompensated * footprint.compensation(settings);
+    if opacity < f64::from(ALPHA_MIN) {
+        return None;
+    }
+    let conic = covariance.inverse();
+    Some(Projected {
+        index,
+        centre: footprint.lens.centre,
+        depth: footprint.point.z,
+        covariance: upper(covariance),
+        conic: upper(conic),
+        opacity,
+        colour: raw_colour(gaussian, eye, sh_degree).max(DVec3::ZERO),
+    })
+}
+
+fn upper(m: DMat2) -> [f64; 3] {
+    [m.x_axis.x, m.x_axis.y, m.y_axis.y]
+}
+
+/// Front to back: by camera z, ties by index.
+pub fn order(mut projected: Vec<Projected>) -> Vec<Projected> {
+    projected.sort_by(|a, b| a.depth.total_cmp(&b.depth).then(a.index.cmp(&b.index)));
+    projected
+}

@@ -1,0 +1,150 @@
+//! Relocation (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo",
+//! arXiv:2404.09591, section 3.3 and eq. 9), noise and regularisers.
+//!
+//! A round of [`relocate`]:
+//! 1. Gaussians that are not finite or at most `dead_opacity` opaque are dead.
+//! 2. Each dead one, and each that is to be added, draws a living one, with a chance proportional to
+//!    its opacity. (The paper draws the added ones from what relocation left; with one draw for both
+//!    a Gaussian's N is right for all its copies at once.)
+//! 3. A Gaussian drawn N - 1 times becomes N copies of opacity and scale by [`relocated`].
+
+use super::Gaussian;
+use dapple_engine::relocation;
+use dapple_engine::{Relocation, noise};
+use dapple_scene::Splats;
+use glam::{DMat3, DVec3};
+
+/// Opacity of each of `copies` that replace a Gaussian of this opacity, and the factor of its scales:
+/// eq. 9 as it stands. Its terms cancel: not for more than about 40 copies.
+pub fn relocated(opacity: f64, copies: u32) -> (f64, f64) {
+    let new = 1.0 - (1.0 - opacity).powf(1.0 / f64::from(copies));
+    let mut sum = 0.0;
+    for i in 1..=copies {
+        let mut binomial = 1.0;
+        for k in 0..i {
+            let sign = if k % 2 == 0 { 1.0 } else { -1.0 };
+            sum += binomial * sign * new.powi(k as i32 + 1) / f64::from(k + 1).sqrt();
+            // From (i - 1 over k) to (i - 1 over k + 1).
+            binomial *= f64::from(i - 1 - k) / f64::from(k + 1);
+        }
+    }
+    (new, opacity / sum)
+}
+
+/// What a round of relocation leaves.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RelocatedSplats {
+    /// Which Gaussian each of the new generation is a copy of.
+    pub source: Vec<usize>,
+    /// How many copies of that there are now; 1 = untouched, with its moments.
+    pub copies: Vec<u32>,
+    /// Dead ones that were moved.
+    pub relocated: usize,
+    /// Gaussians that are new.
+    pub added: usize,
+}
+
+/// One round after step `step`; see the module's head.
+pub fn relocate(
+    splats: &Splats,
+    plan: &Relocation,
+    seed: u64,
+    step: u32,
+    max_gaussians: usize,
+) -> RelocatedSplats {
+    let n = splats.len();
+    let table = relocation::sigmoid_table();
+    let shift = relocation::weight_shift(n as u32);
+    let gaussians = Gaussian::all(splats);
+    let limit = plan.dead_logit();
+    let is_dead = |i: usize| {
+        let finite = gaussians[i].mean.is_finite()
+            && gaussians[i].sh.iter().all(|c| c.is_finite())
+            && splats.scales[i].iter().all(|v| v.is_finite())
+            && splats.quats[i].iter().all(|v| v.is_finite())
+            && splats.opacities[i].is_finite();
+        !finite || splats.opacities[i] <= limit
+    };
+    let weights: Vec<u32> = (0..n)
+        .map(|i| match is_dead(i) {
+            true => 0,
+            false => relocation::weight(&table, splats.opacities[i], shift),
+        })
+        .collect();
+    let total: u32 = weights.iter().sum();
+    let mut out = RelocatedSplats {
+        source: (0..n).collect(),
+        copies: vec![1; n],
+        ..RelocatedSplats::default()
+    };
+    if total == 0 {
+        return out;
+    }
+    let mut places: Vec<usize> = (0..n).filter(|&i| weights[i] == 0).collect();
+    out.relocated = places.len();
+    out.added = plan.added(n, max_gaussians);
+    places.extend(n..n + out.added);
+    out.source.resize(n + out.added, 0);
+    let mut drawn = vec![0; n];
+    for (draw, &place) in places.iter().enumerate() {
+        let mut left = relocation::target(seed, step, draw as u32, total);
+        let source = (0..n)
+            .find(|&i| {
+                let holds = left < weights[i];
+                left = left.saturating_sub(weights[i]);
+                holds
+            })
+            .unwrap_or(0);
+        out.source[place] = source;
+        drawn[source] += 1;
+    }
+    out.copies = out.source.iter().map(|&i| 1 + drawn[i]).collect();
+    out
+}
+
+/// How far `update` moves a Gaussian's centre at random:
+/// `amount * sigmoid(100 (0.005 - opacity)) * Sigma * eta`, eta standard normal, keyed by seed, step and
+/// index. The paper's eq. 10: the noise follows the Gaussian's shape, and stops where it is opaque.
+pub fn perturbation(gaussian: &Gaussian, amount: f64, seed: u64, step: u32, index: u32) -> DVec3 {
+    let eta = DVec3::from([0, 1, 2].map(|k| {
+        f64::from(noise::normal(
+            seed,
+            step,
+            index,
+            relocation::NOISE_NORMAL + k,
+        ))
+    }));
+    let opacity = 1.0 / (1.0 + (-gaussian.opacity).exp());
+    let still = 1.0 / (1.0 + (-100.0 * (0.005 - opacity)).exp());
+    let [w, x, y, z] = gaussian.quat;
+    let turn = DMat3::from_quat(glam::DQuat::from_xyzw(x, y, z, w).normalize());
+    let squared = DMat3::from_diagonal(DVec3::from(gaussian.scale.map(|s| (2.0 * s).exp())));
+    turn * squared * turn.transpose() * eta * (amount * still)
+}
+
+/// What regularisers add to the loss: `opacity_reg` times the mean opacity, `scale_reg` times the mean
+/// standard deviation, over Gaussians and axes.
+pub fn regularisers(gaussians: &[Gaussian], opacity_reg: f64, scale_reg: f64) -> f64 {
+    let n = gaussians.len() as f64;
+    let opacities: f64 = gaussians
+        .iter()
+        .map(|g| 1.0 / (1.0 + (-g.opacity).exp()))
+        .sum();
+    let scales: f64 = gaussians.iter().flat_map(|g| g.scale.map(f64::exp)).sum();
+    opacity_reg * opacities / n + scale_reg * scales / (3.0 * n)
+}
+
+/// The derivative of [`regularisers`] with respect to a Gaussian's logit and logarithms of scales.
+pub fn regularisers_backward(
+    gaussian: &Gaussian,
+    count: usize,
+    opacity_reg: f64,
+    scale_reg: f64,
+) -> (f64, [f64; 3]) {
+    let n = count as f64;
+    let opacity = 1.0 / (1.0 + (-gaussian.opacity).exp());
+    (
+        opacity_reg / n * opacity * (1.0 - opacity),
+        gaussian.scale.map(|s| scale_reg / (3.0 * n) * s.exp()),
+    )
+}

@@ -1,0 +1,139 @@
+//! The reference's relocation, noise and regularisers against what they are meant to do.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple_engine::Relocation;
+use dapple_reference::scenes;
+use dapple_reference::{
+    Gaussian, perturbation, regularisers, regularisers_backward, relocate, relocated,
+};
+use glam::{DMat3, DVec3};
+
+/// How opaque `copies` Gaussians on each other are, summed along a line through their centre.
+fn opaque_length(opacity: f64, scale: f64, copies: i32) -> f64 {
+    let step = 0.01;
+    (-2000..=2000)
+        .map(|i| {
+            let x = f64::from(i) * step / scale;
+            1.0 - (1.0 - opacity * (-0.5 * x * x).exp()).powi(copies)
+        })
+        .sum::<f64>()
+        * step
+}
+
+#[test]
+fn copies_look_like_what_they_replace() {
+    for opacity in [0.006, 0.1, 0.5, 0.9, 0.99] {
+        for copies in [1, 2, 3, 7, 20] {
+            let (each, ratio) = relocated(opacity, copies);
+            let together = 1.0 - (1.0 - each).powi(copies as i32);
+            assert!((together / opacity - 1.0).abs() < 1e-9);
+            let before = opaque_length(opacity, 1.3, 1);
+            let after = opaque_length(each, 1.3 * ratio, copies as i32);
+            assert!(
+                (after / before - 1.0).abs() < 1e-6,
+                "{opacity} / {copies}: {after}, not {before}"
+            );
+        }
+    }
+}
+
+#[test]
+fn regularisers_have_the_slope_that_finite_differences_find() {
+    let splats = scenes::by_name("random_sh0").unwrap().splats;
+    let gaussians = Gaussian::all(&splats);
+    let value = |g: &[Gaussian]| regularisers(g, 0.3, 0.7);
+    let h = 1e-5;
+    let difference = |i: usize, change: &dyn Fn(&mut Gaussian, f64)| {
+        let at = |by: f64| {
+            let mut moved = gaussians.clone();
+            change(&mut moved[i], by);
+            value(&moved)
+        };
+        (at(h) - at(-h)) / (2.0 * h)
+    };
+    for i in [0, gaussians.len() / 2, gaussians.len() - 1] {
+        let (logit, scales) = regularisers_backward(&gaussians[i], gaussians.len(), 0.3, 0.7);
+        let found = difference(i, &|g, by| g.opacity += by);
+        assert!((logit / found - 1.0).abs() < 1e-5, "{logit} {found}");
+        for (k, scale) in scales.into_iter().enumerate() {
+            let found = difference(i, &|g, by| g.scale[k] += by);
+            assert!((scale / found - 1.0).abs() < 1e-5, "{scale} {found}");
+        }
+    }
+}
+
+fn needle(opacity: f64) -> Gaussian {
+    Gaussian {
+        mean: DVec3::ZERO,
+        scale: [0.5, -1.0, -0.2],
+        quat: [0.7, 0.4, -0.3, 0.6],
+        opacity: (opacity / (1.0 - opacity)).ln(),
+        sh: vec![DVec3::ZERO],
+    }
+}
+
+#[test]
+fn noise_follows_the_shape() {
+    let gaussian = needle(0.004);
+    let [w, x, y, z] = gaussian.quat;
+    let turn = DMat3::from_quat(glam::DQuat::from_xyzw(x, y, z, w).normalize());
+    let (mut mean, mut squares) = (DVec3::ZERO, DVec3::ZERO);
+    let mut crossed: f64 = 0.0;
+    let n = 40_000;
+    for i in 0..n {
+        // In the Gaussian's own axes.
+        let moved = turn.transpose() * perturbation(&gaussian, 2.0, 5, 700, i);
+        mean += moved / f64::from(n);
+        squares += moved * moved / f64::from(n);
+        crossed += moved.x * moved.z / f64::from(n);
+    }
+    // sigmoid(100 (0.005 - 0.004)).
+    let still = 1.0 / (1.0 + (-0.1f64).exp());
+    for k in 0..3 {
+        let deviation = 2.0 * still * (2.0 * gaussian.scale[k]).exp();
+        assert!(mean[k].abs() < 0.02 * deviation, "{k}: {mean}");
+        let ratio = squares[k].sqrt() / deviation;
+        assert!((ratio - 1.0).abs() < 0.02, "{k}: {ratio}");
+    }
+    assert!(crossed.abs() < 0.02 * (squares.x * squares.z).sqrt());
+}
+
+#[test]
+fn noise_stops_where_a_gaussian_is_opaque() {
+    let length = |opacity| perturbation(&needle(opacity), 1.0, 5, 700, 3).length();
+    let ratio = length(0.1) / length(0.005);
+    let expected = 2.0 / (1.0 + (100.0 * 0.095f64).exp());
+    assert!((ratio / expected - 1.0).abs() < 1e-6, "{ratio}");
+}
+
+#[test]
+fn draws_go_by_opacity_and_never_to_the_dead() {
+    let mut splats = scenes::by_name("crowd").unwrap().splats;
+    let n = splats.len();
+    for (i, logit) in splats.opacities.iter_mut().enumerate() {
+        *logit = if i % 2 == 0 { -9.0 } else { -1.5 };
+    }
+    // Opacity 0.2 everywhere but for one of 0.8.
+    splats.opacities[1] = 4.0f32.ln();
+    let plan = Relocation {
+        dead_opacity: 0.005,
+        add_permille: 50,
+    };
+    let mut favourite = 0;
+    let mut draws = 0;
+    for step in 0..200 {
+        let round = relocate(&splats, &plan, 9, step, n + n / 100);
+        assert_eq!(round.relocated, n.div_ceil(2));
+        assert_eq!(round.added, n / 100);
+        assert!(round.source.iter().all(|i| i % 2 == 1));
+        favourite += round.copies[1] - 1;
+        draws += round.relocated + round.added;
+    }
+    let living = (n / 2) as f64;
+    // Opacities of 0.182 and 0.8.
+    let share = 0.8 / (0.8 + 0.182_426 * (living - 1.0));
+    let expected = share * draws as f64;
+    let off = (f64::from(favourite) - expected).abs();
+    assert!(off < 4.0 * expected.sqrt(), "{favourite}, not {expected}");
+}
