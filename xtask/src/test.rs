@@ -187,38 +187,46 @@ fn finished((output, ended): (shell::Output, Result<(), String>)) -> Outcome {
     }
 }
 
-/// Runs every example of the umbrella crate to its end.
+/// Crates with examples: their folders and names.
+const WITH_EXAMPLES: [(&str, &str); 2] = [("dapple", "dapple"), ("runtime", "dapple-runtime")];
+
+/// Runs every example to its end.
 fn examples() -> Outcome {
-    let folder = shell::root().join("crates/dapple/examples");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        return Outcome::Failed(
-            format!("no examples in {}", folder.display()),
-            Totals::default(),
-        );
-    };
+    let mut totals = Totals::default();
+    for (folder, package) in WITH_EXAMPLES {
+        if let Err(why) = examples_of(folder, package, &mut totals) {
+            return Outcome::Failed(why, totals);
+        }
+    }
+    Outcome::Passed(totals)
+}
+
+fn examples_of(folder: &str, package: &str, totals: &mut Totals) -> Result<(), String> {
+    let folder = shell::root().join("crates").join(folder).join("examples");
+    let entries = std::fs::read_dir(&folder)
+        .map_err(|why| format!("no examples in {}: {why}", folder.display()))?;
     let mut names: Vec<String> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter_map(|name| name.strip_suffix(".rs").map(str::to_owned))
         .collect();
     names.sort();
-    let mut totals = Totals::default();
     for example in &names {
-        let mut command = shell::cargo(&[
+        let run = [
             "run",
             "--release",
             "--package",
-            "dapple",
+            package,
             "--example",
             example,
-        ]);
-        if let Err(why) = shell::run(&mut command) {
+        ];
+        if let Err(why) = shell::run(&mut shell::cargo(&run)) {
             totals.failed += 1;
-            return Outcome::Failed(why, totals);
+            return Err(why);
         }
         totals.passed += 1;
     }
-    Outcome::Passed(totals)
+    Ok(())
 }
 
 fn summarise(results: &[(Step, Outcome, Duration)]) -> Result<(), String> {

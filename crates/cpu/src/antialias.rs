@@ -1,5 +1,5 @@
 //! Anti-aliasing after Mip-Splatting (Yu et al. 2024, arXiv:2311.16493), 16 Gaussians (or fewer) at a
-//! time. Reference: `engine::reference::{smoothed, project}`; twin: `shared/antialias.wgsl`.
+//! time. Reference: `dapple_reference::{smoothed, project}`; twin: `shared/antialias.wgsl`.
 //!
 //! The 3D filter, before projection:
 //! 1. Scales become `s' = sqrt(s^2 + deviation^2)`, the opacity is multiplied by the product of the

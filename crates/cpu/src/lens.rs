@@ -11,7 +11,7 @@
 //! 5. centre = focal place(a, b) + principal; T = focal D (R_k - c_k R_2) / z, where D is the
 //!    derivative of the place at the clamped slopes c.
 //!
-//! Twin: shaders/shared/lens.wgsl. Reference: `engine::reference::distort`.
+//! Twin: shaders/shared/lens.wgsl. Reference: `dapple_reference::distort`.
 
 use crate::projection::{CameraV, Projection, V3, dot};
 use crate::simd::{M, Splat, V, each};

@@ -11,7 +11,7 @@
 //! Where a camera's lens distorts (`LENS`), [`crate::lens`] takes the place of 1's last part and 3.
 //! Where `ANTIALIAS` is set, [`crate::antialias`] filters between 2 and 3 and after 4.
 //!
-//! Backward is the chain rule through the same steps; `engine::reference` has it in f64.
+//! Backward is the chain rule through the same steps; `dapple_reference` has it in f64.
 
 use crate::antialias::{self, Filters};
 use crate::blocks::component;

@@ -1,6 +1,6 @@
 //! Real spherical harmonics to degree 3, in the sign convention of the 3DGS ecosystem.
 //!
-//! The basis is a polynomial in the unit direction (x, y, z); `engine::reference` says where its
+//! The basis is a polynomial in the unit direction (x, y, z); `dapple_reference` says where its
 //! constants come from. Backward needs the gradient of each basis function; since the colour
 //! depends on the direction only through `normalize(mean - centre)`, the part of that gradient
 //! along the direction does not matter and is projected away.

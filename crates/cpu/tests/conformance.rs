@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::{Engine, conformance};
+use dapple_engine::Engine;
+use dapple_reference::conformance;
 
 fn engine(threads: usize) -> Box<dyn Engine> {
     let threads = Some(threads);

@@ -50,7 +50,7 @@
 //! # Where things are
 //! - [`scene`]: cameras, photos, splats, their files, synthetic captures.
 //! - [`mod@train`]: configuration, schedules, trainer, scores.
-//! - [`contract`]: what an engine is, its settings and reports, and the `f64` reference.
+//! - [`contract`]: what an engine is, its settings and reports. Who writes one tests it with `dapple-reference`.
 //! - [`cpu`]: the native engine for processors.
 //! - [`gpu`]: the engine for GPUs, on Vulkan, Metal and DirectX 12.
 //! - [`runtime`]: which GPUs there are, and what they can do.
@@ -70,7 +70,7 @@ pub use dapple_scene as scene;
 /// Trainer, schedules, density control and scores (`dapple-train`).
 pub use dapple_train as train;
 
-/// What an engine is, and the reference that engines are held to (`dapple-engine`).
+/// What an engine is (`dapple-engine`). What engines are held to is `dapple-reference`.
 pub use dapple_engine as contract;
 
 /// The native CPU engine (`dapple-cpu`).

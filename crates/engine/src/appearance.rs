@@ -2,7 +2,7 @@
 //!
 //! Each photo has a grid of affine maps of colours, over x, y and the luminance of what is rendered.
 //! A step compares not the render with the photo but the render sent through the photo's grid; the
-//! formulas are [`crate::reference::appearance`]'s. A grid of one cell is an exposure.
+//! formulas are `dapple_reference::appearance`'s. A grid of one cell is an exposure.
 
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};

@@ -58,3 +58,14 @@ pub const SSIM_SIGMA: f64 = 1.5;
 pub const SSIM_C1: f64 = 0.0001;
 /// See [`SSIM_C1`].
 pub const SSIM_C2: f64 = 0.0009;
+
+/// The weights of SSIM's window along one axis; they sum to 1, and the window is their outer product.
+pub fn ssim_window() -> [f64; SSIM_WINDOW] {
+    let centre = (SSIM_WINDOW / 2) as f64;
+    let weights: [f64; SSIM_WINDOW] = std::array::from_fn(|i| {
+        let d = i as f64 - centre;
+        (-d * d / (2.0 * SSIM_SIGMA * SSIM_SIGMA)).exp()
+    });
+    let sum: f64 = weights.iter().sum();
+    weights.map(|w| w / sum)
+}

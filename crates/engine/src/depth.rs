@@ -8,7 +8,7 @@
 //! - *median* depth is the depth of the Gaussian behind which the transmittance is first at most a
 //!   half; 0 where that never happens. It jumps, and is not differentiated.
 //!
-//! Supervision ([`crate::reference::depth_loss`]) is `sum_k c_k |D / t_k - alpha|` over samples of known
+//! Supervision (`dapple_reference::depth_loss`) is `sum_k c_k |D / t_k - alpha|` over samples of known
 //! depth t_k: the relative error of the expected depth, seen through alpha. It has no unit, nothing
 //! is divided by, its slopes are bounded, and a pixel that is empty yet is not pulled at. Disparities
 //! (gsplat, 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.

@@ -1,34 +1,28 @@
-//! What a splatting engine is, and the truth that engines are held to.
+//! What a splatting engine is. What engines are held to is `dapple-reference`.
 //!
 //! - [`Engine`]: the one trait that everything meets at. Training drives it, never a backend.
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`mod@appearance`]: what makes the colours of one photo differ from another's.
-//! - [`mod@reference`]: the textbook renderer in `f64`, and its gradients. Slow, readable, right.
-//! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
 //! - [`depth`]: depths of a render, and what training is told about them.
-//! - [`compare`]: how far an engine is from the reference, one number per tensor.
 //! - [`smoothing`]: the 3D filters of anti-aliased splats.
 //! - [`score`]: how far a render is from its photo, found where both are.
-//! - [`conformance`]: the checks that every engine has to pass.
 //!
 //! This crate knows no backend.
 
+mod adam_step;
 pub mod appearance;
-pub mod compare;
-pub mod conformance;
 pub mod constants;
 mod contract;
 pub mod depth;
 mod gradients;
 mod lens;
 pub mod noise;
+mod pose_step;
 mod posed_camera;
 mod poses;
-pub mod reference;
 pub mod relocation;
 mod report;
-pub mod scenes;
 pub mod score;
 mod settings;
 pub mod smoothing;
@@ -36,11 +30,13 @@ mod stage;
 mod trace;
 mod upload;
 
+pub use adam_step::adam;
 pub use appearance::{Appearance, AppearanceSettings};
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
 pub use lens::{LensForm, slope_range};
+pub use pose_step::{PoseMoments, refine_pose};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
 pub use poses::{POSE_WORDS, PoseRates, RefinedPose};
 pub use report::{DensifyReport, NotFinite, Report, StageTime, StepCounts, StepReport};

@@ -1,7 +1,7 @@
 //! Poses that training refines: what an engine keeps of a view beside its camera.
 //!
 //! A step moves the camera of its view by `p -> exp(omega) p + t`, in camera coordinates, with Adam's
-//! step of [`crate::Gradients::pose`]; see [`crate::reference::refine_pose`]. The photos of a run are
+//! step of [`crate::Gradients::pose`]; see [`crate::refine_pose`]. The photos of a run are
 //! visited in turns, so each has its own moments and its own bias correction.
 
 use crate::PosedCamera;

@@ -129,7 +129,7 @@ fn stopped_by(x: f64, n: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reference;
+    use dapple_reference as reference;
 
     #[test]
     fn weights_are_opacities() {

@@ -2,7 +2,7 @@
 //! of, and what scoring shows, so that a few bytes of a pixel come back instead of four floats.
 //!
 //! 1. Colours of the render are clamped to 0..1, NaN to 0, and compared with the photo over the render's
-//!    background ([`crate::reference::photo_target`]).
+//!    background (`dapple_reference::photo_target`).
 //! 2. A pixel that the photo's mask hides counts nowhere: in windows of SSIM it is taken from the photo.
 //! 3. SSIM's windows are those of the loss: whole ones, whose centre counts.
 //! 4. An error map colours each pixel by the mean absolute difference of its three channels, from 0 to

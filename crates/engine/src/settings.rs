@@ -119,7 +119,7 @@ pub struct StepSettings {
 }
 
 /// What density strategies add to `update`; nothing by default. The loss that is reported is that of
-/// the image alone. Formulas: [`crate::reference::perturbation`], [`crate::reference::regularisers`].
+/// the image alone. Formulas: `dapple_reference::{perturbation, regularisers}`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extras {
     /// Seed of the run; keys the noise.
@@ -193,7 +193,7 @@ impl DensifyPlan {
 }
 
 /// A round of relocation: dead Gaussians become copies of living ones, and so do new ones. See
-/// [`crate::reference::relocate`]. Moments of all that are drawn, and of their copies, start anew.
+/// `dapple_reference::relocate`. Moments of all that are drawn, and of their copies, start anew.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Relocation {
     /// Gaussians at most this opaque are dead, and so are those that are not finite. No copy is made

@@ -10,7 +10,7 @@
 //!
 //! Engines keep the deviations beside the parameters, set them anew when a step asks for it, carry
 //! them with the Gaussians, and differentiate step 3. [`fuse`] applies it for good: files hold fused
-//! splats, so that every viewer shows them alike. Reference: [`crate::reference::smoothed`].
+//! splats, so that every viewer shows them alike. Reference: `dapple_reference::smoothed`.
 //!
 //! [`SMOOTHING_MARGIN`]: crate::constants::SMOOTHING_MARGIN
 
@@ -37,7 +37,7 @@ pub fn fuse(splats: &mut Splats, smoothing: &[f32]) {
 }
 
 /// Step 3 for logarithms of scales and a logit.
-pub(crate) fn smoothed(log_scales: [f64; 3], logit: f64, deviation: f64) -> ([f64; 3], f64) {
+pub fn smoothed(log_scales: [f64; 3], logit: f64, deviation: f64) -> ([f64; 3], f64) {
     let mut log_share = 0.0;
     let scales = log_scales.map(|log_scale| {
         // From the larger of the two: nothing overflows.

@@ -6,7 +6,7 @@
 // the result by itself and, through its luminance, by moving along the grid's third axis.
 //
 // appearance: rows of maps, by view, see shared/appearance. image: the render. corrected: the result.
-// image_gradient: in and out. Reference: engine::reference::appearance; twin:
+// image_gradient: in and out. Reference: dapple_reference::appearance; twin:
 // cpu/src/stages/appearance.rs.
 
 #import shared/step

@@ -9,7 +9,7 @@
 // 2. The invocations' sums are added up in a fixed order: one writer a number, no atomics.
 //
 // image: the render. image_gradient: dL/d(corrected). appearance_partials: [slice][column][luminance][12].
-// Reference: engine::reference::appearance_backward.
+// Reference: dapple_reference::appearance_backward.
 
 #import shared/step
 #import shared/appearance

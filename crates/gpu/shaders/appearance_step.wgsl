@@ -6,7 +6,7 @@
 // `advance`: Adam, with the bias correction of that count: between two steps on a view its moments rest.
 //
 // appearance, appearance_first, appearance_second: rows of maps and moments, by view. appearance_seen:
-// steps by view. Reference: engine::reference::{appearance_regulariser, adam}.
+// steps by view. Reference: dapple_reference::{appearance_regulariser, adam}.
 
 #import shared/step
 #import shared/groups

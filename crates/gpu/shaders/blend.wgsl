@@ -27,7 +27,7 @@
 // MEDIAN_TRANSMITTANCE, else zero, where depth_loss.wgsl puts a derivative; and depth_checkpoints, as
 // checkpoints.
 //
-// Reference: engine::reference::blend (Kerbl et al. 2023, eq. 3); twin: cpu/src/stages/blend.rs.
+// Reference: dapple_reference::blend (Kerbl et al. 2023, eq. 3); twin: cpu/src/stages/blend.rs.
 
 #import shared/step
 #import shared/groups

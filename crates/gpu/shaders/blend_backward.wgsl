@@ -35,7 +35,7 @@
 // image_gradient: dL/d(red, green, blue) and dL/dT; slots out, SLOT_FLOATS each. With DEPTH, depth_pixels:
 // blended depth and dL/d(that); depth_checkpoints, from `blend`.
 //
-// Reference: engine::reference::blend_backward (arXiv:2312.02121, section 3); twin:
+// Reference: dapple_reference::blend_backward (arXiv:2312.02121, section 3); twin:
 // cpu/src/stages/blend_backward.rs. Buckets: after Mallick et al. 2024, "Taming 3DGS".
 
 #import shared/step

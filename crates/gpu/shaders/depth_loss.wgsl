@@ -4,7 +4,7 @@
 // 2. dL/dD = c sign / t, beside D: `blend` has left zero there, which stays at pixels without a sample.
 // 3. dL/dalpha = -c sign: the derivative by transmittance, one minus alpha, is c sign. The loss of the
 //    image has left zero there.
-// Twin: cpu/src/stages/depth.rs. Reference: engine::reference::depth_loss.
+// Twin: cpu/src/stages/depth.rs. Reference: dapple_reference::depth_loss.
 //
 // Bindings: depth_samples, the view's, and room for more; image, from blend.wgsl; depth_pixels and image_gradient, in and out.
 

@@ -2,7 +2,7 @@
 // depths: adds up the extra slots of each visible Gaussian, one invocation a Gaussian, in depth order
 // and slot by slot.
 // Twins: `sum_absolute` and `sum_depths` of cpu/src/stages/update.rs. Reference:
-// engine::reference::{absolute_gradients, blend_backward}.
+// dapple_reference::{absolute_gradients, blend_backward}.
 //
 // Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among
 // the visible ones; extra_slots, from blend_backward.wgsl; extra_gradients out: shared/extra_slots.

@@ -5,7 +5,7 @@
 //    [2, capacity]. Always f32.
 // 3. Add up the workgroup's gradients of the camera's pose by a fixed tree; workgroup w writes six
 //    floats of gradient_pose, (omega, t), at 6 w. The host adds those up in order.
-// Twin: `run_gradients` in cpu/src/stages/update.rs. Reference: engine::reference::gradients.
+// Twin: `run_gradients` in cpu/src/stages/update.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
 #import shared/planes

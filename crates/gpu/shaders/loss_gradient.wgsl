@@ -10,7 +10,7 @@
 // 3. Put channels and L1's sign together. A masked pixel has no gradient.
 //
 // image_gradient: dL/d(red, green, blue), and 0 for dL/dT. ssim_maps: see loss_windows.
-// Reference: engine::reference::loss; twin: cpu/src/stages/loss.rs.
+// Reference: dapple_reference::loss; twin: cpu/src/stages/loss.rs.
 
 #import shared/step
 #import shared/groups

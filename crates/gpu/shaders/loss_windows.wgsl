@@ -14,7 +14,7 @@
 //
 // image: the render. photo: see shared/photo. ssim_maps: plane 3 * channel + map, row by row; read
 // by loss_gradient, as are its neighbours'. loss_partials: the loss's part, by tile.
-// Reference: engine::reference::loss; twin: cpu/src/stages/loss.rs.
+// Reference: dapple_reference::loss; twin: cpu/src/stages/loss.rs.
 
 #import shared/step
 #import shared/groups

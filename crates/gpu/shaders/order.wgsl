@@ -4,7 +4,7 @@
 // 1. `count`, one workgroup: a prefix sum over the workgroups of `project` says where in the list their
 //    visible ones begin; a halt if there is no room for all.
 // 2. `compact`: each workgroup writes its pairs.
-// Reference: engine::reference::order; twin: cpu/src/stages/order.rs.
+// Reference: dapple_reference::order; twin: cpu/src/stages/order.rs.
 //
 // Bindings: state; groups; group_visible, counts in, sums out; visible_rank in, by Gaussian: 0 =
 // invisible, or one more than its place; depth_bits in, by place; depth_keys, depth_values (places) out.

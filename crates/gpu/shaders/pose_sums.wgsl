@@ -4,7 +4,7 @@
 //    shared/gaussian_backward. The other derivatives are dropped: `update` finds them again. It reads
 //    a sixth of the bytes that `update` moves, and leaves that kernel as it is.
 // 2. Add up by a fixed tree; workgroup w writes six floats of pose_sums, (omega, t), at 6 w.
-// Twin: cpu/src/stages/poses.rs. Reference: engine::reference::gradients.
+// Twin: cpu/src/stages/poses.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
 #import shared/planes

@@ -6,7 +6,7 @@
 //    this view takes it: nothing is read back. Rows are made orthonormal again, so that they do not
 //    drift; the centre stays in two floats.
 // A derivative that is not finite moves nothing, and neither does a halted step.
-// Twin: cpu/src/stages/poses.rs. Reference: engine::reference::refine_pose.
+// Twin: cpu/src/stages/poses.rs. Reference: dapple_reference::refine_pose.
 #import shared/step
 #import shared/tree_sum
 

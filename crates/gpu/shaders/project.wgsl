@@ -6,7 +6,7 @@
 // 3. Of the visible, evaluate the colour; one that is not finite makes absent too.
 // 4. Count the workgroup's visible ones, for `order`, and give them places side by side in the buffers
 //    of visible Gaussians: a prefix sum over the workgroup, from where an atomic counter stood on.
-// Reference: engine::reference::project; twin: cpu/src/stages/project.rs.
+// Reference: dapple_reference::project; twin: cpu/src/stages/project.rs.
 //
 // Elsewhere positions come from prefix sums, never from atomic counters. Step 4 is the one exception:
 // which workgroup comes when, and so a Gaussian's place, differs from run to run. It is sound because a

@@ -9,7 +9,7 @@
 // 3. `buckets` also says in which order `blend` takes the tiles: full ones first, so that none of them
 //    begins when all others are done. The rest fills the list from its end, so that a tile's place
 //    follows from those before it alone.
-// Reference: engine::reference::ranges; twin: cpu/src/stages/ranges.rs.
+// Reference: dapple_reference::ranges; twin: cpu/src/stages/ranges.rs.
 //
 // Bindings: views, state, groups; sorted_keys, the tiles, sorted; sorted_slot, the slots in that order;
 // instance_gaussian by slot; sorted_gaussian out; tile_start, bucket_start, [tiles + 1]; bucket_tile;

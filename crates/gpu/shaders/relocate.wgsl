@@ -1,6 +1,6 @@
 // `densify` by relocation: dead Gaussians become copies of living ones, and so do new ones (Kheradmand
 // et al. 2024, arXiv:2404.09591). Twin: cpu/src/stages/relocate.rs. Reference:
-// engine::reference::relocate; what both draw by: engine::relocation.
+// dapple_reference::relocate; what both draw by: engine::relocation.
 // 1. densify.wgsl's `open` sizes the dispatches, or halts for want of scratch. `weigh`, by block of 256:
 //    the sum of the living's weights, integers made from their opacities, and the number of the dead.
 // 2. `tally` adds up, and says how many there will be; if they do not fit, it halts and nothing has

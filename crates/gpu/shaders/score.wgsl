@@ -15,7 +15,7 @@
 // views: entry 0 is the render's. image: the render. photo: see shared/photo. score_partials: by tile,
 // squared and absolute error, lost similarity, 0. score_pictures: bytes of red, green and blue, row by row,
 // from a whole word on for each picture.
-// Reference: engine::score and engine::reference::loss; twin: train's `evaluate`.
+// Reference: engine::score and dapple_reference::loss; twin: train's `evaluate`.
 
 #import shared/step
 #import shared/groups

@@ -3,7 +3,7 @@
 // 1. Over all views in front of whose near plane the centre lies, and in whose frame, enlarged by
 //    SMOOTHING_MARGIN on each side: the highest rate of samples a world unit, focal length / depth.
 // 2. The standard deviation is DEVIATION_PER_INTERVAL / rate; 0 where no view sees it.
-// Twin: `deviations` in cpu/src/antialias.rs. Reference: engine::reference::deviation.
+// Twin: `deviations` in cpu/src/antialias.rs. Reference: dapple_reference::deviation.
 //
 // Bindings: views, the first of which is that of renders; state; geometry; smoothing out.
 

@@ -9,7 +9,7 @@
 // 5. With FLAG_DENSITY, the statistics that density control grows by.
 // 6. In permutation EXTRAS, what a density strategy adds: regularisers before 4, noise after.
 // Parameters and moments are read and written once: 24 bytes a number, and memory is the limit.
-// Twin: cpu/src/stages/update.rs. Reference: engine::reference::{project_backward, adam}.
+// Twin: cpu/src/stages/update.rs. Reference: dapple_reference::{project_backward, adam}.
 #import shared/step
 #import shared/groups
 #import shared/planes

@@ -2,7 +2,7 @@
 //! in `shaders/shared/`; a test holds their sizes against these.
 
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{constants, depth, reference, score, smoothing};
+use dapple_engine::{constants, depth, score, smoothing};
 use dapple_runtime::{Defines, ShaderSet};
 use std::mem::offset_of;
 
@@ -361,7 +361,7 @@ pub fn defines() -> Defines {
         .u32("SLOT_SUMS_GAUSSIANS", SLOT_SUMS_GAUSSIANS)
         .u32("UPDATE_THREADS", UPDATE_THREADS);
     // Tap d is the weight at distance d from the centre of the symmetric window.
-    let window = reference::ssim_window();
+    let window = constants::ssim_window();
     let taps = SSIM_TAPS.iter().zip(&window[constants::SSIM_WINDOW / 2..]);
     taps.fold(defines, |defines, (name, &weight)| {
         defines.f32(name, weight as f32)

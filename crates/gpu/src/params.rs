@@ -260,7 +260,7 @@ const BLOCK: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dapple_engine::scenes;
+    use dapple_reference::scenes;
 
     #[test]
     fn splats_survive_the_planes() {

@@ -5,9 +5,9 @@
 mod support;
 
 use dapple_engine::constants::ALPHA_MIN;
-use dapple_engine::reference::{PixelRect, Projected, ellipse_touches_rect};
-use dapple_engine::scenes::Random;
 use dapple_gpu::layout;
+use dapple_reference::scenes::Random;
+use dapple_reference::{PixelRect, Projected, ellipse_touches_rect};
 use dapple_runtime::{Groups, Kernel, Recording, ShaderSet};
 use glam::{DVec2, DVec3};
 use support::context;

@@ -4,8 +4,9 @@
 
 mod support;
 
-use dapple_engine::{Engine, compare, conformance, reference, scenes};
+use dapple_engine::Engine;
 use dapple_gpu::{GpuEngine, GpuEngineOptions};
+use dapple_reference::{self as reference, compare, conformance, scenes};
 
 fn engine(without_subgroups: bool) -> Box<dyn Engine> {
     let options = GpuEngineOptions {

@@ -5,12 +5,12 @@
 
 mod support;
 
-use dapple_engine::scenes::{self, TestScene};
 use dapple_engine::{
     AppearanceSettings, DensifyPlan, Engine, OptimizerState, Report, StepReport, StepSettings,
     TrainView, ViewId,
 };
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision, Room, Storage};
+use dapple_reference::scenes::{self, TestScene};
 use dapple_runtime::{Detail, Gpu};
 use dapple_scene::{Camera, Photo, Pose, Splats};
 use glam::DVec3;

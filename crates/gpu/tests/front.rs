@@ -7,11 +7,12 @@
 mod front;
 mod support;
 
-use dapple_engine::reference::{self, Gaussian, PixelRect, Projected, TileLists};
-use dapple_engine::{RenderSettings, constants, scenes};
+use dapple_engine::{RenderSettings, constants};
 use dapple_gpu::layout::{self, State};
 use dapple_gpu::precision::{Values, pack, unpack};
 use dapple_gpu::{Context, Storage};
+use dapple_reference::scenes;
+use dapple_reference::{self as reference, Gaussian, PixelRect, Projected, TileLists};
 use dapple_scene::{Camera, Lens, Pose, Splats, synth};
 use front::{Front, Outcome, Room};
 use glam::DVec3;

@@ -4,11 +4,12 @@
 
 mod support;
 
-use dapple_engine::{noise, reference};
+use dapple_engine::noise;
 use dapple_gpu::layout::{self, State, Step, View, groups};
 use dapple_gpu::stages::loss::{Loss, MAPS};
 use dapple_gpu::stages::report::Report;
 use dapple_gpu::{Buffers, Context};
+use dapple_reference as reference;
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Photo;
 use support::{context, relative_l2};

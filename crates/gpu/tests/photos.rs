@@ -5,9 +5,9 @@
 
 mod support;
 
-use dapple_engine::scenes;
 use dapple_engine::{DepthSample, Engine, PoseRates, Report, StepSettings, TrainView, ViewId};
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple_reference::scenes;
 use dapple_scene::{Camera, Photo, Pose};
 use glam::DVec3;
 use std::sync::Arc;

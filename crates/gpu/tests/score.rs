@@ -1,5 +1,5 @@
 //! `score` on renders that no scene gives: what is not finite, and what lies in buffers beyond the image.
-//! What scenes give is checked by `dapple_engine::conformance`.
+//! What scenes give is checked by `dapple_reference::conformance`.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

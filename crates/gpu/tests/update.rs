@@ -6,10 +6,11 @@
 mod gaussians;
 mod support;
 
-use dapple_engine::scenes::{self, TestScene};
-use dapple_engine::{Adam, PosedCamera, compare, reference};
+use dapple_engine::{Adam, PosedCamera};
 use dapple_gpu::Precision;
 use dapple_gpu::layout::{FLAG_DENSITY, HALT_INSTANCES, Step};
+use dapple_reference::scenes::{self, TestScene};
+use dapple_reference::{self as reference, compare};
 use dapple_scene::Lens;
 use gaussians::{Fixture, Slots, Stages, gradient_planes};
 use support::context;

@@ -7,11 +7,12 @@
 mod gaussians;
 mod support;
 
-use dapple_engine::scenes::{self, TestScene};
-use dapple_engine::{Adam, reference};
+use dapple_engine::Adam;
 use dapple_gpu::layout::Step;
 use dapple_gpu::precision::MOMENT_SCALE;
 use dapple_gpu::{Precision, Storage};
+use dapple_reference as reference;
+use dapple_reference::scenes::{self, TestScene};
 use gaussians::{Fixture, Slots, Stages, gradient_planes, sh_planes};
 use support::context;
 
@@ -73,7 +74,7 @@ fn every_precision_is_right_to_its_last_place() {
             // Gradients of what is stored; the colour's clamp was decided for what was not.
             let gradients = fixture.gradients(&step);
             let gradient = gradient_planes(&gradients);
-            let errors = dapple_engine::compare::compare_gradients(&gradients, &expected);
+            let errors = dapple_reference::compare::compare_gradients(&gradients, &expected);
             println!("{sh} {moments}: {errors:?}");
             let before = fixture.planes();
             fixture.update(&step);

@@ -8,7 +8,7 @@
 //! | `seen` | `[photos]`: steps taken on each |
 //!
 //! `x`, `y` and `luminance` are 1 for an exposure. How a pixel's map is read from the grid:
-//! [`dapple_engine::reference::appearance`]. A photo's map sends what the splats render to what the photo
+//! `dapple_reference::appearance`. A photo's map sends what the splats render to what the photo
 //! shows.
 
 use crate::checkpoint::{Kind, Tensor, write_tensors};

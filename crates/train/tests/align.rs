@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::scenes::{self, TestScene};
-use dapple_engine::{Engine, reference};
+use dapple_engine::Engine;
+use dapple_reference as reference;
+use dapple_reference::scenes::{self, TestScene};
 use dapple_scene::{Photo, Pose, View};
 use dapple_train::evaluate::align;
 use glam::{DQuat, DVec3};

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use dapple_engine::{Rendered, reference};
+use dapple_engine::Rendered;
+use dapple_reference as reference;
 use dapple_scene::Photo;
 use dapple_train::evaluate::{PSNR_MAX, Paired, flat_psnr, psnr, score, ssim};
 use dapple_train::{EvalReport, ImageScore};

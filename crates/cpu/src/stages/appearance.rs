@@ -1,5 +1,5 @@
 //! `appearance`: the image through the photo's grid of colour maps, and the way back. Reference:
-//! `engine::reference::appearance`.
+//! `dapple_reference::appearance`.
 //!
 //! Forward, rows of tiles apart from each other:
 //! 1. For each row of pixels, mix the grid's two planes around it: `[x, luminance, 3, 4]` is left.

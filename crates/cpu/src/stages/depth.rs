@@ -1,5 +1,5 @@
 //! The depth loss, part of the stage `loss`, and depth images row by row.
-//! Reference: `engine::reference::depth_loss`.
+//! Reference: `dapple_reference::depth_loss`.
 //!
 //! 1. `residual = D / t - alpha` at each sample of known depth t.
 //! 2. `dL/dD = c sign / t` into `depth.gradient`, zero at all other pixels.

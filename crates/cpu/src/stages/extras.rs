@@ -1,5 +1,5 @@
 //! What density strategies add to `update`: regularisers of opacity and scale, and noise on centres.
-//! Reference: `engine::reference::{regularisers_backward, perturbation}`.
+//! Reference: `dapple_reference::{regularisers_backward, perturbation}`.
 //!
 //! 1. [`ExtrasStep::regularise`] adds to the gradients of a vector of Gaussians, seen or not.
 //! 2. [`ExtrasStep::perturb`] moves centres after Adam. Random numbers are drawn one by one: Gaussians

@@ -1,5 +1,5 @@
 //! `densify` by relocation: dead Gaussians become copies of living ones, and so do new ones
-//! (Kheradmand et al. 2024, arXiv:2404.09591). Reference: `engine::reference::relocate`.
+//! (Kheradmand et al. 2024, arXiv:2404.09591). Reference: `dapple_reference::relocate`.
 //!
 //! 1. Weights and their prefix sums in integers: `engine::relocation`. The dead weigh nothing.
 //! 2. Each dead Gaussian, and each that is to be added, draws a living one by bisection.

@@ -314,7 +314,7 @@ impl Visits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dapple_engine::scenes::Random;
+    use dapple_reference::scenes::Random;
 
     /// From the covariance's half axes and angle.
     fn ellipse(mean: [f64; 2], axes: [f64; 2], angle: f64, opacity: f64) -> Splat2d {

@@ -1,5 +1,5 @@
 // Adam (Kingma & Ba 2015, algorithm 1) on two planes at a time: what a word of sixteen-bit storage
-// holds. Reference: engine::reference::adam. Twin: `adam_part` of the CPU's update.
+// holds. Reference: dapple_reference::adam. Twin: `adam_part` of the CPU's update.
 
 struct AdamPair {
     // Parameters, first and second moments.

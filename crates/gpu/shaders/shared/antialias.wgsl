@@ -1,6 +1,6 @@
 // Anti-aliasing after Mip-Splatting (Yu et al. 2024, arXiv:2311.16493), permutation ANTIALIAS of what
 // projects and goes back; there DILATION is MIP_DILATION. Twin: cpu/src/antialias.rs. Reference:
-// engine::reference::{smoothed, project}.
+// dapple_reference::{smoothed, project}.
 //
 // The 3D filter, before projection:
 // 1. Scales become s' = sqrt(s^2 + deviation^2), the opacity is multiplied by the product of the shares

@@ -1,4 +1,4 @@
-// Where a pixel stands in its photo's grid of colour maps. Reference: engine::reference::appearance.
+// Where a pixel stands in its photo's grid of colour maps. Reference: dapple_reference::appearance.
 //
 // The grid has GRID_X x GRID_Y x GRID_L cells, [y][x][luminance], each an affine map of colours: three
 // rows of (red, green, blue, 1). Constants GRID_* and LUMA_*: see stages/appearance.rs.

@@ -1,5 +1,5 @@
 // The colour of a Gaussian: 0.5 + SH(direction), before it is clamped at zero.
-// Reference: engine::reference::project::raw_colour.
+// Reference: dapple_reference::project::raw_colour.
 //
 // The importing shader declares `geometry` and `sh_rest` and imports what shared/projection asks for.
 

@@ -9,7 +9,7 @@
 // 4. The place is (a, b) s + G Q + P; its first and second derivatives follow from the above.
 // 5. centre = focal place(a, b) + principal; T = focal D (R_k - c_k R_2) / z, where D is the
 //    derivative of the place at the clamped slopes c.
-// Twin: cpu/src/lens.rs. Reference: engine::reference::distort.
+// Twin: cpu/src/lens.rs. Reference: dapple_reference::distort.
 //
 // The importing shader declares `lenses: array<Lens>`, an entry a view.
 #import shared/lens_form

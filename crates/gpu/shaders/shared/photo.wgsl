@@ -1,6 +1,6 @@
 // What a render is compared with. The buffer `photo` holds a word per pixel, row by row: red in the
 // lowest byte, then green, blue and opacity. If step.flags has FLAG_MASK, a bit per pixel follows,
-// lowest first, 1 = the pixel counts. Reference: engine::reference::loss::{photo_target, photo_mask}.
+// lowest first, 1 = the pixel counts. Reference: dapple_reference::loss::{photo_target, photo_mask}.
 
 // Colour 0..1: where the photo is transparent, the background shows.
 fn photo_target(word: u32) -> vec3f {

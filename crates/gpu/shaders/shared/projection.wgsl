@@ -1,5 +1,5 @@
 // From a Gaussian in the world to an ellipse on the image: what `project` needs, and again `update`
-// for the way back. Twins: cpu/src/projection.rs; engine::reference::project says it in f64.
+// for the way back. Twins: cpu/src/projection.rs; dapple_reference::project says it in f64.
 // After EWA splatting (Zwicker et al. 2001) and 3DGS (Kerbl et al. 2023):
 // 1. p = R (m - c), c in two floats; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
 // 2. M = rotation(q) diag(exp(log scales)), so that the covariance is M M^T.

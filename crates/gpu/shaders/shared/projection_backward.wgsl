@@ -1,5 +1,5 @@
 // The chain rule through project_gaussian, from the sums of a Gaussian's slots. Twins:
-// `project_backward` in cpu/src/projection.rs; engine::reference::project_backward says it in f64.
+// `project_backward` in cpu/src/projection.rs; dapple_reference::project_backward says it in f64.
 // 1. Moments to the screen: alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre, so that
 //    dL/dcentre = conic (sx, sy) and dL/dconic = -1/2 (sxx, 2 sxy, syy).
 // 2. d cov2d = -conic d(conic) conic; cov2d = U U^T, so that dL/dU = 2 dL/dcov2d U.

@@ -1,6 +1,6 @@
 // Real spherical harmonics up to degree 3, in the order and signs of the 3DGS paper's code: within a
 // degree m runs from -l to l. Polynomials in the unit direction d. Twins: cpu/src/sh.rs;
-// engine::reference::sh derives the constants.
+// dapple_reference::sh derives the constants.
 
 const SH_C0: f32 = 0.2820948;
 const SH_C1: f32 = 0.4886025;

@@ -1,5 +1,5 @@
 // The chain rule through the colour, pair by pair of SH coefficients. Twins: `colour_backward` in
-// cpu/src/stages/update.rs, cpu/src/sh.rs; reference: engine::reference::sh.
+// cpu/src/stages/update.rs, cpu/src/sh.rs; reference: dapple_reference::sh.
 // 1. dL/dcoefficient k = basis_k dL/drgb.
 // 2. dL/ddirection = sum over k of (coefficient_k . dL/drgb) grad basis_k.
 // 3. The direction is (mean - centre) / |mean - centre|: only what is across it moves the colour.

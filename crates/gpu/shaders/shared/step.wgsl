@@ -84,7 +84,7 @@ const HALT_BUCKETS: u32 = 2u;
 const HALT_GAUSSIANS: u32 = 4u;
 const HALT_VISIBLE: u32 = 8u;
 
-// A camera, its lens apart; see engine::reference::lens for what the numbers mean.
+// A camera, its lens apart; see dapple_reference::lens for what the numbers mean.
 struct View {
     // Rows of the world-to-camera rotation; in w what f32 left out of the centre's x, y, z.
     row0: vec4f,

@@ -1,5 +1,5 @@
 // Which tiles a projected Gaussian touches: those whose rectangle of pixel centres meets the ellipse
-// where alpha = ALPHA_MIN. Reference: engine::reference::ranges; twin: cpu/src/stages/project.rs.
+// where alpha = ALPHA_MIN. Reference: dapple_reference::ranges; twin: cpu/src/stages/project.rs.
 //
 // For each tile row, the ellipse cut by the row's band of pixel centres is convex, so its shadow on
 // x is an interval, and the row's tiles are a span:

@@ -85,7 +85,7 @@ fn mask_word(values: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dapple_engine::reference;
+    use dapple_reference as reference;
 
     /// Pixel by pixel, and the mask as the reference reads it.
     fn expected(photo: &Photo) -> Vec<u32> {

@@ -4,14 +4,14 @@
 
 use crate::support::{context, relative_l2};
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
-use dapple_engine::reference::{self, Projected, ProjectedGradient, TileLists};
-use dapple_engine::scenes::{self, Random};
 use dapple_engine::{ImageDerivative, PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, SLOT_FLOATS, State, Step, View, groups};
 use dapple_gpu::stages::blend::Blend;
 use dapple_gpu::stages::blend_backward::BlendBackward;
 use dapple_gpu::stages::update::Mode;
 use dapple_gpu::{Buffers, Context};
+use dapple_reference::scenes::{self, Random};
+use dapple_reference::{self as reference, Projected, ProjectedGradient, TileLists};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Camera;
 
@@ -371,7 +371,7 @@ pub fn distances(stages: &Stages, case: &Case, output: &Output) -> [f64; 6] {
             .flat_map(|g| g[range.clone()].to_vec())
             .collect();
         let theirs: Vec<f64> = theirs.iter().flat_map(of).collect();
-        dapple_engine::compare::relative_l2(&ours, &theirs)
+        dapple_reference::compare::relative_l2(&ours, &theirs)
     };
     [
         relative_l2(&got, &rgb),

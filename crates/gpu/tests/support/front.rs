@@ -1,6 +1,5 @@
 //! Runs the stages from `begin` to `ranges`, and reads back what they made.
 
-use dapple_engine::scenes::Random;
 use dapple_engine::{PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, State, Step, View};
 use dapple_gpu::precision::{Values, pack};
@@ -10,6 +9,7 @@ use dapple_gpu::stages::project::Project;
 use dapple_gpu::stages::ranges::Ranges;
 use dapple_gpu::stages::sort::SortInstances;
 use dapple_gpu::{Buffers, Context, Optics, Precision, Storage};
+use dapple_reference::scenes::Random;
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::{Camera, Splats};
 use std::ops::Range;

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
-use dapple_engine::reference::{self, Gaussian, Projected, ProjectedGradient};
-use dapple_engine::scenes::{Random, TestScene};
 use dapple_engine::{Gradients, ImageDerivative, PosedCamera};
 use dapple_gpu::layout::{self, Step, groups, plane};
 use dapple_gpu::precision::{Precision, Values, pack, unpack};
 use dapple_gpu::stages::update;
 use dapple_gpu::{Buffers, Context};
+use dapple_reference::scenes::{Random, TestScene};
+use dapple_reference::{self as reference, Gaussian, Projected, ProjectedGradient};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Splats;
 

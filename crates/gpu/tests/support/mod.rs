@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
-use dapple_engine::{Adam, DensifyPlan, Extras, LearningRates, PoseRates, StepSettings, scenes};
+use dapple_engine::{Adam, DensifyPlan, Extras, LearningRates, PoseRates, StepSettings};
 use dapple_gpu::Context;
+use dapple_reference::scenes;
 use dapple_runtime::{Choice, Gpu, GpuOptions};
 
 /// A device, with every check on. `DAPPLE_TEST_GPU` names one (`gpu`, `gpu:0`, `gpu:llvmpipe`), and
@@ -47,7 +48,7 @@ pub fn options(without_subgroups: bool) -> GpuOptions {
 pub fn relative_l2(actual: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());
     let actual: Vec<f64> = actual.iter().map(|&v| f64::from(v)).collect();
-    dapple_engine::compare::relative_l2(&actual, expected)
+    dapple_reference::compare::relative_l2(&actual, expected)
 }
 
 /// A step on the scene `crowd` with rates that move everything.

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, reason = "tests")]
 
 use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::compare::relative_l2;
-use dapple_engine::reference::{PixelRect, Projected, least_power_in_rect};
-use dapple_engine::scenes::{self, Random, TestScene};
 use dapple_engine::{
     Engine, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat, TrainView,
     ViewId,
 };
 use dapple_gpu::GpuEngine;
+use dapple_reference::compare::relative_l2;
+use dapple_reference::scenes::{self, Random, TestScene};
+use dapple_reference::{PixelRect, Projected, least_power_in_rect};
 use dapple_scene::{Camera, Photo, Splats};
 use glam::{DVec2, DVec3};
 use std::collections::BTreeMap;

@@ -5,10 +5,10 @@
 use crate::support::{context, context_without_subgroups};
 use dapple_engine::DensifyPlan;
 use dapple_engine::OptimizerState;
-use dapple_engine::scenes::Random;
 use dapple_gpu::layout::{SLOT_FLOATS, State, groups, plane};
 use dapple_gpu::stages::{densify::Densify, morton::Morton};
 use dapple_gpu::{Buffers, Context, Precision};
+use dapple_reference::scenes::Random;
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Splats;
 

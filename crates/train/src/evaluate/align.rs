@@ -14,8 +14,8 @@
 //! compared with scores of runs that were not aligned.
 
 use super::{EvalReport, Scoring, evaluate, target};
-use dapple_engine::reference::{PoseMoments, refine_pose};
 use dapple_engine::{Adam, Engine, PoseRates, RenderSettings, Rendered};
+use dapple_engine::{PoseMoments, refine_pose};
 use dapple_scene::{Photo, Result, View};
 
 /// Steps for each photo.

@@ -18,7 +18,7 @@ const SHIFT: f32 = 0.5;
 
 /// Mean SSIM of two images `[height, width, 3]` in 0..1: Gaussian windows of 11x11, sigma 1.5, that
 /// lie inside the image and whose centre pixel `mask` (`[height, width]`, 0 = ignore) shows; mean over
-/// windows and channels. The same windows as in the loss ([`dapple_engine::reference::loss()`]).
+/// windows and channels. The same windows as in the loss (`dapple_reference::loss`).
 ///
 /// Where there is no such window (an image narrower than 11, a mask that leaves the rim), windows are
 /// taken about every shown pixel and cut to the shown pixels of the image, their weights

@@ -1,0 +1,81 @@
+//! The oracle is slow and answers for itself: nothing that users run may depend on it.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::process::Command;
+
+/// Crates of the workspace with what they depend on outside of tests, as cargo sees them.
+fn normal_dependencies() -> Vec<(String, Vec<String>)> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .args(["--manifest-path", manifest])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().unwrap().iter();
+            // A development dependency has a kind; one of a build script counts.
+            let normal = dependencies.filter(|d| text(&d["kind"]).as_deref() != Some("dev"));
+            let names = normal.filter_map(|d| text(&d["name"])).collect();
+            (text(&package["name"]).unwrap(), names)
+        })
+        .collect()
+}
+
+#[test]
+fn nothing_that_users_run_depends_on_the_oracle() {
+    let all = normal_dependencies();
+    assert!(all.iter().any(|(name, _)| name == "dapple-cli"), "{all:?}");
+    let own = |name: &&String| name.starts_with("dapple");
+    let uses = |name: &str| all.iter().find(|(n, _)| n == name).map(|(_, uses)| uses);
+    // Cargo knows the names: the oracle itself depends on the contract.
+    let oracle = uses("dapple-reference").unwrap();
+    assert!(oracle.iter().any(|name| name == "dapple-engine"));
+    for (name, uses) in &all {
+        assert!(
+            !uses.iter().filter(own).any(|n| n == "dapple-reference"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_runtime_knows_nothing_of_splats() {
+    let all = normal_dependencies();
+    let (_, uses) = all
+        .iter()
+        .find(|(name, _)| name == "dapple-runtime")
+        .unwrap();
+    let own: Vec<&str> = uses
+        .iter()
+        .map(String::as_str)
+        .filter(|n| n.starts_with("dapple"))
+        .collect();
+    assert_eq!(own, ["dapple-base", "dapple-profile"]);
+    for (name, uses) in all.iter().filter(|(name, _)| own.contains(&name.as_str())) {
+        for heavy in [
+            "image",
+            "exr",
+            "png",
+            "wgpu",
+            "dapple-scene",
+            "dapple-engine",
+        ] {
+            assert!(
+                !uses.iter().any(|name| name == heavy),
+                "{name} uses {heavy}"
+            );
+        }
+    }
+}
