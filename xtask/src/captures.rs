@@ -65,7 +65,11 @@ pub fn folder() -> Option<PathBuf> {
 /// Runs the step.
 pub fn run() -> Outcome {
     let Some(data) = folder() else {
-        return Outcome::Skipped("no real captures: set DAPPLE_DATA to their folder".to_owned());
+        let why = "no real captures: set DAPPLE_DATA to their folder".to_owned();
+        return match shell::requires("captures") {
+            true => Outcome::Failed(why, Totals::default()),
+            false => Outcome::Skipped(why),
+        };
     };
     let mut totals = Totals::default();
     let result = build().and_then(|dapple| {
@@ -149,6 +153,7 @@ fn check(dapple: &Path, data: &Path, bar: &Bar) -> Result<(), String> {
     let gaussians = number(&saved, "gaussians")?;
     match splat_transform::find() {
         Some(tool) => splat_transform::check(&tool, &splats, gaussians as u64),
+        None if shell::requires("node") => Err("splat-transform is not installed".to_owned()),
         None => {
             println!(
                 "SKIPPED: splat-transform is not installed (npm i -g @playcanvas/splat-transform)"

@@ -9,6 +9,8 @@
 pub mod atomic;
 pub mod bounded;
 mod error;
+#[doc(hidden)]
+pub mod lacking;
 mod printable;
 mod progress;
 

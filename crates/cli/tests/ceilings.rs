@@ -117,7 +117,8 @@ fn a_gpu_is_measured_kept_and_shown() {
         .into_iter()
         .find(|a| a.name.contains("llvmpipe") && a.unusable.is_none());
     let Some(adapter) = software else {
-        eprintln!("SKIPPED: Mesa's software Vulkan driver is not installed");
+        let why = "Mesa's software Vulkan driver is not installed";
+        dapple::scene::lacking::skipped("gpu", why);
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -18,10 +18,11 @@ fn has_llvmpipe(what: &str) -> bool {
         .iter()
         .any(|a| a.name.contains("llvmpipe") && a.unusable.is_none());
     if !found {
-        eprintln!(
-            "SKIPPED: {what} is NOT tested: Mesa's software Vulkan driver is not installed \
-             (apt install mesa-vulkan-drivers)"
+        let why = format!(
+            "{what} is NOT tested: Mesa's software Vulkan driver is not installed (apt install \
+             mesa-vulkan-drivers)"
         );
+        dapple::scene::lacking::skipped("gpu", &why);
     }
     found
 }

@@ -428,9 +428,10 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
         |a: &&dapple::runtime::AdapterReport| a.name.contains("llvmpipe") && a.unusable.is_none();
     let adapters = adapters();
     let Some(adapter) = adapters.iter().find(software) else {
-        eprintln!(
-            "SKIPPED: `dapple profile` on a GPU is NOT tested: Mesa's software Vulkan driver is not \
-             installed (apt install mesa-vulkan-drivers)"
+        dapple::scene::lacking::skipped(
+            "gpu",
+            "`dapple profile` on a GPU is NOT tested: Mesa's software Vulkan driver is not installed (apt \
+             install mesa-vulkan-drivers)",
         );
         return;
     };
@@ -492,8 +493,9 @@ fn without_timestamps_the_host_times_steps_and_says_so() {
         .iter()
         .any(|a| a.name.contains("llvmpipe") && a.unusable.is_none())
     {
-        eprintln!(
-            "SKIPPED: a GPU without timestamps is NOT tested: there is no software Vulkan driver"
+        dapple::scene::lacking::skipped(
+            "gpu",
+            "a GPU without timestamps is NOT tested: there is no software Vulkan driver",
         );
         return;
     }

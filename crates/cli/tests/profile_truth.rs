@@ -59,9 +59,10 @@ fn device(lacking: wgpu::Features) -> Option<Gpu> {
             let all = adapters();
             let software = all.iter().find(|a| a.is_software && a.unusable.is_none());
             let Some(adapter) = software else {
-                eprintln!(
-                    "SKIPPED: the profiler is NOT held to a device: Mesa's software Vulkan driver is \
-                     not installed (apt install mesa-vulkan-drivers)"
+                dapple::scene::lacking::skipped(
+                    "gpu",
+                    "the profiler is NOT held to a device: Mesa's software Vulkan driver is not \
+                     installed (apt install mesa-vulkan-drivers)",
                 );
                 return None;
             };

@@ -218,7 +218,7 @@ fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
     let name = match std::env::var("DAPPLE_TEST_GPU") {
         Ok(name) => name,
         Err(_) if dapple::runtime::adapters().is_empty() => {
-            eprintln!("SKIPPED: no GPU driver on this machine");
+            dapple::scene::lacking::skipped("gpu", "no GPU driver on this machine");
             return None;
         }
         Err(_) => "gpu:0".to_owned(),

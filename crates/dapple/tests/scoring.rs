@@ -110,9 +110,9 @@ fn the_cpu_engine_s_scores_are_the_host_s() {
 
 #[test]
 fn a_gpu_s_scores_are_the_host_s() {
-    let device = std::env::var("DAPPLE_TEST_GPU").unwrap_or_else(|_| "gpu".to_owned());
+    let device = std::env::var("DAPPLE_TEST_GPU").unwrap_or_else(|_| "gpu:0".to_owned());
     match dapple::engine(device.parse().unwrap()) {
         Ok(mut engine) => check(engine.as_mut()),
-        Err(error) => eprintln!("SKIPPED: {error}"),
+        Err(error) => dapple::scene::lacking::skipped("gpu", &error.to_string()),
     }
 }

@@ -183,7 +183,7 @@ fn a_thousand_photos_on_the_processor() {
 #[test]
 fn on_a_gpu_that_holds_a_few_and_grows() {
     if dapple::runtime::adapters().is_empty() {
-        eprintln!("SKIPPED: no GPU driver on this machine");
+        dapple::scene::lacking::skipped("gpu", "no GPU driver on this machine");
         return;
     }
     let name = std::env::var("DAPPLE_TEST_GPU").unwrap_or_else(|_| "gpu:0".to_owned());

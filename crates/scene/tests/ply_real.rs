@@ -20,7 +20,8 @@ fn data(name: &str) -> Option<PathBuf> {
         .map(|folder| folder.join(name))
         .filter(|path| path.exists());
     if path.is_none() {
-        eprintln!("SKIPPED: {name} is not there; set DAPPLE_DATA to the folder of real captures");
+        let why = format!("{name} is not there; set DAPPLE_DATA to the folder of real captures");
+        dapple_scene::lacking::skipped("captures", &why);
     }
     path
 }

@@ -13,8 +13,9 @@ use std::process::Command;
 fn tool() -> Option<PathBuf> {
     let tool = std::env::var_os("DAPPLE_SPLAT_TRANSFORM").map(PathBuf::from);
     if tool.is_none() {
-        eprintln!(
-            "SKIPPED: set DAPPLE_SPLAT_TRANSFORM to bin/cli.mjs of @playcanvas/splat-transform"
+        dapple_scene::lacking::skipped(
+            "node",
+            "set DAPPLE_SPLAT_TRANSFORM to bin/cli.mjs of @playcanvas/splat-transform",
         );
     }
     tool

@@ -25,8 +25,9 @@ fn banana_reaches_its_bar() {
         .map(|data| data.join("banana"))
         .filter(|p| p.is_dir())
     else {
-        eprintln!(
-            "SKIPPED: the capture `banana` is not here; set DAPPLE_DATA to the folder of captures"
+        dapple_scene::lacking::skipped(
+            "captures",
+            "the capture `banana` is not here; set DAPPLE_DATA to the folder of captures",
         );
         return;
     };

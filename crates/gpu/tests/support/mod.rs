@@ -28,9 +28,10 @@ pub fn options(without_subgroups: bool) -> GpuOptions {
     let choice = match std::env::var("DAPPLE_TEST_GPU") {
         Ok(name) => name.parse().unwrap(),
         Err(_) if dapple_runtime::adapters().is_empty() => {
-            eprintln!(
-                "SKIPPED: no GPU driver on this machine. Install one, for example \
-                 mesa-vulkan-drivers, which needs no GPU"
+            dapple_scene::lacking::skipped(
+                "gpu",
+                "no GPU driver on this machine. Install one, for example mesa-vulkan-drivers, which needs \
+                 no GPU",
             );
             std::process::exit(0);
         }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 /// Names the program when it is not on the `PATH`.
 pub const VARIABLE: &str = "DAPPLE_CHROMIUM";
-/// Set to 1 where its absence is a failure.
-pub const REQUIRED: &str = "DAPPLE_REQUIRE_CHROMIUM";
+/// A list of what must be here, with `chromium` where its absence is a failure.
+pub const REQUIRED: &str = "DAPPLE_REQUIRE";
 
 /// Sections that every report has, in order.
 pub const SECTIONS: [&str; 16] = [
@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The browser, if there is one: the one named by [`VARIABLE`], or a usual name on the `PATH`.
 ///
 /// # Errors
-/// If there is none although [`REQUIRED`] says that there must be.
+/// If there is none although [`REQUIRED`] names `chromium`.
 pub fn find() -> Result<Option<PathBuf>, String> {
     let named = std::env::var_os(VARIABLE)
         .filter(|name| !name.is_empty())
@@ -62,10 +62,11 @@ pub fn find() -> Result<Option<PathBuf>, String> {
             .status();
         version.is_ok_and(|status| status.success())
     });
-    let required = std::env::var(REQUIRED).is_ok_and(|value| value == "1");
+    let listed = std::env::var(REQUIRED).unwrap_or_default();
+    let required = listed.split(',').any(|name| name.trim() == "chromium");
     if found.is_none() && required {
         return Err(format!(
-            "Chromium is not there and {REQUIRED} is 1\nhint: install `chromium`, or name it in {VARIABLE}"
+            "Chromium is not there and {REQUIRED} names it\nhint: install `chromium`, or name it in {VARIABLE}"
         ));
     }
     Ok(found)

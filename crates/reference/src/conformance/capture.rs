@@ -32,7 +32,8 @@ const MARGIN: f64 = 1e-4;
 /// `shared/data` beside the repository.
 pub fn real_capture_matches_the_reference(make: Make<'_>) {
     let Some(folder) = capture("banana") else {
-        eprintln!("SKIPPED: the capture `banana` is not here; set DAPPLE_DATA to its parent");
+        let why = "the capture `banana` is not here; set DAPPLE_DATA to its parent";
+        dapple_scene::lacking::skipped("captures", why);
         return;
     };
     let options = LoadOptions {

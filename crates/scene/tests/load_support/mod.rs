@@ -134,7 +134,8 @@ pub fn data(capture: &str) -> Option<PathBuf> {
         .map(|data| data.join(capture))
         .find(|folder| folder.is_dir());
     if found.is_none() {
-        eprintln!("SKIPPED: the capture \"{capture}\" is not here; set DAPPLE_DATA to its parent");
+        let why = format!("the capture \"{capture}\" is not here; set DAPPLE_DATA to its parent");
+        dapple_scene::lacking::skipped("captures", &why);
     }
     found
 }
