@@ -1,8 +1,8 @@
 //! What stages are made with: the device, the shaders, the buffers by name.
 
+use crate::layout;
 use crate::optics::Optics;
-use crate::{layout, primitives};
-use dapple_runtime::{Bound, Defines, Gpu, Groups, Kernel, ShaderSet, wgpu};
+use dapple_runtime::{Bound, Defines, Gpu, Groups, Kernel, ShaderSet, primitives, wgpu};
 use dapple_scene::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -46,6 +46,17 @@ impl Context {
         (0..layout::DISPATCH_PARTS)
             .map(|part| kernel(&defines.clone().flag("PARTS", true).u32("PART", part)))
             .collect()
+    }
+
+    /// A uniform buffer of four words that stay as they are.
+    ///
+    /// # Errors
+    /// No memory, a lost device.
+    pub fn uniform(&self, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
+        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+        let buffer = self.gpu.buffer_with(label, 16, usage)?;
+        self.gpu.write(&buffer, 0, &words);
+        Ok(buffer)
     }
 
     /// Compiles entry point `entry` of `shaders/<name>.wgsl`.

@@ -3,7 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::{constants, depth, score, smoothing};
-use dapple_runtime::{Defines, ShaderSet};
+use dapple_runtime::{Defines, ShaderSet, primitives};
 use std::mem::offset_of;
 
 /// Twin of WGSL's `Step`: what changes from step to step, sent as immediates.
@@ -378,7 +378,7 @@ pub fn antialias(defines: Defines, antialias: bool) -> Defines {
     }
 }
 
-/// All WGSL of this crate, by name.
+/// All WGSL of this crate, by name, and the runtime's that it is built with.
 pub fn shaders() -> ShaderSet {
     macro_rules! pieces {
         ($($name:literal),* $(,)?) => {
@@ -401,7 +401,6 @@ pub fn shaders() -> ShaderSet {
         "shared/lens",
         "shared/lens_form",
         "shared/high_product",
-        "shared/long_scan",
         "shared/noise",
         "shared/normal",
         "shared/photo",
@@ -424,7 +423,6 @@ pub fn shaders() -> ShaderSet {
         "shared/tiles",
         "shared/tree_sum",
         "shared/windows",
-        "shared/workgroup_scan",
         "blend",
         "blend_backward",
         "densify",
@@ -445,14 +443,13 @@ pub fn shaders() -> ShaderSet {
         "pose_sums",
         "poses",
         "project",
-        "radix",
         "ranges",
         "relocate",
         "report",
-        "scan",
         "score",
         "slot_sums",
         "smoothing",
         "update",
     ]
+    .with(&primitives::PIECES)
 }

@@ -2,7 +2,6 @@
 //!
 //! - `shaders/`: one WGSL file a stage, what they share under `shaders/shared/`.
 //! - [`stages`]: one file a stage, which says what kernels run over what.
-//! - [`primitives`]: prefix sums and sorting, which stages build on.
 //! - [`layout`]: what host and shaders share.
 //!
 //! Nothing waits inside a step, nothing adds floats atomically, and two runs with one seed on one
@@ -20,7 +19,6 @@ mod params;
 mod photos;
 mod poses;
 pub mod precision;
-pub mod primitives;
 mod recordings;
 mod ring;
 pub mod stages;

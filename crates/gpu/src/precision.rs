@@ -14,6 +14,7 @@
 
 use dapple_runtime::{AdapterReport, Defines};
 use dapple_scene::{Error, Result, sh_coefficient_count};
+use half::{bf16, f16};
 use std::fmt;
 use std::str::FromStr;
 
@@ -198,7 +199,7 @@ pub fn unpack(
                 .collect();
         }
         Storage::F16 => f32_from_f16,
-        Storage::Bf16 => |half| f32::from_bits(u32::from(half) << 16),
+        Storage::Bf16 => |half| bf16::from_bits(half).to_f32(),
     };
     let mut out = Vec::with_capacity(planes * capacity);
     for p in 0..planes {
@@ -213,39 +214,22 @@ pub fn unpack(
 
 /// The nearest half, ties to even; what is too large becomes the largest finite one.
 fn f16_from_f32(value: f32) -> u16 {
-    let sign = (value.to_bits() >> 16) as u16 & 0x8000;
-    let magnitude = value.abs();
-    if !value.is_finite() {
-        return sign | if value.is_nan() { 0x7e00 } else { 0x7c00 };
-    }
-    // Halves are multiples of 2^-24 below 2^-14, and of 2^(exponent - 10) above.
-    let magnitude = magnitude.min(65504.0);
-    if magnitude < 2.0f32.powi(-14) {
-        return sign | (magnitude * 2.0f32.powi(24)).round_ties_even() as u16;
-    }
-    let bits = magnitude.to_bits();
-    let rounded = bits + 0xfff + ((bits >> 13) & 1);
-    sign | ((rounded >> 13) - (112 << 10)) as u16
+    let most = f16::MAX.to_f32();
+    let value = if value.is_finite() {
+        value.clamp(-most, most)
+    } else {
+        value
+    };
+    f16::from_f32(value).to_bits()
 }
 
 fn f32_from_f16(half: u16) -> f32 {
-    let sign = u32::from(half & 0x8000) << 16;
-    let (exponent, mantissa) = (u32::from(half >> 10) & 31, u32::from(half) & 0x3ff);
-    let magnitude = match exponent {
-        0 => mantissa as f32 * 2.0f32.powi(-24),
-        31 => f32::from_bits(0x7f80_0000 | mantissa << 13),
-        _ => f32::from_bits((exponent + 112) << 23 | mantissa << 13),
-    };
-    f32::from_bits(magnitude.to_bits() | sign)
+    f16::from_bits(half).to_f32()
 }
 
 /// The nearest bf16, ties to even.
 fn bf16_from_f32(value: f32) -> u16 {
-    let bits = value.to_bits();
-    if value.is_nan() {
-        return (bits >> 16) as u16 | 0x40;
-    }
-    ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
+    bf16::from_f32(value).to_bits()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 use crate::GpuEngine;
 use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP, groups};
 use crate::messages::step_immediates;
-use crate::primitives::radix_block;
 use crate::ring::Ring;
 use dapple_engine::{Engine, PosedCamera, Stage, StepSettings, Trace, TracedSplat, ViewId};
+use dapple_runtime::primitives::radix_block;
 use dapple_runtime::{Groups, Recording};
 use dapple_scene::{Error, Result};
 

@@ -14,8 +14,8 @@ mod support;
 
 use dapple_engine::AppearanceSettings;
 use dapple_gpu::stages::appearance;
-use dapple_gpu::{Precision, Storage, layout, primitives};
-use dapple_runtime::{Defines, EntryNeeds, Grants, ShaderSet, translate_with};
+use dapple_gpu::{Precision, Storage, layout};
+use dapple_runtime::{Defines, EntryNeeds, Grants, ShaderSet, primitives, translate_with};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -1,6 +1,27 @@
-//! A small GPU runtime on wgpu for programs that compute: choosing a device, buffers, WGSL composed
-//! from pieces, kernels whose bindings have names, recordings that are built once and replayed, and
-//! the GPU's own clock. All of it goes through wgpu: Vulkan, Metal, DX12.
+//! A small GPU runtime on wgpu for programs that compute, on Vulkan, Metal and DX12: buffers, WGSL composed
+//! from pieces, kernels whose bindings have names, lists of dispatches that are recorded once and replayed, the
+//! GPU's own clock. Deterministic: nothing in it depends on the order in which workgroups run.
+//!
+//! ```
+//! use dapple_runtime::{Choice, Gpu, GpuOptions, Groups, Kernel, Recording};
+//! # fn main() -> dapple_base::Result<()> {
+//! # if dapple_runtime::adapters().is_empty() { return Ok(()); }
+//! let gpu = Gpu::open(&GpuOptions { choice: Choice::Index(0), ..GpuOptions::default() })?;
+//! let values = gpu.upload("values", &[1.0f32, 2.0, 3.0])?;
+//! let square = "
+//!     @group(0) @binding(0) var<storage, read_write> values: array<f32>;
+//!     @compute @workgroup_size(64)
+//!     fn square(@builtin(global_invocation_id) id: vec3u) {
+//!         if id.x < arrayLength(&values) { values[id.x] *= values[id.x]; }
+//!     }";
+//! let kernel = Kernel::from_wgsl(&gpu, "square", square, "square")?;
+//! let mut recording = Recording::new();
+//! recording.dispatch(kernel.bind(&gpu, &[("values", &values)])?, Groups::flat(1));
+//! recording.submit(&gpu, &[]);
+//! recording.submit(&gpu, &[]);
+//! assert_eq!(gpu.read::<f32>(&values, 3)?, [1.0, 16.0, 81.0]);
+//! # Ok(()) }
+//! ```
 //!
 //! - [`Gpu`]: an open device; [`adapters`] lists what there is.
 //! - [`ShaderSet`]: named WGSL pieces, `#import`, `#if`, constants.
@@ -8,6 +29,7 @@
 //! - [`Recording`]: a list of dispatches, replayed each step with fresh immediates.
 //! - [`Pool`]: buffers used again; [`Readback`]: values on their way to the host; [`Upload`]: from it.
 //! - [`GpuClock`]: how long the spans of a recording took; [`Counters`]: what the host asked for.
+//! - [`primitives`]: prefix sums and a stable radix sort.
 //! - [`ceilings`]: what a device does at most, measured.
 //! - [`translate`]: what Vulkan, Metal and DX12 get from a shader.
 //!
@@ -23,6 +45,7 @@ mod kernel;
 mod limits;
 mod link;
 mod pool;
+pub mod primitives;
 mod readback;
 mod recording;
 mod shader;

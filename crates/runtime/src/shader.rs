@@ -72,6 +72,13 @@ impl ShaderSet {
         }
     }
 
+    /// With the pieces of others, which replace those of the same name.
+    #[must_use]
+    pub fn with(mut self, pieces: &[(&'static str, &'static str)]) -> Self {
+        self.pieces.extend(pieces.iter().copied());
+        self
+    }
+
     /// The same pieces, compiled in release builds without the runtime checks that wgpu adds to shaders.
     ///
     /// # Safety

@@ -2,10 +2,10 @@
 //! `densify` of `dapple-cpu`, whose decisions and order it shares.
 
 use super::gather::{Gather, ONE, Planes, SORT_KEYS, SORT_VALUES, entry, record_sort};
-use crate::primitives::RadixSort;
 use crate::{Buffers, Context};
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::DensifyPlan;
+use dapple_runtime::primitives::RadixSort;
 use dapple_runtime::{Groups, Kernel, Recording, wgpu};
 use dapple_scene::Result;
 
@@ -99,7 +99,7 @@ impl Densify {
             want: kernel("want")?,
             budget: kernel("budget")?,
             elect: kernel("elect")?,
-            sort: RadixSort::new(context, 32, false)?,
+            sort: RadixSort::new(&context.gpu, 32, false)?,
             choose: kernel("choose")?,
             fates: kernel("fates")?,
             settle: kernel("settle")?,

@@ -2,8 +2,8 @@
 //! share. See `shaders/gather.wgsl`.
 
 use crate::layout::{SLOT_FLOATS, groups};
-use crate::primitives::{Count, RadixSort, SortOn, uniform};
 use crate::{Buffers, Context};
+use dapple_runtime::primitives::{Count, RadixSort, SortOn};
 use dapple_runtime::{Groups, Kernel, Recording, wgpu};
 use dapple_scene::Result;
 
@@ -61,7 +61,7 @@ impl Gather {
             let is_moment = matches!(name, "geometry_moments" | "sh_first" | "sh_second");
             for first in (0..count).step_by(PLANES as usize) {
                 let words = [first, PLANES.min(count - first), u32::from(is_moment), 0];
-                let batch = uniform(context, "gather_batch", words)?;
+                let batch = context.uniform("gather_batch", words)?;
                 let (there, scratch) = (buffers.get(name)?, buffers.get("slots")?);
                 for (kernel, from, to) in [
                     (&self.gather, there, scratch),
@@ -103,7 +103,7 @@ pub(super) fn record_sort(
         scratch: &super::sort::scratch(context, keys)?,
         groups: buffers.groups(entry::SORT)?,
     };
-    sort.record(context, recording, on)
+    sort.record(&context.gpu, recording, on)
 }
 
 /// One workgroup.

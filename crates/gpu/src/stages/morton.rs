@@ -1,8 +1,8 @@
 //! `morton`: Gaussians in the order of a Z curve through their centres. See `shaders/morton.wgsl`.
 
 use super::gather::{Gather, ONE, Planes, SORT_KEYS, SORT_VALUES, entry, record_sort};
-use crate::primitives::RadixSort;
 use crate::{Buffers, Context};
+use dapple_runtime::primitives::RadixSort;
 use dapple_runtime::{Groups, Kernel, Recording};
 use dapple_scene::Result;
 
@@ -29,7 +29,7 @@ impl Morton {
             open: context.kernel("morton", "open")?,
             bounds: context.kernel("morton", "bounds")?,
             codes: context.kernel("morton", "codes")?,
-            sort: RadixSort::new(context, CODE_BITS, true)?,
+            sort: RadixSort::new(&context.gpu, CODE_BITS, true)?,
             gather: Gather::new(context)?,
         })
     }

@@ -3,8 +3,8 @@
 use super::project::{DEPTH_BITS, DEPTH_BITS_IN};
 use super::sort::scratch;
 use crate::layout::{State, groups};
-use crate::primitives::{Count, RadixSort, SortOn};
 use crate::{Buffers, Context};
+use dapple_runtime::primitives::{Count, RadixSort, SortOn};
 use dapple_runtime::{Groups, Kernel, Recording};
 use dapple_scene::Result;
 
@@ -28,7 +28,7 @@ impl Order {
         Ok(Self {
             count: context.kernel("order", "count")?,
             compact: context.kernel("order", "compact")?,
-            sort: RadixSort::new(context, KEY_BITS, false)?,
+            sort: RadixSort::new(&context.gpu, KEY_BITS, false)?,
         })
     }
 
@@ -64,6 +64,6 @@ impl Order {
             scratch: &scratch(context, keys)?,
             groups: buffers.groups(groups::SORT_VISIBLE)?,
         };
-        self.sort.record(context, recording, on)
+        self.sort.record(&context.gpu, recording, on)
     }
 }

@@ -1,8 +1,8 @@
 //! `sort`: instances by tile, stable, so that each tile's instances stay in depth order.
 
 use crate::layout::{State, groups};
-use crate::primitives::{Count, RadixSort, SortOn};
 use crate::{Buffers, Context};
+use dapple_runtime::primitives::{Count, RadixSort, SortOn};
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::Result;
 
@@ -14,7 +14,7 @@ pub struct SortInstances {
 
 /// Scratch for sorting as many pairs as `keys` has room for.
 pub(super) fn scratch(context: &Context, keys: &wgpu::Buffer) -> Result<wgpu::Buffer> {
-    let words = RadixSort::scratch_words(context, keys.size() / 4);
+    let words = RadixSort::scratch_words(&context.gpu, keys.size() / 4);
     context.gpu.buffer("radix_scratch", words * 4)
 }
 
@@ -25,7 +25,7 @@ impl SortInstances {
     /// See [`RadixSort::new`].
     pub fn new(context: &Context, tile_bits: u32) -> Result<Self> {
         Ok(Self {
-            sort: RadixSort::new(context, tile_bits, true)?,
+            sort: RadixSort::new(&context.gpu, tile_bits, true)?,
         })
     }
 
@@ -55,6 +55,6 @@ impl SortInstances {
             scratch: &scratch(context, keys)?,
             groups: buffers.groups(groups::SORT_INSTANCES)?,
         };
-        self.sort.record(context, recording, on)
+        self.sort.record(&context.gpu, recording, on)
     }
 }

@@ -1,9 +1,8 @@
 //! [`RadixSort`]: stable sorting of pairs by some bits of their keys. See `shaders/radix.wgsl`.
 
-use super::{Count, radix_block, uniform};
-use crate::Context;
-use dapple_runtime::{Groups, Kernel, Recording, wgpu};
-use dapple_scene::{Error, Result};
+use super::{Count, defines, radix_block, shaders, uniform};
+use crate::{Defines, Gpu, Groups, Kernel, Recording};
+use dapple_base::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Bits of a digit at most: 256 counts a block.
@@ -62,21 +61,24 @@ impl RadixSort {
     ///
     /// # Errors
     /// More than 32 bits; see also [`Kernel::new`].
-    pub fn new(context: &Context, bits: u32, numbered: bool) -> Result<Self> {
+    pub fn new(gpu: &Gpu, bits: u32, numbered: bool) -> Result<Self> {
+        Self::with(gpu, &defines(gpu, Defines::new()), bits, numbered)
+    }
+
+    /// [`Self::new`] in another permutation, for tests.
+    #[doc(hidden)]
+    pub fn with(gpu: &Gpu, lanes: &Defines, bits: u32, numbered: bool) -> Result<Self> {
         if bits > 32 {
             return Err(Error::internal(format!("a sort by {bits} bits")));
         }
+        let shaders = shaders();
         let mut made: BTreeMap<(&str, u32, bool), Kernel> = BTreeMap::new();
         let mut kernel = |entry: &'static str, bits: u32, iota: bool| -> Result<Kernel> {
             if let Some(kernel) = made.get(&(entry, bits, iota)) {
                 return Ok(kernel.clone());
             }
-            let defines = context
-                .defines
-                .clone()
-                .u32("RADIX_BITS", bits)
-                .flag("IOTA", iota);
-            let kernel = Kernel::new(&context.gpu, &context.shaders, "radix", entry, &defines)?;
+            let defines = lanes.clone().u32("RADIX_BITS", bits).flag("IOTA", iota);
+            let kernel = Kernel::new(gpu, &shaders, "radix", entry, &defines)?;
             made.insert((entry, bits, iota), kernel.clone());
             Ok(kernel)
         };
@@ -96,8 +98,8 @@ impl RadixSort {
     }
 
     /// `u32`s of scratch for up to `pairs` pairs.
-    pub fn scratch_words(context: &Context, pairs: u64) -> u64 {
-        let blocks = pairs.div_ceil(u64::from(radix_block(&context.gpu)));
+    pub fn scratch_words(gpu: &Gpu, pairs: u64) -> u64 {
+        let blocks = pairs.div_ceil(u64::from(radix_block(gpu)));
         (1 << DIGIT_BITS) * (1 + blocks)
     }
 
@@ -105,16 +107,11 @@ impl RadixSort {
     ///
     /// # Errors
     /// The device fails.
-    pub fn record(
-        &self,
-        context: &Context,
-        recording: &mut Recording,
-        on: SortOn<'_>,
-    ) -> Result<()> {
+    pub fn record(&self, gpu: &Gpu, recording: &mut Recording, on: SortOn<'_>) -> Result<()> {
         let there = (on.keys, on.values);
         let (mut from, mut to) = (there, (on.keys_alt, on.values_alt));
         for pass in &self.passes {
-            let words = uniform(context, "radix_pass", [pass.shift, on.count.word, 0, 0])?;
+            let words = uniform(gpu, "radix_pass", [pass.shift, on.count.word, 0, 0])?;
             let buffers = [
                 ("radix_count", on.count.buffer),
                 ("radix_pass", &words),
@@ -124,7 +121,7 @@ impl RadixSort {
                 ("radix_values_out", to.1),
                 ("radix_scratch", on.scratch),
             ];
-            let bind = |kernel: &Kernel| kernel.bind(&context.gpu, &buffers);
+            let bind = |kernel: &Kernel| kernel.bind(gpu, &buffers);
             recording.dispatch(bind(&pass.histogram)?, on.groups.clone());
             recording.dispatch(bind(&pass.digits)?, Groups::Direct([1 << pass.bits, 1, 1]));
             recording.dispatch(bind(&pass.scatter)?, on.groups.clone());

@@ -1,4 +1,4 @@
-//! What stages build on and no stage owns: prefix sums and sorting, of counts that the GPU knows.
+//! What many kernels build on: prefix sums ([`Scan`]) and sorting ([`RadixSort`]), of counts that the GPU knows.
 //!
 //! Both meet other workgroups at dispatch boundaries alone, so that their results depend neither on
 //! the order in which workgroups run nor on which of them run at once.
@@ -9,9 +9,33 @@ mod scan;
 pub use radix::{RadixSort, SortOn};
 pub use scan::{Scan, ScanOn};
 
-use crate::Context;
-use dapple_runtime::{Defines, Gpu, wgpu};
-use dapple_scene::Result;
+use crate::{Defines, Gpu, ShaderSet};
+use dapple_base::Result;
+
+/// Their WGSL, for shaders of others too: scans within a workgroup and along a buffer, and the number of a
+/// workgroup among all of its dispatch.
+pub const PIECES: [(&str, &str); 5] = [
+    (
+        "shared/flat_groups",
+        include_str!("../../shaders/flat_groups.wgsl"),
+    ),
+    (
+        "shared/workgroup_scan",
+        include_str!("../../shaders/workgroup_scan.wgsl"),
+    ),
+    (
+        "shared/long_scan",
+        include_str!("../../shaders/long_scan.wgsl"),
+    ),
+    ("scan", include_str!("../../shaders/scan.wgsl")),
+    ("radix", include_str!("../../shaders/radix.wgsl")),
+];
+
+fn shaders() -> ShaderSet {
+    // SAFETY: `ScanOn` and `SortOn` leave it to the caller that buffers hold as many items as the count says,
+    // and their kernels touch no more than that; loops end; the tests run them with checks.
+    unsafe { ShaderSet::new(&PIECES).without_checks() }
+}
 
 /// Items in a block of [`Scan`]: `SCAN_BLOCK` of the shaders.
 pub const SCAN_BLOCK: u32 = 1024;
@@ -80,9 +104,9 @@ pub fn defines(gpu: &Gpu, defines: Defines) -> Defines {
 }
 
 /// A uniform buffer of four words that stay as they are.
-pub(crate) fn uniform(context: &Context, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
+fn uniform(gpu: &Gpu, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
     let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-    let buffer = context.gpu.buffer_with(label, 16, usage)?;
-    context.gpu.write(&buffer, 0, &words);
+    let buffer = gpu.buffer_with(label, 16, usage)?;
+    gpu.write(&buffer, 0, &words);
     Ok(buffer)
 }

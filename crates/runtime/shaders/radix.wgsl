@@ -17,7 +17,7 @@
 // Permutations: IOTA, values are the pairs' places before the sort; WIDE_SUBGROUPS, more than 32
 // lanes; without SUBGROUPS, lanes of "subgroups" of 32 meet in shared memory.
 
-#import shared/groups
+#import shared/flat_groups
 
 alias ScanValue = vec2u;
 const SCAN_WIDTH: u32 = RADIX_THREADS;

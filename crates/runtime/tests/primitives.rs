@@ -4,38 +4,54 @@
 
 mod support;
 
-use dapple_gpu::Context;
-use dapple_gpu::primitives::{Count, RadixSort, SCAN_BLOCK, Scan, ScanOn, SortOn, radix_block};
-use dapple_runtime::{Groups, Recording};
-use support::{context, context_without_subgroups};
+use dapple_runtime::primitives::{
+    Count, RadixSort, SCAN_BLOCK, Scan, ScanOn, SortOn, defines, radix_block,
+};
+use dapple_runtime::{Defines, Gpu, GpuOptions, Groups, Recording};
+use support::{gpu, options};
 
-/// Numbers without a pattern.
+/// Numbers without a pattern (PCG's output function, O'Neill 2014).
 fn noise(i: u32) -> u32 {
-    dapple_engine::noise::pcg(i)
+    let state = i.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+    let word = ((state >> ((state >> 28) + 4)) ^ state).wrapping_mul(277_803_737);
+    (word >> 22) ^ word
+}
+
+/// A device, and a permutation of the kernels.
+struct Way {
+    name: &'static str,
+    gpu: Gpu,
+    lanes: Defines,
 }
 
 /// Both ways of ranking, and the code for subgroups of more than 32 lanes run on fewer.
-fn contexts() -> Vec<(&'static str, Context)> {
-    let mut wide = context();
-    wide.defines = wide.defines.flag("WIDE_SUBGROUPS", true);
+fn ways() -> Vec<Way> {
+    let way = |name, gpu: Gpu, wide: bool| Way {
+        name,
+        lanes: defines(&gpu, Defines::new()).flag("WIDE_SUBGROUPS", wide),
+        gpu,
+    };
+    let without = GpuOptions {
+        without_subgroups: true,
+        ..options()
+    };
     vec![
-        ("subgroups", context()),
-        ("wide subgroups", wide),
-        ("no subgroups", context_without_subgroups()),
+        way("subgroups", gpu(), false),
+        way("wide subgroups", gpu(), true),
+        way("no subgroups", Gpu::open(&without).unwrap(), false),
     ]
 }
 
 /// Runs `record` and checks the device.
-fn run(context: &Context, record: impl FnOnce(&mut Recording)) {
+fn run(gpu: &Gpu, record: impl FnOnce(&mut Recording)) {
     let mut recording = Recording::new();
     record(&mut recording);
-    recording.submit(&context.gpu, &[]);
-    context.gpu.wait().unwrap();
+    recording.submit(gpu, &[]);
+    gpu.wait().unwrap();
 }
 
 /// Scans `input` (through `index`, if any), with a few words before the count and none to spare.
-fn scanned(context: &Context, scan: &Scan, input: &[u32], index: Option<&[u32]>) -> Vec<u32> {
-    let gpu = &context.gpu;
+fn scanned(gpu: &Gpu, scan: &Scan, input: &[u32], index: Option<&[u32]>) -> Vec<u32> {
     let length = index.map_or(input.len(), <[u32]>::len);
     let input = gpu.upload("input", input).unwrap();
     let index = index.map(|index| gpu.upload("index", index).unwrap());
@@ -44,7 +60,7 @@ fn scanned(context: &Context, scan: &Scan, input: &[u32], index: Option<&[u32]>)
     let counts = gpu.upload("counts", &[9, 9, length as u32, 9]).unwrap();
     let words = Scan::scratch_words(length as u64);
     let scratch = gpu.buffer("scratch", words * 4).unwrap();
-    run(context, |recording| {
+    run(gpu, |recording| {
         let on = ScanOn {
             input: &input,
             index: index.as_ref(),
@@ -56,7 +72,7 @@ fn scanned(context: &Context, scan: &Scan, input: &[u32], index: Option<&[u32]>)
             scratch: &scratch,
             groups: Groups::flat((length as u32).div_ceil(256)),
         };
-        scan.record(context, recording, on).unwrap();
+        scan.record(gpu, recording, on).unwrap();
     });
     gpu.read(&output, length + 1).unwrap()
 }
@@ -74,15 +90,16 @@ fn prefix_sums(items: impl Iterator<Item = u32>) -> Vec<u32> {
 #[test]
 fn scans_are_prefix_sums() {
     let block = SCAN_BLOCK as usize;
-    for (name, context) in contexts() {
-        let scan = Scan::new(&context).unwrap();
+    for Way { name, gpu, lanes } in ways() {
+        let gpu = &gpu;
+        let scan = Scan::with(gpu, &lanes).unwrap();
         // The last one: more blocks than one turn of `sums` takes.
         let lengths = [0, 1, 2, 255, 256, 257, block - 1, block, block + 1, 100_000];
         for length in lengths.into_iter().chain([block * block + block + 3]) {
             let items: Vec<u32> = (0..length as u32).map(|i| noise(i) % 50).collect();
             let expected = prefix_sums(items.iter().copied());
             assert_eq!(
-                scanned(&context, &scan, &items, None),
+                scanned(gpu, &scan, &items, None),
                 expected,
                 "{name}, {length}"
             );
@@ -91,7 +108,7 @@ fn scans_are_prefix_sums() {
             let items: Vec<u32> = (0..700).map(|i| noise(i) % 9).collect();
             let index: Vec<u32> = (0..length).map(|i| noise(i + 1) % 700).collect();
             let expected = prefix_sums(index.iter().map(|&i| items[i as usize]));
-            let actual = scanned(&context, &scan, &items, Some(&index));
+            let actual = scanned(gpu, &scan, &items, Some(&index));
             assert_eq!(actual, expected, "{name}, gathered, {length}");
         }
     }
@@ -99,9 +116,9 @@ fn scans_are_prefix_sums() {
 
 #[test]
 fn a_scan_over_its_own_input_is_refused() {
-    let context = context();
-    let scan = Scan::new(&context).unwrap();
-    let buffer = context.gpu.upload("items", &[1u32, 2, 3]).unwrap();
+    let gpu = gpu();
+    let scan = Scan::new(&gpu).unwrap();
+    let buffer = gpu.upload("items", &[1u32, 2, 3]).unwrap();
     let on = ScanOn {
         input: &buffer,
         index: None,
@@ -113,17 +130,16 @@ fn a_scan_over_its_own_input_is_refused() {
         scratch: &buffer,
         groups: Groups::flat(1),
     };
-    assert!(scan.record(&context, &mut Recording::new(), on).is_err());
+    assert!(scan.record(&gpu, &mut Recording::new(), on).is_err());
 }
 
 /// Sorts pairs; values are `None` where the sort numbers them.
 fn sorted(
-    context: &Context,
+    gpu: &Gpu,
     sort: &RadixSort,
     keys: &[u32],
     values: Option<&[u32]>,
 ) -> (Vec<u32>, Vec<u32>) {
-    let gpu = &context.gpu;
     let n = keys.len();
     let unset = vec![0xdead_u32; n];
     let keys = gpu.upload("keys", keys).unwrap();
@@ -131,9 +147,9 @@ fn sorted(
     let keys_alt = gpu.upload("keys alt", &unset).unwrap();
     let values_alt = gpu.upload("values alt", &unset).unwrap();
     let counts = gpu.upload("counts", &[5, n as u32]).unwrap();
-    let words = RadixSort::scratch_words(context, n as u64);
+    let words = RadixSort::scratch_words(gpu, n as u64);
     let scratch = gpu.upload("scratch", &vec![3u32; words as usize]).unwrap();
-    run(context, |recording| {
+    run(gpu, |recording| {
         let on = SortOn {
             keys: &keys,
             values: &values,
@@ -144,9 +160,9 @@ fn sorted(
                 word: 1,
             },
             scratch: &scratch,
-            groups: Groups::flat((n as u32).div_ceil(radix_block(&context.gpu))),
+            groups: Groups::flat((n as u32).div_ceil(radix_block(gpu))),
         };
-        sort.record(context, recording, on).unwrap();
+        sort.record(gpu, recording, on).unwrap();
     });
     (gpu.read(&keys, n).unwrap(), gpu.read(&values, n).unwrap())
 }
@@ -160,9 +176,10 @@ fn expected(keys: &[u32], values: &[u32]) -> (Vec<u32>, Vec<u32>) {
 
 #[test]
 fn sorts_are_stable_and_right_for_any_count() {
-    for (name, context) in contexts() {
-        let sort = RadixSort::new(&context, 32, false).unwrap();
-        let block = radix_block(&context.gpu);
+    for Way { name, gpu, lanes } in ways() {
+        let gpu = &gpu;
+        let sort = RadixSort::with(gpu, &lanes, 32, false).unwrap();
+        let block = radix_block(gpu);
         let lengths = [
             0,
             1,
@@ -181,7 +198,7 @@ fn sorts_are_stable_and_right_for_any_count() {
             let few = length / 3 + 1;
             let keys: Vec<u32> = (0..length).map(|i| noise(noise(i) % few)).collect();
             let values: Vec<u32> = (0..length).map(|i| noise(i ^ 0x5555)).collect();
-            let actual = sorted(&context, &sort, &keys, Some(&values));
+            let actual = sorted(gpu, &sort, &keys, Some(&values));
             assert!(actual == expected(&keys, &values), "{name}, {length}");
         }
     }
@@ -189,9 +206,10 @@ fn sorts_are_stable_and_right_for_any_count() {
 
 #[test]
 fn sorts_what_is_sorted_reversed_or_all_equal() {
-    for (name, context) in contexts() {
-        let sort = RadixSort::new(&context, 32, false).unwrap();
-        let n = 3 * radix_block(&context.gpu) + 5;
+    for Way { name, gpu, lanes } in ways() {
+        let gpu = &gpu;
+        let sort = RadixSort::with(gpu, &lanes, 32, false).unwrap();
+        let n = 3 * radix_block(gpu) + 5;
         let values: Vec<u32> = (0..n).collect();
         let cases: [(&str, Vec<u32>); 6] = [
             ("sorted", (0..n).collect()),
@@ -205,7 +223,7 @@ fn sorts_what_is_sorted_reversed_or_all_equal() {
             ("all random bits", (0..n).map(noise).collect()),
         ];
         for (case, keys) in cases {
-            let actual = sorted(&context, &sort, &keys, Some(&values));
+            let actual = sorted(gpu, &sort, &keys, Some(&values));
             assert!(actual == expected(&keys, &values), "{name}, {case}");
         }
     }
@@ -213,15 +231,16 @@ fn sorts_what_is_sorted_reversed_or_all_equal() {
 
 #[test]
 fn sorts_by_as_many_bits_as_asked_and_numbers_pairs() {
-    for (name, context) in contexts() {
+    for Way { name, gpu, lanes } in ways() {
+        let gpu = &gpu;
         for bits in [1, 5, 13, 17] {
-            let n = 2 * radix_block(&context.gpu) + 300;
+            let n = 2 * radix_block(gpu) + 300;
             let keys: Vec<u32> = (0..n).map(|i| noise(i) >> (32 - bits)).collect();
             let places: Vec<u32> = (0..n).collect();
-            let sort = RadixSort::new(&context, bits, true).unwrap();
-            let actual = sorted(&context, &sort, &keys, None);
+            let sort = RadixSort::with(gpu, &lanes, bits, true).unwrap();
+            let actual = sorted(gpu, &sort, &keys, None);
             assert!(actual == expected(&keys, &places), "{name}, {bits} bits");
         }
-        assert!(RadixSort::new(&context, 33, false).is_err());
+        assert!(RadixSort::with(gpu, &lanes, 33, false).is_err());
     }
 }

@@ -1,9 +1,8 @@
 //! [`Scan`]: exclusive prefix sums. See `shaders/scan.wgsl`.
 
-use super::{Count, SCAN_BLOCK};
-use crate::Context;
-use dapple_runtime::{Groups, Kernel, Recording, wgpu};
-use dapple_scene::{Error, Result};
+use super::{Count, SCAN_BLOCK, defines, shaders};
+use crate::{Defines, Gpu, Groups, Kernel, Recording};
+use dapple_base::{Error, Result};
 
 /// Exclusive prefix sum of `u32`, modulo 2^32, in three dispatches.
 #[derive(Debug, Clone)]
@@ -36,10 +35,17 @@ impl Scan {
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(gpu: &Gpu) -> Result<Self> {
+        Self::with(gpu, &defines(gpu, Defines::new()))
+    }
+
+    /// [`Self::new`] in another permutation, for tests.
+    #[doc(hidden)]
+    pub fn with(gpu: &Gpu, lanes: &Defines) -> Result<Self> {
+        let shaders = shaders();
         let kernel = |entry: &str, gather: bool| {
-            let defines = context.defines.clone().flag("GATHER", gather);
-            Kernel::new(&context.gpu, &context.shaders, "scan", entry, &defines)
+            let defines = lanes.clone().flag("GATHER", gather);
+            Kernel::new(gpu, &shaders, "scan", entry, &defines)
         };
         Ok(Self {
             direct: [kernel("reduce", false)?, kernel("downsweep", false)?],
@@ -57,16 +63,11 @@ impl Scan {
     ///
     /// # Errors
     /// Input and output are one buffer, or the device fails.
-    pub fn record(
-        &self,
-        context: &Context,
-        recording: &mut Recording,
-        on: ScanOn<'_>,
-    ) -> Result<()> {
+    pub fn record(&self, gpu: &Gpu, recording: &mut Recording, on: ScanOn<'_>) -> Result<()> {
         if on.input == on.output {
             return Err(Error::internal("a scan cannot write over its input"));
         }
-        let word = super::uniform(context, "scan_where", [on.count.word, 0, 0, 0])?;
+        let word = super::uniform(gpu, "scan_where", [on.count.word, 0, 0, 0])?;
         let [reduce, downsweep] = match on.index {
             Some(_) => &self.gathered,
             None => &self.direct,
@@ -79,7 +80,7 @@ impl Scan {
             ("scan_sums", on.scratch),
         ];
         buffers.extend(on.index.map(|index| ("scan_index", index)));
-        let bind = |kernel: &Kernel| kernel.bind(&context.gpu, &buffers);
+        let bind = |kernel: &Kernel| kernel.bind(gpu, &buffers);
         recording.dispatch(bind(reduce)?, on.groups.clone());
         recording.dispatch(bind(&self.sums)?, Groups::Direct([1, 1, 1]));
         recording.dispatch(bind(downsweep)?, on.groups);

@@ -9,7 +9,7 @@
 // scan_output, [count + 1]; scan_sums, one word a block; scan_count, the buffer that holds the
 // count, at word scan_where.x.
 
-#import shared/groups
+#import shared/flat_groups
 
 alias ScanValue = u32;
 const SCAN_WIDTH: u32 = 256u;
