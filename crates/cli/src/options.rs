@@ -4,7 +4,7 @@ use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
-use dapple::scene::ply::{self, Aside};
+use dapple::scene::splat_file::{self, Aside};
 use dapple::scene::{
     Capture, Error, LoadOptions, MaskMode, PosedImage, Result, Splats, Split, load,
 };
@@ -233,7 +233,7 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
 
 /// Reads splats, and says what is odd about their file.
 pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, Aside)> {
-    let (splats, aside) = ply::read_all(path)?;
+    let (splats, aside) = splat_file::read(path)?;
     for note in &aside.notes {
         console.note(&format!("note: {}: {note}", path.display()));
     }

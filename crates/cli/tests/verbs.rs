@@ -357,6 +357,20 @@ fn info_and_convert_tell_what_is_there() {
     ok_in(path, &["convert", "small.ply", "same.ply"]);
     let bytes = |name: &str| std::fs::read(path.join(name)).unwrap();
     assert!(bytes("small.ply") == bytes("same.ply"));
+    // Another format, by its name: what it cannot hold is said, and all verbs read it.
+    let web = ok_in(path, &["convert", "out", "web.splat"]);
+    assert!(
+        web.stderr.contains("direction of view is lost"),
+        "{}",
+        web.stderr
+    );
+    assert_eq!(bytes("web.splat").len() as u64, 32 * count);
+    let web = json(&ok_in(path, &["info", "web.splat", "--json"]));
+    assert_eq!(
+        (&web["gaussians"], &web["sh_degree"]),
+        (&count.into(), &0.into())
+    );
+    ok_in(path, &["eval", "capture", "web.splat", "-q"]);
     // Opacities between 0 and 1 leave fewer, never more.
     let clear = ["convert", "small.ply", "clear.ply", "--min-opacity", "1"];
     assert!(ok_in(path, &clear).stdout.contains("0 of 50"));

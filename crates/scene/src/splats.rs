@@ -1,5 +1,7 @@
 //! The Gaussians, in the parametrisation that is optimised and stored.
 
+use crate::{Error, Result};
+
 /// The highest degree of spherical harmonics that the ecosystem's files carry.
 pub const MAX_SH_DEGREE: u8 = 3;
 
@@ -31,6 +33,33 @@ pub struct Splats {
 }
 
 impl Splats {
+    /// Whether all arrays are of one length.
+    ///
+    /// # Errors
+    /// They are not: a mistake of the program that made them.
+    pub fn check_lengths(&self) -> Result<()> {
+        let rows = self.means.len();
+        let fits = self.scales.len() == rows
+            && self.quats.len() == rows
+            && self.opacities.len() == rows
+            && self.sh0.len() == rows
+            && self.sh_degree <= crate::MAX_SH_DEGREE
+            && self.sh_rest.len() == rows * self.sh_rest_stride();
+        if fits {
+            return Ok(());
+        }
+        Err(Error::internal(format!(
+            "splats to write have arrays of different lengths: {rows} means, {} scales, {} quats, \
+             {} opacities, {} sh0, {} sh_rest of degree {}",
+            self.scales.len(),
+            self.quats.len(),
+            self.opacities.len(),
+            self.sh0.len(),
+            self.sh_rest.len(),
+            self.sh_degree
+        )))
+    }
+
     /// No Gaussians, room for a degree.
     pub fn empty(sh_degree: u8) -> Self {
         Self {

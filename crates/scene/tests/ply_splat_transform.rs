@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use dapple_scene::splat_file::{self, Format};
 use dapple_scene::{Splats, ply, sh_coefficient_count};
 use glam::{DMat3, DQuat, DVec3};
 use std::path::{Path, PathBuf};
@@ -324,4 +325,57 @@ fn colour(splats: &Splats, i: usize, d: DVec3) -> DVec3 {
     coefficients.zip(basis).fold(sh0, |sum, (c, b)| {
         sum + b * DVec3::new(f64::from(c[0]), f64::from(c[1]), f64::from(c[2]))
     })
+}
+
+/// What the tool sees in our `.splat` is what it sees in our PLY, but for eight bits.
+#[test]
+fn splat_files_open_and_hold_what_the_ply_holds() {
+    let Some(tool) = tool() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let splats = sample(0);
+    let seen = |name: &str, format: Format| {
+        let [ours, csv] = [name.to_owned(), format!("{name}.csv")].map(|n| folder.path().join(n));
+        splat_file::write(&ours, &splats, format).unwrap();
+        convert(&tool, &ours, &[], &csv);
+        let columns = read_csv(&csv);
+        let column = |name: &str| columns.iter().find(|(n, _)| n == name).unwrap().1.clone();
+        let names = [
+            "x", "y", "z", "scale_0", "scale_1", "scale_2", "f_dc_0", "f_dc_1", "f_dc_2",
+            "opacity", "rot_0", "rot_1", "rot_2", "rot_3",
+        ];
+        let all = names.map(column);
+        let mut rows: Vec<Vec<f32>> = (0..splats.len())
+            .map(|i| all.iter().map(|c| c[i]).collect())
+            .collect();
+        rows.sort_by(|a, b| a[..3].partial_cmp(&b[..3]).unwrap());
+        rows
+    };
+    let (ply, splat) = (
+        seen("ours.ply", Format::Ply),
+        seen("ours.splat", Format::Splat),
+    );
+    assert_eq!(ply.len(), splat.len());
+    for (a, b) in ply.iter().zip(&splat) {
+        for k in 0..6 {
+            assert!((a[k] - b[k]).abs() < 1e-5, "column {k}: {a:?}, {b:?}");
+        }
+        // A step of a colour is 1 / 255 / 0.282; these leave the range of bytes by up to 0.3.
+        for k in 6..9 {
+            let byte = |dc: f32| (0.5 + 0.282_094_8 * dc).clamp(0.0, 1.0);
+            assert!(
+                (byte(a[k]) - byte(b[k])).abs() < 0.51 / 255.0,
+                "{k}: {} {}",
+                a[k],
+                b[k]
+            );
+        }
+        let share = |logit: f32| 1.0 / (1.0 + (-logit).exp());
+        assert!((share(a[9]) - share(b[9])).abs() < 0.51 / 255.0);
+        // Rotations that differ by sign are one.
+        let cosine: f32 = (10..14).map(|k| a[k] * b[k]).sum();
+        let (la, lb) = [a, b]
+            .map(|r| (10..14).map(|k| r[k] * r[k]).sum::<f32>().sqrt())
+            .into();
+        assert!(cosine.abs() / (la * lb) > 0.9999, "{cosine}");
+    }
 }

@@ -4,16 +4,19 @@ use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::{NewFolders, read_splats, refuse_existing, splats_file};
 use crate::training_display::{gaussians, grouped};
-use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats, ply};
+use dapple::scene::splat_file::{self, Format};
+use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-PLY to PLY for now, in the layout that 3DGS tools share (SuperSplat, gsplat, ...). Files of other
-dialects (ASCII, doubles, any order of properties) come out in that layout.
+The output's name says its format:
+  .ply    the layout that 3DGS tools share (SuperSplat, gsplat, ...), whatever dialect was read
+  .splat  32 bytes a Gaussian for web viewers; no view dependence, eight bits for colour and rotation
 
 Examples:
   dapple convert out/bird small.ply --sh-degree 0        no view dependence: a quarter of the size
+  dapple convert out/bird web.splat
   dapple convert splats.ply clean.ply --min-opacity 0.02
   dapple convert splats.ply phone.ply --max-gaussians 500000";
 
@@ -21,10 +24,10 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The splats to read: a PLY file, or the folder of a run
+    /// The splats to read: a .ply or .splat file, or the folder of a run
     input: PathBuf,
 
-    /// The file to write, ending in .ply; folders that are not there are made
+    /// The file to write, ending in .ply or .splat; folders that are not there are made
     output: PathBuf,
 
     /// Cut or pad the spherical harmonics to this degree, 0 to 3 [default: as they are]
@@ -60,7 +63,7 @@ struct Summary<'a> {
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    check_extension(&args.output)?;
+    let format = Format::of_name(&args.output)?;
     refuse_existing(&args.output, args.overwrite)?;
     if args.min_opacity.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
         return Err(Error::input("an opacity lies between 0 and 1")
@@ -89,8 +92,18 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if let Some(degree) = args.sh_degree {
         splats = splats.with_sh_degree(degree);
     }
+    let holds = format.max_sh_degree();
+    if splats.sh_degree > holds {
+        console.note(&format!(
+            "remark: .{} holds spherical harmonics up to degree {holds}, these have degree {}: what changes with \
+             the direction of view is lost",
+            format.extension(),
+            splats.sh_degree
+        ));
+        splats = splats.with_sh_degree(holds);
+    }
     let folders = NewFolders::before(&args.output);
-    folders.unless_ok(write(&args.output, &splats))?;
+    folders.unless_ok(write(&args.output, &splats, format))?;
     let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
     let summary = Summary {
         output: &args.output,
@@ -113,7 +126,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 }
 
 /// Writes the file, and makes its folder.
-fn write(path: &Path, splats: &Splats) -> Result<()> {
+fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
     if let Some(folder) = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -121,17 +134,7 @@ fn write(path: &Path, splats: &Splats) -> Result<()> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
     }
-    ply::write(path, splats)
-}
-
-fn check_extension(path: &Path) -> Result<()> {
-    let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
-    match extension.as_deref() {
-        Some("ply") => Ok(()),
-        _ => Err(Error::unsupported("this build writes PLY files only")
-            .at_path(path)
-            .hint("give the output a name that ends in .ply")),
-    }
+    splat_file::write(path, splats, format)
 }
 
 /// Keeps the `max` Gaussians that cover most, in their order. Ties go to the earlier one.

@@ -6,7 +6,7 @@ use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::{CaptureOptions, merged_config};
 use crate::training_display::grouped;
-use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load, ply};
+use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load, splat_file};
 use dapple::train::ConfigPatch;
 use run::RunInfo;
 use serde::Serialize;
@@ -305,7 +305,7 @@ struct SplatsInfo {
 
 impl SplatsInfo {
     fn read(path: &Path) -> Result<Self> {
-        let (splats, aside) = ply::read_all(path)?;
+        let (splats, aside) = splat_file::read(path)?;
         let file_bytes = std::fs::metadata(path).map_or(0, |file| file.len());
         Ok(Self {
             notes: aside.notes,

@@ -21,15 +21,13 @@ mod splats;
 mod table;
 mod write;
 
-use crate::{Error, Point, Result, Splats};
-use std::fs::File;
-use std::io::Read;
+use crate::mapped::with_bytes;
+use crate::splat_file::Aside;
+use crate::{Point, Result, Splats};
 use std::path::Path;
 
 pub use write::write;
-
-/// Files of at least this size are mapped into memory instead of copied.
-const MAP_FROM_BYTES: u64 = 1 << 20;
+pub(crate) use write::write_to;
 
 /// What every PLY file begins with.
 const MAGIC: &[u8] = b"ply";
@@ -39,17 +37,7 @@ const MAGIC: &[u8] = b"ply";
 /// # Errors
 /// As [`parse`], and when the file cannot be read.
 pub fn read(path: &Path) -> Result<Splats> {
-    with_bytes(path, parse)
-}
-
-/// What a PLY file says beside its splats or points.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Aside {
-    /// The direction that the file's program calls up, as Nerfstudio's exporter writes it: a header
-    /// line `comment Vertical Axis: z`.
-    pub up: Option<[f64; 3]>,
-    /// Remarks for the user: what follows the last row that the header promises.
-    pub notes: Vec<String>,
+    with_bytes(path, MAGIC.len(), is_content, parse)
 }
 
 /// Reads splats as [`read`], and what the file says beside them.
@@ -57,7 +45,17 @@ pub struct Aside {
 /// # Errors
 /// As [`read`].
 pub fn read_all(path: &Path) -> Result<(Splats, Aside)> {
-    with_bytes(path, |bytes| Ok((parse(bytes)?, aside(bytes)?)))
+    with_bytes(path, MAGIC.len(), is_content, parse_all)
+}
+
+/// Whether bytes begin as a PLY file's do.
+pub(crate) fn is_content(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
+/// [`parse`], with what the file says beside.
+pub(crate) fn parse_all(bytes: &[u8]) -> Result<(Splats, Aside)> {
+    Ok((parse(bytes)?, aside(bytes)?))
 }
 
 /// What a PLY file says beside its rows.
@@ -135,7 +133,7 @@ pub fn parse(bytes: &[u8]) -> Result<Splats> {
 /// # Errors
 /// As [`parse_points`], and when the file cannot be read.
 pub fn read_points(path: &Path) -> Result<Vec<Point>> {
-    with_bytes(path, parse_points)
+    with_bytes(path, MAGIC.len(), is_content, parse_points)
 }
 
 /// Reads a plain point cloud as [`read_points`], and what the file says beside it.
@@ -143,7 +141,9 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>> {
 /// # Errors
 /// As [`read_points`].
 pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
-    with_bytes(path, |bytes| Ok((parse_points(bytes)?, aside(bytes)?)))
+    with_bytes(path, MAGIC.len(), is_content, |bytes| {
+        Ok((parse_points(bytes)?, aside(bytes)?))
+    })
 }
 
 /// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes
@@ -158,39 +158,4 @@ pub fn parse_points(bytes: &[u8]) -> Result<Vec<Point>> {
         return Ok(points::of_splats(&compressed::read(&header, bytes)?));
     }
     points::from_table(&table::Table::find(&header, bytes, "vertex")?)
-}
-
-/// Calls `parse` with the content of a file; its errors then name the file.
-fn with_bytes<T>(path: &Path, parse: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-    let failed = |source| Error::io("cannot read the file", path, source);
-    let mut file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    let parsed = if metadata.is_file() && metadata.len() >= MAP_FROM_BYTES {
-        // SAFETY: the mapping is read-only and private to this call. Should another program
-        // shorten the file meanwhile, the system ends this process (as for every user of mmap);
-        // changed bytes are only read as numbers and checked like any others.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
-        #[cfg(unix)]
-        let _ = map.advise(memmap2::Advice::WillNeed);
-        parse(&map)
-    } else {
-        let mut bytes = Vec::new();
-        let first = MAGIC.len() as u64;
-        file.by_ref()
-            .take(first)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
-        // What is no PLY need not be read to its end: a device has none.
-        if bytes.starts_with(MAGIC) {
-            file.read_to_end(&mut bytes).map_err(failed)?;
-        }
-        parse(&bytes)
-    };
-    parsed.map_err(|error| match error.place() {
-        Some(place) => {
-            let place = format!("{}, {place}", path.display());
-            error.at(place)
-        }
-        None => error.at_path(path),
-    })
 }

@@ -1,7 +1,7 @@
 //! From [`Splats`] to a PLY file.
 
 use crate::atomic::write_atomically;
-use crate::{Error, Result, Splats};
+use crate::{Result, Splats};
 use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -16,34 +16,12 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 /// # Errors
 /// When the file cannot be written, and when the arrays of `splats` do not fit together.
 pub fn write(path: &Path, splats: &Splats) -> Result<()> {
-    check(splats)?;
+    splats.check_lengths()?;
     write_atomically(path, |out| write_to(out, splats))
 }
 
-fn check(splats: &Splats) -> Result<()> {
-    let rows = splats.means.len();
-    let fits = splats.scales.len() == rows
-        && splats.quats.len() == rows
-        && splats.opacities.len() == rows
-        && splats.sh0.len() == rows
-        && splats.sh_degree <= crate::MAX_SH_DEGREE
-        && splats.sh_rest.len() == rows * splats.sh_rest_stride();
-    if fits {
-        return Ok(());
-    }
-    Err(Error::internal(format!(
-        "splats to write have arrays of different lengths: {rows} means, {} scales, {} quats, \
-         {} opacities, {} sh0, {} sh_rest of degree {}",
-        splats.scales.len(),
-        splats.quats.len(),
-        splats.opacities.len(),
-        splats.sh0.len(),
-        splats.sh_rest.len(),
-        splats.sh_degree
-    )))
-}
-
-fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
+/// The same into something open.
+pub(crate) fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
     let names = property_names(splats.sh_rest_stride());
     let mut header = format!(
         "ply\nformat binary_little_endian 1.0\nelement vertex {}\n",

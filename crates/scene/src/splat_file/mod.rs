@@ -1,0 +1,206 @@
+//! The one door for files of splats: what a file is says its content where it can, else its name.
+//!
+//! A format is a file beside this one and a line in [`FORMATS`]: how its content is recognised, how it is read
+//! and written, and what it cannot hold.
+
+mod antimatter;
+
+use crate::atomic::write_atomically;
+use crate::mapped::with_bytes;
+use crate::{Error, Result, Splats, ply};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// What a file says beside its splats.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Aside {
+    /// The direction that the file's program calls up, as Nerfstudio's exporter writes it into PLY: a header
+    /// line `comment Vertical Axis: z`.
+    pub up: Option<[f64; 3]>,
+    /// Remarks for the user: what follows the last Gaussian that the file promises.
+    pub notes: Vec<String>,
+}
+
+/// A format of files of splats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// The layout of the first publication, and SuperSplat's compressed one when reading.
+    Ply,
+    /// 32 bytes a Gaussian, without view dependence: what web viewers began with (antimatter15).
+    Splat,
+}
+
+/// What the door knows of a format.
+struct Known {
+    format: Format,
+    /// How its files' names end, without the dot.
+    extension: &'static str,
+    /// The degree of spherical harmonics that it holds at most.
+    max_sh_degree: u8,
+    /// Whether bytes are such a file's, from its beginning; never where nothing there tells.
+    is_content: fn(&[u8]) -> bool,
+    read: fn(&[u8]) -> Result<(Splats, Aside)>,
+    write: fn(&mut dyn Write, &Splats) -> io::Result<()>,
+}
+
+const FORMATS: [Known; 2] = [
+    Known {
+        format: Format::Ply,
+        extension: "ply",
+        max_sh_degree: crate::MAX_SH_DEGREE,
+        is_content: ply::is_content,
+        read: ply::parse_all,
+        write: ply::write_to,
+    },
+    Known {
+        format: Format::Splat,
+        extension: "splat",
+        max_sh_degree: 0,
+        is_content: |_| false,
+        read: antimatter::parse,
+        write: antimatter::write_to,
+    },
+];
+
+/// Bytes that tell what a file is.
+const TELLING_BYTES: usize = 16;
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; FORMATS.len()] = {
+        let mut all = [Self::Ply; FORMATS.len()];
+        let mut i = 0;
+        while i < all.len() {
+            all[i] = FORMATS[i].format;
+            i += 1;
+        }
+        all
+    };
+
+    fn known(self) -> &'static Known {
+        const ALL: &[Known] = &FORMATS;
+        // Each is there: `ALL` is made from the list, and a test asks for all.
+        ALL.iter()
+            .find(|known| known.format == self)
+            .unwrap_or(&ALL[0])
+    }
+
+    /// How names of its files end, without the dot.
+    pub fn extension(self) -> &'static str {
+        self.known().extension
+    }
+
+    /// The degree of spherical harmonics that it holds at most; what is above is lost.
+    pub fn max_sh_degree(self) -> u8 {
+        self.known().max_sh_degree
+    }
+
+    /// The format that a path's name asks for.
+    ///
+    /// # Errors
+    /// A name that ends otherwise.
+    pub fn of_name(path: &Path) -> Result<Self> {
+        let end = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+        let named = |format: &Self| end.as_deref() == Some(format.extension());
+        Self::ALL.into_iter().find(named).ok_or_else(|| {
+            Error::unsupported("no format of splats has a name that ends so")
+                .at_path(path)
+                .hint(format!("end the name in {}", Self::extensions()))
+        })
+    }
+
+    /// ".ply or .splat", for messages.
+    pub fn extensions() -> String {
+        Self::ALL
+            .map(|format| format!(".{}", format.extension()))
+            .join(" or ")
+    }
+}
+
+/// Reads splats, and what their file says beside them. What it is its content says; where that has no mark,
+/// its name does.
+///
+/// # Errors
+/// A file that cannot be read, that is of no known format, or is not what its format promises: with the place.
+pub fn read(path: &Path) -> Result<(Splats, Aside)> {
+    let by_content = |bytes: &[u8]| FORMATS.iter().find(|known| (known.is_content)(bytes));
+    let by_name = Format::of_name(path).map(Format::known).ok();
+    // What begins with no mark and has no known name need not be read to its end: a device has none.
+    let is_wanted = |bytes: &[u8]| by_content(bytes).or(by_name).is_some();
+    with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
+        match by_content(bytes).or(by_name) {
+            Some(known) => (known.read)(bytes),
+            // The first of the list has the words for a file that is none of them.
+            None => ply::parse_all(bytes),
+        }
+    })
+}
+
+/// Reads splats from the bytes of a file of this format.
+///
+/// # Errors
+/// Bytes that are not what the format promises: with the place.
+pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
+    (format.known().read)(bytes)
+}
+
+/// Writes splats: whole or not at all. Spherical harmonics above the format's degree are left out.
+///
+/// # Errors
+/// When the file cannot be written, and when the arrays of `splats` do not fit together.
+pub fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
+    splats.check_lengths()?;
+    let known = format.known();
+    if splats.sh_degree > known.max_sh_degree {
+        let less = splats.clone().with_sh_degree(known.max_sh_degree);
+        return write_atomically(path, |out| (known.write)(out, &less));
+    }
+    write_atomically(path, |out| (known.write)(out, splats))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn every_format_is_listed_once_and_found_by_its_name() {
+        for format in Format::ALL {
+            let name = format!("some.{}", format.extension().to_uppercase());
+            assert_eq!(Format::of_name(Path::new(&name)).unwrap(), format);
+            assert_eq!(format.known().format, format);
+        }
+        let error = Format::of_name(Path::new("a.spl")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.hint_text().unwrap().contains(".ply or .splat"));
+    }
+
+    #[test]
+    fn content_counts_where_it_has_a_mark_and_the_name_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut splats = Splats::empty(1);
+        splats.means.push([1.0, 2.0, 3.0]);
+        splats.scales.push([0.0; 3]);
+        splats.quats.push([1.0, 0.0, 0.0, 0.0]);
+        splats.opacities.push(0.0);
+        splats.sh0.push([0.0; 3]);
+        splats.sh_rest = vec![0.5; 9];
+        let [a, b, c] = ["a.splat", "b.splat", "c"].map(|name| folder.path().join(name));
+        write(&a, &splats, Format::Splat).unwrap();
+        assert_eq!(std::fs::metadata(&a).unwrap().len(), 32);
+        // View dependence is left out.
+        assert_eq!(read(&a).unwrap().0.sh_degree, 0);
+        // A PLY file under another name is one all the same.
+        write(&b, &splats, Format::Ply).unwrap();
+        assert_eq!(read(&b).unwrap().0.sh_rest, splats.sh_rest);
+        // Without name and mark it is nothing.
+        std::fs::copy(&a, &c).unwrap();
+        assert!(read(&c).unwrap_err().place().is_some());
+        splats.quats.pop();
+        assert_eq!(
+            write(&a, &splats, Format::Splat).unwrap_err().kind(),
+            ErrorKind::Internal
+        );
+    }
+}
