@@ -9,6 +9,7 @@
 
 use crate::layout::Report;
 use crate::photos::AHEAD;
+use dapple_engine::constants::FINITE_EVERY;
 use dapple_runtime::{Gpu, Readback, wgpu};
 use dapple_scene::{Error, Result};
 use std::collections::VecDeque;
@@ -17,8 +18,14 @@ use std::time::{Duration, Instant};
 /// Entries of the ring of reports.
 pub const RING: u64 = 256;
 
-/// A chunk holds at most this many reports.
-const CHUNK: u64 = 32;
+/// A chunk holds at most this many reports: so few that a run whose numbers are lost ends within
+/// [`MOST_LOST_STEPS`] of the step that lost them. (With 32 it was 210; a submission in ten steps is a
+/// thousandth of what they take.)
+const CHUNK: u64 = 10;
+
+/// Steps of a run whose numbers are lost, at most: those until an engine looks, and those that are on their way
+/// to the GPU before its report has come.
+const MOST_LOST_STEPS: u64 = 100;
 
 /// A chunk is sent off after this time even if it is not full, so that progress is seen.
 const CHUNK_EVERY: Duration = Duration::from_millis(40);
@@ -28,6 +35,8 @@ const CHUNK_EVERY: Duration = Duration::from_millis(40);
 const CHUNKS_IN_FLIGHT: usize = 4;
 
 const _: () = assert!((CHUNKS_IN_FLIGHT as u64 + 2) * CHUNK <= RING);
+const _: () =
+    assert!(FINITE_EVERY as u64 + (CHUNKS_IN_FLIGHT as u64 + 1) * CHUNK <= MOST_LOST_STEPS);
 
 /// As many where commands are held back: one to wait for, and one that the GPU does meanwhile. A chunk
 /// costs a submission of its own, so few large ones are better than more.
