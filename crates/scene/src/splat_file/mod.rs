@@ -1,6 +1,6 @@
 //! The one door for files of splats: what a file is says its content where it can, else its name.
 //!
-//! A format is a file beside this one and a line in [`FORMATS`]: how its content is recognised, how it is read
+//! A format is a file beside this one and a line in its list: how its content is recognised, how it is read
 //! and written, and what it cannot hold.
 
 mod antimatter;
