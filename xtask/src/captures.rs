@@ -9,6 +9,7 @@
 use crate::test::Outcome;
 use crate::totals::Totals;
 use crate::{shell, splat_transform};
+use dapple_base::lacking::requires;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ pub fn folder() -> Option<PathBuf> {
 pub fn run() -> Outcome {
     let Some(data) = folder() else {
         let why = "no real captures: set DAPPLE_DATA to their folder".to_owned();
-        return match shell::requires("captures") {
+        return match requires("captures") {
             true => Outcome::Failed(why, Totals::default()),
             false => Outcome::Skipped(why),
         };
@@ -153,7 +154,7 @@ fn check(dapple: &Path, data: &Path, bar: &Bar) -> Result<(), String> {
     let gaussians = number(&saved, "gaussians")?;
     match splat_transform::find() {
         Some(tool) => splat_transform::check(&tool, &splats, gaussians as u64),
-        None if shell::requires("node") => Err("splat-transform is not installed".to_owned()),
+        None if requires("node") => Err("splat-transform is not installed".to_owned()),
         None => {
             println!(
                 "SKIPPED: splat-transform is not installed (npm i -g @playcanvas/splat-transform)"

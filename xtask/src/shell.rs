@@ -124,9 +124,3 @@ fn show(command: &Command) -> String {
         .collect::<Vec<_>>()
         .join(" ")
 }
-
-/// Whether `DAPPLE_REQUIRE` names something that must be here: nothing that needs it may be skipped.
-pub fn requires(what: &str) -> bool {
-    let listed = std::env::var("DAPPLE_REQUIRE").unwrap_or_default();
-    listed.split(',').any(|name| name.trim() == what)
-}

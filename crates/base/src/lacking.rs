@@ -7,16 +7,20 @@
 /// Where `DAPPLE_REQUIRE` names `what` (`gpu,captures,chromium,node`, as CI does): there nothing may be
 /// skipped.
 pub fn skipped(what: &str, why: &str) {
-    let required = std::env::var("DAPPLE_REQUIRE").unwrap_or_default();
     assert!(
-        !is_named(&required, what),
+        !requires(what),
         "DAPPLE_REQUIRE names {what}, and it is not here: {why}"
     );
     eprintln!("SKIPPED: {why}");
 }
 
+/// Whether `DAPPLE_REQUIRE` names something that must be here.
+pub fn requires(what: &str) -> bool {
+    is_named(&std::env::var("DAPPLE_REQUIRE").unwrap_or_default(), what)
+}
+
 /// Whether a list of names, separated by commas, has this one.
-pub fn is_named(list: &str, name: &str) -> bool {
+fn is_named(list: &str, name: &str) -> bool {
     list.split(',').any(|entry| entry.trim() == name)
 }
 

@@ -184,7 +184,7 @@ fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<
         gpu: GpuOptions {
             choice: choice.clone(),
             without_timestamps: options.without_timestamps,
-            ..GpuOptions::default()
+            ..usual.gpu
         },
         precision: options.precision,
         default_cap: options.default_cap,

@@ -2,6 +2,7 @@
 
 use crate::layout;
 use crate::optics::Optics;
+use dapple_runtime::primitives::RadixSort;
 use dapple_runtime::{Bound, Defines, Gpu, Groups, Kernel, ShaderSet, primitives, wgpu};
 use dapple_scene::{Error, Result};
 use std::collections::BTreeMap;
@@ -48,15 +49,12 @@ impl Context {
             .collect()
     }
 
-    /// A uniform buffer of four words that stay as they are.
+    /// Compiles a sort, without checks as all of this engine's kernels.
     ///
     /// # Errors
-    /// No memory, a lost device.
-    pub fn uniform(&self, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
-        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let buffer = self.gpu.buffer_with(label, 16, usage)?;
-        self.gpu.write(&buffer, 0, &words);
-        Ok(buffer)
+    /// See [`RadixSort::new`].
+    pub fn radix_sort(&self, bits: u32, numbered: bool) -> Result<RadixSort> {
+        RadixSort::with((&self.gpu, &self.shaders), &self.defines, bits, numbered)
     }
 
     /// Compiles entry point `entry` of `shaders/<name>.wgsl`.

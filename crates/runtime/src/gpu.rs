@@ -363,6 +363,17 @@ impl Gpu {
         Ok(buffer)
     }
 
+    /// A uniform buffer of four words that stay as they are.
+    ///
+    /// # Errors
+    /// As [`Self::buffer`].
+    pub fn uniform(&self, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
+        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+        let buffer = self.buffer_with(label, 16, usage)?;
+        self.write(&buffer, 0, &words);
+        Ok(buffer)
+    }
+
     /// Copies `data` into a buffer, `offset` bytes in; takes effect before later submissions.
     pub fn write<T: bytemuck::Pod>(&self, buffer: &wgpu::Buffer, offset: u64, data: &[T]) {
         let bytes: &[u8] = bytemuck::cast_slice(data);

@@ -72,17 +72,19 @@ impl ShaderSet {
         }
     }
 
-    /// With the pieces of others, which replace those of the same name.
+    /// With the pieces of others, which replace those of the same name. Nobody has answered for the whole yet:
+    /// it keeps its checks.
     #[must_use]
     pub fn with(mut self, pieces: &[(&'static str, &'static str)]) -> Self {
         self.pieces.extend(pieces.iter().copied());
+        self.trusted = false;
         self
     }
 
     /// The same pieces, compiled in release builds without the runtime checks that wgpu adds to shaders.
     ///
     /// # Safety
-    /// With whatever buffers they are run, no shader may reach outside of them or of its own arrays, and
+    /// With whatever buffers and in whatever permutation they are run, no shader may reach outside of them or of its own arrays, and
     /// every loop ends.
     #[must_use]
     pub unsafe fn without_checks(self) -> Self {
@@ -215,5 +217,15 @@ mod tests {
         let text = Defines::new().f32("X", 1.0 / 255.0).constants["X"].clone();
         let number = text.trim_start_matches("f32 = ").trim_end_matches('f');
         assert_eq!(number.parse::<f32>().unwrap(), 1.0 / 255.0);
+    }
+
+    #[test]
+    fn who_answers_for_a_set_has_not_answered_for_more() {
+        let set = ShaderSet::new(&[("a", "")]);
+        assert!(!set.is_trusted());
+        // SAFETY: nothing is compiled.
+        let trusted = unsafe { set.without_checks() };
+        assert!(trusted.is_trusted());
+        assert!(!trusted.with(&[("b", "")]).is_trusted());
     }
 }

@@ -5,9 +5,9 @@
 mod support;
 
 use dapple_runtime::primitives::{
-    Count, RadixSort, SCAN_BLOCK, Scan, ScanOn, SortOn, defines, radix_block,
+    Count, PIECES, RadixSort, SCAN_BLOCK, Scan, ScanOn, SortOn, defines, radix_block,
 };
-use dapple_runtime::{Defines, Gpu, GpuOptions, Groups, Recording};
+use dapple_runtime::{Defines, Gpu, GpuOptions, Groups, Recording, ShaderSet};
 use support::{gpu, options};
 
 /// Numbers without a pattern (PCG's output function, O'Neill 2014).
@@ -92,7 +92,7 @@ fn scans_are_prefix_sums() {
     let block = SCAN_BLOCK as usize;
     for Way { name, gpu, lanes } in ways() {
         let gpu = &gpu;
-        let scan = Scan::with(gpu, &lanes).unwrap();
+        let scan = Scan::with((gpu, &ShaderSet::new(&PIECES)), &lanes).unwrap();
         // The last one: more blocks than one turn of `sums` takes.
         let lengths = [0, 1, 2, 255, 256, 257, block - 1, block, block + 1, 100_000];
         for length in lengths.into_iter().chain([block * block + block + 3]) {
@@ -178,7 +178,7 @@ fn expected(keys: &[u32], values: &[u32]) -> (Vec<u32>, Vec<u32>) {
 fn sorts_are_stable_and_right_for_any_count() {
     for Way { name, gpu, lanes } in ways() {
         let gpu = &gpu;
-        let sort = RadixSort::with(gpu, &lanes, 32, false).unwrap();
+        let sort = RadixSort::with((gpu, &ShaderSet::new(&PIECES)), &lanes, 32, false).unwrap();
         let block = radix_block(gpu);
         let lengths = [
             0,
@@ -208,7 +208,7 @@ fn sorts_are_stable_and_right_for_any_count() {
 fn sorts_what_is_sorted_reversed_or_all_equal() {
     for Way { name, gpu, lanes } in ways() {
         let gpu = &gpu;
-        let sort = RadixSort::with(gpu, &lanes, 32, false).unwrap();
+        let sort = RadixSort::with((gpu, &ShaderSet::new(&PIECES)), &lanes, 32, false).unwrap();
         let n = 3 * radix_block(gpu) + 5;
         let values: Vec<u32> = (0..n).collect();
         let cases: [(&str, Vec<u32>); 6] = [
@@ -237,10 +237,11 @@ fn sorts_by_as_many_bits_as_asked_and_numbers_pairs() {
             let n = 2 * radix_block(gpu) + 300;
             let keys: Vec<u32> = (0..n).map(|i| noise(i) >> (32 - bits)).collect();
             let places: Vec<u32> = (0..n).collect();
-            let sort = RadixSort::with(gpu, &lanes, bits, true).unwrap();
+            let sort =
+                RadixSort::with((gpu, &ShaderSet::new(&PIECES)), &lanes, bits, true).unwrap();
             let actual = sorted(gpu, &sort, &keys, None);
             assert!(actual == expected(&keys, &places), "{name}, {bits} bits");
         }
-        assert!(RadixSort::with(gpu, &lanes, 33, false).is_err());
+        assert!(RadixSort::with((gpu, &ShaderSet::new(&PIECES)), &lanes, 33, false).is_err());
     }
 }

@@ -61,7 +61,10 @@ pub struct GpuEngineOptions {
 impl Default for GpuEngineOptions {
     fn default() -> Self {
         Self {
-            gpu: GpuOptions::default(),
+            gpu: GpuOptions {
+                hints: hints(),
+                ..GpuOptions::default()
+            },
             precision: Precision::default(),
             // wgpu does not tell how much memory a device has; this fits all that train at all.
             photo_budget_bytes: 4 << 30,
@@ -114,8 +117,7 @@ impl GpuEngine {
     ///
     /// # Errors
     /// No such device, or one that lacks what is needed.
-    pub fn new(mut options: GpuEngineOptions) -> Result<Self> {
-        options.gpu.hints = hints();
+    pub fn new(options: GpuEngineOptions) -> Result<Self> {
         let gpu = Gpu::open(&options.gpu)?;
         options.precision.check(gpu.report())?;
         let mut context = Context::new(gpu);

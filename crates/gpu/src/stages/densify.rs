@@ -99,7 +99,7 @@ impl Densify {
             want: kernel("want")?,
             budget: kernel("budget")?,
             elect: kernel("elect")?,
-            sort: RadixSort::new(&context.gpu, 32, false)?,
+            sort: context.radix_sort(32, false)?,
             choose: kernel("choose")?,
             fates: kernel("fates")?,
             settle: kernel("settle")?,

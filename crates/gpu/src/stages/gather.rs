@@ -61,7 +61,7 @@ impl Gather {
             let is_moment = matches!(name, "geometry_moments" | "sh_first" | "sh_second");
             for first in (0..count).step_by(PLANES as usize) {
                 let words = [first, PLANES.min(count - first), u32::from(is_moment), 0];
-                let batch = context.uniform("gather_batch", words)?;
+                let batch = context.gpu.uniform("gather_batch", words)?;
                 let (there, scratch) = (buffers.get(name)?, buffers.get("slots")?);
                 for (kernel, from, to) in [
                     (&self.gather, there, scratch),

@@ -29,7 +29,7 @@ impl Morton {
             open: context.kernel("morton", "open")?,
             bounds: context.kernel("morton", "bounds")?,
             codes: context.kernel("morton", "codes")?,
-            sort: RadixSort::new(&context.gpu, CODE_BITS, true)?,
+            sort: context.radix_sort(CODE_BITS, true)?,
             gather: Gather::new(context)?,
         })
     }

@@ -28,7 +28,7 @@ impl Order {
         Ok(Self {
             count: context.kernel("order", "count")?,
             compact: context.kernel("order", "compact")?,
-            sort: RadixSort::new(&context.gpu, KEY_BITS, false)?,
+            sort: context.radix_sort(KEY_BITS, false)?,
         })
     }
 

@@ -25,7 +25,7 @@ impl SortInstances {
     /// See [`RadixSort::new`].
     pub fn new(context: &Context, tile_bits: u32) -> Result<Self> {
         Ok(Self {
-            sort: RadixSort::new(&context.gpu, tile_bits, true)?,
+            sort: context.radix_sort(tile_bits, true)?,
         })
     }
 

@@ -62,9 +62,7 @@ pub fn find() -> Result<Option<PathBuf>, String> {
             .status();
         version.is_ok_and(|status| status.success())
     });
-    let listed = std::env::var(REQUIRED).unwrap_or_default();
-    let required = listed.split(',').any(|name| name.trim() == "chromium");
-    if found.is_none() && required {
+    if found.is_none() && dapple_base::lacking::requires("chromium") {
         return Err(format!(
             "Chromium is not there and {REQUIRED} names it\nhint: install `chromium`, or name it in {VARIABLE}"
         ));

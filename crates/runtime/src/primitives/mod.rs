@@ -10,7 +10,6 @@ pub use radix::{RadixSort, SortOn};
 pub use scan::{Scan, ScanOn};
 
 use crate::{Defines, Gpu, ShaderSet};
-use dapple_base::Result;
 
 /// Their WGSL, for shaders of others too: scans within a workgroup and along a buffer, and the number of a
 /// workgroup among all of its dispatch.
@@ -31,10 +30,9 @@ pub const PIECES: [(&str, &str); 5] = [
     ("radix", include_str!("../../shaders/radix.wgsl")),
 ];
 
+/// With wgpu's runtime checks: how many items there are says a buffer, and nothing holds it to the others.
 fn shaders() -> ShaderSet {
-    // SAFETY: `ScanOn` and `SortOn` leave it to the caller that buffers hold as many items as the count says,
-    // and their kernels touch no more than that; loops end; the tests run them with checks.
-    unsafe { ShaderSet::new(&PIECES).without_checks() }
+    ShaderSet::new(&PIECES)
 }
 
 /// Items in a block of [`Scan`]: `SCAN_BLOCK` of the shaders.
@@ -101,12 +99,4 @@ pub fn defines(gpu: &Gpu, defines: Defines) -> Defines {
         .u32("SCAN_BLOCK", SCAN_BLOCK)
         .u32("RADIX_BLOCK", lanes.radix_block())
         .u32("RADIX_THREADS", lanes.radix_threads())
-}
-
-/// A uniform buffer of four words that stay as they are.
-fn uniform(gpu: &Gpu, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
-    let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-    let buffer = gpu.buffer_with(label, 16, usage)?;
-    gpu.write(&buffer, 0, &words);
-    Ok(buffer)
 }

@@ -1,7 +1,7 @@
 //! [`RadixSort`]: stable sorting of pairs by some bits of their keys. See `shaders/radix.wgsl`.
 
-use super::{Count, defines, radix_block, shaders, uniform};
-use crate::{Defines, Gpu, Groups, Kernel, Recording};
+use super::{Count, defines, radix_block, shaders};
+use crate::{Defines, Gpu, Groups, Kernel, Recording, ShaderSet};
 use dapple_base::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -62,23 +62,31 @@ impl RadixSort {
     /// # Errors
     /// More than 32 bits; see also [`Kernel::new`].
     pub fn new(gpu: &Gpu, bits: u32, numbered: bool) -> Result<Self> {
-        Self::with(gpu, &defines(gpu, Defines::new()), bits, numbered)
+        let lanes = defines(gpu, Defines::new());
+        Self::with((gpu, &shaders()), &lanes, bits, numbered)
     }
 
-    /// [`Self::new`] in another permutation, for tests.
-    #[doc(hidden)]
-    pub fn with(gpu: &Gpu, lanes: &Defines, bits: u32, numbered: bool) -> Result<Self> {
+    /// [`Self::new`] from a set that holds [`super::PIECES`], which may be one without checks, in a permutation
+    /// of [`super::defines`].
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with(
+        (gpu, shaders): (&Gpu, &ShaderSet),
+        lanes: &Defines,
+        bits: u32,
+        numbered: bool,
+    ) -> Result<Self> {
         if bits > 32 {
             return Err(Error::internal(format!("a sort by {bits} bits")));
         }
-        let shaders = shaders();
         let mut made: BTreeMap<(&str, u32, bool), Kernel> = BTreeMap::new();
         let mut kernel = |entry: &'static str, bits: u32, iota: bool| -> Result<Kernel> {
             if let Some(kernel) = made.get(&(entry, bits, iota)) {
                 return Ok(kernel.clone());
             }
             let defines = lanes.clone().u32("RADIX_BITS", bits).flag("IOTA", iota);
-            let kernel = Kernel::new(gpu, &shaders, "radix", entry, &defines)?;
+            let kernel = Kernel::new(gpu, shaders, "radix", entry, &defines)?;
             made.insert((entry, bits, iota), kernel.clone());
             Ok(kernel)
         };
@@ -111,7 +119,7 @@ impl RadixSort {
         let there = (on.keys, on.values);
         let (mut from, mut to) = (there, (on.keys_alt, on.values_alt));
         for pass in &self.passes {
-            let words = uniform(gpu, "radix_pass", [pass.shift, on.count.word, 0, 0])?;
+            let words = gpu.uniform("radix_pass", [pass.shift, on.count.word, 0, 0])?;
             let buffers = [
                 ("radix_count", on.count.buffer),
                 ("radix_pass", &words),

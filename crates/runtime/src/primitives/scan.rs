@@ -1,7 +1,7 @@
 //! [`Scan`]: exclusive prefix sums. See `shaders/scan.wgsl`.
 
 use super::{Count, SCAN_BLOCK, defines, shaders};
-use crate::{Defines, Gpu, Groups, Kernel, Recording};
+use crate::{Defines, Gpu, Groups, Kernel, Recording, ShaderSet};
 use dapple_base::{Error, Result};
 
 /// Exclusive prefix sum of `u32`, modulo 2^32, in three dispatches.
@@ -36,16 +36,18 @@ impl Scan {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn new(gpu: &Gpu) -> Result<Self> {
-        Self::with(gpu, &defines(gpu, Defines::new()))
+        Self::with((gpu, &shaders()), &defines(gpu, Defines::new()))
     }
 
-    /// [`Self::new`] in another permutation, for tests.
-    #[doc(hidden)]
-    pub fn with(gpu: &Gpu, lanes: &Defines) -> Result<Self> {
-        let shaders = shaders();
+    /// [`Self::new`] from a set that holds [`super::PIECES`], which may be one without checks, in a permutation
+    /// of [`super::defines`].
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with((gpu, shaders): (&Gpu, &ShaderSet), lanes: &Defines) -> Result<Self> {
         let kernel = |entry: &str, gather: bool| {
             let defines = lanes.clone().flag("GATHER", gather);
-            Kernel::new(gpu, &shaders, "scan", entry, &defines)
+            Kernel::new(gpu, shaders, "scan", entry, &defines)
         };
         Ok(Self {
             direct: [kernel("reduce", false)?, kernel("downsweep", false)?],
@@ -67,7 +69,7 @@ impl Scan {
         if on.input == on.output {
             return Err(Error::internal("a scan cannot write over its input"));
         }
-        let word = super::uniform(gpu, "scan_where", [on.count.word, 0, 0, 0])?;
+        let word = gpu.uniform("scan_where", [on.count.word, 0, 0, 0])?;
         let [reduce, downsweep] = match on.index {
             Some(_) => &self.gathered,
             None => &self.direct,

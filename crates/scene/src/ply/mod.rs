@@ -40,14 +40,6 @@ pub fn read(path: &Path) -> Result<Splats> {
     with_bytes(path, MAGIC.len(), is_content, parse)
 }
 
-/// Reads splats as [`read`], and what the file says beside them.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_all(path: &Path) -> Result<(Splats, Aside)> {
-    with_bytes(path, MAGIC.len(), is_content, parse_all)
-}
-
 /// Whether bytes begin as a PLY file's do.
 pub(crate) fn is_content(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)

@@ -44,7 +44,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
         let unit = |k: usize| f32::from(packed[k]) / 255.0;
         let opacity = unit(3).clamp(OPACITY_MARGIN, 1.0 - OPACITY_MARGIN);
         let quat = [4, 5, 6, 7].map(|k| (f32::from(packed[k]) - 128.0) / 128.0);
-        let length = quat.iter().map(|q| q * q).sum::<f32>().sqrt();
+        let length = norm(quat);
         splats.means.push(mean);
         splats.scales.push(scale.map(|s| s.ln().max(LEAST_SCALE)));
         splats.quats.push(match length > 0.0 {
@@ -55,6 +55,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
         splats.sh0.push([0, 1, 2].map(|k| (unit(k) - 0.5) / SH_C0));
     }
     Ok((splats, Aside::default()))
+}
+
+fn norm(quat: [f32; 4]) -> f32 {
+    quat.iter().map(|q| q * q).sum::<f32>().sqrt()
 }
 
 pub(super) fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
@@ -76,7 +80,7 @@ pub(super) fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
         record[24..27].copy_from_slice(&colour);
         record[27] = byte(opacity(i));
         let quat = splats.quats[i];
-        let length = quat.iter().map(|q| q * q).sum::<f32>().sqrt();
+        let length = norm(quat);
         let length = if length > 0.0 { length } else { 1.0 };
         record[28..].copy_from_slice(&quat.map(|q| (128.0 * q / length + 128.0).round() as u8));
         out.write_all(&record)?;

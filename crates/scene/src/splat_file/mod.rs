@@ -1,6 +1,6 @@
 //! The one door for files of splats: what a file is says its content where it can, else its name.
 //!
-//! A format is a file beside this one and a line in its list: how its content is recognised, how it is read
+//! A format is a file beside this one and a row of [`Format`]: how its content is recognised, how it is read
 //! and written, and what it cannot hold.
 
 mod antimatter;
@@ -32,7 +32,6 @@ pub enum Format {
 
 /// What the door knows of a format.
 struct Known {
-    format: Format,
     /// How its files' names end, without the dot.
     extension: &'static str,
     /// The degree of spherical harmonics that it holds at most.
@@ -43,46 +42,30 @@ struct Known {
     write: fn(&mut dyn Write, &Splats) -> io::Result<()>,
 }
 
-const FORMATS: [Known; 2] = [
-    Known {
-        format: Format::Ply,
-        extension: "ply",
-        max_sh_degree: crate::MAX_SH_DEGREE,
-        is_content: ply::is_content,
-        read: ply::parse_all,
-        write: ply::write_to,
-    },
-    Known {
-        format: Format::Splat,
-        extension: "splat",
-        max_sh_degree: 0,
-        is_content: |_| false,
-        read: antimatter::parse,
-        write: antimatter::write_to,
-    },
-];
-
 /// Bytes that tell what a file is.
 const TELLING_BYTES: usize = 16;
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; FORMATS.len()] = {
-        let mut all = [Self::Ply; FORMATS.len()];
-        let mut i = 0;
-        while i < all.len() {
-            all[i] = FORMATS[i].format;
-            i += 1;
-        }
-        all
-    };
+    pub const ALL: [Self; 2] = [Self::Ply, Self::Splat];
 
-    fn known(self) -> &'static Known {
-        const ALL: &[Known] = &FORMATS;
-        // Each is there: `ALL` is made from the list, and a test asks for all.
-        ALL.iter()
-            .find(|known| known.format == self)
-            .unwrap_or(&ALL[0])
+    fn known(self) -> Known {
+        match self {
+            Self::Ply => Known {
+                extension: "ply",
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: ply::is_content,
+                read: ply::parse_all,
+                write: ply::write_to,
+            },
+            Self::Splat => Known {
+                extension: "splat",
+                max_sh_degree: 0,
+                is_content: |_| false,
+                read: antimatter::parse,
+                write: antimatter::write_to,
+            },
+        }
     }
 
     /// How names of its files end, without the dot.
@@ -123,16 +106,14 @@ impl Format {
 /// # Errors
 /// A file that cannot be read, that is of no known format, or is not what its format promises: with the place.
 pub fn read(path: &Path) -> Result<(Splats, Aside)> {
-    let by_content = |bytes: &[u8]| FORMATS.iter().find(|known| (known.is_content)(bytes));
-    let by_name = Format::of_name(path).map(Format::known).ok();
+    let by_name = Format::of_name(path).ok();
+    let is_content = |bytes: &[u8], format: &Format| (format.known().is_content)(bytes);
+    let by_content = |bytes: &[u8]| Format::ALL.into_iter().find(|f| is_content(bytes, f));
     // What begins with no mark and has no known name need not be read to its end: a device has none.
     let is_wanted = |bytes: &[u8]| by_content(bytes).or(by_name).is_some();
     with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
-        match by_content(bytes).or(by_name) {
-            Some(known) => (known.read)(bytes),
-            // The first of the list has the words for a file that is none of them.
-            None => ply::parse_all(bytes),
-        }
+        // PLY has the words for a file that is none of them.
+        parse(bytes, by_content(bytes).or(by_name).unwrap_or(Format::Ply))
     })
 }
 
@@ -169,7 +150,6 @@ mod tests {
         for format in Format::ALL {
             let name = format!("some.{}", format.extension().to_uppercase());
             assert_eq!(Format::of_name(Path::new(&name)).unwrap(), format);
-            assert_eq!(format.known().format, format);
         }
         let error = Format::of_name(Path::new("a.spl")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -5,7 +5,8 @@ use super::lock::RunLock;
 use super::metrics::{Metrics, csv};
 use crate::{Checkpoint, Ending, TrainConfig, Trainer};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
-use dapple_scene::{Error, Result, Splats, ply, write_cameras};
+use dapple_scene::splat_file::{self, Format};
+use dapple_scene::{Error, Result, Splats, write_cameras};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -184,7 +185,7 @@ impl RunFolder {
 
     /// Writes `splats.ply`.
     pub fn write_splats(&self, splats: &Splats) -> Result<()> {
-        ply::write(&self.splats_path(), splats)
+        splat_file::write(&self.splats_path(), splats, Format::Ply)
     }
 
     /// Writes `cameras.json`: refined where poses are, else as they were given.
