@@ -1,6 +1,8 @@
 //! The command line: its verbs and the options that all of them share.
 
-use crate::commands::{bench, convert, demo, doctor, eval, info, profile, render, synth, train};
+use crate::commands::{
+    bench, convert, demo, doctor, eval, info, profile, render, synth, train, view,
+};
 use crate::console::Console;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use dapple::scene;
@@ -54,6 +56,7 @@ pub enum Command {
     Train(Box<train::Args>),
     Eval(Box<eval::Args>),
     Render(render::Args),
+    View(view::Args),
     Info(info::Args),
     Convert(convert::Args),
     Profile(Box<profile::Args>),
@@ -70,6 +73,7 @@ impl Command {
             Self::Train(args) => train::run(&args, console),
             Self::Eval(args) => eval::run(&args, console),
             Self::Render(args) => render::run(&args, console),
+            Self::View(args) => view::run(&args, console),
             Self::Info(args) => info::run(&args, console),
             Self::Convert(args) => convert::run(&args, console),
             Self::Profile(args) => profile::run(&args, console),

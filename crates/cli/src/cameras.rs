@@ -96,6 +96,15 @@ impl CameraFile {
 /// # Errors
 /// A file of that name that holds no cameras.
 pub fn beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Camera>)>> {
+    let found = named_beside(splats)?;
+    Ok(found.map(|(file, named)| (file, named.into_iter().map(|(_, camera)| camera).collect())))
+}
+
+/// As [`beside`], with the photos' names.
+///
+/// # Errors
+/// A file of that name that holds no cameras.
+pub fn named_beside(splats: &Path) -> Result<Option<(PathBuf, Vec<(String, Camera)>)>> {
     let own = splats.with_file_name("cameras.json");
     let model = splats.parent().filter(|folder| {
         let name = |folder: &Path| folder.file_name().map(|n| n.to_string_lossy().into_owned());
@@ -112,8 +121,7 @@ pub fn beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Camera>)>> {
     };
     let mut named = read_cameras(&file)?;
     named.sort_by(|a, b| a.0.cmp(&b.0));
-    let cameras = named.into_iter().map(|(_, camera)| camera).collect();
-    Ok(Some((file, cameras)))
+    Ok(Some((file, named)))
 }
 
 /// Refuses what cannot be rendered.

@@ -21,6 +21,7 @@ mod options;
 mod photo_memory;
 mod pictures;
 mod training_display;
+mod viewing;
 mod workers;
 
 use std::process::ExitCode;

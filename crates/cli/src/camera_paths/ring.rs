@@ -176,6 +176,18 @@ impl Ring {
         })
     }
 
+    /// The point that the cameras look at, up, and how far from the point they stand, the median.
+    pub fn stance(&self) -> (DVec3, DVec3, f64) {
+        let mut far: Vec<f64> = self
+            .stands
+            .iter()
+            .map(|stand| stand.radius.hypot(stand.height))
+            .collect();
+        far.sort_by(f64::total_cmp);
+        let distance = far.get(far.len() / 2).copied().unwrap_or(1.0);
+        (self.target, self.up, distance.max(1e-6))
+    }
+
     /// The sector that the cameras cover.
     pub fn sector(&self) -> Sector {
         let mut azimuths: Vec<f64> = self.stands.iter().map(|stand| stand.azimuth).collect();

@@ -10,3 +10,4 @@ pub mod profile;
 pub mod render;
 pub mod synth;
 pub mod train;
+pub mod view;

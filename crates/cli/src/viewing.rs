@@ -1,0 +1,123 @@
+//! What `dapple view`, and trainings that are watched, share: where the viewer listens, and what it has to show.
+
+use crate::camera_paths::{Ring, Seen};
+use crate::console::Console;
+use dapple::scene::undistort::pinhole_camera;
+use dapple::scene::{Camera, Dataset, Result, Splats, Split};
+use dapple::train::TrainConfig;
+use dapple::train::evaluate::ImageScore;
+use dapple_viewer::{CameraEntry, Stage, Viewer, ViewerOptions};
+use glam::DVec3;
+use std::net::IpAddr;
+
+/// Where the viewer listens.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ListenOptions {
+    /// Address to listen on [default: 127.0.0.1, this machine alone]. Any other lets the network in:
+    /// whoever has the printed address sees, and may pause, the run
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Option<IpAddr>,
+
+    /// Port to listen on [default: 7410, or where that is taken any that is free]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+}
+
+impl ListenOptions {
+    /// Begins to serve, and says where.
+    pub fn start(&self, console: &Console) -> Result<Viewer> {
+        let default = ViewerOptions::default();
+        let viewer = Viewer::start(&ViewerOptions {
+            host: self.host.unwrap_or(default.host),
+            port: self.port,
+        })?;
+        let port = viewer.address().port();
+        console.always(&format!("viewer: open {}", viewer.url()));
+        if viewer.address().ip().is_loopback() {
+            console.note(&format!(
+                "on another machine: `ssh -L {port}:127.0.0.1:{port} THIS-MACHINE` there, then the same address"
+            ));
+        } else {
+            console
+                .note("note: the address is not encrypted, and whoever has it may look and steer");
+        }
+        Ok(viewer)
+    }
+}
+
+/// Where a first look stands, and which way is up.
+pub struct Stance {
+    up: DVec3,
+    centre: DVec3,
+    distance: f64,
+}
+
+impl Stance {
+    /// As the cameras of a capture suggest.
+    pub fn of_cameras(cameras: &[Camera], up: Option<DVec3>) -> Option<Self> {
+        let like = pinhole_camera(cameras.first()?);
+        let poses = cameras
+            .iter()
+            .map(|camera| camera.camera_from_world)
+            .collect();
+        Some(Self::of_ring(&Ring::of_poses(&Seen { poses, like, up })))
+    }
+
+    /// As splats of which nothing else is known suggest.
+    ///
+    /// # Errors
+    /// There are no splats.
+    pub fn of_splats(splats: &Splats, up: Option<DVec3>) -> Result<Self> {
+        let ring = Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?;
+        let near = Self::of_ring(&ring);
+        // Rings go by medians: all of it is to be in sight first.
+        Ok(Self {
+            distance: 1.6 * near.distance,
+            ..near
+        })
+    }
+
+    fn of_ring(ring: &Ring) -> Self {
+        let (centre, up, distance) = ring.stance();
+        Self {
+            up,
+            centre,
+            distance,
+        }
+    }
+}
+
+/// A stage that nothing is known of but where to stand.
+pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> Stage {
+    Stage {
+        title,
+        device,
+        gaussians,
+        up: stance.up.into(),
+        centre: stance.centre.into(),
+        distance: stance.distance,
+        ..Stage::default()
+    }
+}
+
+/// The photos of a capture, with what is known of their scores.
+pub fn entries(dataset: &Dataset, config: &TrainConfig, scores: &[ImageScore]) -> Vec<CameraEntry> {
+    let names: Vec<&str> = dataset
+        .views
+        .iter()
+        .map(|view| view.name.as_str())
+        .collect();
+    let data = &config.data;
+    let split =
+        Split::of_names(&names, data.eval_every).limited(data.max_train_views, data.max_eval_views);
+    let views = dataset.views.iter().enumerate();
+    views
+        .map(|(i, view)| CameraEntry {
+            name: view.name.clone(),
+            camera: view.camera,
+            photo: Some(view.photo.clone()),
+            held_out: split.eval.binary_search(&i).is_ok(),
+            psnr: scores.iter().find(|s| s.name == view.name).map(|s| s.psnr),
+        })
+        .collect()
+}

@@ -1,0 +1,366 @@
+//! Between the server's thread and whoever owns the engine: what pages ask for, and what they are sent.
+//!
+//! 1. Of what a page asks for the newest look counts: those before it are forgotten, however many there were.
+//! 2. A page has one picture under way: the next is rendered when it says that the last was shown. One that never
+//!    says so is sent nothing more, and costs nothing.
+//! 3. Pages take turns.
+//! 4. When splats change, pages at rest are due again.
+
+use crate::picture::Encoded;
+use crate::protocol::{Command, LookAt};
+use crate::stage::{Stage, Status};
+use dapple_scene::{Camera, Error, PhotoSource, Result};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Pages that may be open at once.
+pub(crate) const MOST_PAGES: usize = 8;
+
+/// Commands that may wait, at most: a page that sends more of them says nothing new.
+const MOST_COMMANDS: usize = 64;
+
+/// Numbers a page.
+pub(crate) type PageId = u64;
+
+/// What a page asks the owner of the engine to render.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub(crate) page: PageId,
+    /// What it wants to see.
+    pub look: LookAt,
+    /// The camera to render, of the picture's size.
+    pub camera: Camera,
+    /// The photo to compare with, where the page looks through a camera that has one.
+    pub photo: Option<PhotoSource>,
+}
+
+/// What waits to be sent to a page: the newest of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Mail {
+    pub(crate) stage: Option<String>,
+    pub(crate) status: Option<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) picture: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Default)]
+struct Page {
+    look: Option<LookAt>,
+    /// The look has changed, or the splats, since the last picture.
+    due: bool,
+    /// The number of a picture that was asked for and not shown yet.
+    under_way: Option<u32>,
+    mail: Mail,
+    wake: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    pages: BTreeMap<PageId, Page>,
+    next_page: PageId,
+    /// The page that was answered last.
+    last: PageId,
+    stage: Stage,
+    stage_text: String,
+    status_text: Option<String>,
+    commands: Vec<Command>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Hub {
+    inner: Mutex<Inner>,
+    asked: Condvar,
+}
+
+impl Hub {
+    /// A thread that panicked while it held the lock has left sound data: every change here is whole.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn show(&self, stage: Stage) {
+        let text = serde_json::to_string(&stage.told()).unwrap_or_default();
+        let mut inner = self.lock();
+        inner.stage = stage;
+        inner.stage_text.clone_from(&text);
+        for page in inner.pages.values_mut() {
+            page.mail.stage = Some(text.clone());
+            page.due = true;
+            page.wake.notify_one();
+        }
+        drop(inner);
+        self.asked.notify_all();
+    }
+
+    pub(crate) fn report(&self, status: &Status) {
+        #[derive(serde::Serialize)]
+        struct Told<'a> {
+            #[serde(rename = "type")]
+            kind: &'static str,
+            #[serde(flatten)]
+            status: &'a Status,
+        }
+        let told = Told {
+            kind: "status",
+            status,
+        };
+        let text = serde_json::to_string(&told).unwrap_or_default();
+        let mut inner = self.lock();
+        inner.status_text = Some(text.clone());
+        for page in inner.pages.values_mut() {
+            page.mail.status = Some(text.clone());
+            page.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn changed(&self) {
+        let mut inner = self.lock();
+        for page in inner.pages.values_mut() {
+            page.due = true;
+        }
+        drop(inner);
+        self.asked.notify_all();
+    }
+
+    pub(crate) fn next(&self, patience: Duration) -> Option<Request> {
+        let until = Instant::now() + patience;
+        let mut inner = self.lock();
+        loop {
+            if let Some(request) = inner.take() {
+                return Some(request);
+            }
+            let left = until.checked_duration_since(Instant::now())?;
+            let waited = self.asked.wait_timeout(inner, left);
+            inner = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+
+    pub(crate) fn answer(&self, request: &Request, picture: Result<Encoded>) {
+        let mut inner = self.lock();
+        // The page may have gone meanwhile.
+        let Some(page) = inner.pages.get_mut(&request.page) else {
+            return;
+        };
+        match picture {
+            Ok(encoded) => page.mail.picture = Some(encoded.message(request.look.id)),
+            Err(error) => {
+                page.under_way = None;
+                page.mail.error = Some(error_text(&error));
+            }
+        }
+        page.wake.notify_one();
+    }
+
+    pub(crate) fn take_commands(&self) -> Vec<Command> {
+        std::mem::take(&mut self.lock().commands)
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        self.lock().pages.len()
+    }
+
+    /// A page has connected; `None` where too many are.
+    pub(crate) fn join(&self) -> Option<(PageId, Arc<Notify>)> {
+        let mut inner = self.lock();
+        if inner.pages.len() >= MOST_PAGES {
+            return None;
+        }
+        inner.next_page += 1;
+        let id = inner.next_page;
+        let wake = Arc::new(Notify::new());
+        let page = Page {
+            mail: Mail {
+                stage: Some(inner.stage_text.clone()).filter(|text| !text.is_empty()),
+                status: inner.status_text.clone(),
+                ..Mail::default()
+            },
+            wake: wake.clone(),
+            ..Page::default()
+        };
+        inner.pages.insert(id, page);
+        wake.notify_one();
+        Some((id, wake))
+    }
+
+    pub(crate) fn leave(&self, id: PageId) {
+        self.lock().pages.remove(&id);
+    }
+
+    pub(crate) fn look(&self, id: PageId, look: LookAt) {
+        if let Some(page) = self.lock().pages.get_mut(&id) {
+            page.look = Some(look);
+            page.due = true;
+        }
+        self.asked.notify_all();
+    }
+
+    pub(crate) fn shown(&self, id: PageId, look: u32) {
+        if let Some(page) = self.lock().pages.get_mut(&id)
+            && page.under_way == Some(look)
+        {
+            page.under_way = None;
+        }
+        self.asked.notify_all();
+    }
+
+    pub(crate) fn command(&self, command: Command) {
+        let mut inner = self.lock();
+        if inner.stage.trains && inner.commands.len() < MOST_COMMANDS {
+            inner.commands.push(command);
+        }
+        drop(inner);
+        self.asked.notify_all();
+    }
+
+    /// Says to a page what is wrong with what it sent.
+    pub(crate) fn refuse(&self, id: PageId, error: &Error) {
+        if let Some(page) = self.lock().pages.get_mut(&id) {
+            page.mail.error = Some(error_text(error));
+            page.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn mail(&self, id: PageId) -> Mail {
+        let mut inner = self.lock();
+        let page = inner.pages.get_mut(&id);
+        page.map(|page| std::mem::take(&mut page.mail))
+            .unwrap_or_default()
+    }
+
+    /// The photo of a camera of the stage.
+    pub(crate) fn photo(&self, camera: usize) -> Option<PhotoSource> {
+        self.lock().stage.cameras.get(camera)?.photo.clone()
+    }
+}
+
+impl Inner {
+    /// The request of the page whose turn it is.
+    fn take(&mut self) -> Option<Request> {
+        let is_due = |page: &Page| page.due && page.under_way.is_none() && page.look.is_some();
+        let after = self
+            .pages
+            .range(self.last + 1..)
+            .chain(self.pages.range(..=self.last));
+        let id = after
+            .into_iter()
+            .find(|(_, page)| is_due(page))
+            .map(|(&id, _)| id)?;
+        let page = self.pages.get_mut(&id)?;
+        let look = page.look.clone()?;
+        page.due = false;
+        page.under_way = Some(look.id);
+        self.last = id;
+        let entry = look.through.and_then(|i| self.stage.cameras.get(i));
+        Some(Request {
+            page: id,
+            camera: match entry {
+                Some(entry) => entry.camera.resized(look.width, look.height),
+                None => look.free_camera(),
+            },
+            photo: entry.and_then(|entry| entry.photo.clone()),
+            look,
+        })
+    }
+}
+
+fn error_text(error: &Error) -> String {
+    let told = serde_json::json!({
+        "type": "error",
+        "what": error.what(),
+        "hint": error.hint_text(),
+    });
+    told.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(id: u32) -> LookAt {
+        LookAt {
+            id,
+            width: 8,
+            height: 6,
+            position: [0.0; 3],
+            rotation: [1.0, 0.0, 0.0, 0.0],
+            focal: 1.0,
+            show: Default::default(),
+            moving: false,
+            through: None,
+        }
+    }
+
+    fn next(hub: &Hub) -> Option<(PageId, u32)> {
+        hub.next(Duration::ZERO).map(|r| (r.page, r.look.id))
+    }
+
+    #[test]
+    fn the_newest_look_counts_and_one_is_under_way() {
+        let hub = Hub::default();
+        let (page, _) = hub.join().unwrap();
+        assert_eq!(next(&hub), None);
+        for id in 1..100 {
+            hub.look(page, look(id));
+        }
+        assert_eq!(next(&hub), Some((page, 99)));
+        hub.look(page, look(100));
+        hub.changed();
+        // It has not said that the last picture was shown.
+        assert_eq!(next(&hub), None);
+        hub.shown(page, 42);
+        assert_eq!(next(&hub), None);
+        hub.shown(page, 99);
+        assert_eq!(next(&hub), Some((page, 100)));
+        hub.shown(page, 100);
+        assert_eq!(next(&hub), None);
+        hub.changed();
+        assert_eq!(next(&hub), Some((page, 100)));
+    }
+
+    #[test]
+    fn pages_take_turns_and_a_stuck_one_holds_up_none() {
+        let hub = Hub::default();
+        let (a, _) = hub.join().unwrap();
+        let (b, _) = hub.join().unwrap();
+        for round in 0..4 {
+            hub.look(a, look(round));
+            hub.look(b, look(round));
+            let first = next(&hub);
+            let second = next(&hub);
+            if round == 0 {
+                assert_eq!([first, second], [Some((a, 0)), Some((b, 0))]);
+            } else {
+                // `a` never says that it has shown its first picture.
+                assert_eq!([first, second], [Some((b, round)), None]);
+            }
+            hub.shown(b, round);
+        }
+        hub.leave(a);
+        hub.leave(b);
+        assert_eq!(hub.pages(), 0);
+        hub.changed();
+        assert_eq!(next(&hub), None);
+    }
+
+    #[test]
+    fn pages_and_commands_are_bounded() {
+        let hub = Hub::default();
+        let pages: Vec<_> = std::iter::from_fn(|| hub.join()).collect();
+        assert_eq!(pages.len(), MOST_PAGES);
+        hub.command(Command::Pause);
+        assert!(hub.take_commands().is_empty(), "nothing trains");
+        hub.show(Stage {
+            trains: true,
+            ..Stage::default()
+        });
+        for _ in 0..1000 {
+            hub.command(Command::Step);
+        }
+        assert_eq!(hub.take_commands().len(), MOST_COMMANDS);
+    }
+}

@@ -1,0 +1,166 @@
+//! Looks at splats in a browser: any program that has an engine can attach one.
+//!
+//! Pictures are rendered by the engine that is there, with the kernels of training, and sent as JPEG over a
+//! WebSocket. The crate never touches an engine by itself: its server runs in a thread of its own and keeps what
+//! each page asks for; whoever owns the engine answers when it suits them.
+//!
+//! 1. [`Viewer::start`] binds a port and begins to serve the page.
+//! 2. [`Viewer::show`] says what there is to look at: a title, the cameras, the photos.
+//! 3. [`Viewer::next`] gives the newest request of the page whose turn it is; [`Request::picture`] renders it, and
+//!    [`Viewer::answer`] sends it. A page has one picture under way at most, so that one that is slow, stuck or
+//!    gone costs nothing more.
+//! 4. While a program trains, [`Share`] bounds how much of its time pictures take.
+//!
+//! ```no_run
+//! use dapple_viewer::{Viewer, ViewerOptions};
+//! # fn main() -> dapple_scene::Result<()> {
+//! # let mut engine: Box<dyn dapple_engine::Engine> = todo!();
+//! # let settings = dapple_engine::RenderSettings::default();
+//! let viewer = Viewer::start(&ViewerOptions::default())?;
+//! println!("{}", viewer.url());
+//! loop {
+//!     if let Some(request) = viewer.next(std::time::Duration::from_millis(100)) {
+//!         let picture = request.picture(engine.as_mut(), &settings);
+//!         viewer.answer(&request, picture);
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! # Safety on a network
+//! It listens on this machine alone unless told otherwise. The address has a random token, which a page
+//! exchanges for a cookie; without it nothing is served. Requests for other hosts' names, or from other sites'
+//! pages, are refused. No path of a request reads a file.
+
+mod guard;
+mod hub;
+mod page;
+mod picture;
+mod protocol;
+mod server;
+mod share;
+mod stage;
+
+pub use hub::Request;
+pub use picture::Encoded;
+pub use protocol::{Channel, Command, LookAt, MAX_SIDE};
+pub use share::Share;
+pub use stage::{CameraEntry, Stage, Status};
+
+use dapple_scene::{Error, Result};
+use hub::Hub;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where to listen.
+#[derive(Debug, Clone)]
+pub struct ViewerOptions {
+    /// The address to listen on; the loopback by default.
+    pub host: IpAddr,
+    /// The port; `None` takes [`DEFAULT_PORT`], or where that is taken, any that is free.
+    pub port: Option<u16>,
+}
+
+/// Where pages are found unless another program is there.
+pub const DEFAULT_PORT: u16 = 7410;
+
+impl Default for ViewerOptions {
+    fn default() -> Self {
+        Self {
+            host: Ipv4Addr::LOCALHOST.into(),
+            port: None,
+        }
+    }
+}
+
+/// A page in a browser, and the server behind it. The server ends when this is dropped.
+#[derive(Debug)]
+pub struct Viewer {
+    hub: Arc<Hub>,
+    address: SocketAddr,
+    url: String,
+    /// Dropping it ends the server.
+    _running: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Viewer {
+    /// Begins to serve, in a thread of its own.
+    ///
+    /// # Errors
+    /// A port that is taken, an address that this machine has not, no source of randomness.
+    pub fn start(options: &ViewerOptions) -> Result<Self> {
+        let listener = server::listen(options)?;
+        let address = listener
+            .local_addr()
+            .map_err(|e| Error::unsupported(format!("the viewer's address is not known: {e}")))?;
+        let token = guard::token()?;
+        // A page on this machine reaches a server that listens on all addresses by the loopback.
+        let name = match address.ip() {
+            ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+            ip => ip.to_string(),
+        };
+        let url = format!("http://{name}:{}/?token={token}", address.port());
+        let hub = Arc::new(Hub::default());
+        let (running, ended) = tokio::sync::oneshot::channel();
+        server::spawn(
+            listener,
+            hub.clone(),
+            guard::Guard::new(token, address.port()),
+            ended,
+        )?;
+        Ok(Self {
+            hub,
+            address,
+            url,
+            _running: running,
+        })
+    }
+
+    /// The address to open, with the token.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Says what there is to look at; pages that are open learn of it.
+    pub fn show(&self, stage: Stage) {
+        self.hub.show(stage);
+    }
+
+    /// Says how far a run is; pages that are open learn of it.
+    pub fn report(&self, status: &Status) {
+        self.hub.report(status);
+    }
+
+    /// Says that the splats have changed: pages at rest are sent another picture.
+    pub fn changed(&self) {
+        self.hub.changed();
+    }
+
+    /// The newest request of the page whose turn it is, waiting for one up to `patience`; `None` where nobody
+    /// asks.
+    pub fn next(&self, patience: Duration) -> Option<Request> {
+        self.hub.next(patience)
+    }
+
+    /// Sends a picture to the page that asked for it, or says why there is none.
+    pub fn answer(&self, request: &Request, picture: Result<Encoded>) {
+        self.hub.answer(request, picture);
+    }
+
+    /// What pages asked the run to do since the last call, in order.
+    pub fn commands(&self) -> Vec<Command> {
+        self.hub.take_commands()
+    }
+
+    /// Pages that are connected.
+    pub fn pages(&self) -> usize {
+        self.hub.pages()
+    }
+}

@@ -1,0 +1,298 @@
+// The page: asks for pictures of what its camera sees, one at a time, and shows them.
+// @ts-check
+import { Orbit, listen } from "./controls.js";
+import { Plot } from "./plots.js";
+
+/** @typedef {import("./vectors.js").Vec} Vec */
+/** @typedef {import("./vectors.js").Quat} Quat */
+/** @typedef {{name: string, width: number, height: number, position: Vec, rotation: Quat, focal: number,
+ *   photo: boolean, held_out: boolean, psnr: number | null}} Camera */
+/** @typedef {{title: string, gaussians: number, device: string, up: Vec, centre: Vec, distance: number,
+ *   trains: boolean, settings: string, cameras: Camera[]}} Stage */
+
+/** Milliseconds without a move after which a view is at rest. */
+const REST_MS = 160;
+/** Of the full size, while moving. */
+const MOVING_SIZE = 0.5;
+/** The longest side that is asked for, pixels. */
+const MOST_PIXELS = 1920;
+
+/** @template {HTMLElement} T @param {string} id @returns {T} */
+const find = (id) => {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`the page has no ${id}`);
+  return /** @type {T} */ (element);
+};
+const view = find("view");
+/** @type {HTMLCanvasElement} */ const picture = find("picture");
+/** @type {HTMLImageElement} */ const photo = find("photo");
+/** @type {HTMLSelectElement} */ const show = find("show");
+/** @type {HTMLSelectElement} */ const compare = find("compare");
+/** @type {HTMLSelectElement} */ const sort = find("sort");
+const notice = find("notice");
+const divider = find("divider");
+
+const orbit = new Orbit();
+/** @type {Stage | null} */ let stage = null;
+/** The camera of the capture that is looked through. @type {number | null} */ let through = null;
+/** @type {WebSocket | null} */ let socket = null;
+let look = 0;
+let movedAt = -Infinity;
+let paused = false;
+let over = false;
+/** @type {number | undefined} */ let restTimer;
+/** Times between a look and its picture, milliseconds. @type {Map<number, number>} */ const sent = new Map();
+
+const plots = {
+  loss: new Plot(find("plot-loss"), "loss", (v) => v.toFixed(4)),
+  psnr: new Plot(find("plot-psnr"), "PSNR, held out", (v) => `${v.toFixed(2)} dB`),
+  gaussians: new Plot(find("plot-gaussians"), "Gaussians", count),
+  speed: new Plot(find("plot-speed"), "steps a second", (v) => v.toFixed(1)),
+  memory: new Plot(find("plot-memory"), "memory", (v) => `${(v / 2 ** 20).toFixed(0)} MiB`),
+};
+
+/** @param {number} n */
+function count(n) {
+  if (n >= 999_500) return `${(n / 1e6).toFixed(2)} M`;
+  return n >= 1000 ? `${(n / 1000).toFixed(0)} k` : `${n}`;
+}
+
+/** @param {string} text */
+function say(text) {
+  notice.textContent = text;
+  notice.hidden = text === "";
+}
+
+/** The size of a picture: that of the view, or of the camera looked through, within bounds. */
+function size() {
+  const ratio = Math.min(window.devicePixelRatio || 1, 2);
+  let [width, height] = [view.clientWidth * ratio, view.clientHeight * ratio];
+  const camera = through === null ? null : stage?.cameras[through];
+  if (camera) {
+    const fit = Math.min(width / camera.width, height / camera.height);
+    [width, height] = [camera.width * fit, camera.height * fit];
+  }
+  const moving = performance.now() - movedAt < REST_MS;
+  const factor = Math.min(1, MOST_PIXELS / Math.max(width, height, 1)) * (moving ? MOVING_SIZE : 1);
+  const side = (/** @type {number} */ v) => Math.max(16, Math.round(v * factor));
+  return { width: side(width), height: side(height), moving };
+}
+
+/** Asks for a picture of what the camera sees now. The server forgets looks that came before. */
+function ask() {
+  if (!stage || socket?.readyState !== WebSocket.OPEN) return;
+  look = (look + 1) >>> 0;
+  const message = { type: "look", id: look, ...size(), ...orbit.camera(), show: show.value, through };
+  socket.send(JSON.stringify(message));
+  sent.set(look, performance.now());
+  if (sent.size > 200) sent.clear();
+}
+
+let asking = false;
+/** Asks once a frame of the browser, however often it is called. */
+function askSoon() {
+  if (asking) return;
+  asking = true;
+  requestAnimationFrame(() => {
+    asking = false;
+    ask();
+  });
+}
+
+function moved() {
+  if (through !== null) leaveCamera();
+  movedAt = performance.now();
+  askSoon();
+  clearTimeout(restTimer);
+  restTimer = setTimeout(askSoon, REST_MS + 10);
+}
+
+function leaveCamera() {
+  through = null;
+  compare.value = "off";
+  if (show.value === "error") show.value = "rgb";
+  showPhoto();
+  mark();
+}
+
+/** @param {number} index */
+function lookThrough(index) {
+  const camera = stage?.cameras[index];
+  if (!camera) return;
+  through = index;
+  orbit.stand(camera.position, camera.rotation, camera.focal);
+  showPhoto();
+  mark();
+  askSoon();
+}
+
+function showPhoto() {
+  const camera = through === null ? null : stage?.cameras[through];
+  const mode = camera?.photo ? compare.value : "off";
+  photo.hidden = mode === "off";
+  divider.hidden = mode !== "slider";
+  photo.className = mode;
+  if (mode !== "off") photo.src = `/photo/${through}`;
+}
+
+/** @param {MessageEvent} event */
+async function receive(event) {
+  if (typeof event.data === "string") {
+    const message = JSON.parse(event.data);
+    if (message.type === "stage") setStage(message);
+    else if (message.type === "status") setStatus(message);
+    else if (message.type === "error") say([message.what, message.hint].filter(Boolean).join("\n"));
+    return;
+  }
+  const head = new DataView(event.data, 0, 16);
+  const id = head.getUint32(0, true);
+  const bitmap = await createImageBitmap(new Blob([new Uint8Array(event.data, 16)], { type: "image/jpeg" }));
+  picture.width = bitmap.width;
+  picture.height = bitmap.height;
+  picture.getContext("2d")?.drawImage(bitmap, 0, 0);
+  bitmap.close();
+  socket?.send(JSON.stringify({ type: "shown", id }));
+  const asked = sent.get(id);
+  sent.delete(id);
+  const round = asked === undefined ? "" : `, ${(performance.now() - asked).toFixed(0)} ms from asking to showing`;
+  find("timing").textContent =
+    `${picture.width}x${picture.height}, rendered in ${(head.getUint32(12, true) / 1000).toFixed(1)} ms${round}`;
+  picture.dataset.look = `${id}`;
+  if (!over) say("");
+}
+
+/** @param {Stage} next */
+function setStage(next) {
+  const first = stage === null;
+  stage = next;
+  document.title = `${next.title} - Dapple`;
+  find("title").textContent = next.title;
+  find("facts").textContent = `${count(next.gaussians)} Gaussians, ${next.device}`;
+  find("run").hidden = !next.trains;
+  find("cameras").hidden = next.cameras.length === 0;
+  find("settings").hidden = next.settings === "";
+  find("config").textContent = next.settings;
+  list();
+  if (first) reset();
+  else askSoon();
+}
+
+/** @param {{step: number, steps: number, loss: number, psnr: number | null, gaussians: number,
+ *   steps_per_second: number, memory_bytes: number | null, paused: boolean, note: string | null}} status */
+function setStatus(status) {
+  paused = status.paused;
+  find("pause").textContent = paused ? "Go on" : "Pause";
+  find("progress").textContent = `step ${status.step} of ${status.steps}${paused ? ", resting" : ""}`;
+  if (stage) find("facts").textContent = `${count(status.gaussians)} Gaussians, ${stage.device}`;
+  plots.loss.push(status.step, status.loss);
+  plots.psnr.push(status.step, status.psnr);
+  plots.gaussians.push(status.step, status.gaussians);
+  plots.speed.push(status.step, paused ? null : status.steps_per_second);
+  plots.memory.push(status.step, status.memory_bytes);
+  if (status.note) say(status.note);
+}
+
+function list() {
+  if (!stage) return;
+  const cameras = stage.cameras.map((camera, index) => ({ camera, index }));
+  if (sort.value === "worst") {
+    const rank = (/** @type {Camera} */ c) => c.psnr ?? (c.held_out ? 998 : 999);
+    cameras.sort((a, b) => rank(a.camera) - rank(b.camera) || a.index - b.index);
+  }
+  find("list").replaceChildren(...cameras.map(({ camera, index }) => {
+    const button = document.createElement("button");
+    const [name, score] = [document.createElement("span"), document.createElement("span")];
+    name.textContent = camera.name;
+    score.textContent = camera.psnr === null ? (camera.held_out ? "held out" : "") : `${camera.psnr.toFixed(2)} dB`;
+    button.append(name, score);
+    button.dataset.index = `${index}`;
+    button.addEventListener("click", () => lookThrough(index));
+    const item = document.createElement("li");
+    item.append(button);
+    return item;
+  }));
+  mark();
+}
+
+function mark() {
+  for (const button of find("list").querySelectorAll("button")) {
+    button.setAttribute("aria-current", `${button.dataset.index === `${through}`}`);
+  }
+}
+
+function reset() {
+  if (!stage) return;
+  through = null;
+  orbit.reset(stage.up, stage.centre, stage.distance);
+  showPhoto();
+  mark();
+  if (stage.cameras.length > 0) lookThrough(0);
+  else askSoon();
+}
+
+/** @param {string} command */
+const tell = (command) => socket?.send(JSON.stringify({ type: "run", command }));
+
+function connect() {
+  socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`);
+  socket.binaryType = "arraybuffer";
+  socket.addEventListener("open", () => {
+    over = false;
+    say("");
+    askSoon();
+  });
+  socket.addEventListener("message", receive);
+  socket.addEventListener("close", () => {
+    over = true;
+    say("The connection has ended: dapple has stopped, or too many pages are open. This is the last picture.");
+    setTimeout(connect, 2000);
+  });
+}
+
+show.addEventListener("change", () => {
+  if (show.value === "error" && through === null && stage?.cameras.length) lookThrough(0);
+  askSoon();
+});
+compare.addEventListener("change", () => {
+  if (compare.value !== "off" && through === null && stage?.cameras.length) lookThrough(0);
+  showPhoto();
+});
+sort.addEventListener("change", list);
+find("reset").addEventListener("click", reset);
+find("pause").addEventListener("click", () => tell(paused ? "resume" : "pause"));
+find("step").addEventListener("click", () => tell("step"));
+find("save").addEventListener("click", () => tell("save"));
+/** @type {HTMLDialogElement} */ const help = find("help");
+find("keys").addEventListener("click", () => help.showModal());
+new ResizeObserver(askSoon).observe(view);
+divider.addEventListener("pointerdown", (event) => {
+  divider.setPointerCapture(event.pointerId);
+  event.stopPropagation();
+});
+divider.addEventListener("pointermove", (event) => {
+  if (event.buttons === 0) return;
+  const box = view.getBoundingClientRect();
+  const cut = Math.min(100, Math.max(0, (100 * (event.clientX - box.left)) / box.width));
+  view.style.setProperty("--cut", `${cut}%`);
+});
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+  const shows = ["rgb", "depth", "normals", "alpha", "error"];
+  const cameras = stage?.cameras.length ?? 0;
+  if (event.key >= "1" && event.key <= "5") {
+    show.value = shows[Number(event.key) - 1];
+    show.dispatchEvent(new Event("change"));
+  } else if (event.key === "r") reset();
+  else if (event.key === "c") {
+    compare.selectedIndex = (compare.selectedIndex + 1) % compare.options.length;
+    compare.dispatchEvent(new Event("change"));
+  } else if (event.key === "?") help.showModal();
+  else if (event.key === " " && !(event.target instanceof HTMLButtonElement)) {
+    event.preventDefault();
+    tell(paused ? "resume" : "pause");
+  } else if (event.key === ".") tell("step");
+  else if (event.key === "ArrowRight" && cameras) lookThrough(((through ?? -1) + 1) % cameras);
+  else if (event.key === "ArrowLeft" && cameras) lookThrough(((through ?? 1) - 1 + cameras) % cameras);
+});
+listen(view, orbit, moved);
+connect();

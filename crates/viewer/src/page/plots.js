@@ -1,0 +1,53 @@
+// Curves of a run as they come.
+// @ts-check
+
+/** Points that a curve keeps; of more, every second one goes. */
+const MOST = 600;
+
+export class Plot {
+  /** @type {[number, number][]} */ points = [];
+
+  /** @param {HTMLCanvasElement} canvas @param {string} title @param {(value: number) => string} text */
+  constructor(canvas, title, text) {
+    this.canvas = canvas;
+    this.title = title;
+    this.text = text;
+  }
+
+  /** @param {number} x @param {number | null} y */
+  push(x, y) {
+    if (y === null || !Number.isFinite(y)) return;
+    const last = this.points.at(-1);
+    if (last && last[0] === x) last[1] = y;
+    else this.points.push([x, y]);
+    if (this.points.length > MOST) this.points = this.points.filter((_, i) => i % 2 === 0);
+    this.draw();
+  }
+
+  draw() {
+    const canvas = this.canvas;
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    const context = canvas.getContext("2d");
+    if (!context || this.points.length === 0) return;
+    context.scale(ratio, ratio);
+    const style = getComputedStyle(canvas);
+    const ys = this.points.map(([, y]) => y);
+    const [x0, x1] = [this.points[0][0], this.points.at(-1)?.[0] ?? 1];
+    const [y0, y1] = [Math.min(...ys), Math.max(...ys)];
+    const at = (/** @type {[number, number]} */ [x, y]) => [
+      4 + ((x - x0) / (x1 - x0 || 1)) * (width - 8),
+      height - 4 - ((y - y0) / (y1 - y0 || 1)) * (height - 24),
+    ];
+    context.strokeStyle = style.getPropertyValue("--accent");
+    context.lineWidth = 1.5;
+    context.beginPath();
+    for (const point of this.points) context.lineTo(...(/** @type {[number, number]} */ (at(point))));
+    context.stroke();
+    context.fillStyle = style.color;
+    context.font = "12px system-ui, sans-serif";
+    context.fillText(`${this.title} ${this.text(ys.at(-1) ?? 0)}`, 4, 13);
+  }
+}

@@ -1,0 +1,220 @@
+//! What a page says, and what it is told.
+//!
+//! A page sends text, one JSON object a message, of at most [`MAX_MESSAGE_BYTES`]. It is told text (what there is
+//! to see, how far a run is, what went wrong) and binary messages, each a picture: 16 bytes (the number of the
+//! look, width, height, microseconds of rendering; little-endian `u32`) and a JPEG.
+
+use dapple_scene::{Camera, Error, Pose, Result};
+use glam::{DQuat, DVec3};
+use serde::{Deserialize, Serialize};
+
+/// The largest side of a picture, pixels.
+pub const MAX_SIDE: u32 = 4096;
+
+/// The most pixels of a picture: those of 4K.
+const MAX_PIXELS: u64 = 3840 * 2160;
+
+/// The longest message of a page: a look takes 300 bytes.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 8192;
+
+/// Quality of the JPEGs while a page moves, and at rest.
+const MOVING_QUALITY: u8 = 65;
+const RESTING_QUALITY: u8 = 92;
+
+/// What a picture shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Channel {
+    /// Colours over the background.
+    #[default]
+    Rgb,
+    /// How much of a pixel the splats cover.
+    Alpha,
+    /// Expected depth, from near (bright) to far (dark), within what the picture shows.
+    Depth,
+    /// Normals of the surface that the expected depth shows, camera coordinates.
+    Normals,
+    /// How far colours are from those of a photo, from blue (equal) to red: needs a photo.
+    Error,
+}
+
+impl Channel {
+    /// Whether it needs the depths of a render.
+    pub fn needs_depth(self) -> bool {
+        matches!(self, Self::Depth | Self::Normals)
+    }
+}
+
+/// What a page wants to see.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LookAt {
+    /// Number of the look; the picture has the same.
+    pub id: u32,
+    /// Size of the picture, pixels.
+    pub width: u32,
+    /// See `width`.
+    pub height: u32,
+    /// Where the camera stands, world units.
+    pub position: [f64; 3],
+    /// Rotation from world to camera, w, x, y, z; the camera looks along +z with y down.
+    pub rotation: [f64; 4],
+    /// Focal length over the picture's height.
+    pub focal: f64,
+    /// What to show.
+    #[serde(default)]
+    pub show: Channel,
+    /// Whether the page moves: then pictures are smaller in bytes.
+    #[serde(default)]
+    pub moving: bool,
+    /// Number of the camera in [`crate::Stage::cameras`] that the page looks through, its lens included: then the
+    /// numbers above give the size alone.
+    #[serde(default)]
+    pub through: Option<usize>,
+}
+
+impl LookAt {
+    /// Refuses what cannot be rendered.
+    ///
+    /// # Errors
+    /// Sides out of bounds, numbers that are not finite, no focal length, a rotation that is none.
+    pub fn check(&self) -> Result<()> {
+        let (w, h) = (self.width, self.height);
+        let sides = (1..=MAX_SIDE).contains(&w) && (1..=MAX_SIDE).contains(&h);
+        if !sides || u64::from(w) * u64::from(h) > MAX_PIXELS {
+            return Err(Error::input(format!(
+                "a picture of {w}x{h} pixels is not rendered"
+            )));
+        }
+        let finite = self
+            .position
+            .iter()
+            .chain(&self.rotation)
+            .all(|v| v.is_finite());
+        let length: f64 = self.rotation.iter().map(|v| v * v).sum();
+        let focal = (1e-3..=1e3).contains(&self.focal);
+        if !finite || !focal || !(1e-6..=1e6).contains(&length) {
+            return Err(Error::input(
+                "the camera is broken: its numbers are out of bounds",
+            ));
+        }
+        if self.position.iter().any(|v| v.abs() > 1e9) {
+            return Err(Error::input("the camera is too far away"));
+        }
+        Ok(())
+    }
+
+    /// The camera to render, where it is not one of the stage's.
+    pub fn free_camera(&self) -> Camera {
+        let [w, x, y, z] = self.rotation;
+        let rotation = DQuat::from_xyzw(x, y, z, w).normalize();
+        let pose = Pose {
+            rotation,
+            translation: -(rotation * DVec3::from(self.position)),
+        };
+        Camera::pinhole(
+            self.width,
+            self.height,
+            self.focal * f64::from(self.height),
+            pose,
+        )
+    }
+
+    /// Quality of the JPEG, of 100.
+    pub(crate) fn quality(&self) -> u8 {
+        if self.moving {
+            MOVING_QUALITY
+        } else {
+            RESTING_QUALITY
+        }
+    }
+}
+
+/// What a page wants of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Rest after this step.
+    Pause,
+    /// Go on.
+    Resume,
+    /// One step, and rest.
+    Step,
+    /// Write a checkpoint now.
+    Save,
+}
+
+/// A message of a page.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum FromPage {
+    /// What it wants to see from now on.
+    Look(LookAt),
+    /// A picture has arrived and was shown.
+    Shown {
+        /// Its look's number.
+        id: u32,
+    },
+    /// What it wants of the run.
+    Run {
+        /// See [`Command`].
+        command: Command,
+    },
+}
+
+impl FromPage {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// What is none, or asks for what cannot be rendered.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let message: Self = serde_json::from_str(text)
+            .map_err(|e| Error::input(format!("the page's message is not understood: {e}")))?;
+        if let Self::Look(look) = &message {
+            look.check()?;
+        }
+        Ok(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: &str = r#"{"type":"look","id":7,"width":64,"height":48,"position":[0,0,-4],"rotation":[2,0,0,0],"focal":1.2}"#;
+
+    #[test]
+    fn a_look_is_a_camera() {
+        let FromPage::Look(look) = FromPage::parse(LOOK).unwrap() else {
+            panic!("another message");
+        };
+        let camera = look.free_camera();
+        assert_eq!((camera.width, camera.height), (64, 48));
+        assert!((camera.fx - 57.6).abs() < 1e-12 && camera.fx == camera.fy);
+        let seen = camera.camera_from_world.transform(DVec3::ZERO);
+        assert!(seen.distance(DVec3::new(0.0, 0.0, 4.0)) < 1e-12, "{seen}");
+    }
+
+    #[test]
+    fn what_cannot_be_rendered_is_refused() {
+        let with = |from: &str, to: &str| FromPage::parse(&LOOK.replace(from, to));
+        assert!(FromPage::parse(LOOK).is_ok());
+        for (from, to) in [
+            ("\"width\":64", "\"width\":0"),
+            ("\"width\":64", "\"width\":4097"),
+            (
+                "\"width\":64,\"height\":48",
+                "\"width\":4096,\"height\":4096",
+            ),
+            ("\"width\":64", "\"width\":-1"),
+            ("[2,0,0,0]", "[0,0,0,0]"),
+            ("[2,0,0,0]", "[1e300,0,0,0]"),
+            ("[0,0,-4]", "[0,0,1e12]"),
+            ("\"focal\":1.2", "\"focal\":0"),
+            ("\"focal\":1.2", "\"focal\":1.2,\"path\":\"/etc/passwd\""),
+            ("\"type\":\"look\"", "\"type\":\"read\""),
+        ] {
+            assert!(with(from, to).is_err(), "{to}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The web server: a page, its modules, photos by number, and a WebSocket.
+//!
+//! It has one thread, which renders nothing and waits for nobody.
+
+use crate::guard::Guard;
+use crate::hub::{Hub, Mail, PageId};
+use crate::page;
+use crate::picture::jpeg;
+use crate::protocol::{FromPage, MAX_MESSAGE_BYTES};
+use crate::{DEFAULT_PORT, ViewerOptions};
+use axum::Router;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use dapple_scene::{Error, Result};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+
+/// A page that takes longer than this for a message has gone.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Quality of photos, of 100.
+const PHOTO_QUALITY: u8 = 92;
+
+#[derive(Clone)]
+struct Shared {
+    hub: Arc<Hub>,
+    guard: Guard,
+}
+
+/// Binds the port.
+///
+/// # Errors
+/// It is taken, or the address is not this machine's.
+pub(crate) fn listen(options: &ViewerOptions) -> Result<TcpListener> {
+    let bind = |port| TcpListener::bind(SocketAddr::new(options.host, port));
+    let bound = match options.port {
+        Some(port) => bind(port),
+        None => bind(DEFAULT_PORT).or_else(|_| bind(0)),
+    };
+    let place = match options.port {
+        Some(port) => format!("{}, port {port}", options.host),
+        None => options.host.to_string(),
+    };
+    let listener = bound.map_err(|e| {
+        use std::io::ErrorKind as Kind;
+        let hint = match e.kind() {
+            Kind::AddrInUse => "another program listens there: name another port, or none",
+            Kind::AddrNotAvailable => "name an address of this machine, or leave --host out",
+            Kind::PermissionDenied => "name a port above 1023",
+            _ => "name another address or port",
+        };
+        Error::unsupported(format!("the viewer cannot listen: {e}"))
+            .at(place.clone())
+            .hint(hint)
+    })?;
+    listener
+        .set_nonblocking(true)
+        .map_err(|e| Error::unsupported(format!("the viewer cannot listen: {e}")).at(place))?;
+    Ok(listener)
+}
+
+/// Serves until `ended` is.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn spawn(
+    listener: TcpListener,
+    hub: Arc<Hub>,
+    guard: Guard,
+    ended: oneshot::Receiver<()>,
+) -> Result<()> {
+    let fail = |e: std::io::Error| Error::unsupported(format!("the viewer cannot start: {e}"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(2)
+        .build()
+        .map_err(fail)?;
+    let serve = move || {
+        runtime.block_on(async {
+            let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+                return;
+            };
+            let router = router(Shared { hub, guard });
+            tokio::select! {
+                // It only returns with the listener broken.
+                _ = axum::serve(listener, router) => {}
+                // The sender is dropped with the viewer.
+                _ = ended => {}
+            }
+        });
+        // A photo that is being read is not waited for.
+        runtime.shutdown_background();
+    };
+    let thread = std::thread::Builder::new().name("dapple-viewer".to_owned());
+    thread.spawn(serve).map_err(fail)?;
+    Ok(())
+}
+
+fn router(shared: Shared) -> Router {
+    let mut router = Router::new()
+        .route("/ws", get(socket))
+        .route("/photo/{camera}", get(photo));
+    for asset in page::ASSETS {
+        let serve = move || async move { ([(header::CONTENT_TYPE, asset.kind)], asset.text) };
+        router = router.route(asset.path, get(serve));
+    }
+    router
+        .layer(middleware::from_fn_with_state(shared.clone(), admit))
+        .with_state(shared)
+}
+
+/// Lets in who has the token or its cookie, and says to browsers what the page may do.
+async fn admit(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let guard = &shared.guard;
+    let headers = request.headers();
+    let mut response = if !guard.is_for_us(headers) {
+        refused(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this is no name of this machine's\n",
+        )
+    } else if let Some(token) = token_of(request.uri().query()) {
+        match guard.is_token(token) && request.uri().path() == "/" {
+            true => {
+                let to = [
+                    (header::LOCATION, "/".to_owned()),
+                    (header::SET_COOKIE, guard.set_cookie()),
+                ];
+                (StatusCode::SEE_OTHER, to).into_response()
+            }
+            false => refused(StatusCode::FORBIDDEN, WRONG),
+        }
+    } else if !guard.knows(headers) {
+        refused(StatusCode::FORBIDDEN, WRONG)
+    } else {
+        next.run(request).await
+    };
+    let sent = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, page::POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+    ] {
+        sent.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+const WRONG: &str =
+    "open the address that dapple has printed: it has a token, and this one has none or another\n";
+
+fn refused(status: StatusCode, why: &'static str) -> Response {
+    (status, why).into_response()
+}
+
+fn token_of(query: Option<&str>) -> Option<&str> {
+    query?
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("token="))
+}
+
+/// The photo of a camera, by its number in the stage.
+async fn photo(State(shared): State<Shared>, Path(camera): Path<usize>) -> Response {
+    let Some(source) = shared.hub.photo(camera) else {
+        return refused(StatusCode::NOT_FOUND, "no such photo\n");
+    };
+    let read = tokio::task::spawn_blocking(move || {
+        let photo = source.read()?;
+        jpeg(photo.width, photo.height, &photo.rgb, PHOTO_QUALITY)
+    });
+    match read.await {
+        Ok(Ok(bytes)) => ([(header::CONTENT_TYPE, "image/jpeg")], bytes).into_response(),
+        Ok(Err(error)) => (StatusCode::GONE, error.to_string()).into_response(),
+        Err(_) => refused(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the photo cannot be read\n",
+        ),
+    }
+}
+
+async fn socket(
+    State(shared): State<Shared>,
+    request: WebSocketUpgrade,
+    headers: axum::http::HeaderMap,
+) -> Response {
+    if !shared.guard.is_from_our_page(&headers) {
+        return refused(StatusCode::FORBIDDEN, "another site's page asks\n");
+    }
+    let Some((id, wake)) = shared.hub.join() else {
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n");
+    };
+    // Leaves also where the upgrade fails.
+    let seat = Seat {
+        hub: shared.hub,
+        id,
+    };
+    request
+        .max_message_size(MAX_MESSAGE_BYTES)
+        .max_frame_size(MAX_MESSAGE_BYTES)
+        .on_upgrade(|socket| async move { serve_page(socket, &seat, &wake).await })
+}
+
+/// A page's place among those that are connected.
+struct Seat {
+    hub: Arc<Hub>,
+    id: PageId,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.hub.leave(self.id);
+    }
+}
+
+async fn serve_page(mut socket: WebSocket, seat: &Seat, wake: &Notify) {
+    loop {
+        tokio::select! {
+            message = socket.recv() => match message {
+                Some(Ok(Message::Text(text))) => hear(seat, text.as_str()),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                // It has closed, broke the protocol, or sends what no page of ours does.
+                _ => return,
+            },
+            () = wake.notified() => {
+                let mail = seat.hub.mail(seat.id);
+                match tokio::time::timeout(PATIENCE, send(&mut socket, mail)).await {
+                    Ok(Ok(())) => {}
+                    _ => return,
+                }
+            }
+        }
+    }
+}
+
+fn hear(seat: &Seat, text: &str) {
+    match FromPage::parse(text) {
+        Ok(FromPage::Look(look)) => seat.hub.look(seat.id, look),
+        Ok(FromPage::Shown { id }) => seat.hub.shown(seat.id, id),
+        Ok(FromPage::Run { command }) => seat.hub.command(command),
+        Err(error) => seat.hub.refuse(seat.id, &error),
+    }
+}
+
+async fn send(socket: &mut WebSocket, mail: Mail) -> Result<(), axum::Error> {
+    for text in [mail.stage, mail.status, mail.error].into_iter().flatten() {
+        socket.send(Message::Text(text.into())).await?;
+    }
+    if let Some(picture) = mail.picture {
+        socket.send(Message::Binary(picture.into())).await?;
+    }
+    Ok(())
+}

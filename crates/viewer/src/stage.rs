@@ -1,0 +1,150 @@
+//! What there is to look at, as the page learns of it.
+
+use dapple_scene::{Camera, PhotoSource};
+use serde::Serialize;
+
+/// A camera of the capture, with its photo where there is one.
+#[derive(Debug, Clone)]
+pub struct CameraEntry {
+    /// The photo's name.
+    pub name: String,
+    /// Where it was taken from.
+    pub camera: Camera,
+    /// Its pixels, or where they are read.
+    pub photo: Option<PhotoSource>,
+    /// Whether it is held out of training.
+    pub held_out: bool,
+    /// Its PSNR, dB, where it was scored.
+    pub psnr: Option<f64>,
+}
+
+/// What there is to look at.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// The page's title: the name of the run or file.
+    pub title: String,
+    /// Gaussians, at present.
+    pub gaussians: u64,
+    /// The engine and its device.
+    pub device: String,
+    /// The direction of the world that is up, unit length.
+    pub up: [f64; 3],
+    /// The point to turn around at first, world units.
+    pub centre: [f64; 3],
+    /// How far from it a first look stands, world units.
+    pub distance: f64,
+    /// Where the photos were taken, sorted by name.
+    pub cameras: Vec<CameraEntry>,
+    /// Whether there is a run that can be paused.
+    pub trains: bool,
+    /// What the run was told, for people; empty for splats without one.
+    pub settings: String,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self {
+            title: String::new(),
+            gaussians: 0,
+            device: String::new(),
+            up: [0.0, -1.0, 0.0],
+            centre: [0.0; 3],
+            distance: 4.0,
+            cameras: Vec::new(),
+            trains: false,
+            settings: String::new(),
+        }
+    }
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// Steps done.
+    pub step: u32,
+    /// Steps in all.
+    pub steps: u32,
+    /// Smoothed loss.
+    pub loss: f64,
+    /// Mean PSNR of the held-out photos, dB, when last scored.
+    pub psnr: Option<f64>,
+    /// Gaussians.
+    pub gaussians: u64,
+    /// Steps a second.
+    pub steps_per_second: f64,
+    /// Memory of this process, bytes; `None` where the system does not tell.
+    pub memory_bytes: Option<u64>,
+    /// Whether it rests.
+    pub paused: bool,
+    /// What the user should know: how it ended, or what failed.
+    pub note: Option<String>,
+}
+
+/// As pages are told.
+#[derive(Serialize)]
+pub(crate) struct Told<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'a str,
+    gaussians: u64,
+    device: &'a str,
+    up: [f64; 3],
+    centre: [f64; 3],
+    distance: f64,
+    trains: bool,
+    settings: &'a str,
+    cameras: Vec<ToldCamera<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldCamera<'a> {
+    name: &'a str,
+    width: u32,
+    height: u32,
+    position: [f64; 3],
+    rotation: [f64; 4],
+    focal: f64,
+    photo: bool,
+    held_out: bool,
+    psnr: Option<f64>,
+}
+
+impl Stage {
+    pub(crate) fn told(&self) -> Told<'_> {
+        let cameras = self.cameras.iter().map(|entry| {
+            let camera = &entry.camera;
+            let q = camera.camera_from_world.rotation;
+            ToldCamera {
+                name: &entry.name,
+                width: camera.width,
+                height: camera.height,
+                position: camera.camera_from_world.centre().into(),
+                rotation: [q.w, q.x, q.y, q.z],
+                focal: camera.fy / f64::from(camera.height),
+                photo: entry.photo.is_some(),
+                held_out: entry.held_out,
+                psnr: entry.psnr,
+            }
+        });
+        Told {
+            kind: "stage",
+            title: &self.title,
+            gaussians: self.gaussians,
+            device: &self.device,
+            up: self.up,
+            centre: self.centre,
+            distance: self.distance,
+            trains: self.trains,
+            settings: &self.settings,
+            cameras: cameras.collect(),
+        }
+    }
+
+    /// A stage of these splats' title and nothing else known.
+    pub fn titled(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            ..Self::default()
+        }
+    }
+}
