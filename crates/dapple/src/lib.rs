@@ -33,7 +33,8 @@
 //! ```
 //!
 //! Train on a capture and keep everything the run leaves (the whole program is
-//! `examples/train.rs`; `examples/differentiate.rs` optimises by hand):
+//! `examples/train.rs`; `examples/differentiate.rs` optimises by hand, `examples/strategy.rs` has a density
+//! strategy of its own):
 //!
 //! ```no_run
 //! use dapple::prelude::*;

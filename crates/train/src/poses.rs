@@ -73,14 +73,14 @@ impl Trainer {
     /// # Errors
     /// What the engine cannot do.
     pub fn cameras(&mut self) -> Result<Vec<(String, Camera)>> {
-        let poses = match self.saving.failed_poses() {
+        let poses = match self.failed_poses() {
             Some(poses) => poses.to_vec(),
             None => {
                 self.wait()?;
-                self.poses()?
+                self.run.poses()?
             }
         };
-        Ok(placed(&self.cameras, &poses))
+        Ok(placed(self.given_cameras(), &poses))
     }
 }
 

@@ -12,9 +12,12 @@
 //!    so that the next step is the one that would have come.
 
 use crate::clock::Clock;
+use crate::trainer::{Companions, Run};
 use crate::views::Chosen;
-use crate::{CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Trainer, broken};
-use dapple_engine::{Appearance, Engine, NotFinite, RefinedPose, smoothing};
+use crate::{
+    CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Silent, Trainer, broken,
+};
+use dapple_engine::{Appearance, Engine, RefinedPose, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,17 +29,10 @@ const SHARE: f64 = 100.0;
 pub(crate) struct Saving {
     pub(crate) capture: CaptureIdentity,
     pub(crate) launch: Launch,
-    /// What made the engine fail.
-    pub(crate) failure: Option<Error>,
     /// Why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
-    /// What was learnt of the photos' appearance by the step whose splats the run has ended with, if that
-    /// is not the last.
-    pub(crate) learnt: Option<Appearance>,
     /// The splats of the last copy; at first those that the run began with.
     kept: Option<Kept>,
-    /// What was found not to be finite.
-    broken: Option<NotFinite>,
     /// How the run ended whose numbers were lost.
     lost: Option<Ending>,
     /// The step of the last checkpoint.
@@ -73,11 +69,8 @@ impl Saving {
         Self {
             capture,
             launch: Launch::default(),
-            failure: None,
             unsaved: None,
-            learnt: None,
             kept: None,
-            broken: None,
             lost: None,
             saved_step: None,
             last: Instant::now(),
@@ -96,46 +89,200 @@ impl Saving {
     }
 
     /// Where a run came to whose engine has failed.
-    pub(crate) fn failed_outcome(&self) -> Option<Outcome> {
+    fn failed_outcome(&self) -> Option<Outcome> {
         let ending = |kept: &Kept| self.lost.unwrap_or(Ending::Failed(kept.step));
-        self.failed().map(|kept| kept.outcome(ending(kept)))
+        self.kept.as_ref().map(|kept| kept.outcome(ending(kept)))
     }
 
-    /// The step of the splats of such a run.
-    pub(crate) fn failed_step(&self) -> Option<u32> {
-        self.failed().map(|kept| kept.step)
+    fn is_due(&self, run: &Run, observer: &dyn Observer) -> bool {
+        if !observer.saves_checkpoints() && !run.state.has_queue {
+            return false;
+        }
+        let every = run.config().checkpoint_every;
+        let least = 60.0 * run.config().checkpoint_minutes;
+        let waited = self.last.elapsed().as_secs_f64();
+        every > 0 && run.state.step.is_multiple_of(every)
+            || least > 0.0 && waited >= least.max(SHARE * self.last_took_seconds)
     }
 
-    /// The splats of a run whose engine has failed.
-    pub(crate) fn failed_splats(&self) -> Option<&Splats> {
-        self.failed().map(|kept| kept.splats.as_ref())
+    /// After a step, and all that accompanies it.
+    pub(crate) fn after_step(
+        &mut self,
+        run: &mut Run,
+        others: &mut Companions,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        if run.is_at_last_step() {
+            return Ok(());
+        }
+        let scored = run.state.history.evals.last();
+        if scored.is_some_and(|row| row.step == run.state.step) {
+            self.copy_if_cheap(run)?;
+        }
+        if self.is_due(run, observer) {
+            self.save(run, others, observer)?;
+        }
+        Ok(())
     }
 
-    /// The poses that go with them.
-    pub(crate) fn failed_poses(&self) -> Option<&[RefinedPose]> {
-        self.failed().map(|kept| kept.poses.as_slice())
+    /// Waits for every step enqueued, and copies everything that the run needs to go on.
+    fn checkpoint(&self, run: &mut Run, others: &mut Companions) -> Result<Checkpoint> {
+        run.drain(&mut Silent)?;
+        let (splats, state) = run.engine.download()?;
+        let mut checkpoint = Checkpoint {
+            step: run.state.step,
+            config: run.config().clone(),
+            capture: self.capture.clone(),
+            launch: self.launch.clone(),
+            device: run.engine.description(),
+            strategy: run.schedule.own_strategy().map(str::to_owned),
+            history: run.state.history.clone(),
+            splats,
+            state,
+            watched: Vec::new(),
+            best: None,
+        };
+        others.add_to(&mut checkpoint);
+        Ok(checkpoint)
     }
 
-    /// What such a run has learnt of its photos' appearance.
-    pub(crate) fn failed_appearance(&self) -> Option<&Appearance> {
-        self.failed().map(|kept| &kept.appearance)
+    /// Makes a checkpoint and has it saved. One that cannot be saved does not end the run.
+    pub(crate) fn save(
+        &mut self,
+        run: &mut Run,
+        others: &mut Companions,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        run.drain(observer)?;
+        // What is broken must not replace what is not.
+        if !run.is_sound() || run.state.gaussians == 0 {
+            return Ok(());
+        }
+        let is_new = self.saved_step != Some(run.state.step);
+        if !observer.saves_checkpoints() || !is_new {
+            run.state.gaussians = self.copy(run)?.len() as u64;
+            return Ok(());
+        }
+        let started = Instant::now();
+        let checkpoint = self.checkpoint(run, others)?;
+        run.state.gaussians = checkpoint.splats.len() as u64;
+        if run.is_lost(&checkpoint.splats) {
+            return Ok(());
+        }
+        let saved = observer.save_checkpoint(&checkpoint);
+        observer.on_checkpoint(run.state.step, &saved);
+        self.saved_step = saved.is_ok().then_some(run.state.step);
+        self.unsaved = saved.err();
+        let Checkpoint {
+            mut splats, state, ..
+        } = checkpoint;
+        smoothing::fuse(&mut splats, &state.smoothing);
+        let kept = Kept {
+            step: run.state.step,
+            splats: Arc::new(splats),
+            poses: state.poses,
+            appearance: state.appearance,
+        };
+        self.keep(kept, started, run);
+        Ok(())
     }
 
-    fn failed(&self) -> Option<&Kept> {
-        self.kept.as_ref().filter(|_| self.failure.is_some())
+    /// Copies the splats with the photos' appearance and poses, to be kept if the device may be lost; gives
+    /// them too, as files hold them.
+    pub(crate) fn copy(&mut self, run: &mut Run) -> Result<Arc<Splats>> {
+        let started = Instant::now();
+        let splats = Arc::new(run.engine.fused_splats()?);
+        if run.is_lost(&splats) {
+            return Ok(splats);
+        }
+        let (poses, appearance) = (run.poses()?, run.learnt()?);
+        let kept = Kept {
+            step: run.state.step,
+            splats: Arc::clone(&splats),
+            poses,
+            appearance,
+        };
+        self.keep(kept, started, run);
+        Ok(splats)
+    }
+
+    /// [`Self::copy`] beside a scoring, which has waited for the engine: if that costs no more than half of
+    /// what checkpoints may, so that a run whose numbers are lost loses little.
+    fn copy_if_cheap(&mut self, run: &mut Run) -> Result<()> {
+        let waited = self.last.elapsed().as_secs_f64();
+        if waited >= 2.0 * SHARE * self.last_took_seconds {
+            self.copy(run)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, kept: Kept, started: Instant, run: &mut Run) {
+        self.kept = Some(kept);
+        let took = started.elapsed().as_secs_f64();
+        self.last = Instant::now();
+        self.last_took_seconds = took;
+        run.state.history.seconds.checkpoints += took;
+    }
+
+    /// Where a run came to whose numbers were lost: to the last copy from before.
+    pub(crate) fn lost(&mut self, run: &mut Run) -> Option<Outcome> {
+        let is_of_numbers =
+            |e: &Ending| matches!(e, Ending::NonFinite(_) | Ending::NonFiniteLoss(_));
+        let ending = run.state.bad_end.filter(is_of_numbers)?;
+        let error = broken::error(ending, run.state.not_finite, run.config());
+        run.state.failure = Some(error);
+        self.lost = Some(ending);
+        let outcome = self.failed_outcome()?;
+        run.state.gaussians = outcome.gaussians;
+        Some(outcome)
+    }
+
+    /// Ends a run whose engine has failed with the best splats there are.
+    pub(crate) fn rescue(
+        &mut self,
+        error: Error,
+        run: &mut Run,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome> {
+        // The device may still answer: then nothing is lost. It makes no checkpoint: a round of density
+        // control may be missing.
+        if let Ok(splats) = run.engine.fused_splats()
+            && !splats.is_empty()
+        {
+            // Of these reports only the steps matter now.
+            let _ = run.collect(observer);
+            let appearance = run.learnt().unwrap_or_default();
+            let poses = run.poses().unwrap_or_default();
+            self.kept = Some(Kept {
+                step: run.state.reported,
+                splats: Arc::new(splats),
+                poses,
+                appearance,
+            });
+        }
+        // What the run began with is not worth a file.
+        let kept = self.kept.as_ref().filter(|kept| kept.step > 0);
+        let Some(kept) = kept else {
+            return Err(error);
+        };
+        let outcome = kept.outcome(Ending::Failed(kept.step));
+        run.state.gaussians = outcome.gaussians;
+        run.state.failure = Some(error);
+        Ok(outcome)
     }
 }
 
 impl Trainer {
     /// Lets a run go on from a checkpoint: on the same device bit for bit as if it had never stopped.
     /// Only when checkpoints are made (`config.checkpoint_every`, `.checkpoint_minutes`) may have been
-    /// changed in it.
+    /// changed in it. A run with a strategy of the caller's own is given that again
+    /// ([`Trainer::with_strategy`]).
     ///
     /// # Errors
     /// Another capture, and as [`Trainer::new`].
     pub fn resume(
         dataset: &Dataset,
-        checkpoint: Checkpoint,
+        mut checkpoint: Checkpoint,
         engine: Box<dyn Engine>,
     ) -> Result<Self> {
         let started = Instant::now();
@@ -145,18 +292,20 @@ impl Trainer {
         let is_unchecked = checkpoint.capture.views.is_empty() && !capture.views.is_empty();
         let chosen = Chosen::of(dataset, &checkpoint.config)?;
         check_appearance(&checkpoint, chosen.train.len())?;
-        let step = checkpoint.step;
-        let mut trainer = Self::with_views(dataset, checkpoint.config, engine, &chosen, step)?;
-        trainer
-            .engine
+        let (step, config) = (checkpoint.step, checkpoint.config.clone());
+        let mut trainer = Self::with_views(dataset, config, engine, &chosen, step)?;
+        for companion in trainer.companions.all() {
+            companion.take_from(&mut checkpoint);
+        }
+        let run = &mut trainer.run;
+        run.engine
             .upload(&checkpoint.splats, Some(&checkpoint.state))?;
-        trainer.gaussians = checkpoint.splats.len() as u64;
+        run.state.gaussians = checkpoint.splats.len() as u64;
         let mut splats = checkpoint.splats;
         smoothing::fuse(&mut splats, &checkpoint.state.smoothing);
         trainer.saving.begin_with(step, &splats);
         trainer.saving.launch = checkpoint.launch;
-        trainer.watch.rows = checkpoint.watched;
-        trainer.watch.best = checkpoint.best;
+        trainer.awaited_strategy = checkpoint.strategy;
         if is_unchecked {
             trainer.notes.push(
                 "the checkpoint is of an earlier Dapple, which did not note what photos, masks and depths \
@@ -170,12 +319,13 @@ impl Trainer {
                 "the run began on {then}: on {now} it goes on, but not bit for bit as it would have"
             ));
         }
-        trainer.history = checkpoint.history;
-        for row in &trainer.history.losses {
-            trainer.smoothed_loss.push(f64::from(row.loss));
+        let state = &mut trainer.run.state;
+        state.history = checkpoint.history;
+        for row in &state.history.losses {
+            state.smoothed_loss.push(f64::from(row.loss));
         }
-        let seconds = &mut trainer.history.seconds;
-        trainer.clock = Clock::at(seconds.train);
+        let seconds = &mut state.history.seconds;
+        state.clock = Clock::at(seconds.train);
         seconds.setup += started.elapsed().as_secs_f64();
         Ok(trainer)
     }
@@ -185,174 +335,58 @@ impl Trainer {
     /// # Errors
     /// What the engine cannot do.
     pub fn checkpoint(&mut self) -> Result<Checkpoint> {
-        self.wait()?;
-        let (splats, state) = self.engine.download()?;
-        Ok(Checkpoint {
-            step: self.step,
-            config: self.config.clone(),
-            capture: self.saving.capture.clone(),
-            launch: self.saving.launch.clone(),
-            device: self.device(),
-            history: self.history.clone(),
-            splats,
-            state,
-            watched: self.watch.rows.clone(),
-            best: self.watch.best.clone(),
-        })
+        self.saving.checkpoint(&mut self.run, &mut self.companions)
     }
 
-    pub(crate) fn checkpoint_is_due(&self, observer: &dyn Observer) -> bool {
-        if !observer.saves_checkpoints() && !self.has_queue {
-            return false;
+    /// Notes in checkpoints how the run was started.
+    pub fn set_launch(&mut self, launch: Launch) {
+        self.saving.launch = launch;
+    }
+
+    /// Where a run came to whose engine has failed.
+    pub(crate) fn failed_outcome(&self) -> Option<Outcome> {
+        self.failure()?;
+        self.saving.failed_outcome()
+    }
+
+    /// The step of the splats of such a run, or of one whose numbers were lost.
+    pub(crate) fn failed_step(&self) -> Option<u32> {
+        self.failed().map(|kept| kept.step)
+    }
+
+    /// The poses that go with them.
+    pub(crate) fn failed_poses(&self) -> Option<&[RefinedPose]> {
+        self.failed().map(|kept| kept.poses.as_slice())
+    }
+
+    fn failed(&self) -> Option<&Kept> {
+        self.failure()?;
+        self.saving.kept.as_ref()
+    }
+
+    /// The present splats, with the 3D filters of an anti-aliased run in them: what files hold and viewers
+    /// show. After the engine has failed, those that were saved from it.
+    pub fn splats(&mut self) -> Result<Splats> {
+        if let Some(kept) = self.failed() {
+            return Ok(kept.splats.as_ref().clone());
         }
-        let every = self.config.checkpoint_every;
-        let least = 60.0 * self.config.checkpoint_minutes;
-        let waited = self.saving.last.elapsed().as_secs_f64();
-        every > 0 && self.step.is_multiple_of(every)
-            || least > 0.0 && waited >= least.max(SHARE * self.saving.last_took_seconds)
+        self.run.drain(&mut Silent)?;
+        self.run.engine.fused_splats()
     }
 
-    /// Makes a checkpoint and has it saved. One that cannot be saved does not end the run.
-    pub(crate) fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        self.drain(observer)?;
-        // What is broken must not replace what is not.
-        if self.bad_end.is_some() || self.gaussians == 0 {
-            return Ok(());
+    /// What was learnt of the appearance of the photos in [`Self::train_names`], empty where nothing is;
+    /// after the engine has failed, what was saved from it.
+    pub fn appearance(&mut self) -> Result<Appearance> {
+        if let Some(kept) = self.failed() {
+            return Ok(kept.appearance.clone());
         }
-        let is_new = self.saving.saved_step != Some(self.step);
-        if !observer.saves_checkpoints() || !is_new {
-            self.gaussians = self.copy()?.len() as u64;
-            return Ok(());
-        }
-        let started = Instant::now();
-        let checkpoint = self.checkpoint()?;
-        self.gaussians = checkpoint.splats.len() as u64;
-        if self.is_lost(&checkpoint.splats) {
-            return Ok(());
-        }
-        let saved = observer.save_checkpoint(&checkpoint);
-        observer.on_checkpoint(self.step, &saved);
-        self.saving.saved_step = saved.is_ok().then_some(self.step);
-        self.saving.unsaved = saved.err();
-        let Checkpoint {
-            mut splats, state, ..
-        } = checkpoint;
-        smoothing::fuse(&mut splats, &state.smoothing);
-        self.keep(Arc::new(splats), state.poses, state.appearance, started);
-        Ok(())
+        self.run.drain(&mut Silent)?;
+        self.run.learnt()
     }
 
-    /// What the engine has learnt of the photos' appearance, if the run asks for it.
-    pub(crate) fn learnt(&mut self) -> Result<Appearance> {
-        match &self.saving.learnt {
-            Some(learnt) => Ok(learnt.clone()),
-            None if self.config.appearance.is_on() => self.engine.appearance(),
-            None => Ok(Appearance::default()),
-        }
-    }
-
-    /// Where the engine has refined the poses to; none where no step has refined any.
-    pub(crate) fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        self.engine.poses()
-    }
-
-    /// Copies the splats with the photos' appearance and poses, to be kept if the device may be lost; gives
-    /// them too, as files hold them.
-    pub(crate) fn copy(&mut self) -> Result<Arc<Splats>> {
-        let started = Instant::now();
-        let splats = Arc::new(self.engine.fused_splats()?);
-        if self.is_lost(&splats) {
-            return Ok(splats);
-        }
-        let (poses, appearance) = (self.poses()?, self.learnt()?);
-        self.keep(Arc::clone(&splats), poses, appearance, started);
-        Ok(splats)
-    }
-
-    /// [`Self::copy`] beside a scoring, which has waited for the engine: if that costs no more than half of
-    /// what checkpoints may, so that a run whose numbers are lost loses little.
-    pub(crate) fn copy_if_cheap(&mut self) -> Result<()> {
-        let waited = self.saving.last.elapsed().as_secs_f64();
-        if waited >= 2.0 * SHARE * self.saving.last_took_seconds {
-            self.copy()?;
-        }
-        Ok(())
-    }
-
-    /// Notes what an engine found of its parameters after `step`.
-    pub(crate) fn look_for_lost(&mut self, found: Option<NotFinite>, step: u32) {
-        if broken::is_lost(found, self.gaussians) {
-            self.saving.broken = self.saving.broken.or(found);
-            self.bad_end.get_or_insert(Ending::NonFinite(step));
-        }
-    }
-
-    /// Whether a copy of the splats shows that the run is lost; then it ends.
-    fn is_lost(&mut self, splats: &Splats) -> bool {
-        let found = NotFinite::of(splats);
-        self.look_for_lost(found, self.step);
-        broken::is_lost(found, splats.len() as u64)
-    }
-
-    /// Where a run came to whose numbers were lost: to the last copy from before.
-    pub(crate) fn lost(&mut self) -> Option<Outcome> {
-        let is_of_numbers =
-            |e: &Ending| matches!(e, Ending::NonFinite(_) | Ending::NonFiniteLoss(_));
-        let ending = self.bad_end.filter(is_of_numbers)?;
-        let error = broken::error(ending, self.saving.broken, &self.config);
-        self.saving.failure = Some(error);
-        self.saving.lost = Some(ending);
-        let outcome = self.saving.failed_outcome()?;
-        self.gaussians = outcome.gaussians;
-        Some(outcome)
-    }
-
-    fn keep(
-        &mut self,
-        splats: Arc<Splats>,
-        poses: Vec<RefinedPose>,
-        appearance: Appearance,
-        started: Instant,
-    ) {
-        self.saving.kept = Some(Kept {
-            step: self.step,
-            splats,
-            poses,
-            appearance,
-        });
-        let took = started.elapsed().as_secs_f64();
-        self.saving.last = Instant::now();
-        self.saving.last_took_seconds = took;
-        self.history.seconds.checkpoints += took;
-    }
-
-    /// Ends a run whose engine has failed with the best splats there are.
-    pub(crate) fn rescue(&mut self, error: Error, observer: &mut dyn Observer) -> Result<Outcome> {
-        // The device may still answer: then nothing is lost. It makes no checkpoint: a round of density
-        // control may be missing.
-        if let Ok(splats) = self.engine.fused_splats()
-            && !splats.is_empty()
-        {
-            // Of these reports only the steps matter now.
-            let _ = self.collect(observer);
-            let appearance = self.learnt().unwrap_or_default();
-            let poses = self.poses().unwrap_or_default();
-            self.saving.kept = Some(Kept {
-                step: self.reported,
-                splats: Arc::new(splats),
-                poses,
-                appearance,
-            });
-        }
-        // What the run began with is not worth a file.
-        let kept = self.saving.kept.as_ref().filter(|kept| kept.step > 0);
-        let Some(kept) = kept else {
-            return Err(error);
-        };
-        let outcome = kept.outcome(Ending::Failed(kept.step));
-        self.gaussians = outcome.gaussians;
-        self.saving.failure = Some(error);
-        Ok(outcome)
+    /// Why the last checkpoint could not be saved, if it could not.
+    pub(crate) fn take_unsaved(&mut self) -> Option<Error> {
+        self.saving.unsaved.take()
     }
 }
 

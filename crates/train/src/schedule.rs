@@ -31,6 +31,8 @@ pub struct Schedule {
     config: TrainConfig,
     extent: f64,
     strategy: Arc<dyn DensityStrategy>,
+    /// Whether the strategy is not one that the configuration can name.
+    strategy_is_own: bool,
 }
 
 impl Schedule {
@@ -46,7 +48,41 @@ impl Schedule {
             config,
             extent,
             strategy,
+            strategy_is_own: false,
         }
+    }
+
+    /// With a density strategy of the caller's own in place of the one that the configuration names.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: Arc<dyn DensityStrategy>) -> Self {
+        self.set_strategy(strategy);
+        self
+    }
+
+    pub(crate) fn set_strategy(&mut self, strategy: Arc<dyn DensityStrategy>) {
+        self.strategy = strategy;
+        self.strategy_is_own = true;
+    }
+
+    /// The name of the density strategy.
+    pub fn strategy_name(&self) -> &str {
+        self.strategy.name()
+    }
+
+    /// The same where it is the caller's own.
+    pub(crate) fn own_strategy(&self) -> Option<&str> {
+        self.strategy_is_own.then(|| self.strategy.name())
+    }
+
+    /// The configuration that the numbers are of.
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+
+    /// From after step `after` on, the rest of the schedule runs in the steps up to `last`
+    /// ([`TrainConfig::pace`]). Strategies think in places of the schedule: nothing changes for them.
+    pub(crate) fn change_pace(&mut self, after: u32, last: u32) {
+        self.config.pace.push([after, last]);
     }
 
     /// The step of the schedule as configured that `step` of the run stands at.

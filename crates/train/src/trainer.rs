@@ -12,23 +12,29 @@
 //!
 //! The trainer waits for the engine only to score, for checkpoints and at the end.
 
-mod scoring;
+mod companion;
+mod held_out;
+mod photos;
+mod run;
 mod steps;
+mod watching;
 
-use crate::clock::Clock;
-use crate::evaluate::Lpips;
-use crate::history::Smoothed;
-use crate::loader::{PhotoLoader, PhotoTraffic};
+pub(crate) use companion::{Companion, Companions};
+pub(crate) use run::Run;
+
+use crate::loader::PhotoTraffic;
 use crate::saving::Saving;
-use crate::time_budget::Pacer;
+use crate::time_budget::Pacing;
 use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
-    Budget, CaptureIdentity, Ending, Evidence, History, Launch, Observer, Outcome, Schedule,
-    Silent, Strategy, TrainConfig, ViewOrder, WatchReport, depth, init, strategy,
+    Budget, CaptureIdentity, DensityStrategy, Ending, Evidence, History, Observer, Outcome,
+    Schedule, Silent, Strategy, TrainConfig, WatchReport, init, strategy,
 };
-use dapple_engine::{Appearance, Engine, Rendered, TrainView, ViewId};
-use dapple_scene::{Camera, Dataset, Error, Result, Splats, View};
+use dapple_engine::{Engine, Rendered};
+use dapple_scene::{Camera, Dataset, Error, Result, View};
+use held_out::HeldOut;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The near plane, where the configuration leaves it open, as a fraction of the scene's extent.
@@ -36,41 +42,18 @@ use std::time::Instant;
 /// cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
 
-/// A run: an engine, its views, and how far it is.
+/// A run, and what accompanies it.
 pub struct Trainer {
-    pub(crate) engine: Box<dyn Engine>,
-    pub(crate) config: TrainConfig,
-    pub(crate) schedule: Schedule,
-    order: ViewOrder,
-    /// The same, some steps ahead.
-    announced: ViewOrder,
-    view_ids: Vec<ViewId>,
-    /// Where not all photos are in memory.
-    pub(crate) loader: Option<PhotoLoader>,
-    train_names: Vec<String>,
-    eval_views: Vec<View>,
+    pub(crate) run: Run,
+    pub(crate) companions: Companions,
+    pub(crate) saving: Saving,
+    pub(crate) notes: Vec<String>,
+    /// The name of the strategy that the run began with, where that was the caller's own and has not been
+    /// given again.
+    pub(crate) awaited_strategy: Option<String>,
+    stop_at: Option<u32>,
     /// As [`Dataset::skipped`].
     skipped: usize,
-    /// For the last scoring.
-    lpips: Option<Lpips>,
-    /// The photos trained on, as they were given.
-    pub(crate) cameras: Vec<(String, Camera)>,
-    /// Steps enqueued, and those whose reports are in.
-    pub(crate) step: u32,
-    pub(crate) reported: u32,
-    pub(crate) gaussians: u64,
-    pub(crate) history: History,
-    pub(crate) smoothed_loss: Smoothed,
-    pub(crate) clock: Clock,
-    pub(crate) notes: Vec<String>,
-    /// Why the run cannot go on, though the engine could.
-    pub(crate) bad_end: Option<Ending>,
-    /// Whether a step was ever enqueued and not done: then there is a device that may be lost.
-    pub(crate) has_queue: bool,
-    pub(crate) saving: Saving,
-    pub(crate) watch: Watch,
-    stop_at: Option<u32>,
-    pub(crate) pacer: Option<Pacer>,
 }
 
 impl Trainer {
@@ -98,13 +81,14 @@ impl Trainer {
             config.densify.add = strategy::growth(&config, splats.len() as u64);
         }
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
-        trainer.engine.upload(&splats, None)?;
-        trainer.gaussians = splats.len() as u64;
+        trainer.run.engine.upload(&splats, None)?;
         trainer.saving.begin_with(0, &splats);
-        let notes = notes_on(dataset, &trainer.config, chosen.eval.len(), splats.len());
+        let notes = notes_on(dataset, trainer.config(), chosen.eval.len(), splats.len());
         trainer.notes.extend(notes);
-        trainer.history.budget = budget;
-        trainer.history.seconds.setup = started.elapsed().as_secs_f64();
+        let state = &mut trainer.run.state;
+        state.gaussians = splats.len() as u64;
+        state.history.budget = budget;
+        state.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
     }
 
@@ -112,70 +96,101 @@ impl Trainer {
     pub(crate) fn with_views(
         dataset: &Dataset,
         config: TrainConfig,
-        mut engine: Box<dyn Engine>,
+        engine: Box<dyn Engine>,
         chosen: &Chosen,
         step: u32,
     ) -> Result<Self> {
         // Before anything takes time: better to fail now than after an hour.
         let lpips = config.read_lpips()?;
-        let train: Vec<&View> = chosen.train.iter().map(|&i| &dataset.views[i]).collect();
-        let order = ViewOrder::new(config.seed, train.len());
-        let (view_ids, loader) = match dataset.photo_memory_bytes {
-            Some(budget) => {
-                let cameras: Vec<Camera> = train.iter().map(|view| view.camera).collect();
-                let photos = train.iter().map(|view| view.photo.clone()).collect();
-                let steps = (step + 1, config.last_step());
-                let view_ids = engine.add_cameras(&cameras)?;
-                let loader = PhotoLoader::start(photos, &order, budget, steps)?;
-                (view_ids, Some(loader))
-            }
-            None => (engine.add_views(held(&train)?)?, None),
+        let views = |which: &[usize]| -> Vec<View> {
+            which.iter().map(|&i| dataset.views[i].clone()).collect()
         };
-        let known = depth::supervision(dataset, &chosen.train, chosen.extent, &config)?;
-        let (samples, notes) = known;
-        for (&view, samples) in view_ids.iter().zip(samples) {
-            engine.supervise_depth(view, samples)?;
-        }
-        let eval = chosen.eval.iter();
-        let name = |&i: &usize| dataset.views[i].name.clone();
+        let companions = Companions {
+            pacing: Pacing::default(),
+            watch: Watch::new(views(&chosen.watch), &config),
+            held_out: HeldOut {
+                views: views(&chosen.eval),
+                lpips,
+            },
+        };
+        let (run, notes) = Run::new(dataset, config, engine, chosen, step)?;
         Ok(Self {
-            schedule: Schedule::new(config.clone(), chosen.extent),
-            announced: order.clone(),
-            order,
-            view_ids,
-            loader,
-            train_names: chosen.train.iter().map(name).collect(),
-            eval_views: eval.map(|&i| dataset.views[i].clone()).collect(),
-            skipped: dataset.skipped,
-            lpips,
-            cameras: chosen
-                .train
-                .iter()
-                .map(|&i| (dataset.views[i].name.clone(), dataset.views[i].camera))
-                .collect(),
-            step,
-            reported: step,
-            gaussians: 0,
-            history: History::default(),
-            smoothed_loss: Smoothed::over(50.0),
-            clock: Clock::at(0.0),
-            notes,
-            bad_end: None,
-            has_queue: false,
+            run,
+            companions,
             saving: Saving::new(CaptureIdentity::of(dataset)),
-            watch: Watch::new(
-                chosen
-                    .watch
-                    .iter()
-                    .map(|&i| dataset.views[i].clone())
-                    .collect(),
-                &config,
-            ),
+            notes,
+            awaited_strategy: None,
             stop_at: None,
-            pacer: None,
-            engine,
-            config,
+            skipped: dataset.skipped,
         })
+    }
+
+    /// Lets a density strategy of the caller's own decide when Gaussians are added, moved and removed, in
+    /// place of the one that the configuration names; `densify` of the configuration then counts only where
+    /// the strategy looks at it, and where learning rates settle (`densify.stop`). Before the first step; a
+    /// run that goes on from a checkpoint is given the same strategy again. The run's `config.toml` alone
+    /// does not repeat it.
+    ///
+    /// ```
+    /// # use dapple_train::{DensityStrategy, Trainer};
+    /// # use dapple_engine::{DensifyPlan, Extras, LearningRates};
+    /// /// Never adds nor removes anything.
+    /// #[derive(Debug)]
+    /// struct Still;
+    ///
+    /// impl DensityStrategy for Still {
+    ///     fn name(&self) -> &str {
+    ///         "still"
+    ///     }
+    ///     fn plan(&self, _: u32) -> Option<DensifyPlan> {
+    ///         None
+    ///     }
+    ///     fn accumulates(&self, _: u32) -> bool {
+    ///         false
+    ///     }
+    ///     fn extras(&self, _: u32, _: &LearningRates) -> Extras {
+    ///         Extras::default()
+    ///     }
+    /// }
+    ///
+    /// fn still(trainer: Trainer) -> dapple_scene::Result<Trainer> {
+    ///     trainer.with_strategy(Still)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Steps were already taken with another strategy.
+    pub fn with_strategy(mut self, strategy: impl DensityStrategy + 'static) -> Result<Self> {
+        let began_with = match self.awaited_strategy.as_deref() {
+            Some(name) => name,
+            None => self.run.schedule.strategy_name(),
+        };
+        if self.run.state.step > 0 && began_with != strategy.name() {
+            return Err(Error::input(format!(
+                "the run has taken {} steps with the strategy \"{began_with}\", and \"{}\" is another",
+                self.run.state.step,
+                strategy.name()
+            ))
+            .hint("give it before the first step, and to a run that goes on the one it began with"));
+        }
+        self.awaited_strategy = None;
+        self.notes.push(format!(
+            "density control is the program's own, \"{}\": config.toml does not name it",
+            strategy.name()
+        ));
+        self.run.schedule.set_strategy(Arc::new(strategy));
+        Ok(self)
+    }
+
+    /// A run does not go on with another strategy than it began with.
+    fn check_strategy(&self) -> Result<()> {
+        let Some(name) = &self.awaited_strategy else {
+            return Ok(());
+        };
+        Err(Error::input(format!(
+            "the run began with a density strategy of its program's own, \"{name}\", which is not known here"
+        ))
+        .hint("go on with it from that program: Trainer::resume, then Trainer::with_strategy"))
     }
 
     /// Ends the run after this step with [`Ending::Stopped`], as if the observer had asked for it: the
@@ -184,223 +199,183 @@ impl Trainer {
         self.stop_at = step;
     }
 
-    /// Notes in checkpoints how the run was started.
-    pub fn set_launch(&mut self, launch: Launch) {
-        self.saving.launch = launch;
-    }
-
     /// One training step, with the density control that follows it.
     ///
     /// # Errors
     /// What the engine cannot do; a loss that is not finite; no Gaussian left.
     pub fn step(&mut self) -> Result<()> {
+        self.check_strategy()?;
         self.advance(&mut Silent)?;
-        self.bad_end.and_then(Ending::error).map_or(Ok(()), Err)
+        let bad_end = self.run.state.bad_end;
+        bad_end.and_then(Ending::error).map_or(Ok(()), Err)
+    }
+
+    fn advance(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let photo = match self.run.next_photo() {
+            Ok(photo) => photo,
+            Err(error) => {
+                self.saving
+                    .save(&mut self.run, &mut self.companions, observer)?;
+                return Err(error);
+            }
+        };
+        self.run.advance(photo, observer)
     }
 
     /// Runs to the last step of the configuration and scores the held-out photos. Can be called
     /// again after a stop: it goes on where it was.
     ///
     /// # Errors
-    /// What the engine cannot do, if nothing of the run can be saved. A run that ends badly is not
-    /// an error here, so that what there is can be saved: see [`Outcome::ending`].
+    /// What the engine cannot do, if nothing of the run can be saved; a strategy that is missing. A run that
+    /// ends badly is not an error here, so that what there is can be saved: see [`Outcome::ending`].
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        if let Some(outcome) = self.saving.failed_outcome() {
+        self.check_strategy()?;
+        if let Some(outcome) = self.failed_outcome() {
             return Ok(outcome);
         }
         let result = self.run_to_the_end(observer);
-        self.clock.pause();
-        result.or_else(|error| self.rescue(error, observer))
+        self.run.state.clock.pause();
+        result.or_else(|error| self.saving.rescue(error, &mut self.run, observer))
     }
 
     fn run_to_the_end(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let mut ending = Ending::Finished;
-        while self.step < self.config.last_step() && self.bad_end.is_none() {
-            let is_there = self.stop_at.is_some_and(|stop| self.step >= stop);
+        while !self.run.is_at_last_step() && self.run.is_sound() {
+            let step = self.run.state.step;
+            let is_there = self.stop_at.is_some_and(|stop| step >= stop);
             if is_there || observer.should_stop() {
-                ending = Ending::Stopped(self.step);
+                ending = Ending::Stopped(step);
                 break;
             }
             self.advance(observer)?;
-            self.keep_pace();
-            let last = self.step >= self.config.last_step();
-            if self.looks_now() {
-                self.look(observer)?;
+            for companion in self.companions.all() {
+                companion.after_step(&mut self.run, observer)?;
             }
-            if !last && self.schedule.evaluates_at(self.step) && !self.eval_views.is_empty() {
-                self.drain(observer)?;
-                if self.bad_end.is_none() {
-                    let report = self.evaluate()?;
-                    observer.on_eval(self.step, &report);
-                    self.copy_if_cheap()?;
-                }
-            }
-            if !last && self.checkpoint_is_due(observer) {
-                self.save(observer)?;
-            }
+            self.saving
+                .after_step(&mut self.run, &mut self.companions, observer)?;
         }
-        self.drain(observer)?;
-        if let Some(outcome) = self.lost() {
+        self.run.drain(observer)?;
+        if let Some(outcome) = self.saving.lost(&mut self.run) {
             return Ok(outcome);
         }
         if ending == Ending::Finished {
-            if let Some(best) = self.watch.better_than_last() {
-                self.engine.upload(&best.splats, None)?;
-                // The engine has forgotten what it learnt. Poses are not refined beside a watch.
-                self.saving.learnt = Some(best.appearance.clone());
-            }
-            let splats = self.copy()?;
-            self.gaussians = splats.len() as u64;
-            if self.bad_end.is_none() {
-                observer.on_last_splats(&splats);
-            }
+            self.take_last_splats(observer)?;
         } else {
             // Without the scoring that follows: the whole run does not have it.
-            self.save(observer)?;
+            self.saving
+                .save(&mut self.run, &mut self.companions, observer)?;
         }
         // The copy may have shown what no report did.
-        if let Some(outcome) = self.lost() {
+        if let Some(outcome) = self.saving.lost(&mut self.run) {
             return Ok(outcome);
         }
-        ending = self.bad_end.unwrap_or(ending);
+        ending = self.run.state.bad_end.unwrap_or(ending);
         let (mut eval, mut aligned) = (None, None);
-        if ending.is_good() && !self.eval_views.is_empty() {
+        if ending.is_good() && !self.eval_views().is_empty() {
             let report = self.evaluate_at_the_end(observer)?;
-            observer.on_eval(self.step, &report);
+            observer.on_eval(self.run.state.step, &report);
             eval = Some(report);
-            if self.config.poses.refine {
+            if self.config().poses.refine {
                 aligned = Some(self.evaluate_aligned()?);
             }
         }
         Ok(Outcome {
             ending,
-            steps: self.step,
-            gaussians: self.gaussians,
+            steps: self.run.state.step,
+            gaussians: self.run.state.gaussians,
             eval,
             aligned,
         })
     }
 
-    /// Whether there is a look after this step: by its place in the schedule where the pace was changed, so
-    /// that a run that its configuration repeats looks where this one did.
-    fn looks_now(&self) -> bool {
-        let config = &self.config;
-        if config.pace.is_empty() {
-            return self.watch.is_due(self.step, config.last_step());
+    /// What a run ends with whose steps are all done.
+    fn take_last_splats(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let run = &mut self.run;
+        for companion in self.companions.all() {
+            if let Some(best) = companion.ends_with() {
+                run.engine.upload(&best.splats, None)?;
+                // The engine has forgotten what it learnt. Poses are not refined beside a watch.
+                run.learnt = Some(best.appearance.clone());
+            }
         }
-        let mut places = self.schedule.places(self.step);
-        places.any(|place| self.watch.is_due(place, config.steps))
-    }
-
-    /// Looks at the photos that are set aside.
-    fn look(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        self.drain(observer)?;
-        if self.bad_end.is_some() {
-            return Ok(());
+        let splats = self.saving.copy(run)?;
+        run.state.gaussians = splats.len() as u64;
+        if run.is_sound() {
+            observer.on_last_splats(&splats);
         }
-        let started = Instant::now();
-        let settings = self.schedule.render_settings();
-        self.watch
-            .look(self.step, self.engine.as_mut(), &settings)?;
-        self.history.seconds.eval += started.elapsed().as_secs_f64();
         Ok(())
     }
 
     /// What the photos that are set aside said; `None` where none are.
     pub fn watch_report(&self) -> Option<WatchReport> {
-        self.watch.report()
-    }
-
-    /// The present splats, with the 3D filters of an anti-aliased run in them: what files hold and viewers
-    /// show. After the engine has failed, those that were saved from it.
-    pub fn splats(&mut self) -> Result<Splats> {
-        if let Some(splats) = self.saving.failed_splats() {
-            return Ok(splats.clone());
-        }
-        self.drain(&mut Silent)?;
-        self.engine.fused_splats()
-    }
-
-    /// What was learnt of the appearance of the photos in [`Self::train_names`], empty where nothing is;
-    /// after the engine has failed, what was saved from it.
-    pub fn appearance(&mut self) -> Result<Appearance> {
-        if let Some(appearance) = self.saving.failed_appearance() {
-            return Ok(appearance.clone());
-        }
-        self.drain(&mut Silent)?;
-        self.learnt()
+        self.companions.watch.report()
     }
 
     /// Names of the photos trained on, in the engine's order.
     pub fn train_names(&self) -> &[String] {
-        &self.train_names
+        &self.run.photos.names
+    }
+
+    /// The photos trained on, by name, with their cameras as they were given.
+    pub(crate) fn given_cameras(&self) -> &[(String, Camera)] {
+        &self.run.photos.cameras
     }
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`]; and what was lost, and why it
     /// may be, when it has ended with [`Ending::NonFinite`] or [`Ending::NonFiniteLoss`].
     pub fn failure(&self) -> Option<&Error> {
-        self.saving.failure.as_ref()
-    }
-
-    /// The step of the splats of such a run, or of one whose numbers were lost.
-    pub(crate) fn failed_step(&self) -> Option<u32> {
-        self.saving.failed_step()
-    }
-
-    /// Why the last checkpoint could not be saved, if it could not.
-    pub(crate) fn take_unsaved(&mut self) -> Option<Error> {
-        self.saving.unsaved.take()
+        self.run.state.failure.as_ref()
     }
 
     /// Waits until every step that was enqueued is done.
     pub fn wait(&mut self) -> Result<()> {
-        self.drain(&mut Silent)
+        self.run.drain(&mut Silent)
     }
 
     /// Renders the present splats as scoring does.
     pub fn render(&mut self, camera: &Camera) -> Result<Rendered> {
-        let settings = self.schedule.render_settings();
-        self.engine.render(camera, &settings)
+        let settings = self.run.schedule.render_settings();
+        self.run.engine.render(camera, &settings)
     }
 
     /// Steps done, or enqueued on an engine that has a queue.
     pub fn steps_done(&self) -> u32 {
-        self.step
+        self.run.state.step
     }
 
     /// Gaussians, as far as is known without waiting for the engine.
     pub fn gaussians(&self) -> u64 {
-        self.gaussians
+        self.run.state.gaussians
     }
 
     /// The configuration of this run.
     pub fn config(&self) -> &TrainConfig {
-        &self.config
+        self.run.config()
     }
 
     /// The numbers of each step.
     pub fn schedule(&self) -> &Schedule {
-        &self.schedule
+        &self.run.schedule
     }
 
     /// What happened so far.
     pub fn history(&self) -> &History {
-        &self.history
+        &self.run.state.history
     }
 
     /// The engine and its device, for people.
     pub fn device(&self) -> String {
-        self.engine.description()
+        self.run.engine.description()
     }
 
     /// How photos were read while training, where they do not all fit into memory.
     pub fn photo_traffic(&self) -> Option<PhotoTraffic> {
-        self.loader.as_ref().map(PhotoLoader::traffic)
+        self.run.photos.traffic()
     }
 
     /// Number of views trained on.
     pub fn train_view_count(&self) -> usize {
-        self.view_ids.len()
+        self.run.photos.ids.len()
     }
 
     /// Photos of the capture that were not there and left out: [`Dataset::skipped`].
@@ -410,7 +385,7 @@ impl Trainer {
 
     /// The held-out views.
     pub fn eval_views(&self) -> &[View] {
-        &self.eval_views
+        &self.companions.held_out.views
     }
 
     /// Remarks for the user: what of this run is not as they may expect.
@@ -420,21 +395,8 @@ impl Trainer {
 
     /// The engine, for calls the trainer has no word for.
     pub fn engine_mut(&mut self) -> &mut dyn Engine {
-        self.engine.as_mut()
+        self.run.engine.as_mut()
     }
-}
-
-/// Views with their photos, read now where they are not in memory.
-fn held(views: &[&View]) -> Result<Vec<TrainView>> {
-    let views = views.iter();
-    views
-        .map(|view| {
-            Ok(TrainView {
-                camera: view.camera,
-                photo: view.photo.read()?,
-            })
-        })
-        .collect()
 }
 
 /// Names what the configuration leaves open of how many Gaussians there are and how fast they become as many:

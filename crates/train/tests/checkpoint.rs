@@ -42,6 +42,7 @@ fn splats(n: usize, salt: u32) -> Splats {
 fn sample() -> Checkpoint {
     let n = 5;
     Checkpoint {
+        strategy: None,
         step: 3,
         config: TrainConfig {
             sh_degree: 2,

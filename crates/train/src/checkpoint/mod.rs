@@ -58,6 +58,9 @@ pub struct Checkpoint {
     pub launch: Launch,
     /// The engine and its device.
     pub device: String,
+    /// The density strategy, where it is not one that the configuration names but the program's own
+    /// ([`crate::Trainer::with_strategy`]).
+    pub strategy: Option<String>,
     /// What happened so far.
     pub history: History,
     /// The Gaussians, in the engine's order.
@@ -104,6 +107,9 @@ struct Run {
     /// Where the most Gaussians come from.
     #[serde(default)]
     budget: Option<Budget>,
+    /// A density strategy of the program's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    strategy: Option<String>,
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -183,6 +189,7 @@ impl Checkpoint {
             watched: self.watched.clone(),
             budget: self.history.budget,
             poses: self.state.poses.len(),
+            strategy: self.strategy.clone(),
         };
         let run = serde_json::to_string(&run).map_err(|e| {
             Error::internal(format!("the checkpoint cannot be written: {e}")).caused_by(e)
@@ -298,6 +305,7 @@ impl Checkpoint {
             capture: run.capture,
             launch: run.launch,
             device: run.device,
+            strategy: run.strategy,
             history: History {
                 losses,
                 densify: run.densify,

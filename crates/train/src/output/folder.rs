@@ -195,7 +195,7 @@ impl RunFolder {
             return write_cameras(&path, &trainer.cameras()?);
         }
         // Not asked of the engine, which may have failed.
-        write_cameras(&path, &trainer.cameras)
+        write_cameras(&path, trainer.given_cameras())
     }
 
     /// Writes `metrics.json` and `metrics.csv`.

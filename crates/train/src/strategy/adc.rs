@@ -7,7 +7,7 @@
 //!    large Gaussians that pixels pull in all directions are split too.
 //! 2. Every `reset_every` steps before `stop`: all opacities to at most twice the pruning threshold.
 
-use super::{DensityStrategy, is_round, regularisers};
+use super::{DensityStrategy, Strategy, is_round, regularisers};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates};
 
@@ -29,6 +29,10 @@ impl Adc {
 }
 
 impl DensityStrategy for Adc {
+    fn name(&self) -> &str {
+        Strategy::Adc.name()
+    }
+
     fn plan(&self, step: u32) -> Option<DensifyPlan> {
         let densify = &self.config.densify;
         if !densify.enabled || step >= densify.stop {

@@ -8,7 +8,7 @@
 //! gradients grow first, as in every plan.
 
 use super::adc::Adc;
-use super::{DensityStrategy, is_round};
+use super::{DensityStrategy, Strategy, is_round};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates};
 
@@ -39,6 +39,10 @@ impl Budgeted {
 }
 
 impl DensityStrategy for Budgeted {
+    fn name(&self) -> &str {
+        Strategy::Budgeted.name()
+    }
+
     fn plan(&self, step: u32) -> Option<DensifyPlan> {
         let mut plan = self.adc.plan(step)?;
         if is_round(&self.config, step) {

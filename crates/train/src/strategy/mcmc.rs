@@ -8,7 +8,7 @@
 //! 3. Regularisers make opacities and scales small where photos do not ask for them: that is what
 //!    gives relocation something to move.
 
-use super::{DensityStrategy, growth, in_extents, is_round, regularisers};
+use super::{DensityStrategy, Strategy, growth, in_extents, is_round, regularisers};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
 
@@ -37,6 +37,10 @@ impl Mcmc {
 }
 
 impl DensityStrategy for Mcmc {
+    fn name(&self) -> &str {
+        Strategy::Mcmc.name()
+    }
+
     fn plan(&self, step: u32) -> Option<DensifyPlan> {
         let densify = &self.config.densify;
         is_round(&self.config, step).then(|| DensifyPlan {

@@ -8,7 +8,7 @@
 //!
 //! A strategy is a pure function of the configuration and the step: the engine holds all state.
 //! A new one is a file here, a name in [`Strategy`] and, if it does what no plan says yet, a file an
-//! engine.
+//! engine. One of a program's own needs none of that: [`crate::Trainer::with_strategy`].
 
 mod adc;
 mod budgeted;
@@ -24,8 +24,27 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// Decides when Gaussians are added, moved and removed, and what `update` adds for it.
+///
+/// All three functions are pure: the same step gives the same answer, whenever and however often it is
+/// asked, also in a run that goes on from a checkpoint. Nothing is kept here; what density control must
+/// remember (sums of gradients) the engine keeps.
+///
+/// A `step` is a place of the schedule as configured, from 1 to `TrainConfig::steps`: a run whose pace
+/// changes ([`crate::time_budget`]) passes some places at once or stays at one for several steps, and of the
+/// plans of places passed at once the last is taken. For each step of a run, in this order:
+///
+/// 1. [`Self::accumulates`] and [`Self::extras`], before the step is enqueued.
+/// 2. [`Self::plan`], after it. Anti-aliased runs ask it of the step before as well: the 3D filters are set
+///    anew after density control.
+///
+/// Lengths are world units, and the scene's size is [`crate::Schedule::extent`]; opacities are 0..1, gradients those
+/// of [`DensifyPlan::grow_gradient`].
 pub trait DensityStrategy: fmt::Debug + Send + Sync {
-    /// The round of density control that follows step `step`, if one does.
+    /// What checkpoints remember it by: a run goes on only with the strategy it began with.
+    fn name(&self) -> &str;
+
+    /// The round of density control that follows step `step`, if one does. The trainer sets
+    /// [`DensifyPlan::step`], which keys random numbers.
     fn plan(&self, step: u32) -> Option<DensifyPlan>;
 
     /// Whether rounds to come need the screen-space gradients of step `step`.

@@ -1,40 +1,43 @@
-//! A trainer that keeps its pace.
+//! A run that keeps its pace.
 
 use super::{Now, Pacer};
-use crate::{Schedule, TrainConfig, Trainer};
+use crate::trainer::{Companion, Run};
+use crate::{Observer, TrainConfig, Trainer};
+use dapple_scene::Result;
+
+/// Gives the rest of a run more or fewer steps, where there is a pacer that finds so.
+#[derive(Debug, Default)]
+pub(crate) struct Pacing(Option<Pacer>);
+
+impl Companion for Pacing {
+    fn after_step(&mut self, run: &mut Run, _: &mut dyn Observer) -> Result<()> {
+        let Some(pacer) = &mut self.0 else {
+            return Ok(());
+        };
+        let state = &run.state;
+        let gaussians = state.gaussians as f64;
+        let place = run.schedule.place(state.step);
+        let now = Now {
+            step: state.step,
+            done: state.reported,
+            seconds: state.clock.seconds(),
+            last: run.config().last_step(),
+            gaussians,
+            later_gaussians: later_gaussians(run.config(), place, gaussians),
+        };
+        if let Some(last) = pacer.look(&now) {
+            run.change_pace(last);
+        }
+        Ok(())
+    }
+}
 
 impl Trainer {
     /// Lets the run end when its time is over: its number of steps changes as it goes
     /// ([`crate::time_budget`]), and is kept in the configuration and in checkpoints. For a run from its
     /// first step on; one that goes on keeps its last pace.
     pub fn set_pacer(&mut self, pacer: Pacer) {
-        self.pacer = Some(pacer);
-    }
-
-    /// Gives the rest of the run more or fewer steps, if there is a pacer that finds so.
-    pub(crate) fn keep_pace(&mut self) {
-        let Some(pacer) = &mut self.pacer else {
-            return;
-        };
-        let gaussians = self.gaussians as f64;
-        let place = self.schedule.place(self.step);
-        let now = Now {
-            step: self.step,
-            done: self.reported,
-            seconds: self.clock.seconds(),
-            last: self.config.last_step(),
-            gaussians,
-            later_gaussians: later_gaussians(&self.config, place, gaussians),
-        };
-        let Some(last) = pacer.look(&now) else {
-            return;
-        };
-        self.config.pace.push([self.step, last]);
-        let extent = self.schedule.extent();
-        self.schedule = Schedule::new(self.config.clone(), extent);
-        if let Some(loader) = &self.loader {
-            loader.set_last(self.config.last_step());
-        }
+        self.companions.pacing = Pacing(Some(pacer));
     }
 }
 

@@ -22,5 +22,6 @@ mod plan;
 
 pub use calibrate::calibrate;
 pub use cost::{CostModel, Timed};
+pub(crate) use keep::Pacing;
 pub use pacer::{Now, Pacer};
 pub use plan::{Plan, Wish, plan};

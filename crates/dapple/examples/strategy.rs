@@ -1,0 +1,96 @@
+//! A density strategy of one's own: `cargo run --release --example strategy`.
+//!
+//! A strategy says when Gaussians are added and removed; the engine does it. This one doubles the number of
+//! Gaussians wherever photos are not explained yet, evenly over the first half of the run, whatever the
+//! size of the gradients, and prunes what has become transparent in the second half.
+
+use dapple::contract::{DensifyPlan, Extras, LearningRates};
+use dapple::prelude::*;
+use dapple::train::DensityStrategy;
+
+/// See above. Lengths are in world units, `extent` is the scene's size in them.
+#[derive(Debug)]
+struct TwiceAsMany {
+    first: usize,
+    steps: u32,
+    seed: u64,
+    extent: f64,
+}
+
+/// Steps from one round to the next.
+const EVERY: u32 = 20;
+
+impl TwiceAsMany {
+    fn grows(&self, step: u32) -> bool {
+        step <= self.steps / 2
+    }
+}
+
+impl DensityStrategy for TwiceAsMany {
+    fn name(&self) -> &str {
+        "twice-as-many"
+    }
+
+    fn plan(&self, step: u32) -> Option<DensifyPlan> {
+        if !step.is_multiple_of(EVERY) || step == self.steps {
+            return None;
+        }
+        // The largest gradients grow first, up to the number that is due now.
+        let share = (2.0 * f64::from(step) / f64::from(self.steps)).min(1.0);
+        Some(DensifyPlan {
+            step,
+            seed: self.seed,
+            grow_gradient: self.grows(step).then_some(0.0),
+            split_scale: (0.01 * self.extent) as f32,
+            prune_opacity: (!self.grows(step)).then_some(0.005),
+            prune_scale: None,
+            max_gaussians: (self.first as f64 * (1.0 + share)) as usize,
+            room_share: 1.0,
+            reset_opacity: None,
+            relocate: None,
+        })
+    }
+
+    fn accumulates(&self, step: u32) -> bool {
+        // Gradients of the screen cost a little: only while they are looked at.
+        self.grows(step)
+    }
+
+    fn extras(&self, _: u32, _: &LearningRates) -> Extras {
+        Extras::default()
+    }
+}
+
+fn main() -> dapple::Result<()> {
+    let capture = synth::dataset(&SynthOptions {
+        photos: 16,
+        width: 160,
+        height: 120,
+        points: 1500,
+        ..SynthOptions::default()
+    })?;
+    let config = Preset::Micro.config_for(200);
+    let trainer = Trainer::new(&capture, config.clone(), dapple::engine(Device::Cpu)?)?;
+    let first = trainer.gaussians() as usize;
+    let strategy = TwiceAsMany {
+        first,
+        steps: config.steps,
+        seed: config.seed,
+        extent: trainer.schedule().extent(),
+    };
+    let mut trainer = trainer.with_strategy(strategy)?;
+    let before = trainer.evaluate()?.psnr;
+    let outcome = trainer.run(&mut Silent)?;
+    for round in &trainer.history().densify {
+        println!(
+            "step {:3}: {:4} cloned, {:4} split, {:4} pruned: {} Gaussians",
+            round.step, round.cloned, round.split, round.pruned, round.total
+        );
+    }
+    let most = trainer.history().densify.iter().map(|round| round.total);
+    assert_eq!(most.max(), Some(2 * first as u64), "it did not double");
+    let after = outcome.eval.map_or(before, |eval| eval.psnr);
+    println!("held-out PSNR {before:.2} -> {after:.2} dB");
+    assert!(after > before, "training made it worse");
+    Ok(())
+}

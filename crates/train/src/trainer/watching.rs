@@ -1,0 +1,51 @@
+//! How a run is watched for overfitting, where photos are set aside for it: [`mod@crate::watch`].
+
+use super::companion::Companion;
+use super::run::Run;
+use crate::watch::Watch;
+use crate::{Best, Checkpoint, Observer};
+use dapple_scene::Result;
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Companion for Watch {
+    fn after_step(&mut self, run: &mut Run, observer: &mut dyn Observer) -> Result<()> {
+        if !looks_now(self, run) {
+            return Ok(());
+        }
+        run.drain(observer)?;
+        if !run.is_sound() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let settings = run.schedule.render_settings();
+        self.look(run.state.step, run.engine.as_mut(), &settings)?;
+        run.state.history.seconds.eval += started.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn ends_with(&mut self) -> Option<Arc<Best>> {
+        self.better_than_last()
+    }
+
+    fn add_to(&self, checkpoint: &mut Checkpoint) {
+        checkpoint.watched.clone_from(&self.rows);
+        checkpoint.best.clone_from(&self.best);
+    }
+
+    fn take_from(&mut self, checkpoint: &mut Checkpoint) {
+        self.rows = std::mem::take(&mut checkpoint.watched);
+        self.best = checkpoint.best.take();
+    }
+}
+
+/// Whether there is a look after this step: by its place in the schedule where the pace was changed, so
+/// that a run that its configuration repeats looks where this one did.
+fn looks_now(watch: &Watch, run: &Run) -> bool {
+    let config = run.config();
+    if config.pace.is_empty() {
+        return watch.is_due(run.state.step, config.last_step());
+    }
+    let mut places = run.schedule.places(run.state.step);
+    places.any(|place| watch.is_due(place, config.steps))
+}
