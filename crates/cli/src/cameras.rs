@@ -90,6 +90,9 @@ impl CameraFile {
     }
 }
 
+/// A photo's name and its camera.
+pub type Named = (String, Camera);
+
 /// The cameras that lie beside splats, sorted by name, and the file that has them: `cameras.json` in
 /// their folder, or, as the trainer of the 3DGS paper leaves it, above `point_cloud/iteration_N`.
 ///
@@ -104,7 +107,7 @@ pub fn beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Camera>)>> {
 ///
 /// # Errors
 /// A file of that name that holds no cameras.
-pub fn named_beside(splats: &Path) -> Result<Option<(PathBuf, Vec<(String, Camera)>)>> {
+pub fn named_beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Named>)>> {
     let own = splats.with_file_name("cameras.json");
     let model = splats.parent().filter(|folder| {
         let name = |folder: &Path| folder.file_name().map(|n| n.to_string_lossy().into_owned());

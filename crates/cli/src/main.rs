@@ -16,6 +16,7 @@ mod console;
 mod exit;
 mod flamegraph;
 mod interrupt;
+mod live;
 mod machine;
 mod options;
 mod photo_memory;

@@ -2,9 +2,10 @@
 
 use crate::console::Console;
 use crate::interrupt::Grace;
+use crate::live::Live;
 use dapple::contract::DensifyReport;
 use dapple::scene::Result;
-use dapple::train::{EvalReport, Observer, StepProgress};
+use dapple::train::{EvalReport, Observer, Onlooker, StepProgress};
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,8 @@ pub struct TrainingDisplay<'a> {
     last_line: Instant,
     psnr: Option<f64>,
     unsaved: Unsaved,
+    /// Where the run is shown in a browser.
+    live: Option<Live>,
 }
 
 /// Checkpoints that could not be saved: told once and then counted, for a full disk fails them all.
@@ -35,7 +38,7 @@ struct Unsaved {
 
 impl<'a> TrainingDisplay<'a> {
     /// For a run of `steps` steps.
-    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32) -> Self {
+    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, live: Option<Live>) -> Self {
         Self {
             console,
             grace,
@@ -43,11 +46,15 @@ impl<'a> TrainingDisplay<'a> {
             last_line: Instant::now(),
             psnr: None,
             unsaved: Unsaved::default(),
+            live,
         }
     }
 
-    /// Takes the bar away.
-    pub fn finish(&self) {
+    /// Takes the bar away, and tells those who look on how it ended.
+    pub fn finish(&mut self, ended: &str) {
+        if let Some(live) = &mut self.live {
+            live.end(ended);
+        }
         self.bar.finish_and_clear();
         if self.unsaved.count > 1 {
             self.console.note(&format!(
@@ -74,6 +81,9 @@ impl<'a> TrainingDisplay<'a> {
 
 impl Observer for TrainingDisplay<'_> {
     fn on_step(&mut self, progress: &StepProgress) {
+        if let Some(live) = &mut self.live {
+            live.on_step(progress);
+        }
         if self.console.interactive() {
             self.bar.set_length(u64::from(progress.steps));
             self.bar.set_position(u64::from(progress.step));
@@ -115,6 +125,9 @@ impl Observer for TrainingDisplay<'_> {
 
     fn on_eval(&mut self, step: u32, report: &EvalReport) {
         self.psnr = Some(report.psnr);
+        if let Some(live) = &mut self.live {
+            live.on_eval(report);
+        }
         self.console.note(&format!(
             "step {step}: PSNR {:.2} dB, SSIM {:.4} on {} held-out photos",
             report.psnr,
@@ -145,6 +158,18 @@ impl Observer for TrainingDisplay<'_> {
                 ));
             }
         }
+    }
+
+    fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<()> {
+        let grace = self.grace;
+        match &mut self.live {
+            Some(live) => live.between_steps(run, || grace.requested()),
+            None => Ok(()),
+        }
+    }
+
+    fn wants_checkpoint(&mut self) -> bool {
+        self.live.as_mut().is_some_and(Live::wants_checkpoint)
     }
 
     fn should_stop(&self) -> bool {

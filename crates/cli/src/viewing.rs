@@ -3,7 +3,7 @@
 use crate::camera_paths::{Ring, Seen};
 use crate::console::Console;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Dataset, Result, Splats, Split};
+use dapple::scene::{Camera, Dataset, Error, Result, Splats, Split};
 use dapple::train::TrainConfig;
 use dapple::train::evaluate::ImageScore;
 use dapple_viewer::{CameraEntry, Stage, Viewer, ViewerOptions};
@@ -21,6 +21,48 @@ pub struct ListenOptions {
     /// Port to listen on [default: 7410, or where that is taken any that is free]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+}
+
+/// Whether a run is shown while it goes on.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ViewOptions {
+    /// Show the run in a browser while it goes on; prints the address to open. Not a bit of the result changes
+    #[arg(long)]
+    pub view: bool,
+
+    /// The most of the run's time that pictures for the browser take, 0.01 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2, requires = "view")]
+    pub view_share: f64,
+
+    /// Address that --view listens on [default: 127.0.0.1, this machine alone]
+    #[arg(long, value_name = "ADDRESS", requires = "view")]
+    pub host: Option<IpAddr>,
+
+    /// Port that --view listens on [default: 7410, or where that is taken any that is free]
+    #[arg(long, value_name = "PORT", requires = "view")]
+    pub port: Option<u16>,
+}
+
+impl ViewOptions {
+    /// Begins to serve, where it is wanted.
+    ///
+    /// # Errors
+    /// A share that is none; a port that is taken.
+    pub fn start(&self, console: &Console) -> Result<Option<Viewer>> {
+        if !self.view {
+            return Ok(None);
+        }
+        if !(0.01..=1.0).contains(&self.view_share) {
+            return Err(Error::input(format!("--view-share {} is no share", self.view_share))
+                .at("the options given")
+                .hint("give a number between 0.01 and 1; 0.2 leaves four fifths of the time to training"));
+        }
+        let listen = ListenOptions {
+            host: self.host,
+            port: self.port,
+        };
+        listen.start(console).map(Some)
+    }
 }
 
 impl ListenOptions {

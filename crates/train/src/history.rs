@@ -81,16 +81,23 @@ pub struct Seconds {
     /// Checkpoints: copies of the run to the host, and writing them.
     #[serde(default)]
     pub checkpoints: f64,
+    /// Pictures for those who look on, and resting at their wish.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub view: f64,
     /// Writing the results, and all that is none of the others. In `metrics.json` up to its own writing.
     #[serde(default)]
     pub write: f64,
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 impl Seconds {
     /// All of it.
     pub fn total(&self) -> f64 {
         let before = self.device + self.calibration + self.load + self.setup;
-        before + self.train + self.eval + self.checkpoints + self.write
+        before + self.train + self.eval + self.checkpoints + self.view + self.write
     }
 
     /// What `others` do not hold of it.
@@ -104,6 +111,7 @@ impl Seconds {
             train: self.train - others.train,
             eval: self.eval - others.eval,
             checkpoints: self.checkpoints - others.checkpoints,
+            view: self.view - others.view,
             write: self.write - others.write,
         }
     }

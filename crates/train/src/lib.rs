@@ -50,5 +50,5 @@ pub use output::{
 pub use poses::PoseErrors;
 pub use schedule::{Schedule, ViewOrder};
 pub use strategy::{DensityStrategy, Strategy};
-pub use trainer::Trainer;
+pub use trainer::{Onlooker, Trainer};
 pub use watch::{Best, WatchReport, WatchRow};

@@ -1,6 +1,6 @@
 //! How a run tells its caller where it is, and how it ended.
 
-use crate::{Checkpoint, EvalReport};
+use crate::{Checkpoint, EvalReport, Onlooker};
 use dapple_engine::{DensifyReport, Pictures};
 use dapple_scene::{Error, ErrorKind, Result, Splats, View};
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,19 @@ pub trait Observer {
     /// A checkpoint after `step` steps has been saved, or not.
     fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
         let _ = (step, saved);
+    }
+
+    /// A step is enqueued, and may not be done. What is rendered and how long it takes changes no bit of the run.
+    /// An error ends the run with it.
+    fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<()> {
+        let _ = run;
+        Ok(())
+    }
+
+    /// Whether a checkpoint is to be made now; asked after each [`Self::between_steps`], which is called again
+    /// before the next step where it was.
+    fn wants_checkpoint(&mut self) -> bool {
+        false
     }
 
     /// Asked before each step; `true` ends the run with [`Ending::Stopped`].

@@ -105,12 +105,13 @@ impl Saving {
             || least > 0.0 && waited >= least.max(SHARE * self.last_took_seconds)
     }
 
-    /// After a step, and all that accompanies it.
+    /// After a step, and all that accompanies it; `asked`: somebody wants a checkpoint now.
     pub(crate) fn after_step(
         &mut self,
         run: &mut Run,
         others: &mut Companions,
         observer: &mut dyn Observer,
+        asked: bool,
     ) -> Result<()> {
         if run.is_at_last_step() {
             return Ok(());
@@ -119,7 +120,7 @@ impl Saving {
         if scored.is_some_and(|row| row.step == run.state.step) {
             self.copy_if_cheap(run)?;
         }
-        if self.is_due(run, observer) {
+        if asked || self.is_due(run, observer) {
             self.save(run, others, observer)?;
         }
         Ok(())

@@ -14,12 +14,14 @@
 
 mod companion;
 mod held_out;
+mod onlooker;
 mod photos;
 mod run;
 mod steps;
 mod watching;
 
 pub(crate) use companion::{Companion, Companions};
+pub use onlooker::Onlooker;
 pub(crate) use run::Run;
 
 use crate::loader::PhotoTraffic;
@@ -251,8 +253,16 @@ impl Trainer {
             for companion in self.companions.all() {
                 companion.after_step(&mut self.run, observer)?;
             }
-            self.saving
-                .after_step(&mut self.run, &mut self.companions, observer)?;
+            loop {
+                observer.between_steps(&mut Onlooker::of(&mut self.run))?;
+                let asked = observer.wants_checkpoint();
+                self.saving
+                    .after_step(&mut self.run, &mut self.companions, observer, asked)?;
+                // Whoever rests and asks for a checkpoint rests on.
+                if !asked || !self.run.is_sound() {
+                    break;
+                }
+            }
         }
         self.run.drain(observer)?;
         if let Some(outcome) = self.saving.lost(&mut self.run) {

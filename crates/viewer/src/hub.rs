@@ -160,6 +160,20 @@ impl Hub {
         std::mem::take(&mut self.lock().commands)
     }
 
+    /// See [`crate::Viewer::settle`].
+    pub(crate) fn settle(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while Instant::now() < until {
+            let waits = |page: &Page| page.mail.status.is_some() || page.mail.picture.is_some();
+            if !self.lock().pages.values().any(waits) {
+                // The last of it is between the server's thread and the network.
+                std::thread::sleep(Duration::from_millis(50).min(patience));
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub(crate) fn pages(&self) -> usize {
         self.lock().pages.len()
     }

@@ -159,6 +159,11 @@ impl Viewer {
         self.hub.take_commands()
     }
 
+    /// Waits until pages have been sent all there is, at most so long: before a program ends.
+    pub fn settle(&self, patience: Duration) {
+        self.hub.settle(patience);
+    }
+
     /// Pages that are connected.
     pub fn pages(&self) -> usize {
         self.hub.pages()

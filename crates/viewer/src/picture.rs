@@ -155,8 +155,7 @@ fn errors(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Vec<u8> {
 /// Blue at 0, green at a half, red at 1.
 fn heat(value: f32) -> [u8; 3] {
     let v = value.clamp(0.0, 1.0);
-    let near = |centre: f32| to_byte(1.5 - 4.0 * (v - centre).abs());
-    [near(1.0), near(0.5), near(0.0)]
+    [2.0 * v - 1.0, 1.0 - (2.0 * v - 1.0).abs(), 1.0 - 2.0 * v].map(to_byte)
 }
 
 fn to_byte(value: f32) -> u8 {
@@ -202,7 +201,7 @@ mod tests {
         assert_eq!(heat(0.0), [0, 0, 255]);
         assert_eq!(heat(0.5), [0, 255, 0]);
         assert_eq!(heat(7.0), [255, 0, 0]);
-        assert_eq!(heat(f32::NAN)[1], 0);
+        assert_eq!(heat(0.25), [0, 128, 128]);
     }
 
     #[test]

@@ -35,9 +35,7 @@ fn splats() -> Splats {
 }
 
 fn one_thread() -> dapple_cpu::CpuOptions {
-    dapple_cpu::CpuOptions {
-        threads: Some(1),
-    }
+    dapple_cpu::CpuOptions { threads: Some(1) }
 }
 
 fn camera() -> Camera {

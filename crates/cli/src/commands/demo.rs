@@ -4,6 +4,7 @@ use crate::commands::synth::make;
 use crate::commands::train::{Job, Wall, train};
 use crate::console::Console;
 use crate::options::{DeviceOptions, merged_config};
+use crate::viewing::ViewOptions;
 use dapple::scene::synth::SynthOptions;
 use dapple::scene::{Error, Result};
 use dapple::train::{ConfigPatch, Preset, RunFolder};
@@ -16,6 +17,7 @@ holds already is replaced.
 
 Examples:
   dapple demo
+  dapple demo --view
   dapple demo -o /tmp/demo";
 
 /// Tries everything on a small made-up capture: about a minute
@@ -29,6 +31,9 @@ pub struct Args {
     /// Training steps. 1500 show the scene well and fit into a minute
     #[arg(long, value_name = "N", default_value_t = DEMO_STEPS)]
     steps: u32,
+
+    #[command(flatten)]
+    view: ViewOptions,
 
     #[command(flatten)]
     device: DeviceOptions,
@@ -64,6 +69,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         photo_memory: None,
         pacer: None,
         launch: args.device.launch(&capture),
+        view: &args.view,
     };
     let mut done = train(job, config, engine, wall, console)?;
     done.end();

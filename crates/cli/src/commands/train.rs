@@ -13,18 +13,21 @@ pub use wall::Wall;
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
 use crate::interrupt;
+use crate::live::Live;
 use crate::options::{
     DeviceOptions, NewFolders, merged_config, merged_config_for, refuse_inputs, split,
 };
 use crate::photo_memory;
 use crate::training_display::{TrainingDisplay, gaussians, grouped};
+use crate::viewing::ViewOptions;
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::Pacer;
 use dapple::train::{
-    ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig, Trainer, Writes, train_into,
+    ConfigPatch, Launch, Outcome, Preset, RunFolder, Seen, TrainConfig, Trainer, Writes, train_into,
 };
+use dapple_viewer::Viewer;
 use std::path::Path;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -90,6 +93,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         photo_memory: args.photo_memory,
         pacer: None,
         launch: device.launch(scene),
+        view: &args.view,
     };
     let flamegraph = args.flamegraph.as_deref();
     let flamegraph = flamegraph
@@ -220,6 +224,8 @@ pub struct Job<'a> {
     pub pacer: Option<Pacer>,
     /// For its checkpoints.
     pub launch: Launch,
+    /// Whether it is shown meanwhile.
+    pub view: &'a ViewOptions,
 }
 
 /// Trains a capture into a folder.
@@ -277,17 +283,32 @@ fn train_new(
     let folder = RunFolder::create(job.out)?;
     // Again: another run may have ended here just before this one came in.
     refuse_results(job.out, job.overwrite)?;
+    // A port that is taken is told before the photos are read, too.
+    let viewer = job.view.start(console)?;
     let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
     let mut trainer = Trainer::new(&dataset, config, engine).map_err(|e| match e.place() {
         Some(_) => e,
         None => e.at_path(job.scene),
     })?;
+    let live = live(viewer, job.view, job.out, &dataset, &trainer)?;
     drop(dataset);
     trainer.set_launch(job.launch);
     if let Some(pacer) = job.pacer {
         trainer.set_pacer(pacer);
     }
-    run_into(&folder, &mut trainer, job.stop_at, wall, console)
+    run_into(&folder, &mut trainer, job.stop_at, live, wall, console)
+}
+
+/// What shows a run that is about to begin, where it is wanted.
+fn live(
+    viewer: Option<Viewer>,
+    options: &ViewOptions,
+    out: &Path,
+    dataset: &Dataset,
+    trainer: &Trainer,
+) -> Result<Option<Live>> {
+    let start = |viewer| Live::new(viewer, options, super::view::title(out), dataset, trainer);
+    viewer.map(start).transpose()
 }
 
 fn load_capture(
@@ -305,11 +326,23 @@ fn load_capture(
     Ok(dataset)
 }
 
+/// For those who look on.
+fn ended(outcome: &Result<Outcome>) -> String {
+    match outcome {
+        Ok(outcome) => match outcome.ending.error() {
+            None => format!("The run has finished after {} steps.", outcome.steps),
+            Some(why) => format!("The run has ended: {}.", why.what()),
+        },
+        Err(error) => format!("The run has ended: {}.", error.what()),
+    }
+}
+
 /// Runs to the end, or to where it is to stop.
 fn run_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
     stop_at: Option<u32>,
+    live: Option<Live>,
     mut wall: Wall,
     console: &Console,
 ) -> Result<Done> {
@@ -334,9 +367,9 @@ fn run_into(
     ));
     trainer.stop_at(stop_at);
     let grace = interrupt::grace();
-    let mut display = TrainingDisplay::new(console, &grace, steps);
+    let mut display = TrainingDisplay::new(console, &grace, steps, live);
     wall.training_begins(trainer);
     let outcome = train_into(folder, trainer, &mut display);
-    display.finish();
+    display.finish(&ended(&outcome));
     Ok(Done::new(folder, trainer, &outcome?, stop_at, wall))
 }

@@ -25,7 +25,8 @@ mod names;
 mod picture_writer;
 
 use crate::{
-    Checkpoint, EvalReport, Observer, Outcome, Seconds, StepProgress, TrainConfig, Trainer,
+    Checkpoint, EvalReport, Observer, Onlooker, Outcome, Seconds, StepProgress, TrainConfig,
+    Trainer,
 };
 use dapple_engine::{DensifyReport, Pictures};
 use dapple_scene::{Error, Result, Splats, View};
@@ -227,6 +228,14 @@ impl Observer for Saver<'_> {
 
     fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
         self.inner.on_checkpoint(step, saved);
+    }
+
+    fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<()> {
+        self.inner.between_steps(run)
+    }
+
+    fn wants_checkpoint(&mut self) -> bool {
+        self.inner.wants_checkpoint()
     }
 
     fn should_stop(&self) -> bool {

@@ -12,11 +12,13 @@ export class Plot {
     this.canvas = canvas;
     this.title = title;
     this.text = text;
+    canvas.hidden = true;
   }
 
   /** @param {number} x @param {number | null} y */
   push(x, y) {
     if (y === null || !Number.isFinite(y)) return;
+    this.canvas.hidden = false;
     const last = this.points.at(-1);
     if (last && last[0] === x) last[1] = y;
     else this.points.push([x, y]);

@@ -4,6 +4,7 @@ use super::scene_name;
 use super::time_budget::parse_duration;
 use crate::options::{CaptureOptions, DeviceOptions, parse_background};
 use crate::photo_memory::parse_bytes;
+use crate::viewing::ViewOptions;
 use dapple::scene::{Error, MAX_SH_DEGREE, Result};
 use dapple::train::config::{
     AppearancePatch, Background, DataPatch, DensifyPatch, DepthPatch, EvalPatch, PosesPatch,
@@ -55,6 +56,7 @@ Examples:
   dapple train captures/bird --config mine.toml -o out/mine
   dapple train --resume out/bird                        after Ctrl-C, a crash, or --stop-at
   dapple train captures/bird --depth-from points        few photos: sparse points say depths
+  dapple train captures/bird --view                     and look at it in a browser meanwhile
   dapple train captures/bird --preset m8 --flamegraph bird.svg";
 
 /// Trains splats from a capture
@@ -236,6 +238,9 @@ pub struct Args {
     /// Print one JSON object when done
     #[arg(long)]
     pub(super) json: bool,
+
+    #[command(flatten)]
+    pub(super) view: ViewOptions,
 
     #[command(flatten)]
     pub(super) capture: CaptureOptions,

@@ -5,7 +5,7 @@
 //! 2. Capture, device and storage are those of the run unless named: the capture may have moved, and a
 //!    device may be gone. The trainer checks the capture and tells of another device.
 
-use super::{Args, Done, Wall, check_stop_at, load_capture, run_into};
+use super::{Args, Done, Wall, check_stop_at, live, load_capture, run_into};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use dapple::scene::{Error, Result};
@@ -58,6 +58,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
                 .hint("the run began so; with --precision f32 it goes on there, not bit for bit"),
             _ => e,
         })?;
+    let viewer = args.view.start(console)?;
     let dataset = load_capture(&scene, &checkpoint.config, args.photo_memory, console)?;
     let launch = device.launch(&scene);
     let mut trainer =
@@ -65,9 +66,10 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
             Some(_) => e,
             None => e.at_path(&scene),
         })?;
+    let live = live(viewer, &args.view, out, &dataset, &trainer)?;
     drop(dataset);
     trainer.set_launch(launch);
-    run_into(&folder, &mut trainer, args.stop_at, wall, console)
+    run_into(&folder, &mut trainer, args.stop_at, live, wall, console)
 }
 
 /// Whether there is something to go on with, or somebody at it.

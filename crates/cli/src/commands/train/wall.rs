@@ -88,11 +88,13 @@ pub fn line(seconds: &Seconds) -> String {
         (seconds.train, "training"),
         (seconds.eval, "scoring"),
         (seconds.checkpoints + seconds.write, "writing"),
+        (seconds.view, "for the viewer"),
     ];
-    // Only a run with a budget of time is calibrated.
+    // Only a run with a budget of time is calibrated, and few are looked at.
+    let rare = ["calibrating", "for the viewer"];
     let shown = parts
         .iter()
-        .filter(|(seconds, what)| *what != "calibrating" || *seconds > 0.0);
+        .filter(|(seconds, what)| !rare.contains(what) || *seconds > 0.0);
     let shown: Vec<String> = shown
         .map(|(seconds, what)| format!("{seconds:.1} s {what}"))
         .collect();

@@ -1,0 +1,197 @@
+//! A training that is looked at while it goes on.
+//!
+//! 1. Between two steps: tell the pages how far the run is, now and then; answer one of them, if its share of
+//!    time allows; do what they ask for.
+//! 2. A run that rests answers pages as fast as they ask, and goes on when told to, or when Ctrl-C is pressed.
+//!
+//! Pictures are rendered from what the engine holds and change nothing of it.
+
+use crate::viewing::{Stance, ViewOptions, entries, stage};
+use dapple::scene::{Dataset, Result};
+use dapple::train::{EvalReport, Onlooker, StepProgress, Trainer};
+use dapple_viewer::{Command, Share, Stage, Status, Viewer};
+use std::time::{Duration, Instant};
+
+/// Time between two reports, and between two pictures of a page at rest.
+const REPORT_EVERY: Duration = Duration::from_millis(400);
+
+/// How long a run that rests waits for the next request before it looks whether to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long the end of a run waits for pages to hear of it.
+const FAREWELL: Duration = Duration::from_millis(800);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Live {
+    viewer: Viewer,
+    share: Share,
+    stage: Stage,
+    status: Status,
+    reported: Option<Instant>,
+    resting: bool,
+    /// Steps to take before it rests again.
+    steps: u32,
+    save: bool,
+}
+
+impl Live {
+    /// For a run on this capture that is about to begin, or to go on.
+    pub fn new(
+        viewer: Viewer,
+        options: &ViewOptions,
+        title: String,
+        dataset: &Dataset,
+        trainer: &Trainer,
+    ) -> Result<Self> {
+        let cameras: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
+        // A trainer has refused a capture without photos.
+        let stance = Stance::of_cameras(&cameras, None);
+        let stance =
+            stance.ok_or_else(|| dapple::scene::Error::internal("a run without photos"))?;
+        let config = trainer.config();
+        let stage = Stage {
+            cameras: entries(dataset, config, &[]),
+            trains: true,
+            settings: config.to_toml()?,
+            ..stage(title, trainer.device(), trainer.gaussians(), &stance)
+        };
+        viewer.show(stage.clone());
+        let status = Status {
+            step: trainer.steps_done(),
+            steps: config.last_step(),
+            loss: 0.0,
+            psnr: None,
+            gaussians: trainer.gaussians(),
+            steps_per_second: 0.0,
+            memory_bytes: None,
+            paused: false,
+            note: None,
+        };
+        Ok(Self {
+            viewer,
+            share: Share::new(options.view_share),
+            stage,
+            status,
+            reported: None,
+            resting: false,
+            steps: 0,
+            save: false,
+        })
+    }
+
+    /// What the trainer says of a step.
+    pub fn on_step(&mut self, progress: &StepProgress) {
+        self.status = Status {
+            step: progress.step,
+            steps: progress.steps,
+            loss: f64::from(progress.smoothed_loss),
+            gaussians: progress.gaussians,
+            steps_per_second: progress.steps_per_second,
+            ..self.status.clone()
+        };
+    }
+
+    /// What it says of held-out photos.
+    pub fn on_eval(&mut self, report: &EvalReport) {
+        self.status.psnr = Some(report.psnr);
+        for entry in &mut self.stage.cameras {
+            if let Some(score) = report.images.iter().find(|s| s.name == entry.name) {
+                entry.psnr = Some(score.psnr);
+            }
+        }
+        self.stage.gaussians = self.status.gaussians;
+        self.viewer.show(self.stage.clone());
+    }
+
+    /// Whether a page has asked for a checkpoint since the last call.
+    pub fn wants_checkpoint(&mut self) -> bool {
+        std::mem::take(&mut self.save)
+    }
+
+    /// Between two steps.
+    ///
+    /// # Errors
+    /// The engine has failed.
+    pub fn between_steps(&mut self, run: &mut Onlooker<'_>, stop: impl Fn() -> bool) -> Result<()> {
+        self.hear();
+        self.report_now_and_then();
+        if self.viewer.pages() > 0 && self.share.is_ready(Instant::now()) {
+            self.answer(run, Duration::ZERO)?;
+        }
+        if self.resting && self.steps > 0 {
+            self.steps -= 1;
+        }
+        while self.resting && self.steps == 0 && !self.save && !stop() {
+            self.answer(run, PATIENCE)?;
+            self.hear();
+        }
+        Ok(())
+    }
+
+    /// Does what pages ask for.
+    fn hear(&mut self) {
+        for command in self.viewer.commands() {
+            match command {
+                Command::Pause => (self.resting, self.steps) = (true, 0),
+                Command::Resume => (self.resting, self.steps) = (false, 0),
+                // The run rests before this step's end is counted.
+                Command::Step => (self.resting, self.steps) = (true, self.steps.saturating_add(1)),
+                Command::Save => self.save = true,
+            }
+            self.reported = None;
+        }
+        if self.status.paused != self.resting {
+            self.status.paused = self.resting;
+            self.report_now_and_then();
+        }
+    }
+
+    fn report_now_and_then(&mut self) {
+        let due = self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY);
+        if !due {
+            return;
+        }
+        self.reported = Some(Instant::now());
+        self.status.memory_bytes = crate::machine::peak_memory_bytes();
+        self.viewer.report(&self.status);
+        self.viewer.changed();
+    }
+
+    /// Answers the page whose turn it is, if one asks within this time.
+    fn answer(&mut self, run: &mut Onlooker<'_>, patience: Duration) -> Result<()> {
+        let asked = match patience.is_zero() {
+            true => self.viewer.next(patience),
+            false => run.rest(|| self.viewer.next(patience)),
+        };
+        let Some(request) = asked else {
+            return Ok(());
+        };
+        let started = Instant::now();
+        let picture = run.look(|engine, settings| {
+            // The wait for steps on their way is the run's own time.
+            let started = Instant::now();
+            (request.picture(engine, settings), started.elapsed())
+        });
+        let (picture, took) = match picture {
+            Ok((picture, took)) => (picture, took),
+            Err(error) => {
+                self.end(&format!("the run has ended: {error}"));
+                return Err(error);
+            }
+        };
+        self.viewer.answer(&request, picture);
+        // A wait leaves the device idle for a moment too.
+        let idle = (started.elapsed() - took).min(Duration::from_millis(2));
+        self.share.spent(took + idle, Instant::now());
+        Ok(())
+    }
+
+    /// Tells pages how the run has ended, and waits a moment until they have heard.
+    pub fn end(&mut self, note: &str) {
+        self.status.note = Some(note.to_owned());
+        self.status.paused = false;
+        self.viewer.report(&self.status);
+        self.viewer.settle(FAREWELL);
+    }
+}

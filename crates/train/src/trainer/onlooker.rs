@@ -1,0 +1,52 @@
+//! What somebody who looks on between two steps may do: render, and take their time. Not a bit of the run changes.
+
+use super::run::Run;
+use dapple_engine::{Engine, RenderSettings};
+use dapple_scene::Result;
+use std::time::Instant;
+
+/// A run between two steps: see [`crate::Observer::between_steps`].
+pub struct Onlooker<'a> {
+    run: &'a mut Run,
+}
+
+impl<'a> Onlooker<'a> {
+    pub(super) fn of(run: &'a mut Run) -> Self {
+        Self { run }
+    }
+
+    /// Steps enqueued so far.
+    pub fn step(&self) -> u32 {
+        self.run.state.step
+    }
+
+    /// Waits for the steps on their way, and hands out the engine with the settings that finished splats are
+    /// rendered with. What is done with it is not training time, and must change nothing that the engine holds.
+    ///
+    /// # Errors
+    /// The engine has failed.
+    pub fn look<T>(
+        &mut self,
+        with: impl FnOnce(&mut dyn Engine, &RenderSettings) -> T,
+    ) -> Result<T> {
+        let state = &mut self.run.state;
+        state.clock.resume();
+        let done = self.run.engine.finish();
+        state.clock.pause();
+        state.history.seconds.train = state.clock.seconds();
+        done?;
+        let started = Instant::now();
+        let settings = self.run.schedule.render_settings();
+        let result = with(self.run.engine.as_mut(), &settings);
+        self.run.state.history.seconds.view += started.elapsed().as_secs_f64();
+        Ok(result)
+    }
+
+    /// Lets the run rest while `resting` takes: not training time either.
+    pub fn rest<T>(&mut self, resting: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let result = resting();
+        self.run.state.history.seconds.view += started.elapsed().as_secs_f64();
+        result
+    }
+}
