@@ -9,20 +9,19 @@
 mod args;
 mod camera_paths;
 mod cameras;
-mod ceilings;
 mod channels;
 mod commands;
 mod console;
 mod exit;
 mod flamegraph;
 mod interrupt;
-mod machine;
 mod options;
 mod photo_memory;
 mod pictures;
 mod training_display;
 mod workers;
 
+use dapple_instruments::{ceilings, machine};
 use std::process::ExitCode;
 
 /// Mesa's Vulkan drivers come with a layer that sorts devices and asks the display for that: where
