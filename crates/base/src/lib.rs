@@ -4,6 +4,7 @@
 //! - [`Progress`]: how long work says how far it is, and asks whether to stop.
 //! - [`atomic`]: files that are either whole or not there.
 //! - [`bounded`]: files read whole, but never without end.
+//! - [`numbers`]: numbers as people read them.
 //! - [`printable`]: names of files as a terminal may be shown them.
 
 pub mod atomic;
@@ -11,6 +12,7 @@ pub mod bounded;
 mod error;
 #[doc(hidden)]
 pub mod lacking;
+pub mod numbers;
 mod printable;
 mod progress;
 

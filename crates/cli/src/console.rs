@@ -4,7 +4,7 @@
 //! has seen enough, and a stderr that is closed loses remarks, not work. Neither is sent what would move a
 //! terminal: names of files may hold any character.
 
-use crate::interrupt;
+use crate::interrupt::{self, Grace};
 use dapple::scene::{Error, Progress, Result, printable_lines};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
@@ -153,5 +153,50 @@ impl Progress for ConsoleProgress<'_> {
 
     fn should_stop(&self) -> bool {
         interrupt::requested()
+    }
+}
+
+/// Progress of steps that are profiled, as a bar; where stderr is no terminal, nothing is said.
+#[derive(Debug)]
+pub struct ProfileProgress<'a> {
+    progress: ConsoleProgress<'a>,
+    grace: &'a Grace,
+}
+
+impl<'a> ProfileProgress<'a> {
+    /// Stops when Ctrl-C was pressed.
+    pub fn new(console: &'a Console, grace: &'a Grace) -> Self {
+        Self {
+            progress: console.progress(),
+            grace,
+        }
+    }
+}
+
+impl Progress for ProfileProgress<'_> {
+    fn start(&self, what: &str, total: u64) {
+        let template = format!("{what} {{wide_bar}} {{pos}}/{{len}} steps  {{msg}}");
+        let bar = self.progress.console.bar(total, &template);
+        self.progress.with_bar(|slot| *slot = Some(bar));
+    }
+
+    fn advance(&self, n: u64) {
+        self.progress.with_bar(|slot| {
+            if let Some(bar) = slot {
+                // Fast steps are sampled for longer than was said first.
+                if bar.length().is_some_and(|length| bar.position() >= length) {
+                    bar.inc_length(n);
+                }
+                bar.inc(n);
+            }
+        });
+    }
+
+    fn finish(&self) {
+        self.progress.finish();
+    }
+
+    fn should_stop(&self) -> bool {
+        self.grace.requested()
     }
 }

@@ -9,7 +9,6 @@
 mod args;
 mod camera_paths;
 mod cameras;
-mod ceilings;
 mod channels;
 mod commands;
 mod console;
@@ -17,7 +16,6 @@ mod exit;
 mod flamegraph;
 mod interrupt;
 mod live;
-mod machine;
 mod options;
 mod photo_memory;
 mod pictures;
@@ -25,6 +23,7 @@ mod training_display;
 mod viewing;
 mod workers;
 
+use dapple_instruments::{ceilings, machine};
 use std::process::ExitCode;
 
 /// Mesa's Vulkan drivers come with a layer that sorts devices and asks the display for that: where

@@ -94,6 +94,11 @@ impl DeviceOptions {
         Ok(opened.engine)
     }
 
+    /// Opens such engines for measurements, without a word.
+    pub fn opener(&self) -> impl Fn(bool) -> Result<AnyEngine> {
+        |time_stages| Ok(self.open_quietly(time_stages)?.engine)
+    }
+
     /// As [`Self::open`] without a word.
     pub fn open_quietly(&self, time_stages: bool) -> Result<Opened> {
         let device = self.device.clone().unwrap_or_default();

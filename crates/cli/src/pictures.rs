@@ -1,6 +1,5 @@
 //! Rendered images as PNG files.
 
-use dapple::contract::Rendered;
 use dapple::scene::Result;
 use dapple::scene::provenance::{PngPixels, png_bytes};
 
@@ -13,11 +12,6 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// A rendered view, clamped and rounded.
-    pub fn from_rendered(rendered: &Rendered) -> Self {
-        Self::from_floats(rendered.width, rendered.height, &rendered.rgb)
-    }
-
     /// Colours as floats, `[height, width, 3]`, clamped and rounded.
     pub fn from_floats(width: u32, height: u32, rgb: &[f32]) -> Self {
         Self {

@@ -6,6 +6,7 @@ use crate::live::Live;
 use dapple::contract::DensifyReport;
 use dapple::scene::Result;
 use dapple::train::{EvalReport, Observer, Onlooker, StepProgress};
+pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 
@@ -177,19 +178,6 @@ impl Observer for TrainingDisplay<'_> {
     }
 }
 
-/// `1234567` as `1,234,567`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// `1 Gaussian`, `1,234 Gaussians`.
 pub fn gaussians(number: u64) -> String {
     match number {
@@ -216,12 +204,9 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
         assert_eq!(gaussians(0), "0 Gaussians");
         assert_eq!(gaussians(1), "1 Gaussian");
         assert_eq!(gaussians(1000), "1,000 Gaussians");
-        assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(clock(65.4), "1:05");
         assert_eq!(clock(3723.0), "1:02:03");
         assert_eq!(clock(f64::NAN), "0:00");

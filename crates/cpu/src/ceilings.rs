@@ -7,16 +7,15 @@
 //! 2. `fma_f32` and `exp2` run chains in registers (`limits.rs`); `exp2` is the
 //!    engine's own.
 //! 3. The cache plot: each thread sums an array of its own, of 16 KiB to 256 MiB, again and again.
-//! 4. Each is the median of several goes.
+//! 4. Goes, their median and their spread are those of [`dapple_profile::ceilings`].
 
 use crate::limits::{Chains, TASK, arithmetic, rate, triad};
 use crate::simd::{Splat, V, each, level_name};
-use dapple_profile::ceilings::{DeviceKey, Measured, Point, Unit};
-use dapple_scene::{Error, ErrorKind, Progress, Result};
+use dapple_profile::ceilings::{self, DeviceKey, Group, Measured, Point, Rated, Unit};
+use dapple_scene::{Error, Progress, Result};
 use pulp::Simd;
 use rayon::prelude::*;
 use std::hint::black_box;
-use std::time::Instant;
 
 /// Values of the array that is read, written and copied within: 384 MiB, more than the largest caches
 /// of today's servers hold.
@@ -45,46 +44,29 @@ pub(crate) fn measure(
     processor: &str,
     progress: &dyn Progress,
 ) -> Result<Measured> {
-    let started = Instant::now();
-    let mut measured = Measured::new(key(processor, pool.current_num_threads()));
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     let one = one.map_err(|e| Error::unsupported(format!("a thread could not be started: {e}")))?;
-    progress.start(
-        "measuring what the processor reaches",
-        2 * GROUPS.len() as u64,
-    );
     let pools = [(pool, ""), (&one, ".one_thread")];
-    let mut groups = pools
-        .into_iter()
-        .flat_map(|p| GROUPS.map(|group| (p, group)));
-    let done = groups.try_for_each(|((pool, suffix), group)| {
-        if progress.should_stop() {
-            return Err(Error::new(
-                ErrorKind::Interrupted,
-                "stopped while measuring; nothing was kept",
-            ));
-        }
-        group(pool, suffix, &mut measured);
-        progress.advance(1);
-        Ok(())
+    let groups = pools.into_iter().flat_map(|(pool, suffix)| {
+        GROUPS.map(|group| {
+            Box::new(move |measured: &mut Measured| {
+                group(pool, suffix, measured);
+                Ok(())
+            }) as Group<'_>
+        })
     });
-    progress.finish();
-    done?;
-    measured.seconds = started.elapsed().as_secs_f64();
-    Ok(measured)
+    let key = key(processor, pool.current_num_threads());
+    let title = "measuring what the processor reaches";
+    ceilings::measure(key, title, groups.collect(), progress)
 }
 
-type Group = fn(&rayon::ThreadPool, &str, &mut Measured);
-const GROUPS: [Group; 4] = [memory, multiply_adds, exponentials, working_sets];
+/// Measures some things on a pool's threads; their names end in the suffix.
+type OnThreads = fn(&rayon::ThreadPool, &str, &mut Measured);
+const GROUPS: [OnThreads; 4] = [memory, multiply_adds, exponentials, working_sets];
 
 fn memory(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
-    let mut add = |name: &str, (value, spread): (f64, f64)| {
-        measured.rate(
-            &format!("{name}{suffix}"),
-            Unit::BytesPerSecond,
-            value,
-            spread,
-        );
+    let mut add = |name: &str, rated: Rated| {
+        measured.rate(&format!("{name}{suffix}"), Unit::BytesPerSecond, rated);
     };
     add("triad", triad(pool));
     pool.install(|| {
@@ -117,19 +99,18 @@ fn memory(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
 }
 
 fn multiply_adds(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
-    let (value, spread) = arithmetic(pool);
     let name = format!("fma_f32{suffix}");
-    measured.rate(&name, Unit::OperationsPerSecond, value, spread);
+    measured.rate(&name, Unit::OperationsPerSecond, arithmetic(pool));
 }
 
 fn exponentials(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
     let lanes = pulp::Arch::new().dispatch(Chains::<2>(0)).1;
     let length = VECTOR_EXP2 / 12;
     let amount = (12 * length * lanes * pool.current_num_threads()) as f64;
-    let (value, spread) = rate(amount, || {
+    let powers = rate(amount, || {
         pool.broadcast(|_| black_box(pulp::Arch::new().dispatch(Powers(length))));
     });
-    measured.rate(&format!("exp2{suffix}"), Unit::PerSecond, value, spread);
+    measured.rate(&format!("exp2{suffix}"), Unit::PerSecond, powers);
 }
 
 fn working_sets(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
@@ -142,7 +123,7 @@ fn working_sets(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured)
         let sets: Vec<Vec<f32>> = pool.broadcast(|_| vec![1.0_f32; values]);
         let repeats = (READ_BYTES / bytes).max(1);
         let amount = (bytes * repeats * threads) as f64;
-        let (rate, _) = rate(amount, || {
+        let rated = rate(amount, || {
             pool.broadcast(|thread| {
                 for _ in 0..repeats {
                     black_box(pulp::Arch::new().dispatch(Sum(black_box(&sets[thread.index()]))));
@@ -151,7 +132,7 @@ fn working_sets(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured)
         });
         points.push(Point {
             bytes: bytes as u64,
-            bytes_per_second: rate,
+            bytes_per_second: rated.per_second,
         });
         bytes *= 2;
     }

@@ -7,7 +7,7 @@ use crate::blocks::Blocks;
 use crate::ceilings;
 use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
-use crate::limits::{self, Limits};
+use crate::limits;
 use crate::simd::{ROW, Row};
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
@@ -24,7 +24,7 @@ use dapple_engine::{
     Rendered, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
     check_image_gradient,
 };
-use dapple_profile::ceilings::Measured;
+use dapple_profile::ceilings::{Limits, Measured};
 use dapple_scene::{Error, Photo, Progress, Result};
 use std::sync::Arc;
 use std::time::Instant;

@@ -16,6 +16,7 @@ pub mod ceilings;
 pub mod cost;
 mod engine;
 mod frame;
+mod instruments;
 mod lens;
 mod limits;
 mod projection;
@@ -25,6 +26,6 @@ pub mod stages;
 pub mod threads;
 mod trace;
 
+pub use dapple_profile::ceilings::Limits;
 pub use engine::{CpuEngine, CpuOptions};
-pub use limits::Limits;
 pub use simd::level_name;

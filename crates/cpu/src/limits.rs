@@ -10,24 +10,13 @@
 //!    sides suffer alike.
 
 use crate::simd::{Splat, V, each};
+use dapple_profile::ceilings::{Limits, Rated};
 use pulp::Simd;
 use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// The most that the engine's threads reach together.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    /// `f32` operations a second, an FMA being two.
-    pub flops_per_second: f64,
-    /// Bytes read and written a second.
-    pub bytes_per_second: f64,
-    /// The slowest go over the median one, the worse of both measurements: near 1 where nothing
-    /// else runs.
-    pub spread: f64,
-}
-
-/// Goes of each measurement.
+/// Goes of each measurement: more than of a GPU's, for they are shorter.
 const GOES: usize = 9;
 /// FMAs of a go, per thread, in vectors: some 10 ms.
 const VECTOR_FMAS: usize = 48_000_000;
@@ -38,37 +27,27 @@ pub(crate) const TASK: usize = 1 << 18;
 
 /// Measures on the threads of `pool`; takes about a second.
 pub(crate) fn measure(pool: &rayon::ThreadPool) -> Limits {
-    let (flops_per_second, arithmetic_spread) = arithmetic(pool);
-    let (bytes_per_second, bandwidth_spread) = triad(pool);
-    Limits {
-        flops_per_second,
-        bytes_per_second,
-        spread: arithmetic_spread.max(bandwidth_spread),
-    }
+    Limits::new(arithmetic(pool), triad(pool))
 }
 
-/// Rate of `amount` a go, and slowest over median time. The first go warms up and is dropped.
-pub(crate) fn rate(amount: f64, mut go: impl FnMut()) -> (f64, f64) {
+/// What a second of such goes does, if one does `amount`. The first go warms up and is dropped.
+pub(crate) fn rate(amount: f64, mut go: impl FnMut()) -> Rated {
     go();
-    let mut seconds: Vec<f64> = (0..GOES)
-        .map(|_| {
-            let start = Instant::now();
-            go();
-            start.elapsed().as_secs_f64().max(1e-9)
-        })
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    let median = seconds[GOES / 2];
-    (amount / median, seconds[GOES - 1] / median)
+    let seconds = (0..GOES).map(|_| {
+        let start = Instant::now();
+        go();
+        start.elapsed().as_secs_f64()
+    });
+    Rated::of(amount, seconds.collect())
 }
 
-/// Operations a second, and slowest over median time, of the better number of chains.
-pub(crate) fn arithmetic(pool: &rayon::ThreadPool) -> (f64, f64) {
+/// Operations a second, of the better number of chains.
+pub(crate) fn arithmetic(pool: &rayon::ThreadPool) -> Rated {
     let (few, many) = (chains::<2>(pool), chains::<4>(pool));
-    if few.0 > many.0 { few } else { many }
+    few.or_faster(many)
 }
 
-fn chains<const GROUPS: usize>(pool: &rayon::ThreadPool) -> (f64, f64) {
+fn chains<const GROUPS: usize>(pool: &rayon::ThreadPool) -> Rated {
     let lanes = pulp::Arch::new().dispatch(Chains::<GROUPS>(0)).1;
     let chains = (6 * GROUPS * lanes * pool.current_num_threads()) as f64;
     let length = VECTOR_FMAS / (6 * GROUPS);
@@ -107,8 +86,8 @@ impl<const GROUPS: usize> pulp::WithSimd for Chains<GROUPS> {
     }
 }
 
-/// Bytes a second, and slowest over median time, of `a = b + k c`.
-pub(crate) fn triad(pool: &rayon::ThreadPool) -> (f64, f64) {
+/// Bytes a second of `a = b + k c`.
+pub(crate) fn triad(pool: &rayon::ThreadPool) -> Rated {
     pool.install(|| {
         // Written by the threads that will use them, so that they lie near.
         let fill =

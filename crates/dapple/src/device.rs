@@ -6,6 +6,7 @@
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::Engine;
+use dapple_engine::instruments::Instrumented;
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision};
 use dapple_runtime::{AdapterReport, Choice, GpuOptions, adapters};
 use dapple_scene::{Error, Result};
@@ -61,6 +62,22 @@ impl AnyEngine {
         match self {
             Self::Cpu(engine) => engine.as_mut(),
             Self::Gpu(engine) => engine.as_mut(),
+        }
+    }
+
+    /// What it can say of itself and of where its time goes.
+    pub fn instrument(&self) -> &dyn Instrumented {
+        match self {
+            Self::Cpu(engine) => engine.as_ref(),
+            Self::Gpu(engine) => engine.as_ref(),
+        }
+    }
+
+    /// Forgets the kind; it can still be measured.
+    pub fn into_instrument(self) -> Box<dyn Instrumented> {
+        match self {
+            Self::Cpu(engine) => engine,
+            Self::Gpu(engine) => engine,
         }
     }
 

@@ -7,6 +7,7 @@
 //! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`smoothing`]: the 3D filters of anti-aliased splats.
 //! - [`score`]: how far a render is from its photo, found where both are.
+//! - [`instruments`]: timings, counters and costs, for benchmarks and profilers.
 //!
 //! This crate knows no backend.
 
@@ -16,6 +17,7 @@ pub mod constants;
 mod contract;
 pub mod depth;
 mod gradients;
+pub mod instruments;
 mod lens;
 pub mod noise;
 mod pose_step;

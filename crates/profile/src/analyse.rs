@@ -8,7 +8,6 @@
 //! 4. Timeline, rooflines and findings follow from these and from what the [`Setup`] says.
 
 use crate::diagnosis::diagnose;
-use crate::error::{Error, Result};
 use crate::profile::{
     Budget, BudgetRow, ClockCheck, CounterSummary, Fact, KernelSummary, Method, Phase, Profile,
     SCHEMA, StageSummary, Stats, StepRecord, Table, Timeline, Trace, VERSION,
@@ -18,6 +17,7 @@ use crate::setup::{Counts, Setup};
 use crate::stages::{Steps, Times, phase_of, share};
 use crate::sweep::{Gap, Owner, Slice, gaps, sweep};
 use crate::tracks;
+use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 
 /// Clocks of host and device drift apart by no more than this, of the time since calibration:

@@ -4,10 +4,11 @@
 //! 2. Reading looks at `schema` and `version` before anything else, so that a file of another tool
 //!    or of another version is named for what it is and not for the first field it lacks.
 
-use crate::error::{Error, Result};
 use crate::profile::{Profile, SCHEMA, VERSION};
+use crate::{Error, Result};
+use dapple_base::atomic::write_atomically;
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 /// A profile holds less, bytes: a thousand times what a long run leaves.
@@ -84,27 +85,7 @@ pub fn read_profile(path: &Path) -> Result<Profile> {
 /// Those of the file system.
 pub fn write_profile(path: &Path, profile: &Profile) -> Result<()> {
     let text = to_json(profile)?;
-    let failed = |error| Error::io("cannot write the profile", path, error);
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let mut file =
-        tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    // Temporary files are private; a profile is as open as any other file that is made.
-    readable(file.as_file()).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
-}
-
-#[cfg(unix)]
-fn readable(file: &std::fs::File) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable(_: &std::fs::File) -> std::io::Result<()> {
-    Ok(())
+    write_atomically(path, |file| file.write_all(text.as_bytes()))
 }
 
 fn invalid(text: &str, place: &str, error: &serde_json::Error) -> Error {

@@ -9,9 +9,9 @@
 //! 4. [`Recorder::begin_window`] and [`Recorder::end_window`] take [`Synchronised`];
 //!    [`Recorder::finish`] gives a [`Recording`] only if both were called.
 
-use crate::error::{Error, Result};
 use crate::profile::Phase;
 use crate::recording::{Count, HostSpan, Name, Recording, Span, Synchronised, Track};
+use crate::{Error, Result};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

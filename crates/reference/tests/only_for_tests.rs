@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::path::Path;
 use std::process::Command;
 
 /// Crates of the workspace with what they depend on outside of tests, as cargo sees them.
@@ -78,4 +79,31 @@ fn the_runtime_knows_nothing_of_splats() {
             );
         }
     }
+}
+
+#[test]
+fn the_instruments_measure_through_the_contract() {
+    let all = normal_dependencies();
+    let uses = all.iter().find(|(name, _)| name == "dapple-instruments");
+    let own = uses.unwrap().1.iter().map(String::as_str);
+    let own: Vec<&str> = own.filter(|name| name.starts_with("dapple")).collect();
+    assert_eq!(own, ["dapple", "dapple-base", "dapple-profile"]);
+    // The library re-exports the engines: nor do they look inside of the GPU's.
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../instruments/src")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for inside in ["gpu::", "wgpu", "layout"] {
+                assert!(!text.contains(inside), "{}: {inside}", path.display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen} files");
 }

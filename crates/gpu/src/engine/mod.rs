@@ -13,6 +13,7 @@
 
 mod commands;
 mod contract;
+mod instruments;
 mod pictures;
 mod scores;
 mod state;

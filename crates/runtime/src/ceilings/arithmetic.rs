@@ -5,10 +5,11 @@
 //! Rounds, factor and term come from a buffer, and the result might be stored: nothing can be left
 //! out.
 
-use super::timing::{Rated, rate};
-use super::{Measured, Unit, add};
+use super::timing::rate;
+use super::{Measured, Unit};
 use crate::Gpu;
 use dapple_base::Result;
+use dapple_profile::ceilings::Rated;
 
 const WORKGROUP: u32 = 256;
 /// Rounds of a dispatch: four times eight vectors of four.
@@ -74,15 +75,10 @@ pub(super) fn exponentials() -> String {
 }
 
 pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
-    add(measured, "fma_f32", Unit::OperationsPerSecond, fma(gpu)?);
+    measured.rate("fma_f32", Unit::OperationsPerSecond, fma(gpu)?);
     if gpu.device().features().contains(wgpu::Features::SHADER_F16) {
         let halves = run(gpu, "fma_f16", &fma_f16(), ROUNDS, FACTOR, TERM)?;
-        add(
-            measured,
-            "fma_f16",
-            Unit::OperationsPerSecond,
-            twice(halves),
-        );
+        measured.rate("fma_f16", Unit::OperationsPerSecond, halves.times(2.0));
     }
     let rounds = if gpu.report().is_software {
         SOFTWARE_EXP2_ROUNDS
@@ -90,20 +86,14 @@ pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
         ROUNDS
     };
     let powers = run(gpu, "exp2", &exponentials(), rounds, FACTOR, TERM)?;
-    add(measured, "exp2", Unit::PerSecond, powers);
+    measured.rate("exp2", Unit::PerSecond, powers);
     Ok(())
 }
 
 /// `f32` operations a second, an FMA being two.
 pub(crate) fn fma(gpu: &Gpu) -> Result<Rated> {
-    Ok(twice(run(
-        gpu,
-        "fma_f32",
-        &fma_f32(),
-        ROUNDS,
-        FACTOR,
-        TERM,
-    )?))
+    let steps = run(gpu, "fma_f32", &fma_f32(), ROUNDS, FACTOR, TERM)?;
+    Ok(steps.times(2.0))
 }
 
 /// Sums over subgroups: values that go into one a second.
@@ -121,13 +111,6 @@ pub(super) fn subgroup_add(gpu: &Gpu) -> Result<Rated> {
 
 pub(super) fn subgroup_sums() -> String {
     chains("vec4<f32>", "x# = fma(subgroupAdd(x#), a, b);")
-}
-
-fn twice(rated: Rated) -> Rated {
-    Rated {
-        per_second: 2.0 * rated.per_second,
-        ..rated
-    }
 }
 
 /// Steps of single values a second.

@@ -2,10 +2,11 @@
 //! (`atomics_spread`) and all to one (`atomics_contended`); sums over a subgroup.
 
 use super::arithmetic::subgroup_add;
-use super::timing::{Rated, rate};
-use super::{Measured, Unit, add};
+use super::timing::rate;
+use super::{Measured, Unit};
 use crate::Gpu;
 use dapple_base::Result;
+use dapple_profile::ceilings::Rated;
 
 /// Places of those that are spread: 4 MiB.
 const PLACES: u32 = 1 << 20;
@@ -38,15 +39,10 @@ fn atomics(
 
 pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     for (name, places) in [("atomics_spread", PLACES), ("atomics_contended", 1)] {
-        add(measured, name, Unit::PerSecond, additions(gpu, places)?);
+        measured.rate(name, Unit::PerSecond, additions(gpu, places)?);
     }
     if gpu.device().features().contains(wgpu::Features::SUBGROUP) {
-        add(
-            measured,
-            "subgroup_add",
-            Unit::PerSecond,
-            subgroup_add(gpu)?,
-        );
+        measured.rate("subgroup_add", Unit::PerSecond, subgroup_add(gpu)?);
     }
     Ok(())
 }

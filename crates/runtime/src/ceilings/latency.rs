@@ -5,10 +5,11 @@
 //! 2. `submission`: a submission of one such dispatch, from the call until the host knows that it is
 //!    done. Each is waited for.
 
-use super::timing::{median, rate, run};
-use super::{Measured, Unit};
+use super::Measured;
+use super::timing::{rate, run};
 use crate::Gpu;
 use dapple_base::Result;
+use dapple_profile::ceilings::Rated;
 
 /// Submissions of which the median counts.
 const SUBMISSIONS: usize = 100;
@@ -27,13 +28,10 @@ pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     let kernel = super::kernel(gpu, "ceilings.little", LITTLE, "little")?;
     let bound = kernel.bind(gpu, &[("sink", &sink)])?;
     let dispatches = rate(gpu, &bound, 1, 1.0)?;
-    let seconds = 1.0 / dispatches.per_second;
-    measured.rate("dispatch", Unit::Seconds, seconds, dispatches.spread);
-    let mut goes = Vec::with_capacity(SUBMISSIONS);
-    for _ in 0..SUBMISSIONS {
-        goes.push(run(gpu, &bound, 1, 1)?.as_secs_f64());
-    }
-    let (seconds, spread) = median(goes);
-    measured.rate("submission", Unit::Seconds, seconds, spread);
+    measured.duration("dispatch", dispatches);
+    let submissions = Rated::repeat(1.0, SUBMISSIONS, || {
+        Ok(run(gpu, &bound, 1, 1)?.as_secs_f64())
+    })?;
+    measured.duration("submission", submissions);
     Ok(())
 }

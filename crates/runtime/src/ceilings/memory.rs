@@ -6,11 +6,11 @@
 //!    round reads one stretch; four sums hide the latency.
 //! 3. The cache plot is `read` over sets of 16 KiB to 1 GiB, each read again and again.
 
-use super::timing::{Rated, rate};
-use super::{Measured, Unit, add};
+use super::timing::rate;
+use super::{Measured, Unit};
 use crate::Gpu;
 use dapple_base::Result;
-use dapple_profile::ceilings::Point;
+use dapple_profile::ceilings::{Point, Rated};
 
 /// Bytes of each buffer, where the device takes so large ones; on software renderers less will do.
 const LARGE_BYTES: u64 = 512 << 20;
@@ -117,18 +117,18 @@ fn groups_of(bytes: u64) -> u32 {
 }
 
 pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
-    add(measured, "copy", Unit::BytesPerSecond, copy(gpu)?);
+    measured.rate("copy", Unit::BytesPerSecond, copy(gpu)?);
     let bytes = large(gpu);
     let to = gpu.buffer("copy_to", bytes)?;
     let kernel = super::kernel(gpu, "ceilings.write", WRITE, "writing")?;
     let bound = kernel.bind(gpu, &[("copy_to", &to)])?;
     let written = rate(gpu, &bound, groups_of(bytes), bytes as f64)?;
-    add(measured, "write", Unit::BytesPerSecond, written);
+    measured.rate("write", Unit::BytesPerSecond, written);
     // The set of a power of two that fits.
     let set = 1 << bytes.ilog2();
     let reading = Reading::new(gpu, &to)?;
     let read = reading.rate(gpu, set)?;
-    add(measured, "read", Unit::BytesPerSecond, read);
+    measured.rate("read", Unit::BytesPerSecond, read);
     Ok(())
 }
 

@@ -8,7 +8,7 @@
 //!    finished them: what was not waited for is not counted.
 //! 2. Dispatches are repeated within a submission until it takes long enough that submitting it is
 //!    lost in the noise.
-//! 3. A rate is the median of several goes, and the slowest over the median is kept beside it.
+//! 3. Goes, their median and their spread are those of [`dapple_profile::ceilings`].
 //!
 //! Software renderers get smaller sizes: they share the processor's caches, and are slow.
 
@@ -20,10 +20,9 @@ mod timing;
 mod transfer;
 
 use crate::{AdapterReport, Gpu, Kernel};
-use dapple_base::{Error, ErrorKind, Progress, Result};
-use dapple_profile::ceilings::{DeviceKey, Measured, Unit};
-use std::time::Instant;
-use timing::Rated;
+use dapple_base::{Progress, Result};
+use dapple_profile::ceilings::{self, Group, Unit};
+pub use dapple_profile::ceilings::{DeviceKey, Limits, Measured};
 
 /// How the cache of ceilings knows a device.
 pub fn key(adapter: &AdapterReport) -> DeviceKey {
@@ -33,15 +32,12 @@ pub fn key(adapter: &AdapterReport) -> DeviceKey {
     }
 }
 
-type Group = fn(&Gpu, &mut Measured) -> Result<()>;
-
 /// Measures everything that the device can do; takes some ten seconds, and waits for it.
 ///
 /// # Errors
 /// No memory for what is measured, a lost device; `progress` asks to stop.
 pub fn measure(gpu: &Gpu, progress: &dyn Progress) -> Result<Measured> {
-    let started = Instant::now();
-    let groups: [Group; 7] = [
+    let groups: [fn(&Gpu, &mut Measured) -> Result<()>; 7] = [
         memory::measure,
         arithmetic::measure,
         latency::measure,
@@ -50,23 +46,9 @@ pub fn measure(gpu: &Gpu, progress: &dyn Progress) -> Result<Measured> {
         transfer::download,
         memory::working_sets,
     ];
-    let mut measured = Measured::new(key(gpu.report()));
-    progress.start("measuring what the GPU reaches", groups.len() as u64);
-    let done = groups.into_iter().try_for_each(|group| {
-        if progress.should_stop() {
-            return Err(Error::new(
-                ErrorKind::Interrupted,
-                "stopped while measuring; nothing was kept",
-            ));
-        }
-        group(gpu, &mut measured)?;
-        progress.advance(1);
-        Ok(())
-    });
-    progress.finish();
-    done?;
-    measured.seconds = started.elapsed().as_secs_f64();
-    Ok(measured)
+    let groups = groups.map(|group| Box::new(move |to: &mut Measured| group(gpu, to)) as Group<'_>);
+    let title = "measuring what the GPU reaches";
+    ceilings::measure(key(gpu.report()), title, groups.into(), progress)
 }
 
 /// A kernel as engines compile theirs: without runtime checks, which would be measured too.
@@ -74,11 +56,6 @@ fn kernel(gpu: &Gpu, label: &str, wgsl: &str, entry: &str) -> Result<Kernel> {
     // SAFETY: those of this folder index by numbers that are masked by their buffers' lengths or bounded by
     // them, and their loops have fixed ends; tests run them with checks.
     unsafe { Kernel::from_wgsl_unchecked(gpu, label, wgsl, entry) }
-}
-
-/// Adds a rate.
-fn add(measured: &mut Measured, name: &str, unit: Unit, rated: Rated) {
-    measured.rate(name, unit, rated.per_second, rated.spread);
 }
 
 #[cfg(test)]
@@ -160,8 +137,8 @@ mod tests {
             assert!(curve.points.iter().all(|p| p.bytes_per_second > 0.0));
         }
         let folder = tempfile::tempdir().unwrap();
-        dapple_profile::ceilings::store(folder.path(), &measured).unwrap();
-        let again = dapple_profile::ceilings::cached(folder.path(), &key(gpu.report())).unwrap();
+        ceilings::store(folder.path(), &measured).unwrap();
+        let again = ceilings::cached(folder.path(), &key(gpu.report())).unwrap();
         assert_eq!(again.rates.len(), measured.rates.len());
     }
 }

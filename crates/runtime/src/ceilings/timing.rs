@@ -3,31 +3,13 @@
 use crate::kernel::Bound;
 use crate::{Gpu, Groups, Recording};
 use dapple_base::Result;
+use dapple_profile::ceilings::{GOES, Rated};
 use std::time::{Duration, Instant};
 
 /// A submission is at least this long: starting and waiting take some 0.1 ms.
 const LONG_ENOUGH: Duration = Duration::from_millis(30);
 /// Dispatches of a submission at most.
 const MOST_DISPATCHES: u32 = 16_384;
-/// Goes of which the median counts.
-pub(crate) const GOES: usize = 5;
-
-/// How often a second, and how much that scattered.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rated {
-    pub(crate) per_second: f64,
-    /// The slowest go over the median one.
-    pub(crate) spread: f64,
-}
-
-/// Median of some seconds, and the slowest over it.
-pub(crate) fn median(mut seconds: Vec<f64>) -> (f64, f64) {
-    seconds.sort_by(f64::total_cmp);
-    let middle = seconds.get(seconds.len() / 2).copied().unwrap_or(1e-9);
-    let median = middle.max(1e-9);
-    (median, seconds.last().copied().unwrap_or(median) / median)
-}
-
 /// What a second of such dispatches does, if one does `amount`.
 pub(crate) fn rate(gpu: &Gpu, bound: &Bound, groups: u32, amount: f64) -> Result<Rated> {
     // The first also warms up.
@@ -44,14 +26,8 @@ pub(crate) fn rate(gpu: &Gpu, bound: &Bound, groups: u32, amount: f64) -> Result
         dispatches = (dispatches * factor).min(MOST_DISPATCHES);
         once = Duration::MAX;
     }
-    let mut goes = Vec::with_capacity(GOES);
-    for _ in 0..GOES {
-        goes.push(run(gpu, bound, groups, dispatches)?.as_secs_f64());
-    }
-    let (median, spread) = median(goes);
-    Ok(Rated {
-        per_second: amount * f64::from(dispatches) / median,
-        spread,
+    Rated::repeat(amount * f64::from(dispatches), GOES, || {
+        Ok(run(gpu, bound, groups, dispatches)?.as_secs_f64())
     })
 }
 

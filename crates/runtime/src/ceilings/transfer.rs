@@ -5,10 +5,9 @@
 //! is left on its way.
 
 use super::Measured;
-use super::timing::{GOES, median};
 use crate::Gpu;
 use dapple_base::Result;
-use dapple_profile::ceilings::Point;
+use dapple_profile::ceilings::{GOES, Point, Rated};
 use std::time::Instant;
 
 const SMALLEST: u64 = 4 << 10;
@@ -61,16 +60,15 @@ fn sizes(gpu: &Gpu, go: impl Fn(&wgpu::Buffer, &[u32]) -> Result<()>) -> Result<
         let part = &data[..(bytes / 4) as usize];
         go(&buffer, part)?;
         let goes = if bytes < SMALL { SMALL_GOES } else { GOES };
-        let mut seconds = Vec::with_capacity(goes);
-        for _ in 0..goes {
+        let rated = Rated::repeat(bytes as f64, goes, || {
             gpu.wait()?;
             let started = Instant::now();
             go(&buffer, part)?;
-            seconds.push(started.elapsed().as_secs_f64());
-        }
+            Ok(started.elapsed().as_secs_f64())
+        })?;
         points.push(Point {
             bytes,
-            bytes_per_second: bytes as f64 / median(seconds).0,
+            bytes_per_second: rated.per_second,
         });
         bytes *= FACTOR;
     }

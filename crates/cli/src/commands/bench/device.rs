@@ -9,9 +9,9 @@ use crate::ceilings;
 use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::DeviceOptions;
-use dapple::scene::Result;
+use dapple::scene::{Error, Result};
 use dapple::{AnyEngine, Device};
-use dapple_profile::ceilings::{Curve, Measured, Rate, Unit};
+use dapple_profile::ceilings::{Curve, Measured, Rate, Unit, is_scattered};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -30,8 +30,6 @@ Examples:
   dapple bench device --device cpu --threads 4
   dapple bench device --json | jq '.devices[].rates[] | select(.name == \"copy\")'";
 
-/// The slowest go over the median from which a machine is called busy.
-const BUSY: f64 = 1.3;
 /// Characters of the longest bar.
 const BAR: f64 = 40.0;
 const ONE_THREAD: &str = ".one_thread";
@@ -90,8 +88,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 
 /// Measures a device, and shows it unless all are shown at the end.
 fn one(args: &Args, engine: &AnyEngine, console: &Console) -> Result<Row> {
-    let (measured, kept_in) = ceilings::measure(engine, console)?;
-    if measured.spread() > BUSY {
+    let measured = ceilings::measure(engine.instrument(), &console.progress())?;
+    let kept_in = ceilings::store(&measured)
+        .map_err(|e| console.note(&not_stored(&e)))
+        .ok();
+    if is_scattered(measured.spread()) {
         console.always(&format!(
             "remark: {}: slow goes took {:.2} times the median: the machine is busy\n  \
              hint: end other programs and measure again",
@@ -107,6 +108,14 @@ fn one(args: &Args, engine: &AnyEngine, console: &Console) -> Result<Row> {
         console.data(&lines.join("\n"))?;
     }
     Ok(Row { measured, kept_in })
+}
+
+/// That a result was not stored, which costs only that it is measured again.
+fn not_stored(error: &Error) -> String {
+    match error.place() {
+        Some(place) => format!("remark: not kept in {place}: {}", error.what()),
+        None => format!("remark: not kept: {}", error.what()),
+    }
 }
 
 /// For people.

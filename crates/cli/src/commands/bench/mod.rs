@@ -1,32 +1,23 @@
 //! `dapple bench`: how fast this machine is at it, and how far from what it could be.
 //!
-//! One file a measurement: [`device`], what it reaches at most; [`stages`] on synthetic splats, [`step`] on the points of a real scene,
-//! [`train`] on a capture. They share [`measure`], which times steps of any engine, the [`rows`] of a
-//! table of stages with their costs ([`gpu_cost`]), and [`statistics`] of times.
+//! One file a measurement, which reads its options and prints what `dapple-instruments` measured: [`device`],
+//! what it reaches at most; [`stages`] on synthetic splats, [`step`] on the points of a real scene, [`train`] on
+//! a capture. [`table`] prints stages and what the host did.
 
 mod device;
-mod garden;
-pub mod gpu_cost;
-pub mod measure;
-mod random;
-mod rows;
 mod stages;
-mod statistics;
 mod step;
+mod table;
 mod train;
 
 use crate::console::Console;
-use crate::machine;
 use clap::Subcommand;
 use dapple::AnyEngine;
-use dapple::contract::Stage;
-use dapple::cpu::cost::{self, Work};
-use dapple::cpu::level_name;
-use dapple::runtime::{AdapterReport, measure_limits};
 use dapple::scene::Result;
-use rows::{LimitRow, StageRow};
-use serde::Serialize;
-use statistics::{Times, remark_spread};
+use dapple_instruments::bench;
+use dapple_instruments::bench::rows::LimitRow;
+use dapple_instruments::bench::times::Times;
+use dapple_profile::ceilings::is_scattered;
 
 /// Of everything that `--json` prints here; raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
@@ -66,98 +57,33 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
 }
 
-/// What the times were measured on.
-#[derive(Debug, Serialize)]
-struct Machine {
-    /// The engine and its device.
-    device: String,
-    processor: Option<String>,
-    operating_system: String,
-    memory_bytes: Option<u64>,
-    /// Of the CPU engine.
-    threads: Option<usize>,
-    simd: Option<&'static str>,
-    gpu: Option<AdapterReport>,
-}
-
-impl Machine {
-    fn of(engine: &mut AnyEngine) -> Self {
-        let (threads, gpu) = match engine {
-            AnyEngine::Cpu(engine) => (Some(engine.threads()), None),
-            AnyEngine::Gpu(engine) => (None, Some(engine.gpu().report().clone())),
-            _ => (None, None),
-        };
-        Self {
-            device: engine.as_engine().description(),
-            processor: machine::processor(),
-            operating_system: machine::operating_system(),
-            memory_bytes: machine::memory_bytes(),
-            threads,
-            simd: threads.map(|_| level_name()),
-            gpu,
-        }
-    }
-
-    fn line(&self) -> String {
-        let name = self.processor.as_deref().unwrap_or("unknown processor");
-        match (&self.gpu, self.threads, self.simd) {
-            (Some(gpu), ..) => format!(
-                "machine   {} ({}, driver {}), host {name}",
-                gpu.name, gpu.backend, gpu.driver
-            ),
-            (None, Some(threads), Some(simd)) => {
-                format!("machine   {name}, {threads} threads, {simd}")
-            }
-            _ => format!("machine   {name}"),
-        }
-    }
-}
-
 /// The most that the engine's device reaches.
-pub fn limits(engine: &AnyEngine, console: &Console) -> Result<LimitRow> {
-    let (flops, bytes, spread) = match engine {
-        AnyEngine::Cpu(engine) => {
-            let limits = engine.measure_limits();
-            (
-                limits.flops_per_second,
-                limits.bytes_per_second,
-                limits.spread,
-            )
-        }
-        AnyEngine::Gpu(engine) => {
-            let limits = measure_limits(engine.gpu())?;
-            (
-                limits.flops_per_second,
-                limits.bytes_per_second,
-                limits.spread,
-            )
-        }
-        _ => (0.0, 0.0, 0.0),
-    };
-    remark_spread("the machine's limits", spread, console);
-    Ok(LimitRow {
-        gflops: flops * 1e-9,
-        gb_per_s: bytes * 1e-9,
-    })
+fn limits(engine: &AnyEngine, console: &Console) -> Result<LimitRow> {
+    let (limits, spread) = bench::limits(engine)?;
+    remark_limits(spread, console);
+    Ok(limits)
 }
 
-/// The table of stages.
-fn stage_rows(
-    stages: &[(Stage, Times)],
-    work: &Work,
-    limits: LimitRow,
-    on_gpu: bool,
-) -> Vec<StageRow> {
-    let whole_ms = stages.iter().map(|(_, times)| times.median_ms).sum();
-    let rows = stages.iter().map(|&(stage, times)| {
-        let cost = if on_gpu {
-            gpu_cost::cost(stage, work, dapple::gpu::Precision::default())
-        } else {
-            cost::cost(stage, work)
-        };
-        StageRow::new(stage, times, whole_ms, cost, limits)
-    });
-    rows.collect()
+/// A remark where the limits scatter.
+pub fn remark_limits(spread: f64, console: &Console) {
+    if is_scattered(spread) {
+        busy("the machine's limits", spread, console);
+    }
+}
+
+/// A remark where the times of `what` scatter. Said even with `--quiet`: it decides whether the numbers can
+/// be used.
+fn remark(times: &Times, what: &str, console: &Console) {
+    if let Some(spread) = times.scattered() {
+        busy(what, spread, console);
+    }
+}
+
+fn busy(what: &str, spread: f64, console: &Console) {
+    console.always(&format!(
+        "remark: {what}: slow ones took {spread:.2} times the median: the machine is busy\n  \
+         hint: end other programs, or measure more with --steps and compare medians"
+    ));
 }
 
 /// `WxH`.

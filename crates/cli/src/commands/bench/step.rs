@@ -1,21 +1,16 @@
-//! `dapple bench step`: the field's fixed-size training step on the points of a real scene.
-//!
-//! 1. Make Gaussians from the points ([`garden`](super::garden)) and render them from the folder's
-//!    cameras: the photos.
-//! 2. Train from the same Gaussians, disturbed: L1 and SSIM, Adam on every parameter, SH degree 3,
-//!    the cameras in turn, no density control.
-//! 3. Time the steps, and the stages in a run of their own ([`measure`](super::measure)).
+//! `dapple bench step`: the field's fixed-size training step on the points of a real scene;
+//! [`dapple_instruments::bench::step`] says how.
 
-use super::garden::{self, Garden};
-use super::measure::{HostPerStep, Job, Measured, measure, photo, view_of};
-use super::rows::{LimitRow, StageRow, table};
-use super::statistics::Times;
-use super::{Machine, SCHEMA, limits, parse_size, stage_rows};
+use super::table::{host_line, limits_line, table};
+use super::{SCHEMA, limits, parse_size, remark};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::{gaussians, grouped};
-use dapple::contract::{LearningRates, RenderSettings, StepCounts};
-use dapple::scene::{Result, Splats};
+use dapple::scene::Result;
+use dapple_instruments::bench::Machine;
+use dapple_instruments::bench::garden::Garden;
+use dapple_instruments::bench::rows::LimitRow;
+use dapple_instruments::bench::step::{self, Run, SEED};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -35,21 +30,6 @@ GPU's clock in a run of their own, and held against bytes and operations counted
 Examples:
   dapple bench step garden-points
   dapple bench step garden-points --tiles 3 --size 1920x1080 --device gpu --json";
-
-/// Steps before those that are timed.
-const WARM_UP: u32 = 30;
-const SEED: u64 = 0;
-const NEAR: f32 = 0.01;
-
-/// Step sizes of the 3DGS paper's trainer, for a scene of extent 1.
-const LEARNING_RATES: LearningRates = LearningRates {
-    means: 1.6e-4,
-    scales: 5e-3,
-    quats: 1e-3,
-    opacities: 5e-2,
-    sh0: 2.5e-3,
-    sh_rest: 1.25e-4,
-};
 
 /// Measures the field's training step of fixed size
 #[derive(Debug, clap::Args)]
@@ -91,38 +71,14 @@ struct Results {
     runs: Vec<Run>,
 }
 
-/// One number of Gaussians at one size.
-#[derive(Debug, Serialize)]
-struct Run {
-    tiles: u32,
-    gaussians: u64,
-    width: u32,
-    height: u32,
-    /// Steps that each time is a mean over: 1 where steps were timed one by one.
-    steps_per_time: u32,
-    step: Times,
-    it_per_s: f64,
-    /// Of the photos' renders.
-    cameras: Vec<CameraCounts>,
-    host_per_step: Option<HostPerStep>,
-    stages: Vec<StageRow>,
-}
-
-#[derive(Debug, Clone, Copy, Serialize)]
-struct CameraCounts {
-    visible: u64,
-    instances: u64,
-    max_instances_per_tile: u64,
-}
-
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let garden = Garden::read(&args.folder)?;
-    let mut engine = args.device.open(false, console)?;
-    let machine = Machine::of(&mut engine);
+    let engine = args.device.open(false, console)?;
+    let machine = Machine::of(&engine);
     let limits = limits(&engine, console)?;
     drop(engine);
     if !args.json {
-        console.data(&format!("{}\n{}", machine.line(), limits.line()))?;
+        console.data(&format!("{}\n{}", machine.line(), limits_line(&limits)))?;
     }
     let mut results = Results {
         schema: SCHEMA,
@@ -135,10 +91,18 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     for &tiles in &args.tiles {
         let truth = garden.splats(tiles, SEED);
         for &size in &args.size {
-            let run = one(args, &garden, &truth, tiles, size, limits)?;
-            run.step.remark(&run.title(), console);
+            let truth = (tiles, &truth);
+            let run = step::run(
+                &args.device.opener(),
+                &garden,
+                truth,
+                size,
+                args.steps,
+                limits,
+            )?;
+            remark(&run.step, &title(&run), console);
             if !args.json {
-                console.data(&run.lines())?;
+                console.data(&lines(&run))?;
             }
             results.runs.push(run);
         }
@@ -149,99 +113,36 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-fn one(
-    args: &Args,
-    garden: &Garden,
-    truth: &Splats,
-    tiles: u32,
-    size: [u32; 2],
-    limits: LimitRow,
-) -> Result<Run> {
-    let settings = RenderSettings {
-        near: NEAR,
-        ..RenderSettings::default()
-    };
-    let mut engine = args.device.open_quietly(false)?.engine;
-    engine.as_engine().upload(truth, None)?;
-    let (mut views, mut cameras) = (Vec::new(), Vec::new());
-    for camera in garden.cameras(size) {
-        let rendered = engine.as_engine().render(&camera, &settings)?;
-        cameras.push(rendered.counts.into());
-        views.push(view_of(camera, photo(&rendered)));
-    }
-    drop(engine);
-    let splats = garden::start(truth.clone(), SEED);
-    let Measured {
-        step,
-        steps_per_time,
-        stages,
-        work,
-        host,
-    } = measure(&Job {
-        device: &args.device,
-        splats: &splats,
-        views: &views,
-        learning_rates: LEARNING_RATES,
-        warm_up: WARM_UP,
-        steps: args.steps,
-        near: NEAR,
-    })?;
-    Ok(Run {
-        tiles,
-        gaussians: work.gaussians,
-        width: size[0],
-        height: size[1],
-        steps_per_time,
-        step,
-        it_per_s: step.per_second(),
-        cameras,
-        stages: stage_rows(&stages, &work, limits, host.is_some()),
-        host_per_step: host,
-    })
+fn title(run: &Run) -> String {
+    format!(
+        "{} at {}x{}",
+        gaussians(run.gaussians),
+        run.width,
+        run.height
+    )
 }
 
-impl From<StepCounts> for CameraCounts {
-    fn from(counts: StepCounts) -> Self {
-        Self {
-            visible: counts.visible,
-            instances: counts.instances,
-            max_instances_per_tile: counts.max_instances_per_tile,
-        }
-    }
-}
-
-impl Run {
-    fn title(&self) -> String {
-        format!(
-            "{} at {}x{}",
-            gaussians(self.gaussians),
-            self.width,
-            self.height
-        )
-    }
-
-    fn lines(&self) -> String {
-        let mut lines = vec![format!("\n{}", self.title())];
-        for (i, counts) in self.cameras.iter().enumerate() {
-            lines.push(format!(
-                "camera {i}  {} visible, {} instances, {} in a tile at most",
-                grouped(counts.visible),
-                grouped(counts.instances),
-                grouped(counts.max_instances_per_tile)
-            ));
-        }
-        let over = match self.steps_per_time {
-            1 => "single steps".to_owned(),
-            steps => format!("sequences of {steps}"),
-        };
+fn lines(run: &Run) -> String {
+    let mut lines = vec![format!("\n{}", title(run))];
+    for (i, counts) in run.cameras.iter().enumerate() {
         lines.push(format!(
-            "step      {:.3} ms median, {:.3} min, {:.3} at the 95th percentile ({over}), {:.1} it/s",
-            self.step.median_ms, self.step.min_ms, self.step.p95_ms, self.it_per_s
+            "camera {i}  {} visible, {} instances, {} in a tile at most",
+            grouped(counts.visible),
+            grouped(counts.instances),
+            grouped(counts.max_instances_per_tile)
         ));
-        lines.extend(self.host_per_step.iter().map(HostPerStep::line));
-        if !self.stages.is_empty() {
-            lines.push(table(&self.stages));
-        }
-        lines.join("\n")
     }
+    let over = match run.steps_per_time {
+        1 => "single steps".to_owned(),
+        steps => format!("sequences of {steps}"),
+    };
+    lines.push(format!(
+        "step      {:.3} ms median, {:.3} min, {:.3} at the 95th percentile ({over}), {:.1} it/s",
+        run.step.median_ms, run.step.min_ms, run.step.p95_ms, run.it_per_s
+    ));
+    lines.extend(run.host_per_step.iter().map(host_line));
+    if !run.stages.is_empty() {
+        lines.push(table(&run.stages));
+    }
+    lines.join("\n")
 }

@@ -1,40 +1,25 @@
 //! `dapple profile`: what limits training on this machine, and how far it is from what the hardware
-//! can do.
-//!
-//! 1. [`subject`]: what is trained.
-//! 2. [`windows`]: a short run, measured through a [`probe`] between trainer and engine.
-//! 3. [`tiles`]: how the load lies over one view.
-//! 4. [`facts`]: what stages cost by formula, what the device reaches at most, and all else that is to
-//!    be told. `dapple-profile` makes statistics, budget and findings of it.
-//! 5. [`output`]: the files.
+//! can do. [`dapple_instruments::profile`] measures; here are the options, the folder and what is said.
 
-mod facts;
-mod output;
-mod probe;
-mod subject;
-mod tiles;
-mod windows;
-
-use crate::commands::bench::parse_size;
-use crate::console::Console;
+use super::bench::{parse_size, remark_limits};
+use crate::ceilings;
+use crate::console::{Console, ProfileProgress};
 use crate::interrupt;
-use crate::options::{CaptureOptions, DeviceOptions, NewFolders, merged_config, refuse_inputs};
+use crate::options::{
+    CaptureOptions, DeviceOptions, NewFolders, merged_config, read_splats, refuse_existing,
+    refuse_inputs, splats_file,
+};
 use crate::training_display::grouped;
-use dapple::AnyEngine;
 use dapple::scene::{Error, Result, load, printable};
 use dapple::train::config::DensifyPatch;
-use dapple::train::{ConfigPatch, Preset, TrainConfig, Trainer};
+use dapple::train::{ConfigPatch, Preset, RunLock, TrainConfig};
+use dapple_instruments::profile::files::{self, Results};
+use dapple_instruments::profile::{Profiled, Session, Steps, Subject, Told, fact, synthetic};
+use dapple_profile::profile::{Fact, Program};
 use dapple_profile::{
-    Comparison, Profile, analyse, compare, comparison_markdown, comparison_text, profile_text,
-    read_profile,
+    Comparison, Profile, compare, comparison_markdown, comparison_text, profile_text, read_profile,
 };
-use facts::{About, fact};
-use output::Results;
-use probe::Probe;
 use std::path::{Path, PathBuf};
-use subject::Subject;
-use tiles::Tiles;
-use windows::{Run, Windows, told};
 
 const AFTER_HELP: &str = "\
 Trains for a short while and says where the time went: a budget that adds up to wall time, each stage
@@ -144,8 +129,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         return run_diff(diff, console);
     }
     // What cannot work is said before anything is measured.
-    let old = args.compare.as_deref().map(read_profile).transpose();
-    let old = old.map_err(told)?;
+    let old = args.compare.as_deref().map(read_profile).transpose()?;
     let preset: Option<Preset> = args.preset.as_deref().map(str::parse).transpose()?;
     let mature = args.splats.is_some() || args.synthetic.is_some();
     let config = merged_config(preset, None, args.patch(mature))?;
@@ -156,7 +140,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     let folders = NewFolders::before(&out);
     interrupt::remove_if_empty(&folders);
-    folders.unless_ok(output::prepare(&out, args.overwrite).and_then(|lock| {
+    folders.unless_ok(prepare(&out, args.overwrite).and_then(|lock| {
         if let Some(note) = lock.note() {
             console.note(&format!("note: {note}"));
         }
@@ -165,8 +149,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 }
 
 fn run_diff(args: &Diff, console: &Console) -> Result<()> {
-    let old = read_profile(&args.old).map_err(told)?;
-    let new = read_profile(&args.new).map_err(told)?;
+    let old = read_profile(&args.old)?;
+    let new = read_profile(&args.new)?;
     let comparison = compare(&old, &new);
     if args.json {
         return console.json(&comparison);
@@ -209,11 +193,50 @@ impl Args {
 
     fn subject(&self, config: &TrainConfig, console: &Console) -> Result<Subject> {
         match (&self.scene, self.synthetic) {
-            (_, Some(count)) => subject::synthetic(count, self.size, &self.device),
-            (Some(scene), None) => subject::capture(scene, self.splats.as_deref(), config, console),
+            (_, Some(count)) => synthetic(count, self.size, &self.device.opener()),
+            (Some(scene), None) => capture(scene, self.splats.as_deref(), config, console),
             (None, None) => Err(Error::internal("the parser let a missing SCENE pass")),
         }
     }
+}
+
+/// A capture; `splats` may name a file to start from.
+fn capture(
+    scene: &Path,
+    splats: Option<&Path>,
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<Subject> {
+    let splats = splats.map(|path| Ok(read_splats(&splats_file(path)?, console)?.0));
+    let splats = splats.transpose()?;
+    let dataset = load(scene, &config.training_load_options(), &console.progress())?;
+    for note in &dataset.notes {
+        console.note(&format!("note: {}", printable(note)));
+    }
+    let whole = scene.canonicalize().unwrap_or_else(|_| scene.to_owned());
+    let name = whole
+        .file_name()
+        .map_or("scene".into(), |name| name.to_string_lossy());
+    Ok(Subject {
+        name: name.into_owned(),
+        dataset,
+        splats,
+    })
+}
+
+/// Makes the folder and sees that it can be written to, before anything is measured. Other processes are
+/// kept out while the lock lives.
+fn prepare(folder: &Path, overwrite: bool) -> Result<RunLock> {
+    for name in files::NAMES {
+        refuse_existing(&folder.join(name), overwrite)?;
+    }
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::io("cannot make the folder for the profile", folder, e))?;
+    tempfile::Builder::new()
+        .prefix(".dapple-")
+        .tempfile_in(folder)
+        .map_err(|e| Error::io("cannot write into the folder for the profile", folder, e))?;
+    RunLock::exclusive(folder)
 }
 
 /// Measures, says and writes.
@@ -224,85 +247,67 @@ fn profile(
     old: Option<&Profile>,
     console: &Console,
 ) -> Result<()> {
-    let started = dapple_profile::ceilings::utc(std::time::SystemTime::now());
+    let program = program();
     let subject = args.subject(&config, console)?;
-    let mut engine = args.device.open(false, console)?;
-    let ceilings = facts::ceilings(&engine, console)?;
-    let device = facts::device(&mut engine);
-    let on_gpu = matches!(engine, AnyEngine::Gpu(_));
-    let probe = Probe::new(engine);
-    let mut trainer = Trainer::new(&subject.dataset, config, Box::new(probe.clone()))?;
-    if let Some(splats) = &subject.splats {
-        trainer.engine_mut().upload(splats, None)?;
+    let engine = args.device.open(false, console)?;
+    let (ceilings, spread) = ceilings::of(engine.instrument())?;
+    if let Some(spread) = spread {
+        remark_limits(spread, console);
     }
-    for note in trainer.notes() {
+    let mut session = Session::new(&subject, config, engine.into_instrument())?;
+    for note in session.trainer().notes() {
         console.note(&format!("note: {}", printable(note)));
     }
     let grace = interrupt::grace();
-    let windows = Run {
-        trainer: &mut trainer,
-        probe: &probe,
-        grace: &grace,
-        console,
-        on_gpu,
+    let steps = Steps {
         warm_up: args.warmup,
-        steps: args.steps,
-    }
-    .measure()?;
+        measured: args.steps,
+    };
+    let measured = session.measure(steps, &ProfileProgress::new(console, &grace))?;
     console.detail("looking at the tiles of one view");
-    let tiles = look_at_tiles(&subject, &trainer, &windows)?;
-    let settings = settings(args, &subject, &trainer);
-    let setup = probe.with(|engine| {
-        About {
-            started,
-            device,
-            settings,
-            options: &args.device,
-            ceilings,
-            warm_up: args.warmup,
-            steps: args.steps,
-            windows: &windows,
-            tiles: tiles.as_ref(),
-            engine,
-            views: trainer.train_view_count(),
-        }
-        .setup()
-    });
-    let (profile, trace) = analyse(&windows.recording, &setup).map_err(told)?;
-    let comparison = old.map(|old| compare(old, &profile));
+    let told = Told {
+        program,
+        settings: settings(args, &subject, &session),
+        ceilings,
+    };
+    let profiled = session.analyse(measured, told)?;
+    let comparison = old.map(|old| compare(old, &profiled.profile));
     let results = Results {
-        profile: &profile,
-        trace: &trace,
-        heat: tiles.as_ref().map(|tiles| &tiles.heat),
-        flamegraph: windows.flamegraph.as_deref().ok(),
+        profile: &profiled.profile,
+        trace: &profiled.trace,
+        heat: profiled.heat.as_ref(),
+        flamegraph: profiled.flamegraph.as_deref().ok(),
         comparison: comparison.as_ref(),
     };
-    let written = output::write(out, &results)?;
-    say(
-        args,
-        &profile,
-        comparison.as_ref(),
-        &windows,
-        &written,
-        console,
-    )
+    let written = files::write(out, &results)?;
+    say(args, &profiled, comparison.as_ref(), &written, console)
+}
+
+/// This program.
+fn program() -> Program {
+    Program {
+        name: "dapple".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("DAPPLE_COMMIT").map(str::to_owned),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        started: dapple_profile::ceilings::utc(std::time::SystemTime::now()),
+    }
 }
 
 fn say(
     args: &Args,
-    profile: &Profile,
+    profiled: &Profiled,
     comparison: Option<&Comparison>,
-    windows: &Windows,
     written: &[(&str, PathBuf)],
     console: &Console,
 ) -> Result<()> {
-    if let Err(why) = &windows.flamegraph {
+    if let Err(why) = &profiled.flamegraph {
         console.note(&format!("note: there is no flamegraph: {why}"));
     }
     if args.json {
-        return console.json(profile);
+        return console.json(&profiled.profile);
     }
-    let mut text = profile_text(profile);
+    let mut text = profile_text(&profiled.profile);
     if let Some(comparison) = comparison {
         text.push('\n');
         text.push_str(&comparison_text(comparison));
@@ -313,30 +318,9 @@ fn say(
     console.data(text.trim_end())
 }
 
-/// The first photo that is trained on, with the splats as they were at the end of the window.
-fn look_at_tiles(subject: &Subject, trainer: &Trainer, windows: &Windows) -> Result<Option<Tiles>> {
-    let held_out: Vec<&str> = trainer
-        .eval_views()
-        .iter()
-        .map(|v| v.name.as_str())
-        .collect();
-    let view = subject.dataset.views.iter();
-    let view = view
-        .filter(|view| !held_out.contains(&view.name.as_str()))
-        .min_by_key(|v| &v.name);
-    let Some(view) = view else { return Ok(None) };
-    if windows.splats.is_empty() {
-        return Ok(None);
-    }
-    let step = trainer.schedule().step_settings(windows.steps_done.max(1));
-    Tiles::of(view, &windows.splats, &step).map(Some)
-}
-
-fn settings(
-    args: &Args,
-    subject: &Subject,
-    trainer: &Trainer,
-) -> Vec<dapple_profile::profile::Fact> {
+/// How the run was set up.
+fn settings(args: &Args, subject: &Subject, session: &Session<'_>) -> Vec<Fact> {
+    let trainer = session.trainer();
     let config = trainer.config();
     let view = subject.dataset.views.first();
     let size = view.map_or(String::new(), |v| {

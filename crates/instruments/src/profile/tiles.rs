@@ -4,12 +4,12 @@
 //!    Gaussians of each tile, nearest first. Both engines make the same lists.
 //! 2. One pixel of each 4x4 walks its tile's list as `blend` does, to see where it ends early.
 
-use crate::pictures::Picture;
+use dapple::Engine;
 use dapple::contract::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_MIN};
 use dapple::contract::{StepSettings, Trace, TracedSplat, TrainView};
 use dapple::cpu::{CpuEngine, CpuOptions};
+use dapple::scene::provenance::{PngPixels, png_bytes};
 use dapple::scene::{Result, Splats, View};
-use dapple::{Engine, Rendered};
 use dapple_profile::profile::HeatMap;
 
 /// Of each tile, pixels that are looked at: every fourth, across and down.
@@ -18,7 +18,7 @@ const EVERY: usize = 4;
 const TILE: usize = 16;
 
 /// What a view's tiles hold.
-pub struct Tiles {
+pub(super) struct Tiles {
     pub heat: HeatMap,
     /// Tiles across and down.
     pub grid: [usize; 2],
@@ -57,7 +57,7 @@ impl Tiles {
                 columns: grid[0],
                 rows: grid[1],
                 values,
-                picture_png: picture(&trace, view).into_png()?,
+                picture_png: picture(&trace, view)?,
             },
             grid,
             sorted,
@@ -79,18 +79,13 @@ impl Tiles {
     }
 }
 
-/// What the step rendered.
-fn picture(trace: &Trace, view: &View) -> Picture {
-    Picture::from_rendered(&Rendered {
-        width: view.camera.width,
-        height: view.camera.height,
-        rgb: trace
-            .image
-            .iter()
-            .flat_map(|p| [p[0], p[1], p[2]])
-            .collect(),
-        ..Rendered::default()
-    })
+/// What the step rendered, clamped and rounded, as the bytes of a PNG file.
+fn picture(trace: &Trace, view: &View) -> Result<Vec<u8>> {
+    let colours = trace.image.iter().flat_map(|pixel| &pixel[..3]);
+    // The cast saturates, and turns NaN into 0.
+    let bytes: Vec<u8> = colours.map(|v| (v * 255.0 + 0.5) as u8).collect();
+    let (width, height) = (view.camera.width, view.camera.height);
+    png_bytes(width, height, PngPixels::Rgb8(&bytes))
 }
 
 #[derive(Default)]

@@ -1,10 +1,8 @@
 //! What a profile leaves in its folder. Every file appears whole or not at all.
 
-use super::windows::told;
-use crate::options::refuse_existing;
+use dapple::Error;
+use dapple::Result;
 use dapple::scene::atomic::write_atomically;
-use dapple::scene::{Error, Result};
-use dapple::train::RunLock;
 use dapple_profile::html::{ComparisonRow, ComparisonView, Page, report_html};
 use dapple_profile::profile::{HeatMap, Trace};
 use dapple_profile::trace::chrome_trace;
@@ -17,11 +15,17 @@ use std::path::{Path, PathBuf};
 pub const PROFILE: &str = "profile.json";
 
 /// All that is written.
+#[derive(Debug)]
 pub struct Results<'a> {
+    /// The profile.
     pub profile: &'a Profile,
+    /// Its timeline.
     pub trace: &'a Trace,
+    /// How the load of a view is spread over its tiles.
     pub heat: Option<&'a HeatMap>,
+    /// An SVG.
     pub flamegraph: Option<&'a str>,
+    /// With an earlier profile.
     pub comparison: Option<&'a Comparison>,
 }
 
@@ -30,22 +34,13 @@ const TEXT: &str = "PROFILE.md";
 const TIMELINE: &str = "trace.json";
 const FLAMEGRAPH: &str = "flamegraph.svg";
 
-/// Makes the folder and sees that it can be written to, before anything is measured. Other processes are
-/// kept out while the lock lives.
-pub fn prepare(folder: &Path, overwrite: bool) -> Result<RunLock> {
-    for name in [PROFILE, REPORT, TEXT, TIMELINE, FLAMEGRAPH] {
-        refuse_existing(&folder.join(name), overwrite)?;
-    }
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::io("cannot make the folder for the profile", folder, e))?;
-    tempfile::Builder::new()
-        .prefix(".dapple-")
-        .tempfile_in(folder)
-        .map_err(|e| Error::io("cannot write into the folder for the profile", folder, e))?;
-    RunLock::exclusive(folder)
-}
+/// Names of all files that are written.
+pub const NAMES: [&str; 5] = [PROFILE, REPORT, TEXT, TIMELINE, FLAMEGRAPH];
 
 /// Writes all files; returns their paths with what each is.
+///
+/// # Errors
+/// Those of the file system.
 pub fn write(folder: &Path, results: &Results<'_>) -> Result<Vec<(&'static str, PathBuf)>> {
     let mut written = Vec::new();
     let mut text = |what: &'static str, name: &str, text: &str| {
@@ -78,7 +73,7 @@ pub fn write(folder: &Path, results: &Results<'_>) -> Result<Vec<(&'static str, 
         text("flamegraph", FLAMEGRAPH, svg)?;
     }
     let path = folder.join(PROFILE);
-    write_profile(&path, results.profile).map_err(told)?;
+    write_profile(&path, results.profile)?;
     written.push(("data", path));
     Ok(written)
 }

@@ -3,35 +3,46 @@
 //! The floor of a stage is the larger of its bytes over the bandwidth and its operations over the
 //! arithmetic that this device was measured to reach.
 
-use super::statistics::Times;
+use super::measure::Measured;
+use super::times::Times;
 use dapple::contract::Stage;
-use dapple::cpu::cost::Cost;
+use dapple::contract::instruments::Cost;
 use serde::Serialize;
 
 /// What the device reaches at most.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct LimitRow {
+    /// Billions of `f32` operations a second.
     pub gflops: f64,
+    /// Billions of bytes read and written a second.
     pub gb_per_s: f64,
 }
 
 /// One stage.
 #[derive(Debug, Serialize)]
 pub struct StageRow {
+    /// Which.
     pub stage: Stage,
+    /// What it took.
     #[serde(flatten)]
     pub times: Times,
     /// Part of all stages' medians.
     pub share: f64,
+    /// Operations, by formula.
     pub flops: u64,
+    /// Bytes, by formula.
     pub bytes: u64,
+    /// Billions of operations a second.
     pub gflops: f64,
+    /// Billions of bytes a second.
     pub gb_per_s: f64,
-    /// Fractions of the device's limits.
+    /// Fraction of the device's arithmetic.
     pub of_compute: f64,
+    /// Fraction of the device's bandwidth.
     pub of_memory: f64,
-    /// The limit that is nearer, and how near.
+    /// The limit that is nearer.
     pub bound: Bound,
+    /// How near.
     pub of_limit: f64,
     /// The least that it can take.
     pub floor_ms: f64,
@@ -39,20 +50,14 @@ pub struct StageRow {
     pub over_floor: f64,
 }
 
+/// What holds a stage back at least.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
+    /// Arithmetic.
     Compute,
+    /// Bandwidth.
     Memory,
-}
-
-impl LimitRow {
-    pub fn line(&self) -> String {
-        format!(
-            "limits    {:.1} GFLOP/s, {:.1} GB/s (multiply-adds; read + written)",
-            self.gflops, self.gb_per_s
-        )
-    }
 }
 
 impl StageRow {
@@ -83,57 +88,13 @@ impl StageRow {
             over_floor: 1.0 / of_limit.max(f64::MIN_POSITIVE),
         }
     }
-
-    /// The table's head.
-    pub fn head() -> String {
-        format!(
-            "{:<15}{:>10}{:>10}{:>9}{:>10}{:>9}{:>9}{:>10}{:>8}",
-            "stage", "median ms", "min ms", "share", "MB", "GB/s", "GFLOP/s", "floor ms", "times"
-        )
-    }
-
-    pub fn line(&self) -> String {
-        let gflops = match self.flops {
-            0 => "-".to_owned(),
-            _ => format!("{:.1}", self.gflops),
-        };
-        let bound = match self.bound {
-            Bound::Compute => "compute",
-            Bound::Memory => "memory",
-        };
-        format!(
-            "{:<15}{:>10.3}{:>10.3}{:>7.1} %{:>10.2}{:>9.1}{:>9}{:>10.3}{:>8.1} {bound}",
-            self.stage.name(),
-            self.times.median_ms,
-            self.times.min_ms,
-            100.0 * self.share,
-            self.bytes as f64 * 1e-6,
-            self.gb_per_s,
-            gflops,
-            self.floor_ms,
-            self.over_floor,
-        )
-    }
 }
 
-/// All rows, and their sum.
-pub fn table(rows: &[StageRow]) -> String {
-    let mut lines = vec![StageRow::head()];
-    lines.extend(rows.iter().map(StageRow::line));
-    let sum = |of: fn(&StageRow) -> f64| rows.iter().map(of).sum::<f64>();
-    let (median, floor) = (sum(|r| r.times.median_ms), sum(|r| r.floor_ms));
-    let per_second = 1e-6 / median.max(f64::MIN_POSITIVE);
-    lines.push(format!(
-        "{:<15}{:>10.3}{:>10.3}{:>9}{:>10.2}{:>9.1}{:>9.1}{:>10.3}{:>8.1}",
-        "all stages",
-        median,
-        sum(|r| r.times.min_ms),
-        "",
-        sum(|r| r.bytes as f64) * 1e-6,
-        sum(|r| r.bytes as f64) * per_second,
-        sum(|r| r.flops as f64) * per_second,
-        floor,
-        median / floor.max(f64::MIN_POSITIVE),
-    ));
-    lines.join("\n")
+/// The rows of what was measured.
+pub(super) fn rows(measured: &Measured, limits: LimitRow) -> Vec<StageRow> {
+    let stages = measured.stages.iter();
+    let whole_ms = stages.clone().map(|row| row.times.median_ms).sum();
+    stages
+        .map(|row| StageRow::new(row.stage, row.times, whole_ms, row.cost, limits))
+        .collect()
 }

@@ -7,22 +7,22 @@
 //! 3. Counts and losses are taken from reports on their way to the trainer. What a moment of rest
 //!    brings early is kept until the trainer asks.
 
+use crate::Instrumented;
+use dapple::contract::instruments::{Counters, Detail, DeviceClock, Work};
 use dapple::contract::{
-    DensifyPlan, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView, StepSettings,
-    TrainView, ViewId,
+    Appearance, DensifyPlan, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView,
+    StepSettings, TrainView, ViewId,
 };
 use dapple::contract::{DepthSample, ImageDerivative, Stage, StepReport};
-use dapple::cpu::cost::Work;
-use dapple::runtime::{Counters, Detail};
 use dapple::scene::{Camera, Photo, Result, Splats};
-use dapple::{AnyEngine, Engine, Gradients, RenderSettings, Rendered};
+use dapple::{Engine, Gradients, RenderSettings, Rendered};
 use dapple_profile::profile::Phase;
 use dapple_profile::{Recorder, Span, Synchronised, Track};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a stage is for.
-pub fn phase_of(stage: &str) -> Phase {
+pub(super) fn phase_of(stage: &str) -> Phase {
     match stage {
         "loss" | "appearance" => Phase::Loss,
         "blend_backward" => Phase::Backward,
@@ -35,12 +35,12 @@ pub fn phase_of(stage: &str) -> Phase {
 
 /// An engine under observation. Clones are the same engine.
 #[derive(Clone)]
-pub struct Probe {
+pub(crate) struct Probe {
     state: Arc<Mutex<State>>,
 }
 
 struct State {
-    engine: AnyEngine,
+    engine: Box<dyn Instrumented>,
     recorder: Recorder,
     /// Reports that came before the trainer asked.
     early: VecDeque<Report>,
@@ -59,7 +59,7 @@ struct State {
 
 /// Sums over the steps since the recorder was set.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Sums {
+pub(super) struct Sums {
     pub steps: u64,
     pub work: Work,
     pub cut_instances: u64,
@@ -69,7 +69,7 @@ pub struct Sums {
 
 impl Sums {
     /// Counts of a step, mean.
-    pub fn mean(&self) -> Work {
+    pub(super) fn mean(&self) -> Work {
         let n = self.steps.max(1);
         Work {
             gaussians: self.work.gaussians / n,
@@ -84,7 +84,8 @@ impl Sums {
 }
 
 impl Probe {
-    pub fn new(engine: AnyEngine) -> Self {
+    /// Around an engine; nothing is recorded yet.
+    pub fn new(engine: Box<dyn Instrumented>) -> Self {
         Self {
             state: Arc::new(Mutex::new(State {
                 engine,
@@ -117,18 +118,8 @@ impl Probe {
     }
 
     /// Times on the device from now on; false if it has no clock.
-    pub fn set_timing(&self, detail: Option<Detail>) -> Result<bool> {
-        match &mut self.lock().engine {
-            AnyEngine::Gpu(engine) => {
-                let can = engine.set_timing(detail)?;
-                if let (Some(_), Some(clock)) = (detail, engine.clock()) {
-                    clock.calibrate()?;
-                }
-                engine.take_timings();
-                Ok(can)
-            }
-            _ => Ok(false),
-        }
+    pub fn set_detail(&self, detail: Option<Detail>) -> Result<bool> {
+        self.lock().engine.set_detail(detail)
     }
 
     /// Waits for every step from now on, for a device whose steps cannot be timed otherwise.
@@ -141,19 +132,29 @@ impl Probe {
         let mut state = self.lock();
         let recorder = state.recorder.clone();
         let _span = recorder.span("wait for the end", Phase::Host);
-        state.engine.as_engine().finish()?;
+        state.engine.finish()?;
         let reports = state.receive()?;
         state.early.extend(reports);
-        Synchronised::after(|| state.wait())
+        Synchronised::after(|| state.engine.wait())
+    }
+
+    /// Waits until the device has nothing left to do.
+    pub fn wait(&self) -> Result<()> {
+        self.lock().engine.wait()
     }
 
     /// Looks at the engine.
-    pub fn with<T>(&self, look: impl FnOnce(&mut AnyEngine) -> T) -> T {
-        look(&mut self.lock().engine)
+    pub fn with<T>(&self, look: impl FnOnce(&dyn Instrumented) -> T) -> T {
+        look(self.lock().engine.as_ref())
+    }
+
+    /// See [`Instrumented::device_clock`].
+    pub fn device_clock(&self) -> Option<DeviceClock> {
+        self.lock().engine.device_clock()
     }
 
     /// Sums since the recorder was set.
-    pub fn sums(&self) -> Sums {
+    pub(super) fn sums(&self) -> Sums {
         self.lock().sums
     }
 
@@ -162,25 +163,16 @@ impl Probe {
         std::mem::take(&mut self.lock().clock_check)
     }
 
+    /// See [`Instrumented::counters`].
     pub fn counters(&self) -> Counters {
-        match &self.lock().engine {
-            AnyEngine::Gpu(engine) => engine.counters(),
-            _ => Counters::default(),
-        }
+        self.lock().engine.counters()
     }
 }
 
 impl State {
-    fn wait(&mut self) -> Result<()> {
-        match &self.engine {
-            AnyEngine::Gpu(engine) => engine.gpu().wait(),
-            _ => Ok(()),
-        }
-    }
-
     /// Takes what has finished and records it.
     fn receive(&mut self) -> Result<Vec<Report>> {
-        let reports = self.engine.as_engine().poll()?;
+        let reports = self.engine.poll()?;
         self.record_timings();
         for report in &reports {
             match report {
@@ -209,9 +201,8 @@ impl State {
         sums.work.pixels += pixels.unwrap_or(0);
         sums.cut_instances += counts.cut_instances;
         sums.lost_transmittance = sums.lost_transmittance.max(counts.lost_transmittance);
-        if let AnyEngine::Cpu(engine) = &self.engine {
-            sums.work.row_visits += engine.work().row_visits;
-        }
+        let counted = self.engine.counted();
+        sums.work.row_visits += counted.map_or(0, |work| work.row_visits);
         recorder.loss(step, done.loss.into());
         let mean = counts.instances as f64 / counts.tiles.max(1) as f64;
         for (name, unit, value) in [
@@ -228,8 +219,8 @@ impl State {
         ] {
             recorder.counter(name, unit, step, value);
         }
-        if let (AnyEngine::Cpu(_), Some(&[begin, end])) = (&self.engine, self.begun.get(&done.step))
-        {
+        let begun = self.begun.get(&done.step);
+        if let (false, Some(&[begin, end])) = (self.engine.has_queue(), begun) {
             let mut at = begin;
             for time in &done.stages {
                 let span = Span::new(time.stage.name(), at, time.duration_ns)
@@ -245,38 +236,38 @@ impl State {
 
     /// Hands over spans of the device.
     fn record_timings(&mut self) {
-        let AnyEngine::Gpu(engine) = &mut self.engine else {
+        let Some(clock) = self.engine.device_clock() else {
             return;
         };
-        let Some(origin) = engine.clock().map(|clock| clock.origin()) else {
-            return;
-        };
-        let offset = self.recorder.offset_of(origin);
-        for done in engine.take_timings() {
+        let offset = self.recorder.offset_of(clock.origin);
+        for done in self.engine.timings() {
             self.submissions += 1;
             let step = u64::from(done.step);
-            let spans = &done.timing.spans;
+            let spans = &done.spans;
             let last = spans.last().map(|s| s.start_ns + s.duration_ns as i64);
             let (Some(first), Some(last)) = (spans.first().map(|s| s.start_ns), last) else {
                 continue;
             };
             if !done.is_densify {
                 self.recorder.end_step_at(step, last + offset);
-                if let Some((_, whole)) = done.timing.whole {
+                if let Some(whole) = done.whole_ns {
                     self.clock_check.push([(last - first) as f64, whole as f64]);
                 }
             }
-            for span in done.timing.spans {
+            for span in done.spans {
                 let begin = span.start_ns + offset;
                 let (track, of) = match span.kernel {
                     Some(kernel) => (
                         Track::Kernels,
-                        Span::new(kernel, begin, span.duration_ns).stage(span.name),
+                        Span::new(kernel, begin, span.duration_ns).stage(span.stage),
                     ),
-                    None => (Track::Device, Span::new(span.name, begin, span.duration_ns)),
+                    None => (
+                        Track::Device,
+                        Span::new(span.stage, begin, span.duration_ns),
+                    ),
                 };
                 let of = of
-                    .phase(phase_of(span.name))
+                    .phase(phase_of(span.stage))
                     .step(step)
                     .submission(self.submissions);
                 self.recorder.add_span(track, of);
@@ -287,31 +278,35 @@ impl State {
 
 impl Engine for Probe {
     fn description(&self) -> String {
-        self.lock().engine.as_engine().description()
+        self.lock().engine.description()
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
-        self.lock().engine.as_engine().upload(splats, state)
+        self.lock().engine.upload(splats, state)
     }
 
     fn download(&mut self) -> Result<(Splats, OptimizerState)> {
-        self.lock().engine.as_engine().download()
+        self.lock().engine.download()
     }
 
     fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
-        self.lock().engine.as_engine().most_gaussians(sh_degree)
+        self.lock().engine.most_gaussians(sh_degree)
     }
 
     fn splats(&mut self) -> Result<Splats> {
-        self.lock().engine.as_engine().splats()
+        self.lock().engine.splats()
+    }
+
+    fn appearance(&mut self) -> Result<Appearance> {
+        self.lock().engine.appearance()
     }
 
     fn fused_splats(&mut self) -> Result<Splats> {
-        self.lock().engine.as_engine().fused_splats()
+        self.lock().engine.fused_splats()
     }
 
     fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        self.lock().engine.as_engine().poses()
+        self.lock().engine.poses()
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
@@ -319,26 +314,26 @@ impl Engine for Probe {
         let sizes = views.iter().map(|view| &view.camera);
         let pixels = sizes.map(|c| u64::from(c.width) * u64::from(c.height));
         state.pixels.extend(pixels.collect::<Vec<_>>());
-        state.engine.as_engine().add_views(views)
+        state.engine.add_views(views)
     }
 
     fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
         let mut state = self.lock();
         let pixels = |c: &Camera| u64::from(c.width) * u64::from(c.height);
         state.pixels.extend(cameras.iter().map(pixels));
-        state.engine.as_engine().add_cameras(cameras)
+        state.engine.add_cameras(cameras)
     }
 
     fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
-        self.lock().engine.as_engine().put_photo(view, photo)
+        self.lock().engine.put_photo(view, photo)
     }
 
     fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
-        self.lock().engine.as_engine().announce(view, photo)
+        self.lock().engine.announce(view, photo)
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        self.lock().engine.as_engine().render(camera, settings)
+        self.lock().engine.render(camera, settings)
     }
 
     fn score(
@@ -349,22 +344,21 @@ impl Engine for Probe {
         asks: ScoreAsks,
     ) -> Result<Option<ScoredView>> {
         let mut state = self.lock();
-        let engine = state.engine.as_engine();
-        engine.score(camera, settings, photo, asks)
+        state.engine.score(camera, settings, photo, asks)
     }
 
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         let mut state = self.lock();
         let recorder = state.recorder.clone();
         let step = u64::from(settings.step);
-        let on_host = matches!(state.engine, AnyEngine::Cpu(_));
+        let on_host = !state.engine.has_queue();
         let span = recorder.span(if on_host { "step" } else { "enqueue" }, Phase::Host);
         let span = span.step(step);
         // Inside the span, so that stages lie in it.
         let begin = recorder.now_ns();
-        state.engine.as_engine().step(view, settings)?;
+        state.engine.step(view, settings)?;
         if state.waits_for_steps {
-            state.wait()?;
+            state.engine.wait()?;
             recorder.end_step(step);
         }
         drop(span);
@@ -381,16 +375,16 @@ impl Engine for Probe {
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
         let mut state = self.lock();
         let recorder = state.recorder.clone();
-        let (name, phase) = match state.engine {
-            AnyEngine::Cpu(_) => (Stage::Densify.name(), Phase::Update),
-            _ => ("enqueue density control", Phase::Host),
+        let (name, phase) = match state.engine.has_queue() {
+            false => (Stage::Densify.name(), Phase::Update),
+            true => ("enqueue density control", Phase::Host),
         };
         let _span = recorder.span(name, phase).step(u64::from(plan.step));
-        state.engine.as_engine().densify(plan)
+        state.engine.densify(plan)
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.lock().engine.as_engine().finish()
+        self.lock().engine.finish()
     }
 
     fn poll(&mut self) -> Result<Vec<Report>> {
@@ -404,7 +398,7 @@ impl Engine for Probe {
 
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
         let mut state = self.lock();
-        state.engine.as_engine().supervise_depth(view, samples)
+        state.engine.supervise_depth(view, samples)
     }
 
     fn differentiate(
@@ -414,7 +408,6 @@ impl Engine for Probe {
         derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
         let mut state = self.lock();
-        let engine = state.engine.as_engine();
-        engine.differentiate(camera, settings, derivative)
+        state.engine.differentiate(camera, settings, derivative)
     }
 }

@@ -11,15 +11,11 @@
 //! changes is timed ([`ControlTimer`]): it tells what the machine itself did.
 
 use super::probe::{Probe, Sums};
-use crate::console::Console;
-use crate::interrupt::Grace;
-use dapple::Trainer;
-use dapple::runtime::{Counters, Detail};
-use dapple::scene::{Error, ErrorKind, Result, Splats};
+use dapple::contract::instruments::{Counters, Detail};
+use dapple::{Error, ErrorKind, Progress, Result, Splats, Trainer};
 use dapple_profile::profile::{Control, KernelSummary, Phase};
 use dapple_profile::samples::{DEFAULT_HZ, Sampler};
 use dapple_profile::{ControlTimer, Recorder, Recording, kernels_of};
-use indicatif::ProgressBar;
 use std::time::Instant;
 
 /// Steps that are timed before the window at most: more than are ever on their way.
@@ -30,8 +26,11 @@ const KERNEL_STEPS: u32 = 40;
 const SAMPLED_SECONDS: f64 = 2.0;
 const SAMPLED_WINDOWS: u32 = 8;
 
+/// What progress calls it.
+const WHAT: &str = "profiling";
+
 /// All windows.
-pub struct Windows {
+pub(super) struct Windows {
     /// Of the steps with the profiler on.
     pub recording: Recording,
     pub sums: Sums,
@@ -59,12 +58,13 @@ pub struct Windows {
 }
 
 /// A run under measurement.
-pub struct Run<'a> {
+pub(super) struct Run<'a> {
     pub trainer: &'a mut Trainer,
     pub probe: &'a Probe,
-    pub grace: &'a Grace,
-    pub console: &'a Console,
-    pub on_gpu: bool,
+    /// Told of steps; asked whether to stop.
+    pub progress: &'a dyn Progress,
+    /// Whether the engine has a queue.
+    pub queued: bool,
     pub warm_up: u32,
     pub steps: u32,
 }
@@ -73,45 +73,40 @@ impl Run<'_> {
     /// Windows 1 to 4.
     pub fn measure(mut self) -> Result<Windows> {
         let n = self.steps;
-        let bar = self.bar();
-        self.advance(self.warm_up, &bar)?;
+        self.progress.start(WHAT, self.total());
+        self.advance(self.warm_up)?;
         self.probe.rest()?;
 
         let mut control = ControlTimer::new(self.threads());
         control.take();
         let first = n / 2;
-        let before = self.off(first, &bar)?;
-        let device_clock = self.on_gpu && self.probe.set_timing(Some(Detail::Spans))?;
-        let waited_for_steps = self.on_gpu && !device_clock;
+        let before = self.off(first)?;
+        let device_clock = self.queued && self.probe.set_detail(Some(Detail::Stages))?;
+        let waited_for_steps = self.queued && !device_clock;
         self.probe.wait_for_steps(waited_for_steps);
         // What timing itself allocates, it allocates before the window.
-        self.advance(n.min(TIMED_FIRST), &bar)?;
+        self.advance(n.min(TIMED_FIRST))?;
         self.probe.rest()?;
         control.take();
-        let (recording, asked) = self.window(n, &bar)?;
+        let (recording, asked) = self.window(n)?;
         let on_ns = recording.wall_ns() as f64 / f64::from(n);
         let (sums, check) = (self.probe.sums(), self.probe.take_clock_check());
-        let calibration_error_ns = self.probe.with(|engine| match engine {
-            dapple::AnyEngine::Gpu(engine) => {
-                engine.clock().map(|c| c.calibration().uncertainty_ns)
-            }
-            _ => None,
-        });
+        let clock = self.probe.device_clock();
         self.probe.set_recorder(&Recorder::off());
-        self.probe.set_timing(None)?;
+        self.probe.set_detail(None)?;
         self.probe.wait_for_steps(false);
         let splats = self.trainer.engine_mut().splats()?;
         let steps_done = self.trainer.steps_done();
         control.take();
-        let after = self.off(n - first, &bar)?;
+        let after = self.off(n - first)?;
         control.take();
         let kernels = if device_clock {
-            self.kernels(n.min(KERNEL_STEPS), &bar)?
+            self.kernels(n.min(KERNEL_STEPS))?
         } else {
             Vec::new()
         };
-        let flamegraph = self.sampled(on_ns, &bar)?;
-        bar.finish_and_clear();
+        let flamegraph = self.sampled(on_ns)?;
+        self.progress.finish();
         let whole = f64::from(n);
         Ok(Windows {
             recording,
@@ -122,7 +117,7 @@ impl Run<'_> {
             on_ns,
             device_clock,
             waited_for_steps,
-            calibration_error_ns,
+            calibration_error_ns: clock.map(|clock| clock.uncertainty_ns),
             clock_check: medians(check),
             kernels,
             control: control.finish(),
@@ -134,39 +129,36 @@ impl Run<'_> {
 
     /// Those that the engine works with; beside a GPU, the one that drives it.
     fn threads(&self) -> usize {
-        self.probe.with(|engine| match engine {
-            dapple::AnyEngine::Cpu(engine) => engine.threads(),
-            _ => 1,
-        })
+        self.probe.with(|engine| engine.workers()).unwrap_or(1)
     }
 
-    fn bar(&self) -> ProgressBar {
+    /// Steps of all windows but what sampling takes beyond its share.
+    fn total(&self) -> u64 {
         let sampled = self.steps;
-        let kernels = if self.on_gpu {
-            self.steps.min(KERNEL_STEPS)
-        } else {
-            0
+        let kernels = match self.queued {
+            true => self.steps.min(KERNEL_STEPS),
+            false => 0,
         };
         let first = self.steps.min(TIMED_FIRST);
-        let total = u64::from(self.warm_up) + u64::from(2 * self.steps + first + kernels + sampled);
-        self.console
-            .bar(total, "profiling {wide_bar} {pos}/{len} steps  {msg}")
+        u64::from(self.warm_up) + u64::from(2 * self.steps + first + kernels + sampled)
     }
 
     /// So many steps.
-    fn advance(&mut self, steps: u32, bar: &ProgressBar) -> Result<()> {
+    fn advance(&mut self, steps: u32) -> Result<()> {
         for _ in 0..steps {
-            self.grace
-                .check(|| "the profile was stopped; nothing was written".to_owned())?;
+            if self.progress.should_stop() {
+                let what = "the profile was stopped; nothing was written";
+                return Err(Error::new(ErrorKind::Interrupted, what));
+            }
             self.trainer.step()?;
-            bar.inc(1);
+            self.progress.advance(1);
         }
         Ok(())
     }
 
     /// So many steps, each in a span, and what they asked of the device. The probe keeps its sums
     /// until it is given another recorder.
-    fn window(&mut self, steps: u32, bar: &ProgressBar) -> Result<(Recording, Counters)> {
+    fn window(&mut self, steps: u32) -> Result<(Recording, Counters)> {
         let recorder = Recorder::new();
         self.probe.set_recorder(&recorder);
         let begin = self.probe.counters();
@@ -174,67 +166,46 @@ impl Run<'_> {
         for _ in 0..steps {
             let step = u64::from(self.trainer.steps_done()) + 1;
             let _span = recorder.span("trainer", Phase::Host).step(step);
-            self.advance(1, bar)?;
+            self.advance(1)?;
         }
         let asked = self.probe.counters() - begin;
         recorder.end_window(self.probe.rest()?);
-        Ok((recorder.finish().map_err(told)?, asked))
+        Ok((recorder.finish()?, asked))
     }
 
     /// Steps without the profiler: their wall time, ns.
-    fn off(&mut self, steps: u32, bar: &ProgressBar) -> Result<f64> {
+    fn off(&mut self, steps: u32) -> Result<f64> {
         self.probe.rest()?;
         let started = Instant::now();
-        self.advance(steps, bar)?;
+        self.advance(steps)?;
         self.probe.rest()?;
         Ok(started.elapsed().as_nanos() as f64)
     }
 
     /// Steps with each dispatch timed alone.
-    fn kernels(&mut self, steps: u32, bar: &ProgressBar) -> Result<Vec<KernelSummary>> {
-        self.probe.set_timing(Some(Detail::Dispatches))?;
-        let kernels = kernels_of(&self.window(steps, bar)?.0);
+    fn kernels(&mut self, steps: u32) -> Result<Vec<KernelSummary>> {
+        self.probe.set_detail(Some(Detail::Kernels))?;
+        let kernels = kernels_of(&self.window(steps)?.0);
         self.probe.set_recorder(&Recorder::off());
-        self.probe.set_timing(None)?;
+        self.probe.set_detail(None)?;
         Ok(kernels)
     }
 
     /// Steps whose CPU time is sampled.
-    fn sampled(&mut self, step_ns: f64, bar: &ProgressBar) -> Result<Result<String, String>> {
+    fn sampled(&mut self, step_ns: f64) -> Result<Result<String, String>> {
         let enough = (SAMPLED_SECONDS * 1e9 / step_ns.max(1.0)).ceil() as u32;
         let steps = enough.clamp(1, SAMPLED_WINDOWS.saturating_mul(self.steps));
         let sampler = match Sampler::start(DEFAULT_HZ) {
             Ok(sampler) => sampler,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        bar.set_length(bar.position() + u64::from(steps));
-        self.advance(steps, bar)?;
+        self.advance(steps)?;
         self.probe.rest()?;
         let drawn = sampler
             .finish()
             .and_then(|samples| samples.to_svg("dapple profile: CPU time of the host"));
         Ok(drawn.map_err(|error| error.to_string()))
     }
-}
-
-/// An error of the profiler as one of this program.
-pub fn told(error: dapple_profile::Error) -> Error {
-    let kind = match error.kind() {
-        dapple_profile::ErrorKind::Io => ErrorKind::Io,
-        _ => ErrorKind::Input,
-    };
-    let what = match std::error::Error::source(&error) {
-        Some(source) => format!("{}: {source}", error.what()),
-        None => error.what().to_owned(),
-    };
-    let mut told = Error::new(kind, what);
-    if let Some(place) = error.place() {
-        told = told.at(place.to_owned());
-    }
-    if let Some(hint) = error.hint_text() {
-        told = told.hint(hint.to_owned());
-    }
-    told
 }
 
 fn medians(pairs: Vec<[f64; 2]>) -> Option<[f64; 2]> {

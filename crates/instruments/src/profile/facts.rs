@@ -3,22 +3,15 @@
 use super::probe::phase_of;
 use super::tiles::Tiles;
 use super::windows::Windows;
-use crate::ceilings;
-use crate::commands::bench::{self, gpu_cost};
-use crate::console::Console;
+use crate::Instrumented;
 use crate::machine::{self, human_bytes};
-use crate::options::DeviceOptions;
-use crate::training_display::grouped;
-use dapple::AnyEngine;
+use dapple::contract::instruments::{self, Amount, StageRun, Work};
 use dapple::contract::{Stage, ViewId};
-use dapple::cpu::cost::{self, Work};
-use dapple::scene::Result;
+use dapple_base::numbers::grouped;
 use dapple_profile::profile::{Ceilings, Fact, Method, Overhead, Program, Table};
 use dapple_profile::{Counts, Imbalance, Recorder, Setup};
 
-/// Bytes of the Gaussians' numbers on the CPU: 59 floats, and as many of each moment, at degree 3.
-const CPU_COPIES: usize = 3;
-
+/// A name and a value.
 pub fn fact(name: &str, value: impl Into<String>) -> Fact {
     Fact {
         name: name.to_owned(),
@@ -26,28 +19,10 @@ pub fn fact(name: &str, value: impl Into<String>) -> Fact {
     }
 }
 
-/// The engine's device.
-pub fn device(engine: &mut AnyEngine) -> Vec<Fact> {
-    let mut facts = vec![fact("engine", engine.as_engine().description())];
-    match engine {
-        AnyEngine::Gpu(engine) => {
-            let gpu = engine.gpu();
-            let report = gpu.report();
-            facts.push(fact("adapter", report.name.clone()));
-            facts.push(fact("backend", report.backend.to_string()));
-            facts.push(fact("driver", report.driver.clone()));
-            let subgroups = gpu.subgroup_size();
-            facts.push(fact(
-                "subgroups",
-                subgroups.map_or("not used".to_owned(), |size| format!("of {size}")),
-            ));
-        }
-        AnyEngine::Cpu(engine) => {
-            facts.push(fact("threads", engine.threads().to_string()));
-            facts.push(fact("vectors", dapple::cpu::level_name()));
-        }
-        _ => {}
-    }
+/// The engine's device, and the machine that it is in.
+pub fn device(engine: &dyn Instrumented) -> Vec<Fact> {
+    let mut facts = vec![fact("engine", engine.description())];
+    facts.extend(engine.device().into_iter().map(shown));
     let processor = machine::processor();
     facts.push(fact("processor", processor.as_deref().unwrap_or("unknown")));
     if let Some(bytes) = machine::memory_bytes() {
@@ -57,58 +32,28 @@ pub fn device(engine: &mut AnyEngine) -> Vec<Fact> {
     facts
 }
 
-/// This program.
-pub fn program(started: String) -> Program {
-    Program {
-        name: "dapple".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: option_env!("DAPPLE_COMMIT").map(str::to_owned),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-        started,
-    }
-}
-
-/// What the device was measured to reach: kept from `bench device`, else measured in short.
-pub fn ceilings(engine: &AnyEngine, console: &Console) -> Result<Ceilings> {
-    let key = match engine {
-        AnyEngine::Gpu(engine) => dapple::runtime::ceilings::key(engine.gpu().report()),
-        AnyEngine::Cpu(engine) => ceilings::processor_key(engine.threads()),
-        _ => return Err(dapple::Error::internal("an engine of an unknown kind")),
+/// What an engine says, in words.
+fn shown(said: instruments::Fact) -> Fact {
+    let value = match said.value {
+        Amount::Text(text) => text,
+        Amount::Count(count) => count.to_string(),
+        Amount::Bytes(bytes) => human_bytes(bytes),
+        Amount::FewBytes(bytes) => format!("{bytes} B"),
     };
-    if let Some(kept) = ceilings::cached(&key)
-        && let (Some(bytes_per_second), Some(flops_per_second)) =
-            (kept.bytes_per_second(), kept.flops_per_second())
-    {
-        return Ok(Ceilings {
-            bytes_per_second,
-            flops_per_second,
-            dispatch_ns: kept.get("dispatch").map(|seconds| seconds * 1e9),
-            source: format!("dapple bench device, {}", kept.date()),
-        });
-    }
-    let limits = bench::limits(engine, console)?;
-    Ok(Ceilings {
-        bytes_per_second: limits.gb_per_s * 1e9,
-        flops_per_second: limits.gflops * 1e9,
-        dispatch_ns: None,
-        source:
-            "measured by this run (copies and multiply-adds; `dapple bench device` measures more)"
-                .to_owned(),
-    })
+    fact(said.name, value)
 }
 
 /// All that [`dapple_profile::analyse`] is told.
 pub struct About<'a> {
-    pub started: String,
+    pub program: Program,
     pub device: Vec<Fact>,
     pub settings: Vec<Fact>,
-    pub options: &'a DeviceOptions,
     pub ceilings: Ceilings,
     pub warm_up: u32,
     pub steps: u32,
     pub windows: &'a Windows,
     pub tiles: Option<&'a Tiles>,
-    pub engine: &'a mut AnyEngine,
+    pub engine: &'a dyn Instrumented,
     pub views: usize,
 }
 
@@ -116,9 +61,9 @@ impl About<'_> {
     pub fn setup(self) -> Setup {
         let work = self.work();
         let stages = self.stages(&work);
-        let on_gpu = matches!(self.engine, AnyEngine::Gpu(_));
+        let on_gpu = self.engine.has_queue();
         Setup {
-            program: program(self.started.clone()),
+            program: self.program.clone(),
             method: self.method(on_gpu),
             stages,
             kernels: self.windows.kernels.clone(),
@@ -133,41 +78,32 @@ impl About<'_> {
         }
     }
 
-    /// Mean counts of a step. No GPU counts visited rows: the CPU engine did, on one view.
+    /// Mean counts of a step. Where the engine does not count visited rows, the CPU engine did, on one view.
     fn work(&self) -> Work {
         let mut work = self.windows.sums.mean();
-        if let (AnyEngine::Gpu(_), Some(tiles)) = (&*self.engine, self.tiles) {
+        if let (None, Some(tiles)) = (self.engine.counted(), self.tiles) {
             work.row_visits = (tiles.rows_per_instance * work.instances as f64) as u64;
         }
         work
     }
 
     fn stages(&self, work: &Work) -> Vec<dapple_profile::Stage> {
-        let (dispatches, cost): (_, fn(Stage, &Work, &DeviceOptions) -> cost::Cost) =
-            match &*self.engine {
-                AnyEngine::Gpu(engine) => {
-                    let of_view = (0..self.views).map(|view| engine.dispatches(ViewId(view)));
-                    let known = of_view.into_iter().find(|list| !list.is_empty());
-                    (known.unwrap_or_default(), |stage, work, options| {
-                        gpu_cost::cost(stage, work, options.precision.unwrap_or_default())
-                    })
-                }
-                _ => (Vec::new(), |stage, work, _| cost::cost(stage, work)),
-            };
-        // The order they run in: a GPU's recording tells, the CPU engine has ranges before sort.
-        let mut names: Vec<&str> = dispatches.iter().map(|(name, _)| *name).collect();
-        if names.is_empty() {
-            names = Stage::ALL.iter().map(|stage| stage.name()).collect();
-            names.swap(3, 4);
-        }
-        let stages = names.into_iter().map(|name| {
+        let of_view = (0..self.views).map(|view| self.engine.stages(ViewId(view)));
+        let ran = of_view.into_iter().find(|stages| !stages.is_empty());
+        let ran = ran.unwrap_or_else(|| {
+            let every = Stage::ALL.iter().map(|stage| StageRun {
+                name: stage.name(),
+                dispatches: None,
+            });
+            every.collect()
+        });
+        let stages = ran.into_iter().map(|StageRun { name, dispatches }| {
             let mut row = dapple_profile::Stage::new(name, phase_of(name));
-            if let Some((_, count)) = dispatches.iter().find(|(other, _)| *other == name) {
-                row = row.dispatches(*count as f64);
+            if let Some(count) = dispatches {
+                row = row.dispatches(count as f64);
             }
             let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name);
-            if let Some(stage) = stage.filter(|stage| cost::is_counted(*stage)) {
-                let cost = cost(stage, work, self.options);
+            if let Some(cost) = stage.and_then(|stage| self.engine.cost(stage, work)) {
                 row = row.cost(cost.bytes as f64, cost.flops as f64);
             }
             row
@@ -245,12 +181,10 @@ impl About<'_> {
     fn imbalances(&self) -> Vec<Imbalance> {
         // How many tiles a GPU has in flight, its driver does not tell; its `blend_backward` takes a
         // tile's instances in pieces.
-        let (at_once, stages) = match &*self.engine {
-            AnyEngine::Cpu(engine) => (
-                Some(engine.threads() as f64),
-                &["blend", "blend_backward"][..],
-            ),
-            _ => (None, &["blend"][..]),
+        let at_once = self.engine.workers().map(|workers| workers as f64);
+        let stages = match at_once {
+            Some(_) => &["blend", "blend_backward"][..],
+            None => &["blend"][..],
         };
         let one = |tiles: &Tiles| Imbalance {
             name: "instances a tile".to_owned(),
@@ -339,39 +273,8 @@ impl About<'_> {
     }
 
     fn memory(&self, work: &Work) -> Vec<Fact> {
-        let mut facts = Vec::new();
-        match &*self.engine {
-            AnyEngine::Gpu(engine) => {
-                let pool = engine.gpu().pool().stats();
-                let precision = self.options.precision.unwrap_or_default();
-                facts.extend([
-                    fact(
-                        "engine's buffers, photos included",
-                        human_bytes(engine.memory_bytes()),
-                    ),
-                    fact(
-                        "a Gaussian",
-                        format!(
-                            "{} B",
-                            dapple::gpu::bytes_per_gaussian(precision, work.sh_degree)
-                        ),
-                    ),
-                    fact("pool: buffers made", pool.allocations.to_string()),
-                    fact(
-                        "pool: requests served by a used buffer",
-                        pool.reuses.to_string(),
-                    ),
-                    fact("pool: handed out", human_bytes(pool.live_bytes)),
-                    fact("pool: kept free", human_bytes(pool.pooled_bytes)),
-                    fact("pool: most at one time", human_bytes(pool.peak_bytes)),
-                ]);
-            }
-            _ => {
-                let floats = 11 + 3 * dapple::scene::sh_coefficient_count(work.sh_degree);
-                let bytes = (CPU_COPIES * floats * 4) as u64 * work.gaussians;
-                facts.push(fact("parameters and moments", human_bytes(bytes)));
-            }
-        }
+        let said = self.engine.memory(work).into_iter();
+        let mut facts: Vec<Fact> = said.map(shown).collect();
         if let Some(bytes) = machine::peak_memory_bytes() {
             facts.push(fact("the process, at most", human_bytes(bytes)));
         }

@@ -1,6 +1,5 @@
-//! What a step on a GPU costs at least: bytes of each stage, by formula from the counts of a view and
-//! the layout of the engine's buffers. Operations are those of the CPU engine's model
-//! ([`dapple::cpu::cost`]): the mathematics is the same.
+//! The GPU engine as an instrument: timings of the GPU's own clock, what the host asked of it, and what a
+//! stage costs at least, by formula from the counts of a view and the layout of the engine's buffers.
 //!
 //! Bytes: what a stage's kernels read and write, each array once per kernel, as if caches were
 //! perfect within a kernel and empty between kernels. Left out: tables of counts that prefix sums
@@ -8,10 +7,147 @@
 //! it is what would be without early ends: pixels that are finished before the last instance of
 //! their tile leave fewer checkpoints, and a stage may then stay below its floor.
 
-use dapple::contract::Stage;
-use dapple::cpu::cost::{self, Cost, Work};
-use dapple::gpu::Precision;
-use dapple::gpu::layout::{BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
+use super::GpuEngine;
+use crate::layout::{BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
+use crate::{Precision, bytes_per_gaussian};
+use dapple_engine::instruments::{
+    Cost, Counters, Detail, DeviceClock, Fact, Instrumented, SpanTime, StageRun, StepTimings, Work,
+    is_counted, operations,
+};
+use dapple_engine::{Stage, ViewId};
+use dapple_runtime::ceilings::{DeviceKey, Limits, Measured};
+use dapple_runtime::{Detail as Spans, Timing};
+use dapple_runtime::{ceilings, measure_limits};
+use dapple_scene::{Progress, Result};
+
+impl Instrumented for GpuEngine {
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    fn wait(&self) -> Result<()> {
+        self.gpu().wait()
+    }
+
+    fn workers(&self) -> Option<usize> {
+        None
+    }
+
+    fn device(&self) -> Vec<Fact> {
+        let report = self.gpu().report();
+        let subgroups = match self.gpu().subgroup_size() {
+            Some(size) => format!("of {size}"),
+            None => "not used".to_owned(),
+        };
+        vec![
+            Fact::text("adapter", &report.name),
+            Fact::text("backend", report.backend.to_string()),
+            Fact::text("driver", &report.driver),
+            Fact::text("subgroups", subgroups),
+        ]
+    }
+
+    fn memory(&self, work: &Work) -> Vec<Fact> {
+        let pool = self.gpu().pool().stats();
+        let one = bytes_per_gaussian(self.options.precision, work.sh_degree);
+        vec![
+            Fact::bytes("engine's buffers, photos included", self.memory_bytes()),
+            Fact::few_bytes("a Gaussian", one),
+            Fact::count("pool: buffers made", pool.allocations),
+            Fact::count("pool: requests served by a used buffer", pool.reuses),
+            Fact::bytes("pool: handed out", pool.live_bytes),
+            Fact::bytes("pool: kept free", pool.pooled_bytes),
+            Fact::bytes("pool: most at one time", pool.peak_bytes),
+        ]
+    }
+
+    fn set_detail(&mut self, detail: Option<Detail>) -> Result<bool> {
+        let spans = detail.map(|detail| match detail {
+            Detail::Stages => Spans::Spans,
+            Detail::Kernels => Spans::Dispatches,
+        });
+        let can = self.set_timing(spans)?;
+        if let (Some(_), Some(clock)) = (detail, self.clock()) {
+            clock.calibrate()?;
+        }
+        self.take_timings();
+        Ok(can)
+    }
+
+    fn timings(&mut self) -> Vec<StepTimings> {
+        let timed = self.take_timings().into_iter();
+        timed
+            .map(|timed| StepTimings {
+                step: timed.step,
+                is_densify: timed.is_densify,
+                whole_ns: timed.timing.whole.map(|(_, duration_ns)| duration_ns),
+                spans: spans(timed.timing),
+            })
+            .collect()
+    }
+
+    fn device_clock(&mut self) -> Option<DeviceClock> {
+        self.clock().map(|clock| DeviceClock {
+            origin: clock.origin(),
+            uncertainty_ns: clock.calibration().uncertainty_ns,
+        })
+    }
+
+    fn counters(&self) -> Counters {
+        let counted = GpuEngine::counters(self);
+        Counters {
+            submissions: counted.submissions,
+            dispatches: counted.dispatches,
+            waits: counted.waits,
+            copies: counted.copies,
+            bytes_written: counted.bytes_written,
+            bytes_read: counted.bytes_read,
+            buffers_created: counted.buffers_created,
+        }
+    }
+
+    fn stages(&self, view: ViewId) -> Vec<StageRun> {
+        let dispatches = self.dispatches(view).into_iter();
+        dispatches
+            .map(|(name, count)| StageRun {
+                name,
+                dispatches: Some(count),
+            })
+            .collect()
+    }
+
+    fn cost(&self, stage: Stage, work: &Work) -> Option<Cost> {
+        is_counted(stage).then(|| Cost {
+            flops: operations(stage, work),
+            bytes: bytes(stage, work, self.options.precision),
+        })
+    }
+
+    fn ceilings_key(&self, _processor: &str) -> DeviceKey {
+        ceilings::key(self.gpu().report())
+    }
+
+    fn measure_ceilings(&self, _processor: &str, progress: &dyn Progress) -> Result<Measured> {
+        ceilings::measure(self.gpu(), progress)
+    }
+
+    fn measure_limits(&self) -> Result<Limits> {
+        measure_limits(self.gpu())
+    }
+}
+
+/// The spans of a step, in the contract's words.
+fn spans(timing: Timing) -> Vec<SpanTime> {
+    let spans = timing.spans.into_iter();
+    spans
+        .map(|span| SpanTime {
+            stage: span.name,
+            kernel: span.kernel,
+            start_ns: span.start_ns,
+            duration_ns: span.duration_ns,
+        })
+        .collect()
+}
 
 /// A float, an index, a key.
 const WORD: u64 = 4;
@@ -36,15 +172,6 @@ const TILE_SORT: u64 = 2 * SORT_PASS - WORD;
 /// Three maps of three channels that SSIM leaves for its gradient.
 const SSIM_MAPS: u64 = 9 * WORD;
 
-/// Least cost of a stage. `Appearance`, which few runs ask for, and `Densify`, which is not part of a
-/// step, are not counted.
-pub fn cost(stage: Stage, work: &Work, precision: Precision) -> Cost {
-    Cost {
-        flops: cost::cost(stage, work).flops,
-        bytes: bytes(stage, work, precision),
-    }
-}
-
 fn bytes(stage: Stage, w: &Work, precision: Precision) -> u64 {
     let (n, v, i, p, t) = (w.gaussians, w.visible, w.instances, w.pixels, w.tiles);
     let buckets = i.div_ceil(u64::from(BUCKET));
@@ -52,7 +179,7 @@ fn bytes(stage: Stage, w: &Work, precision: Precision) -> u64 {
     let checkpoints = buckets.saturating_sub(t) * CHECKPOINTS;
     // Of each pixel and each block, where it ends.
     let ends = t * (TILE_PIXELS + u64::from(BLOCKS_PER_TILE)) * WORD;
-    let harmonics = (dapple::scene::sh_coefficient_count(w.sh_degree) as u32 - 1) * 3;
+    let harmonics = (dapple_scene::sh_coefficient_count(w.sh_degree) as u32 - 1) * 3;
     match stage {
         // Means, scales, rotations and opacities of all in, colours of the visible; their splats,
         // numbers of tiles and depths, and everybody's place among them out.
@@ -95,7 +222,7 @@ fn bytes(stage: Stage, w: &Work, precision: Precision) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dapple::gpu::Storage;
+    use crate::Storage;
 
     /// Four buckets, the last with four instances.
     const INSTANCES: u64 = 3 * BUCKET as u64 + 4;

@@ -8,18 +8,17 @@
 //! 4. Stages of such an engine are timed by its own clock, in a run of their own: timing would
 //!    disturb the steps.
 
-use super::statistics::Times;
-use crate::options::DeviceOptions;
+use super::times::Times;
+use crate::{Instrumented, Open};
+use dapple::contract::instruments::{Cost, Counters, Work};
 use dapple::contract::{
     Adam, Extras, LearningRates, PoseRates, RenderSettings, Report, Stage, StepCounts,
     StepSettings, TrainView, ViewId,
 };
-use dapple::cpu::cost::Work;
 use dapple::cpu::{CpuEngine, CpuOptions};
-use dapple::runtime::Counters;
-use dapple::scene::{Photo, Result, Splats};
-use dapple::{AnyEngine, Engine, Rendered};
+use dapple::{Camera, Engine, Photo, Rendered, Result, Splats};
 use serde::Serialize;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,20 +29,31 @@ pub const SEQUENCES: u32 = 5;
 const STAGE_STEPS: u32 = 60;
 
 /// Steps to time.
-#[derive(Debug)]
 pub struct Job<'a> {
-    /// Where.
-    pub device: &'a DeviceOptions,
+    /// Opens the engine.
+    pub open: &'a Open<'a>,
     /// Where training starts.
     pub splats: &'a Splats,
     /// In turn.
     pub views: &'a [TrainView],
     /// Step sizes.
     pub learning_rates: LearningRates,
-    /// Steps that are not timed, then those that are.
+    /// Steps that are not timed.
     pub warm_up: u32,
+    /// Then those that are.
     pub steps: u32,
+    /// Near plane, world units.
     pub near: f32,
+}
+
+impl fmt::Debug for Job<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("gaussians", &self.splats.len())
+            .field("views", &self.views.len())
+            .field("steps", &self.steps)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What they took.
@@ -54,26 +64,45 @@ pub struct Measured {
     /// Steps that each time is a mean over.
     pub steps_per_time: u32,
     /// In the order they ran.
-    pub stages: Vec<(Stage, Times)>,
+    pub stages: Vec<MeasuredStage>,
     /// Mean over the views.
     pub work: Work,
     /// Per step, of an engine with a queue.
     pub host: Option<HostPerStep>,
 }
 
+/// One stage.
+#[derive(Debug, Clone, Copy)]
+pub struct MeasuredStage {
+    /// Which.
+    pub stage: Stage,
+    /// What it took.
+    pub times: Times,
+    /// What it costs at least, by the engine's own formula.
+    pub cost: Cost,
+}
+
 /// What the host asked of the device, per step.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct HostPerStep {
+    /// Times that work was handed to the queue.
     pub submissions: f64,
+    /// Dispatches.
     pub dispatches: f64,
+    /// Times that the host waited for the device.
     pub waits: f64,
+    /// Copies between host and device, either way.
     pub copies: f64,
+    /// Bytes from host to device.
     pub bytes_written: f64,
+    /// Bytes from device to host.
     pub bytes_read: f64,
+    /// Buffers that the driver made.
     pub buffers_created: f64,
 }
 
 impl HostPerStep {
+    /// Of so many steps.
     pub fn new(counted: Counters, steps: u32) -> Self {
         let each = |count: u64| count as f64 / f64::from(steps.max(1));
         Self {
@@ -130,22 +159,25 @@ pub fn changed(photo: Photo) -> Photo {
 }
 
 /// Steps 1 to 4.
+///
+/// # Errors
+/// Those of the engine.
 pub fn measure(job: &Job<'_>) -> Result<Measured> {
     let mut run = Run::start(job, false)?;
     for _ in 0..job.warm_up {
         run.step()?;
     }
     run.finish()?;
-    if matches!(run.engine, AnyEngine::Cpu(_)) {
-        run.one_by_one(job)
-    } else {
+    if run.engine.has_queue() {
         run.in_sequences(job)
+    } else {
+        run.one_by_one(job)
     }
 }
 
 /// An engine at its steps.
 struct Run<'a> {
-    engine: AnyEngine,
+    engine: Box<dyn Instrumented>,
     job: &'a Job<'a>,
     ids: Vec<ViewId>,
     /// Steps enqueued and reported.
@@ -158,9 +190,9 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn start(job: &'a Job<'a>, time_stages: bool) -> Result<Self> {
-        let mut engine = job.device.open_quietly(time_stages)?.engine;
-        let ids = engine.as_engine().add_views(job.views.to_vec())?;
-        engine.as_engine().upload(job.splats, None)?;
+        let mut engine = (job.open)(time_stages)?.into_instrument();
+        let ids = engine.add_views(job.views.to_vec())?;
+        engine.upload(job.splats, None)?;
         Ok(Self {
             engine,
             job,
@@ -175,30 +207,22 @@ impl<'a> Run<'a> {
     fn step(&mut self) -> Result<()> {
         let settings = settings(self.job, self.enqueued + 1);
         let view = self.ids[self.enqueued as usize % self.ids.len()];
-        self.engine.as_engine().step(view, &settings)?;
+        self.engine.step(view, &settings)?;
         self.enqueued += 1;
         Ok(())
     }
 
-    /// Waits until the device has nothing left to do.
-    fn wait(&mut self) -> Result<()> {
-        match &self.engine {
-            AnyEngine::Gpu(engine) => engine.gpu().wait(),
-            _ => Ok(()),
-        }
-    }
-
     /// Waits for all reports, which may make the device do steps again whose buffers were too small.
     fn finish(&mut self) -> Result<()> {
-        self.engine.as_engine().finish()?;
+        self.engine.finish()?;
         self.collect()?;
-        self.wait()
+        self.engine.wait()
     }
 
     /// Takes in the reports that are there; gives their number.
     fn collect(&mut self) -> Result<u32> {
         let before = self.reported;
-        for report in self.engine.as_engine().poll()? {
+        for report in self.engine.poll()? {
             let Report::Step(done) = report else {
                 continue;
             };
@@ -215,17 +239,19 @@ impl<'a> Run<'a> {
         Ok(self.reported - before)
     }
 
-    /// Times by stage, and forgets them.
-    fn take_stages(&mut self) -> Vec<(Stage, Times)> {
-        let stages = std::mem::take(&mut self.stages);
-        stages
-            .into_iter()
-            .map(|(stage, ns)| (stage, Times::of(&ns)))
-            .collect()
+    /// Times by stage with what each costs for such work; forgets them.
+    fn take_stages(&mut self, work: &Work) -> Vec<MeasuredStage> {
+        let stages = std::mem::take(&mut self.stages).into_iter();
+        let measured = stages.map(|(stage, ns)| MeasuredStage {
+            stage,
+            times: Times::of(&ns),
+            cost: self.engine.cost(stage, work).unwrap_or_default(),
+        });
+        measured.collect()
     }
 
     fn one_by_one(mut self, job: &Job<'_>) -> Result<Measured> {
-        self.take_stages();
+        self.stages.clear();
         let mut durations_ns = Vec::new();
         let mut rows = 0;
         for _ in 0..job.steps {
@@ -233,16 +259,15 @@ impl<'a> Run<'a> {
             self.step()?;
             durations_ns.push(started.elapsed().as_nanos() as u64);
             self.collect()?;
-            if let AnyEngine::Cpu(engine) = &self.engine {
-                rows += engine.work().row_visits;
-            }
+            rows += self.engine.counted().map_or(0, |work| work.row_visits);
         }
         let row_visits = rows / u64::from(job.steps.max(1));
+        let work = self.work(row_visits);
         Ok(Measured {
             step: Times::of(&durations_ns),
             steps_per_time: 1,
-            work: self.work(row_visits),
-            stages: self.take_stages(),
+            stages: self.take_stages(&work),
+            work,
             host: None,
         })
     }
@@ -251,13 +276,13 @@ impl<'a> Run<'a> {
         let mut durations_ns = Vec::new();
         let mut host = None;
         for _ in 0..SEQUENCES {
-            let before = self.counters();
+            let before = self.engine.counters();
             let started = Instant::now();
             for _ in 0..job.steps {
                 self.step()?;
             }
-            let asked = self.counters();
-            self.wait()?;
+            let asked = self.engine.counters();
+            self.engine.wait()?;
             let nanoseconds = started.elapsed().as_nanos() as u64;
             durations_ns.push(nanoseconds / u64::from(job.steps));
             host = Some(HostPerStep::new(asked - before, job.steps));
@@ -270,17 +295,10 @@ impl<'a> Run<'a> {
         Ok(Measured {
             step,
             steps_per_time: job.steps,
-            stages: stages(job)?,
+            stages: stages(job, &work)?,
             work,
             host,
         })
-    }
-
-    fn counters(&self) -> Counters {
-        match &self.engine {
-            AnyEngine::Gpu(engine) => engine.counters(),
-            _ => Counters::default(),
-        }
     }
 
     fn work(&self, row_visits: u64) -> Work {
@@ -323,18 +341,18 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
 }
 
 /// Stage times of an engine with a queue.
-fn stages(job: &Job<'_>) -> Result<Vec<(Stage, Times)>> {
+fn stages(job: &Job<'_>, work: &Work) -> Result<Vec<MeasuredStage>> {
     let mut run = Run::start(job, true)?;
     for _ in 0..job.warm_up {
         run.step()?;
     }
     run.finish()?;
-    run.take_stages();
+    run.stages.clear();
     for _ in 0..job.steps.min(STAGE_STEPS) {
         run.step()?;
     }
     run.finish()?;
-    Ok(run.take_stages())
+    Ok(run.take_stages(work))
 }
 
 /// Rows of 16 pixels that a step has to visit, mean over the views: no GPU counts them, the CPU engine
@@ -370,7 +388,7 @@ pub fn standing_still() -> LearningRates {
 }
 
 /// A view of `rendered`.
-pub fn view_of(camera: dapple::Camera, photo: Photo) -> TrainView {
+pub fn view_of(camera: Camera, photo: Photo) -> TrainView {
     TrainView {
         camera,
         photo: Arc::new(photo),

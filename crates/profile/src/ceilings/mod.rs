@@ -1,19 +1,33 @@
-//! What a device was measured to do at most, kept from one start to the next.
+//! Ceilings: what a device was measured to do at most. What they are, how they are repeated, stored and
+//! judged is the same for every device and is decided here; what is run on it is the engine's.
 //!
-//! 1. Whoever measures fills a [`Measured`]: rates by name, and curves over sizes.
-//! 2. [`store`] writes it as JSON, one file a device, named after it.
-//! 3. [`cached`] reads it back if it is whole, of this schema, and of that very device with that very
-//!    driver. Anything else counts as absent: measuring again is cheap.
+//! 1. [`measure()`] runs groups of measurements one after the other into a [`Measured`]: rates by name, and
+//!    curves over sizes. Each is repeated, its median counts, and the slowest over the median is its spread
+//!    ([`Rated`]).
+//! 2. [`Limits`] are the two that times of stages are held against, for those who have no time for all.
+//! 3. [`store`] writes them as JSON, one file a device, named after it; [`cached`] reads them back.
+//! 4. [`is_scattered`] judges: from there on the machine was busy, and the numbers are not to be trusted.
+
+mod measure;
+mod store;
+
+pub use measure::{GOES, Group, Rated, measure};
+pub use store::{cached, store};
 
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Raised when a field or the way to measure it changes: older files are measured again.
 pub const SCHEMA: u32 = 1;
 
-/// Larger files are not ours.
-const MOST_BYTES: u64 = 1 << 20;
+/// The slowest over the median from which times are called scattered.
+const SCATTERED: f64 = 1.3;
+
+/// Whether times scatter so much (the slowest, or a high percentile, over the median) that the machine must
+/// have been busy.
+pub fn is_scattered(spread: f64) -> bool {
+    spread > SCATTERED
+}
 
 /// A device as the cache knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +111,28 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
+/// The two ceilings that times of stages are held against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// `f32` operations a second, an FMA being two.
+    pub flops_per_second: f64,
+    /// Bytes read and written a second.
+    pub bytes_per_second: f64,
+    /// The slowest go over the median one, the worse of both: near 1 where nothing else runs.
+    pub spread: f64,
+}
+
+impl Limits {
+    /// Of what was measured.
+    pub fn new(operations: Rated, bytes: Rated) -> Self {
+        Self {
+            flops_per_second: operations.per_second,
+            bytes_per_second: bytes.per_second,
+            spread: operations.spread.max(bytes.spread),
+        }
+    }
+}
+
 /// All that was measured of a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -128,12 +164,22 @@ impl Measured {
     }
 
     /// Adds a rate.
-    pub fn rate(&mut self, name: &str, unit: Unit, value: f64, spread: f64) {
+    pub fn rate(&mut self, name: &str, unit: Unit, rated: Rated) {
         self.rates.push(Rate {
             name: name.to_owned(),
             unit,
-            value,
-            spread,
+            value: rated.per_second,
+            spread: rated.spread,
+        });
+    }
+
+    /// Adds how long something takes of which there are so many a second.
+    pub fn duration(&mut self, name: &str, rated: Rated) {
+        self.rates.push(Rate {
+            name: name.to_owned(),
+            unit: Unit::Seconds,
+            value: 1.0 / rated.per_second,
+            spread: rated.spread,
         });
     }
 
@@ -174,7 +220,7 @@ impl Measured {
     }
 
     /// Whether all numbers can be.
-    fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         let positive = |v: f64| v.is_finite() && v > 0.0;
         let points = self.curves.iter().flat_map(|curve| &curve.points);
         !self.rates.is_empty()
@@ -186,60 +232,6 @@ impl Measured {
                 .into_iter()
                 .all(|p| p.bytes > 0 && positive(p.bytes_per_second))
     }
-}
-
-/// What was stored of a device in the folder of caches; `None` if it was never measured, or the file
-/// is damaged, of another schema, another driver.
-pub fn cached(folder: &Path, device: &DeviceKey) -> Option<Measured> {
-    let file = file_of(folder, device);
-    if std::fs::metadata(&file).ok()?.len() > MOST_BYTES {
-        return None;
-    }
-    let measured: Measured = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
-    let ours = measured.schema == SCHEMA && measured.device == *device;
-    (ours && measured.is_sound()).then_some(measured)
-}
-
-/// Keeps what was measured, in place of what was kept of that device. Returns the file. Written
-/// beside and moved there, so that a file is whole or not there.
-///
-/// # Errors
-/// A folder that cannot be made or written to.
-pub fn store(folder: &Path, measured: &Measured) -> std::io::Result<PathBuf> {
-    std::fs::create_dir_all(folder)?;
-    let file = file_of(folder, &measured.device);
-    let beside = file.with_extension(format!("{}.part", std::process::id()));
-    let text = serde_json::to_vec_pretty(measured)?;
-    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &file));
-    written.inspect_err(|_| {
-        let _ = std::fs::remove_file(&beside);
-    })?;
-    Ok(file)
-}
-
-/// Readable, and different for devices that differ.
-fn file_of(folder: &Path, device: &DeviceKey) -> PathBuf {
-    let readable: String = device
-        .name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
-        .take(40)
-        .collect();
-    let parts = [device.name.as_str(), "\0", device.driver.as_str()];
-    // FNV-1a.
-    let hash = parts
-        .concat()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
-            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    folder.join(format!("ceilings-{readable}-{hash:016x}.json"))
 }
 
 /// A time as ISO 8601 has it, in UTC, to the second.
@@ -270,65 +262,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn device(driver: &str) -> DeviceKey {
-        DeviceKey {
-            name: "NVIDIA H200 / 2".to_owned(),
-            driver: driver.to_owned(),
-        }
-    }
-
-    fn measured() -> Measured {
-        let mut measured = Measured::new(device("570.1"));
-        measured.rate("copy", Unit::BytesPerSecond, 4.1e12, 1.01);
-        measured.rate("dispatch", Unit::Seconds, 2.5e-6, 3.0);
-        let point = Point {
-            bytes: 1 << 14,
-            bytes_per_second: 1e13,
-        };
-        measured.curve("working_set", vec![point]);
-        measured
-    }
-
-    #[test]
-    fn what_was_stored_is_read_for_that_device_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("a/b");
-        assert_eq!(cached(&inner, &device("570.1")), None);
-        let file = store(&inner, &measured()).unwrap();
-        assert_eq!(cached(&inner, &device("570.1")), Some(measured_as(&file)));
-        assert_eq!(cached(&inner, &device("570.2")), None);
-        assert_eq!(
-            std::fs::read_dir(&inner).unwrap().count(),
-            1,
-            "nothing beside it"
-        );
-        let again = store(&inner, &measured()).unwrap();
-        assert_eq!(again, file);
-    }
-
-    fn measured_as(file: &Path) -> Measured {
-        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn what_is_damaged_or_foreign_counts_as_absent() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = store(folder.path(), &measured()).unwrap();
-        let whole = std::fs::read_to_string(&file).unwrap();
-        let absent = |text: &str| {
-            std::fs::write(&file, text).unwrap();
-            assert_eq!(cached(folder.path(), &device("570.1")), None, "{text}");
-        };
-        absent("");
-        absent(&whole[..whole.len() / 2]);
-        absent(&whole.replace("\"schema\": 1", "\"schema\": 0"));
-        absent(&whole.replace("570.1", "999"));
-        absent(&whole.replace("4100000000000.0", "-1.0"));
-        absent(&whole.replace("4100000000000.0", "null"));
-        absent(&whole.replace("10000000000000.0", "0.0"));
-        std::fs::write(&file, &whole).unwrap();
-        assert!(cached(folder.path(), &device("570.1")).is_some());
-    }
+    use super::store::tests::measured;
 
     #[test]
     fn dates_are_right_on_leap_days_too() {
@@ -345,5 +279,7 @@ mod tests {
         assert_eq!(Unit::Seconds.shown(2.5e-6), "2.50 us");
         assert_eq!(measured().spread(), 1.01);
         assert_eq!(measured().date().len(), 10);
+        assert_eq!(measured().get("dispatch"), Some(2.5e-6));
+        assert!(!is_scattered(measured().spread()) && is_scattered(1.31));
     }
 }

@@ -1,6 +1,8 @@
-//! What this machine is: for `doctor`, and for the memory a run has taken.
+//! What this machine is, and how much memory this process has taken.
 //!
 //! Linux tells in `/proc`; elsewhere what is not known stays `None`.
+
+pub use dapple_base::numbers::human_bytes;
 
 use std::fs;
 
@@ -40,21 +42,6 @@ pub fn operating_system() -> String {
     pretty.map_or(family.clone(), |name| format!("{name} ({family})"))
 }
 
-/// `bytes` for people.
-pub fn human_bytes(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1024.0 {
-            return match unit {
-                "B" => format!("{bytes} B"),
-                _ => format!("{value:.1} {unit}"),
-            };
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} TiB")
-}
-
 fn kibibytes(file: &str, key: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let value = field(&text, key)?;
@@ -73,12 +60,6 @@ fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_read_well() {
-        assert_eq!(human_bytes(512), "512 B");
-        assert_eq!(human_bytes(3 << 19), "1.5 MiB");
-    }
 
     #[test]
     fn fields_are_found_by_their_whole_name() {

@@ -1,16 +1,16 @@
 //! Times of the same work done again and again.
 
-use crate::console::Console;
+use dapple_profile::ceilings::is_scattered;
 use serde::Serialize;
-
-/// 95th percentile over median from which times are called scattered.
-const SCATTERED: f64 = 1.3;
 
 /// Milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Times {
+    /// Half took no longer.
     pub median_ms: f64,
+    /// The fastest.
     pub min_ms: f64,
+    /// 95 % took no longer.
     pub p95_ms: f64,
 }
 
@@ -37,31 +37,12 @@ impl Times {
         1e3 / self.median_ms.max(f64::MIN_POSITIVE)
     }
 
-    fn spread(&self) -> f64 {
-        self.p95_ms / self.median_ms.max(f64::MIN_POSITIVE)
+    /// The 95th percentile over the median, where that is so far from 1 that the machine was busy, and the
+    /// numbers are not to be trusted.
+    pub fn scattered(&self) -> Option<f64> {
+        let spread = self.p95_ms / self.median_ms.max(f64::MIN_POSITIVE);
+        is_scattered(spread).then_some(spread)
     }
-
-    /// A remark where the times of `what` scatter. Said even with `--quiet`: it decides whether
-    /// the numbers can be used.
-    pub fn remark(&self, what: &str, console: &Console) {
-        if self.spread() > SCATTERED {
-            busy(what, self.spread(), console);
-        }
-    }
-}
-
-/// The remark for a spread that was measured elsewhere.
-pub fn remark_spread(what: &str, spread: f64, console: &Console) {
-    if spread > SCATTERED {
-        busy(what, spread, console);
-    }
-}
-
-fn busy(what: &str, spread: f64, console: &Console) {
-    console.always(&format!(
-        "remark: {what}: slow ones took {spread:.2} times the median: the machine is busy\n  \
-         hint: end other programs, or measure more with --steps and compare medians"
-    ));
 }
 
 #[cfg(test)]
@@ -78,5 +59,7 @@ mod tests {
         );
         let one = Times::of(&[2_000_000]);
         assert_eq!((one.min_ms, one.median_ms, one.p95_ms), (2.0, 2.0, 2.0));
+        assert_eq!(one.scattered(), None);
+        assert!(times.scattered().is_some_and(|spread| spread > 1.8));
     }
 }

@@ -1,0 +1,90 @@
+//! Stages, limits and what the host did, printed for people.
+
+use dapple_instruments::bench::measure::HostPerStep;
+use dapple_instruments::bench::rows::{Bound, LimitRow, StageRow};
+
+/// What the device reaches at most.
+pub fn limits_line(limits: &LimitRow) -> String {
+    format!(
+        "limits    {:.1} GFLOP/s, {:.1} GB/s (multiply-adds; read + written)",
+        limits.gflops, limits.gb_per_s
+    )
+}
+
+/// What the host did per step.
+pub fn host_line(host: &HostPerStep) -> String {
+    format!(
+        "host      per step: {} waits, {} copies ({:.0} B read, {:.0} B written), {} buffers made, \
+         {} submissions, {} dispatches",
+        short(host.waits),
+        short(host.copies),
+        host.bytes_read,
+        host.bytes_written,
+        short(host.buffers_created),
+        short(host.submissions),
+        short(host.dispatches)
+    )
+}
+
+/// A count per step: a whole number, or with what it takes to see it.
+fn short(count: f64) -> String {
+    if count == count.round() {
+        format!("{count:.0}")
+    } else {
+        format!("{count:.3}")
+    }
+}
+
+/// The table's head.
+fn head() -> String {
+    format!(
+        "{:<15}{:>10}{:>10}{:>9}{:>10}{:>9}{:>9}{:>10}{:>8}",
+        "stage", "median ms", "min ms", "share", "MB", "GB/s", "GFLOP/s", "floor ms", "times"
+    )
+}
+
+/// A row of the table.
+fn line(row: &StageRow) -> String {
+    let gflops = match row.flops {
+        0 => "-".to_owned(),
+        _ => format!("{:.1}", row.gflops),
+    };
+    let bound = match row.bound {
+        Bound::Compute => "compute",
+        Bound::Memory => "memory",
+    };
+    format!(
+        "{:<15}{:>10.3}{:>10.3}{:>7.1} %{:>10.2}{:>9.1}{:>9}{:>10.3}{:>8.1} {bound}",
+        row.stage.name(),
+        row.times.median_ms,
+        row.times.min_ms,
+        100.0 * row.share,
+        row.bytes as f64 * 1e-6,
+        row.gb_per_s,
+        gflops,
+        row.floor_ms,
+        row.over_floor,
+    )
+}
+
+/// All rows, and their sum.
+pub fn table(rows: &[StageRow]) -> String {
+    let mut lines = vec![head()];
+    lines.extend(rows.iter().map(line));
+    let sum = |of: fn(&StageRow) -> f64| rows.iter().map(of).sum::<f64>();
+    let (median, floor) = (sum(|r| r.times.median_ms), sum(|r| r.floor_ms));
+    let per_second = 1e-6 / median.max(f64::MIN_POSITIVE);
+    lines.push(format!(
+        "{:<15}{:>10.3}{:>10.3}{:>9}{:>10.2}{:>9.1}{:>9.1}{:>10.3}{:>8.1}",
+        "all stages",
+        median,
+        sum(|r| r.times.min_ms),
+        "",
+        sum(|r| r.bytes as f64) * 1e-6,
+        sum(|r| r.bytes as f64) * per_second,
+        sum(|r| r.flops as f64) * per_second,
+        floor,
+        median / floor.max(f64::MIN_POSITIVE),
+    ));
+    lines.join("\n")
+}

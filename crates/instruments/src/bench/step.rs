@@ -1,0 +1,127 @@
+//! The field's fixed-size training step on the points of a real scene.
+//!
+//! 1. Make Gaussians from the points ([`Garden`]) and render them from the folder's cameras: the photos.
+//! 2. Train from the same Gaussians, disturbed: L1 and SSIM, Adam on every parameter, SH degree 3,
+//!    the cameras in turn, no density control.
+//! 3. Time the steps, and the stages in a run of their own ([`measure`](super::measure)).
+
+use super::garden::{self, Garden};
+use super::measure::{HostPerStep, Job, measure, photo, view_of};
+use super::rows::{LimitRow, StageRow, rows};
+use super::times::Times;
+use crate::Open;
+use dapple::contract::{LearningRates, RenderSettings, StepCounts};
+use dapple::{Result, Splats};
+use serde::Serialize;
+
+/// Steps before those that are timed.
+const WARM_UP: u32 = 30;
+/// Of everything random.
+pub const SEED: u64 = 0;
+const NEAR: f32 = 0.01;
+
+/// Step sizes of the 3DGS paper's trainer, for a scene of extent 1.
+const LEARNING_RATES: LearningRates = LearningRates {
+    means: 1.6e-4,
+    scales: 5e-3,
+    quats: 1e-3,
+    opacities: 5e-2,
+    sh0: 2.5e-3,
+    sh_rest: 1.25e-4,
+};
+
+/// One number of Gaussians at one size.
+#[derive(Debug, Serialize)]
+pub struct Run {
+    /// Copies of the points along x and y.
+    pub tiles: u32,
+    /// Gaussians.
+    pub gaussians: u64,
+    /// Of the photos, pixels.
+    pub width: u32,
+    /// Of the photos, pixels.
+    pub height: u32,
+    /// Steps that each time is a mean over: 1 where steps were timed one by one.
+    pub steps_per_time: u32,
+    /// A whole step.
+    pub step: Times,
+    /// Steps a second.
+    pub it_per_s: f64,
+    /// Of the photos' renders.
+    pub cameras: Vec<CameraCounts>,
+    /// Of an engine with a queue.
+    pub host_per_step: Option<HostPerStep>,
+    /// In the order they ran.
+    pub stages: Vec<StageRow>,
+}
+
+/// What a camera sees.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct CameraCounts {
+    /// Gaussians.
+    pub visible: u64,
+    /// (Gaussian, tile) pairs.
+    pub instances: u64,
+    /// Of the fullest tile.
+    pub max_instances_per_tile: u64,
+}
+
+impl From<StepCounts> for CameraCounts {
+    fn from(counts: StepCounts) -> Self {
+        Self {
+            visible: counts.visible,
+            instances: counts.instances,
+            max_instances_per_tile: counts.max_instances_per_tile,
+        }
+    }
+}
+
+/// Steps 1 to 3 with `tiles` x `tiles` copies of the garden, `truth`
+/// ([`Garden::splats`] of [`SEED`]), and photos of `size`, `[width, height]`.
+///
+/// # Errors
+/// Those of the engine.
+pub fn run(
+    open: &Open<'_>,
+    garden: &Garden,
+    (tiles, truth): (u32, &Splats),
+    size: [u32; 2],
+    steps: u32,
+    limits: LimitRow,
+) -> Result<Run> {
+    let settings = RenderSettings {
+        near: NEAR,
+        ..RenderSettings::default()
+    };
+    let mut engine = open(false)?.into_engine();
+    engine.upload(truth, None)?;
+    let (mut views, mut cameras) = (Vec::new(), Vec::new());
+    for camera in garden.cameras(size) {
+        let rendered = engine.render(&camera, &settings)?;
+        cameras.push(rendered.counts.into());
+        views.push(view_of(camera, photo(&rendered)));
+    }
+    drop(engine);
+    let splats = garden::start(truth.clone(), SEED);
+    let measured = measure(&Job {
+        open,
+        splats: &splats,
+        views: &views,
+        learning_rates: LEARNING_RATES,
+        warm_up: WARM_UP,
+        steps,
+        near: NEAR,
+    })?;
+    Ok(Run {
+        tiles,
+        gaussians: measured.work.gaussians,
+        width: size[0],
+        height: size[1],
+        steps_per_time: measured.steps_per_time,
+        step: measured.step,
+        it_per_s: measured.step.per_second(),
+        cameras,
+        stages: rows(&measured, limits),
+        host_per_step: measured.host,
+    })
+}

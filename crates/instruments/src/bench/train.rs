@@ -1,0 +1,172 @@
+//! Seconds a training step on a capture, with a fixed number of Gaussians.
+//!
+//! 1. With [`duplicate`], put copies beside the capture's points.
+//! 2. Train as a run would, with rounds of density control never due ([`without_density_control`]).
+//! 3. Time each step but the first few; of an engine with a queue, sequences of steps.
+
+use super::measure::{HostPerStep, SEQUENCES};
+use super::random::Random;
+use super::times::Times;
+use crate::Instrumented;
+use crate::machine;
+use crate::profile::probe::Probe;
+use dapple::train::config::DensifyPatch;
+use dapple::train::init;
+use dapple::{Dataset, Point, Result, TrainConfig, Trainer};
+use serde::Serialize;
+use std::time::Instant;
+
+/// Steps before those that are timed.
+const WARM_UP: u32 = 5;
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub struct Run {
+    /// Photos trained on.
+    pub photos: usize,
+    /// Of the largest photo, pixels.
+    pub width: u32,
+    /// Of the largest photo, pixels.
+    pub height: u32,
+    /// Gaussians.
+    pub gaussians: u64,
+    /// Active at the last timed step.
+    pub sh_degree: u8,
+    /// Steps of a sequence, or in all.
+    pub steps: u32,
+    /// A whole step.
+    pub step: Times,
+    /// At the median.
+    pub seconds_per_step: f64,
+    /// Steps a second.
+    pub it_per_s: f64,
+    /// Steps that each time is a mean over: 1 where steps were timed one by one.
+    pub steps_per_time: u32,
+    /// Of an engine with a queue.
+    pub host_per_step: Option<HostPerStep>,
+    /// The most that the process held.
+    pub peak_memory_bytes: Option<u64>,
+}
+
+/// Rounds of density control that are never due, though their statistics are taken as in a real run.
+pub fn without_density_control() -> DensifyPatch {
+    DensifyPatch {
+        every: Some(u32::MAX),
+        reset_every: Some(0),
+        ..DensifyPatch::default()
+    }
+}
+
+/// Steps 2 and 3 of an engine without splats.
+///
+/// # Errors
+/// Those of training.
+pub fn run(
+    dataset: Dataset,
+    config: TrainConfig,
+    engine: Box<dyn Instrumented>,
+    steps: u32,
+) -> Result<Run> {
+    let cameras = dataset.views.iter().map(|view| view.camera);
+    let sizes = cameras.map(|camera| (camera.width, camera.height));
+    let (width, height) = sizes
+        .max_by_key(|&(w, h)| u64::from(w) * u64::from(h))
+        .unwrap_or((0, 0));
+    let has_queue = engine.has_queue();
+    let probe = Probe::new(engine);
+    let mut trainer = Trainer::new(&dataset, config, Box::new(probe.clone()))?;
+    drop(dataset);
+    let (step, host) = if has_queue {
+        in_sequences(&mut trainer, &probe, steps)?
+    } else {
+        (one_by_one(&mut trainer, steps)?, None)
+    };
+    Ok(Run {
+        photos: trainer.train_view_count(),
+        width,
+        height,
+        gaussians: trainer.gaussians(),
+        sh_degree: trainer.schedule().sh_degree(trainer.steps_done()),
+        steps,
+        step,
+        seconds_per_step: step.median_ms * 1e-3,
+        it_per_s: step.per_second(),
+        steps_per_time: if has_queue { steps } else { 1 },
+        host_per_step: host,
+        peak_memory_bytes: machine::peak_memory_bytes(),
+    })
+}
+
+/// Steps of an engine that is done when `step` returns.
+fn one_by_one(trainer: &mut Trainer, steps: u32) -> Result<Times> {
+    let mut durations_ns = Vec::new();
+    for step in 1..=WARM_UP + steps {
+        let start = Instant::now();
+        trainer.step()?;
+        if step > WARM_UP {
+            durations_ns.push(start.elapsed().as_nanos() as u64);
+        }
+    }
+    Ok(Times::of(&durations_ns))
+}
+
+/// Steps of an engine with a queue: wall time of sequences, each between two moments at which the
+/// device has nothing to do, over their steps; and what the host asked of the device meanwhile.
+fn in_sequences(
+    trainer: &mut Trainer,
+    probe: &Probe,
+    steps: u32,
+) -> Result<(Times, Option<HostPerStep>)> {
+    // Every photo once: then all are on the device.
+    let photos = u32::try_from(trainer.train_view_count()).unwrap_or(u32::MAX);
+    for _ in 0..WARM_UP.max(photos) {
+        trainer.step()?;
+    }
+    let mut durations_ns = Vec::new();
+    let mut host = None;
+    for _ in 0..SEQUENCES {
+        trainer.wait()?;
+        probe.wait()?;
+        let before = probe.counters();
+        let start = Instant::now();
+        for _ in 0..steps {
+            trainer.step()?;
+        }
+        let asked = probe.counters() - before;
+        probe.wait()?;
+        durations_ns.push(start.elapsed().as_nanos() as u64 / u64::from(steps));
+        host = Some(HostPerStep::new(asked, steps));
+    }
+    trainer.wait()?;
+    Ok((Times::of(&durations_ns), host))
+}
+
+/// Makes `copies` of each finite point of a capture: itself, and others at random beside it, each moved by at
+/// most half the distance to the point's neighbours along each axis.
+///
+/// # Errors
+/// Points that no Gaussians can be made of.
+pub fn duplicate(dataset: &mut Dataset, copies: u32, config: &TrainConfig) -> Result<()> {
+    dataset
+        .points
+        .retain(|p| p.position.iter().all(|v| v.is_finite()));
+    if copies == 1 || dataset.points.is_empty() {
+        return Ok(());
+    }
+    let views: Vec<usize> = (0..dataset.views.len()).collect();
+    let extent = dataset.extent(&views);
+    // The first scale of a Gaussian is the distance to its neighbours.
+    let distances = init::from_points(&dataset.points, extent, 0, config.seed)?.scales;
+    let mut random = Random::new(config.seed);
+    let mut copy = |point: &Point, half: f32| Point {
+        position: point.position.map(|v| v + half * random.signed()),
+        ..*point
+    };
+    let mut points = Vec::with_capacity(dataset.points.len() * copies as usize);
+    for (point, scale) in dataset.points.iter().zip(&distances) {
+        points.push(*point);
+        points.extend((1..copies).map(|_| copy(point, 0.5 * scale[0].exp())));
+    }
+    dataset.points = points;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! What devices were measured to reach at most: measuring it, and the cache of it.
+//!
+//! A file a device, in the folder that compiled kernels are stored in too; see
+//! [`dapple_profile::ceilings`].
+
+use crate::Instrumented;
+use crate::machine;
+use dapple::runtime::cache_folder;
+use dapple::{Error, Progress, Result};
+use dapple_profile::ceilings::{self, DeviceKey, Measured};
+use dapple_profile::profile::Ceilings;
+use std::path::PathBuf;
+
+/// How the cache knows the processor with so many threads.
+pub fn processor_key(threads: usize) -> DeviceKey {
+    dapple::cpu::ceilings::key(&processor(), threads)
+}
+
+fn processor() -> String {
+    machine::processor().unwrap_or_else(|| "unknown processor".to_owned())
+}
+
+/// What is stored of a device; `None` where it has to be measured.
+pub fn cached(device: &DeviceKey) -> Option<Measured> {
+    ceilings::cached(&cache_folder()?, device)
+}
+
+/// Measures an engine's device.
+///
+/// # Errors
+/// No memory for what is measured, a lost device; `progress` asks to stop.
+pub fn measure(engine: &dyn Instrumented, progress: &dyn Progress) -> Result<Measured> {
+    engine.measure_ceilings(&processor(), progress)
+}
+
+/// Stores what was measured for [`cached`]. Returns the file.
+///
+/// # Errors
+/// There is no folder for caches, or it cannot be written to: it costs only that the device is measured again.
+pub fn store(measured: &Measured) -> Result<PathBuf> {
+    let folder =
+        cache_folder().ok_or_else(|| Error::unsupported("there is no folder for caches"))?;
+    ceilings::store(&folder, measured)
+}
+
+/// The ceilings that a profile is held against: what is stored of the engine's device, else two of them,
+/// measured in a second; then with how much these scattered.
+///
+/// # Errors
+/// No memory for what is measured, a lost device.
+pub fn of(engine: &dyn Instrumented) -> Result<(Ceilings, Option<f64>)> {
+    if let Some(stored) = cached(&engine.ceilings_key(&processor()))
+        && let (Some(bytes_per_second), Some(flops_per_second)) =
+            (stored.bytes_per_second(), stored.flops_per_second())
+    {
+        let ceilings = Ceilings {
+            bytes_per_second,
+            flops_per_second,
+            dispatch_ns: stored.get("dispatch").map(|seconds| seconds * 1e9),
+            source: format!("dapple bench device, {}", stored.date()),
+        };
+        return Ok((ceilings, None));
+    }
+    let limits = engine.measure_limits()?;
+    let ceilings = Ceilings {
+        bytes_per_second: limits.bytes_per_second,
+        flops_per_second: limits.flops_per_second,
+        dispatch_ns: None,
+        source:
+            "measured by this run (copies and multiply-adds; `dapple bench device` measures more)"
+                .to_owned(),
+    };
+    Ok((ceilings, Some(limits.spread)))
+}
