@@ -316,6 +316,12 @@ impl Gpu {
         self.inner.link.wait_for(submission)
     }
 
+    /// The size of a buffer that is made for so many bytes: a binding is never empty, and copies are of
+    /// whole words.
+    pub fn size_of_buffer(&self, bytes: u64) -> u64 {
+        crate::link::whole_size(bytes)
+    }
+
     /// A storage buffer that can be copied from and to, zeroed.
     ///
     /// # Errors

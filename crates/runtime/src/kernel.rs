@@ -171,6 +171,11 @@ impl Kernel {
         &self.inner.label
     }
 
+    /// The names of its bindings: those that this entry point uses.
+    pub fn bindings(&self) -> impl Iterator<Item = &str> {
+        self.inner.bindings.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Binds buffers by the names that the shader gives them. Buffers that this entry point does
     /// not use may be given too.
     ///
