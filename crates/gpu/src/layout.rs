@@ -49,17 +49,28 @@ pub struct Step {
     pub opacity_reg: f32,
     /// Weight of the mean standard deviation.
     pub scale_reg: f32,
-    /// Weight of the depth loss.
-    pub depth_weight: f32,
     /// Step size of the view's rotation, radians.
     pub rate_turn: f32,
     /// Of its translation, world units.
     pub rate_shift: f32,
-    /// Samples of known depth.
+    /// Alignment.
+    pub pad_end: [u32; 3],
+}
+
+/// Twin of WGSL's `Parameters`: what else changes from step to step, sent through the runtime's ring. A new
+/// feature's numbers go here, in whole vectors of four: immediates are for what every step needs.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+pub struct Parameters {
+    /// Weight of the depth loss.
+    pub depth_weight: f32,
+    /// Samples of known depth that the view has.
     pub depth_samples: u32,
     /// Alignment.
-    pub pad_end: u32,
+    pub pad: [u32; 2],
 }
+
+const _: () = assert!(size_of::<Parameters>() <= dapple_runtime::PARAMETER_BYTES);
 
 /// [`Step::flags`]: add screen-space gradients to the density statistics.
 pub const FLAG_DENSITY: u32 = 1;
@@ -381,6 +392,7 @@ pub fn shaders() -> ShaderSet {
         "shared/high_product",
         "shared/noise",
         "shared/normal",
+        "shared/parameters",
         "shared/photo",
         "shared/planes",
         "shared/pose_sum",

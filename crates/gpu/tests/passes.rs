@@ -67,7 +67,8 @@ fn bindings(code: &Code, bits: Bits) -> BTreeSet<String> {
     let globals = module.global_variables.iter();
     globals
         .filter(|(handle, global)| {
-            global.binding.is_some() && !info.get_entry_point(entry)[*handle].is_empty()
+            global.binding.as_ref().is_some_and(|b| b.group == 0)
+                && !info.get_entry_point(entry)[*handle].is_empty()
         })
         .map(|(_, global)| global.name.clone().unwrap())
         .collect()

@@ -2,12 +2,13 @@
 
 use super::GpuEngine;
 use crate::layout;
-use crate::messages::{densify_report, step_immediates, step_report};
+use crate::messages::{densify_report, step_immediates, step_parameters, step_report};
 use crate::passes::{Bits, Plan};
 use crate::ring::Ring;
 use crate::stages::{densify, relocate};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
+use dapple_runtime::Values;
 use dapple_scene::{Error, Result};
 
 /// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
@@ -66,32 +67,31 @@ impl GpuEngine {
                 self.buffers.set_in_slot("depth_samples", slot, &samples);
             }
         }
-        let immediates = layout::Step {
-            depth_samples: self.depths.count(view.0) as u32,
-            ..step_immediates(
-                view,
-                settings,
-                photo.is_masked,
-                Ring::entry(sequence),
-                self.sh_degree,
-                self.default_cap,
-            )
-        };
+        let immediates = step_immediates(
+            view,
+            settings,
+            photo.is_masked,
+            Ring::entry(sequence),
+            self.sh_degree,
+            self.default_cap,
+        );
+        let parameters = step_parameters(settings, self.depths.count(view.0));
         if bits.has(Bits::POSES) {
             self.fit_poses()?;
         }
         self.fit(bits)?;
         let bytes = bytemuck::bytes_of(&immediates);
+        let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;
         if bits.has(Bits::ANTIALIAS) && settings.refresh_smoothing {
             let recording = self.recording(Plan::Smoothing, bits, slot)?;
-            recording.submit(&self.context.gpu, bytes);
+            recording.submit_with(&self.context.gpu, values);
         }
         let recording = self.recording(Plan::Step, bits, slot)?;
         let gpu = &self.context.gpu;
-        self.times.submit(gpu, &recording, bytes, sequence)?;
+        self.times.submit(gpu, &recording, values, sequence)?;
         if settings.step.is_multiple_of(FINITE_EVERY) {
             let recording = self.recording(Plan::Finite, bits, slot)?;
-            recording.submit(&self.context.gpu, bytes);
+            recording.submit_with(&self.context.gpu, values);
         }
         Ok(())
     }
@@ -111,9 +111,9 @@ impl GpuEngine {
             None => densify::set_plan(&self.context, &self.buffers, plan)?,
             Some(how) => relocate::set_plan(&self.context, &self.buffers, plan, how)?,
         }
-        let bytes = bytemuck::bytes_of(&immediates);
+        let values = Values::new(bytemuck::bytes_of(&immediates), &[])?;
         let gpu = &self.context.gpu;
-        self.times.submit(gpu, &recording, bytes, sequence)
+        self.times.submit(gpu, &recording, values, sequence)
     }
 
     /// Commands from the first of these on are not done; the second comes next.
