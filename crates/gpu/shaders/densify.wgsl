@@ -113,8 +113,8 @@ fn long_scan_put(i: u32, before: vec4u) {
 
 @compute @workgroup_size(1)
 fn open() {
-    for (var entry = 0u; entry < REGROUP_ENTRIES; entry++) {
-        groups[GROUPS_NEXT + entry] = vec4u();
+    for (var entry = STEP_ENTRIES; entry < ALL_ENTRIES; entry++) {
+        groups[entry] = vec4u();
     }
     if has_scratch() {
         groups[REGROUP_OLD] = regroup_for(state.gaussians, SCAN_WIDTH);

@@ -6,10 +6,11 @@
 //    image has left zero there.
 // Twin: cpu/src/stages/depth.rs. Reference: dapple_reference::depth_loss.
 //
-// Bindings: depth_samples, the view's, and room for more; image, from blend.wgsl; depth_pixels and image_gradient, in and out.
+// Bindings: depth_samples, the view's, and room for more; image, from blend.wgsl; depth_pixels and image_gradient, in and out. How many samples there are is a parameter.
 
 #import shared/step
 #import shared/groups
+#import shared/parameters
 
 // Twin: `depths::Sample`.
 struct DepthSample {
@@ -30,13 +31,13 @@ fn depth_loss(
     @builtin(local_invocation_index) local: u32,
 ) {
     let k = group_number(id, dispatched) * 256u + local;
-    if k >= step.depth_samples {
+    if k >= parameters.depth_samples {
         return;
     }
     let known = depth_samples[k];
     let blended = depth_pixels[known.pixel].x;
     let residual = blended * known.inverse_depth - (1.0 - image[known.pixel].w);
-    let slope = step.depth_weight * known.weight * sign(residual);
+    let slope = parameters.depth_weight * known.weight * sign(residual);
     depth_pixels[known.pixel] = vec2f(blended, slope * known.inverse_depth);
     image_gradient[known.pixel] = vec4f(image_gradient[known.pixel].xyz, slope);
 }

@@ -48,8 +48,8 @@ fn is_finite(words: vec3u) -> bool {
 
 @compute @workgroup_size(1)
 fn open() {
-    for (var entry = 0u; entry < REGROUP_ENTRIES; entry++) {
-        groups[GROUPS_NEXT + entry] = vec4u();
+    for (var entry = STEP_ENTRIES; entry < ALL_ENTRIES; entry++) {
+        groups[entry] = vec4u();
     }
     for (var k = 0u; k < 3u; k++) {
         atomicStore(&box[k], 0xffffffffu);

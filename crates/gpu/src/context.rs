@@ -1,13 +1,14 @@
-//! What stages are made with: the device, the shaders, the buffers by name.
+//! What passes are recorded with: the device, the shaders, and every kernel that was compiled.
 
 use crate::layout;
-use crate::optics::Optics;
+use crate::passes::{Bits, Code};
 use dapple_runtime::primitives::RadixSort;
-use dapple_runtime::{Bound, Defines, Gpu, Groups, Kernel, ShaderSet, primitives, wgpu};
-use dapple_scene::{Error, Result};
-use std::collections::BTreeMap;
+use dapple_runtime::{Defines, Gpu, Kernel, ShaderSet, primitives};
+use dapple_scene::Result;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Device and shaders.
+/// Device and shaders. Clones share the kernels.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// The device.
@@ -18,6 +19,18 @@ pub struct Context {
     pub defines: Defines,
     /// Whether dispatches are kept short: see [`layout::DISPATCH_PARTS`].
     pub bounds_dispatches: bool,
+    /// Constants that are settings of a run, by their name.
+    constants: BTreeMap<&'static str, Defines>,
+    kernels: Arc<Mutex<Compiled>>,
+}
+
+/// Shader, entry point, and what it was compiled with.
+type KernelKey = (&'static str, &'static str, Defines);
+
+#[derive(Debug, Default)]
+struct Compiled {
+    kernels: HashMap<KernelKey, Kernel>,
+    sorts: HashMap<(Defines, u32, bool), RadixSort>,
 }
 
 impl Context {
@@ -29,120 +42,65 @@ impl Context {
             shaders: unsafe { layout::shaders().without_checks() },
             defines: primitives::defines(&gpu, layout::defines()),
             bounds_dispatches: gpu.report().bounds_dispatches,
+            constants: BTreeMap::new(),
+            kernels: Arc::default(),
             gpu,
         }
     }
 
-    /// Compiles the dispatches of one that may take long: one kernel, or where dispatches are kept
-    /// short one for each part of the work.
+    /// Sets the constants of a run's settings; true if they were others before.
+    pub fn set_constants(&mut self, name: &'static str, constants: Defines) -> bool {
+        if self.constants.get(name) == Some(&constants) {
+            return false;
+        }
+        self.constants.insert(name, constants);
+        true
+    }
+
+    /// A kernel in the permutation of those of `bits` that it understands: compiled now if it has not been
+    /// before. Where dispatches are kept short and it may take long, there is one for each part of the work.
     ///
     /// # Errors
     /// See [`Kernel::new`].
-    pub fn kernel_parts(&self, name: &str, entry: &str, defines: &Defines) -> Result<Vec<Kernel>> {
-        let kernel =
-            |defines: &Defines| Kernel::new(&self.gpu, &self.shaders, name, entry, defines);
-        if !self.bounds_dispatches {
-            return Ok(vec![kernel(defines)?]);
+    pub fn kernels(&self, code: &Code, bits: Bits) -> Result<Vec<Kernel>> {
+        let mut defines = (bits & code.bits).define(self.defines.clone());
+        if let Some(constants) = code.constants.and_then(|name| self.constants.get(name)) {
+            defines = defines.and(constants);
+        }
+        if !(code.in_parts && self.bounds_dispatches) {
+            return Ok(vec![self.compiled(code, defines)?]);
         }
         (0..layout::DISPATCH_PARTS)
-            .map(|part| kernel(&defines.clone().flag("PARTS", true).u32("PART", part)))
+            .map(|part| self.compiled(code, defines.clone().flag("PARTS", true).u32("PART", part)))
             .collect()
     }
 
-    /// Compiles a sort, without checks as all of this engine's kernels.
+    fn compiled(&self, code: &Code, defines: Defines) -> Result<Kernel> {
+        let key = (code.shader, code.entry, defines);
+        if let Some(kernel) = self.lock().kernels.get(&key) {
+            return Ok(kernel.clone());
+        }
+        // Not under the lock: others compile meanwhile.
+        let kernel = Kernel::new(&self.gpu, &self.shaders, code.shader, code.entry, &key.2)?;
+        self.lock().kernels.insert(key, kernel.clone());
+        Ok(kernel)
+    }
+
+    /// A sort, without checks as all of this engine's kernels; compiled now if it has not been before.
     ///
     /// # Errors
     /// See [`RadixSort::new`].
     pub fn radix_sort(&self, bits: u32, numbered: bool) -> Result<RadixSort> {
-        RadixSort::with((&self.gpu, &self.shaders), &self.defines, bits, numbered)
+        let key = (self.defines.clone(), bits, numbered);
+        if let Some(sort) = self.lock().sorts.get(&key) {
+            return Ok(sort.clone());
+        }
+        let sort = RadixSort::with((&self.gpu, &self.shaders), &self.defines, bits, numbered)?;
+        self.lock().sorts.insert(key, sort.clone());
+        Ok(sort)
     }
 
-    /// Compiles entry point `entry` of `shaders/<name>.wgsl`.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn kernel(&self, name: &str, entry: &str) -> Result<Kernel> {
-        Kernel::new(&self.gpu, &self.shaders, name, entry, &self.defines)
-    }
-
-    /// [`Self::kernel`] in the permutation for these optics.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn optical_kernel(&self, name: &str, entry: &str, optics: Optics) -> Result<Kernel> {
-        let defines = optics.define(self.defines.clone());
-        Kernel::new(&self.gpu, &self.shaders, name, entry, &defines)
-    }
-}
-
-/// Buffers by the names that shaders give them.
-#[derive(Debug, Clone, Default)]
-pub struct Buffers {
-    by_name: BTreeMap<&'static str, wgpu::Buffer>,
-}
-
-impl Buffers {
-    /// Adds or replaces a buffer.
-    pub fn set(&mut self, name: &'static str, buffer: wgpu::Buffer) {
-        self.by_name.insert(name, buffer);
-    }
-
-    /// Takes a buffer away.
-    pub fn remove(&mut self, name: &'static str) {
-        self.by_name.remove(name);
-    }
-
-    /// A buffer that must be there.
-    ///
-    /// # Errors
-    /// It is not: a mistake of ours.
-    pub fn get(&self, name: &str) -> Result<&wgpu::Buffer> {
-        self.by_name
-            .get(name)
-            .ok_or_else(|| Error::internal(format!("there is no buffer \"{name}\"")))
-    }
-
-    /// Binds whatever `kernel` names.
-    ///
-    /// # Errors
-    /// A name without a buffer.
-    pub fn bind(&self, gpu: &Gpu, kernel: &Kernel) -> Result<Bound> {
-        self.bind_with(gpu, kernel, &[])
-    }
-
-    /// [`Self::bind`], with some names given here instead.
-    ///
-    /// # Errors
-    /// As [`Self::bind`].
-    pub fn bind_with(
-        &self,
-        gpu: &Gpu,
-        kernel: &Kernel,
-        over: &[(&str, &wgpu::Buffer)],
-    ) -> Result<Bound> {
-        let mut list = over.to_vec();
-        list.extend(self.by_name.iter().map(|(name, buffer)| (*name, buffer)));
-        kernel.bind(gpu, &list)
-    }
-
-    /// The indirect dispatch of entry `entry` of the buffer `groups`; see [`layout::groups`].
-    ///
-    /// # Errors
-    /// There is no such buffer.
-    pub fn groups(&self, entry: u64) -> Result<Groups> {
-        Ok(Groups::Indirect(
-            self.get("groups")?.clone(),
-            entry * layout::groups::BYTES,
-        ))
-    }
-
-    /// Bytes of all buffers.
-    pub fn bytes(&self) -> u64 {
-        self.by_name.values().map(wgpu::Buffer::size).sum()
-    }
-
-    /// Names and buffers.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &wgpu::Buffer)> {
-        self.by_name.iter().map(|(name, buffer)| (*name, buffer))
+    fn lock(&self) -> std::sync::MutexGuard<'_, Compiled> {
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

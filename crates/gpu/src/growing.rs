@@ -1,11 +1,13 @@
 //! Room in the engine's buffers: how much at first, and more when it was too little.
 
-use crate::frame::Asked;
+use crate::buffers::Carry;
+use crate::passes::{Bits, Extent, Room};
 use crate::stages::appearance;
 use crate::stages::smoothing::SMOOTHING;
-use crate::{GpuEngine, frame, layout};
+use crate::{GpuEngine, layout, room};
 use dapple_engine::appearance::{check_cells, grid_floats, other_cells};
 use dapple_engine::{AppearanceSettings, Engine, PosedCamera};
+use dapple_runtime::Defines;
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
 
@@ -38,7 +40,7 @@ impl GpuEngine {
     /// No memory.
     pub fn reserve_instances(&mut self, instances: u32) -> Result<()> {
         if instances > self.room.instances {
-            self.grow_instances(instances)?;
+            self.grow(self.with_instances(self.room, instances)?, None)?;
         }
         Ok(())
     }
@@ -50,15 +52,16 @@ impl GpuEngine {
         most.min(self.options.max_binding_bytes)
     }
 
-    /// Room for instances at first: for density control, more than there is for Gaussians.
-    fn first_instances(&self, gaussians: u32) -> u32 {
+    /// Room for instances at first, on images of so many tiles: for density control, more than there is for
+    /// Gaussians.
+    fn first_instances(&self, gaussians: u32, tiles: u32) -> u32 {
         let least = gaussians.saturating_add(1);
         if self.options.first_room.instances > 0 {
             return self.options.first_room.instances.max(least);
         }
         let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
         // A device that does not take that many may still see fewer.
-        let most = frame::most_instances(self.room.tiles, self.most_bytes());
+        let most = room::most_instances(tiles, self.most_bytes());
         let usual = usual.min(MOST_FIRST_INSTANCES).min(most);
         usual.max(LEAST_ROOM).max(least)
     }
@@ -71,26 +74,64 @@ impl GpuEngine {
         }
     }
 
-    fn grow_visible(&mut self, visible: u32) -> Result<()> {
-        // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
-        let whole = visible.checked_next_multiple_of(PLANE_STEP);
-        let visible = whole.unwrap_or(visible);
-        frame::allocate_visible(&self.context, &mut self.buffers, visible)?;
-        self.room.visible = visible;
-        self.allocate_extra()?;
-        self.recordings = None;
-        self.write_room()
+    /// Makes every buffer as large as `room` says, and those that a command with `bits` asks for: all of them
+    /// or, where there is no memory for one, none. Of Gaussians' state the first `keep` stay.
+    fn fit_to(&mut self, room: Room, bits: Bits, keep: Option<u32>) -> Result<()> {
+        let asked = match bits.has(Bits::IMAGE_ONLY) {
+            true => self.asked,
+            false => self.asked | bits,
+        };
+        let extent = Extent {
+            room,
+            asked,
+            ..self.extent()
+        };
+        let carry = keep.map(|gaussians| Carry {
+            gaussians,
+            stride: self.room.gaussians,
+        });
+        self.buffers.fit(&self.context, &extent, bits, carry)?;
+        self.room = room;
+        self.asked = asked;
+        self.drop_stale();
+        Ok(())
     }
 
-    pub(crate) fn reserve_visible(&mut self, visible: u32) -> Result<()> {
-        if visible > self.room.visible {
-            self.grow_visible(visible)?;
+    /// Sees to it that everything is there that a command with `bits` needs.
+    pub(crate) fn fit(&mut self, bits: Bits) -> Result<()> {
+        if self.fitted != Some((bits, self.buffers.now())) {
+            self.fit_to(self.room, bits, None)?;
+            self.fitted = Some((bits, self.buffers.now()));
         }
         Ok(())
     }
 
-    fn grow_instances(&mut self, instances: u32) -> Result<()> {
-        let most = frame::most_instances(self.room.tiles, self.most_bytes());
+    /// [`Self::fit_to`], and the GPU is told.
+    fn grow(&mut self, room: Room, keep: Option<u32>) -> Result<()> {
+        self.fit_to(room, Bits::NONE, keep)?;
+        self.write_room()
+    }
+
+    /// `room` with so many visible Gaussians.
+    fn with_visible(room: Room, visible: u32) -> Room {
+        // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
+        let whole = visible.checked_next_multiple_of(PLANE_STEP);
+        Room {
+            visible: whole.unwrap_or(visible),
+            ..room
+        }
+    }
+
+    pub(crate) fn reserve_visible(&mut self, visible: u32) -> Result<()> {
+        if visible > self.room.visible {
+            self.grow(Self::with_visible(self.room, visible), None)?;
+        }
+        Ok(())
+    }
+
+    /// `room` with so many instances, where they fit.
+    fn with_instances(&self, room: Room, instances: u32) -> Result<Room> {
+        let most = room::most_instances(room.tiles, self.most_bytes());
         if instances > most {
             return Err(self
                 .too_large(
@@ -100,29 +141,7 @@ impl GpuEngine {
                 )
                 .hint("lower the resolution or --max-gaussians, or use --device cpu"));
         }
-        let buckets = frame::buckets_for(instances, self.room.tiles);
-        frame::allocate_instances(&self.context, &mut self.buffers, instances, buckets)?;
-        self.room.instances = instances;
-        self.room.buckets = buckets;
-        self.allocate_extra()?;
-        self.recordings = None;
-        self.write_room()
-    }
-
-    /// Makes room for what few runs ask for.
-    pub(crate) fn fit_extra(&mut self, asked: Asked) -> Result<()> {
-        let all = self.asked.and(asked);
-        if all != self.asked {
-            self.asked = all;
-            self.allocate_extra()?;
-            self.recordings = None;
-        }
-        Ok(())
-    }
-
-    /// Its buffers grow with the others, where they were asked for.
-    fn allocate_extra(&mut self) -> Result<()> {
-        frame::allocate_extra(&self.context, &mut self.buffers, self.room, self.asked)
+        Ok(room.with_instances(instances))
     }
 
     /// Makes room for the appearance of all views, where a step asks for it, and its kernels.
@@ -144,14 +163,18 @@ impl GpuEngine {
                 all.extend_to(views);
                 let grids = appearance::upload(&self.context, &mut self.buffers, &all)?;
                 self.grids = Some(grids);
-                self.recordings = None;
             }
         }
-        if self.buffers.get("corrected").is_err() {
-            frame::allocate_corrected(&self.context, &mut self.buffers, self.room.pixels)?;
-        }
-        if self.stages.fit_appearance(&self.context, settings)? {
-            self.recordings = None;
+        // The rate travels with the step; all else is compiled in.
+        let compiled = Some(AppearanceSettings {
+            rate: 0.0,
+            ..*settings
+        });
+        if self.learnt != compiled {
+            let constants = appearance::define(Defines::new(), settings);
+            self.context.set_constants(appearance::CONSTANTS, constants);
+            self.buffers.touch(appearance::CONSTANTS);
+            self.learnt = compiled;
         }
         Ok(())
     }
@@ -159,12 +182,8 @@ impl GpuEngine {
     /// Makes room for 3D filters where something is `smoothed`, which few runs are: they filter nothing
     /// until they are set.
     pub(crate) fn fit_smoothing(&mut self, smoothed: bool) -> Result<()> {
-        if smoothed && self.buffers.get(SMOOTHING).is_err() {
-            let bytes = u64::from(self.room.gaussians) * size_of::<f32>() as u64;
-            let buffer = self.context.gpu.buffer(SMOOTHING, bytes)?;
-            self.buffers.set(SMOOTHING, buffer);
-            // Density control carries them from now on.
-            self.recordings = None;
+        if smoothed && !self.buffers.has(SMOOTHING) {
+            self.fit(Bits::ANTIALIAS)?;
         }
         Ok(())
     }
@@ -185,23 +204,6 @@ impl GpuEngine {
             .hint("make appearance.grid smaller, or use --appearance exposure, or --device cpu"))
     }
 
-    /// The image's second buffer grows with it, where it was asked for.
-    fn regrow_corrected(&mut self) -> Result<()> {
-        if self.buffers.get("corrected").is_ok() {
-            frame::allocate_corrected(&self.context, &mut self.buffers, self.room.pixels)?;
-        }
-        Ok(())
-    }
-
-    /// Buffers that hold Gaussians' state, with the words of a Gaussian in each.
-    pub(crate) fn state_planes(&self) -> Vec<(&'static str, u32)> {
-        let mut planes = frame::state_planes(self.options.precision, self.sh_degree);
-        if self.buffers.get(SMOOTHING).is_ok() {
-            planes.push((SMOOTHING, 1));
-        }
-        planes
-    }
-
     fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {
         Error::unsupported(format!(
             "there are {wanted} {what}, and {most} fit: {} takes {:.2} MB in one buffer",
@@ -213,19 +215,19 @@ impl GpuEngine {
     /// Most Gaussians that there can be room for: fewer than instances.
     fn most_gaussians(&self) -> u32 {
         let bytes = self.most_bytes();
-        let most = frame::most_gaussians(self.options.precision, self.sh_degree, bytes);
-        most.min(frame::most_instances(self.room.tiles, bytes).saturating_sub(1))
+        let most = room::most_gaussians(self.options.precision, self.sh_degree, bytes);
+        most.min(room::most_instances(self.room.tiles, bytes).saturating_sub(1))
     }
 
     /// As many Gaussians as train without pressing the device: each of their buffers, and those of the
     /// instances that steps usually make of them, is one binding, and all take half of its memory at most.
     pub(crate) fn comfortable_gaussians(&self, sh_degree: u8) -> usize {
         let bytes = self.most_bytes();
-        let most = frame::most_gaussians(self.options.precision, sh_degree, bytes)
-            .min(frame::most_instances(self.room.tiles, bytes) / USUAL_INSTANCES);
-        let each = frame::bytes_per_gaussian(self.options.precision, sh_degree)
-            + frame::bytes_per_visible()
-            + u64::from(USUAL_INSTANCES) * frame::bytes_per_instance();
+        let most = room::most_gaussians(self.options.precision, sh_degree, bytes)
+            .min(room::most_instances(self.room.tiles, bytes) / USUAL_INSTANCES);
+        let each = room::bytes_per_gaussian(self.options.precision, sh_degree)
+            + room::bytes_per_visible()
+            + u64::from(USUAL_INSTANCES) * room::bytes_per_instance();
         let memory = self.context.gpu.report().memory_bytes.unwrap_or(u64::MAX);
         usize::try_from((memory / 2 / each).min(most.into())).unwrap_or(usize::MAX)
     }
@@ -236,7 +238,7 @@ impl GpuEngine {
         let whole = gaussians.checked_next_multiple_of(PLANE_STEP);
         let capacity = whole.filter(|&c| c <= most).unwrap_or(gaussians);
         if capacity > most {
-            let bytes = frame::bytes_per_gaussian(self.options.precision, self.sh_degree);
+            let bytes = room::bytes_per_gaussian(self.options.precision, self.sh_degree);
             return Err(self.too_large("Gaussians", capacity, most).hint(format!(
                 "one takes {bytes} bytes: {:.2} GB in all; use fewer (--max-gaussians), 16-bit \
                      storage, a lower --sh-degree, or --device cpu",
@@ -246,49 +248,50 @@ impl GpuEngine {
         Ok(capacity)
     }
 
-    /// Makes room for new Gaussians; of the old ones nothing is kept if it succeeds.
-    pub(crate) fn make_room(&mut self, gaussians: u32) -> Result<()> {
+    /// `room` with so many Gaussians, and more instances than that: density control's scratch.
+    fn with_gaussians(&self, room: Room, gaussians: u32) -> Result<Room> {
         let gaussians = self.whole_planes(gaussians)?;
-        self.reserve_instances(self.first_instances(gaussians))?;
-        self.reserve_visible(self.first_visible(gaussians))?;
-        self.grow_gaussians(gaussians, None)
+        let least = gaussians.saturating_add(1);
+        let room = match least > room.instances {
+            true => self.with_instances(room, least)?,
+            false => room,
+        };
+        Ok(Room { gaussians, ..room })
     }
 
-    fn grow_gaussians(&mut self, gaussians: u32, keep: Option<u32>) -> Result<()> {
-        let capacity = self.whole_planes(gaussians)?;
-        // Density control's scratch.
-        self.reserve_instances(capacity.saturating_add(1))?;
-        let keep = keep.map(|count| (count, self.room.gaussians));
-        let planes = self.state_planes();
-        frame::allocate_gaussians(&self.context, &mut self.buffers, &planes, capacity, keep)?;
-        self.room.gaussians = capacity;
-        self.regrow_poses()?;
-        self.recordings = None;
-        self.write_room()
+    /// Makes room for new Gaussians; of the old ones nothing is kept if it succeeds.
+    pub(crate) fn make_room(&mut self, gaussians: u32) -> Result<()> {
+        let mut room = self.with_gaussians(self.room, gaussians)?;
+        let instances = self.first_instances(room.gaussians, room.tiles);
+        if instances > room.instances {
+            room = self.with_instances(room, instances)?;
+        }
+        let visible = self.first_visible(room.gaussians);
+        if visible > room.visible {
+            room = Self::with_visible(room, visible);
+        }
+        self.grow(room, None)
     }
 
     /// Makes room for a camera's image.
     pub(crate) fn fit_image(&mut self, camera: &PosedCamera) -> Result<()> {
-        let (tiles, pixels) = frame::tiles_and_pixels(camera);
+        let (tiles, pixels) = room::tiles_and_pixels(camera);
         self.fit_tiles(tiles, pixels)
     }
 
     pub(crate) fn fit_tiles(&mut self, tiles: u32, pixels: u32) -> Result<()> {
         if tiles > self.room.tiles || pixels > self.room.pixels {
-            self.room.tiles = self.room.tiles.max(tiles);
-            self.room.pixels = self.room.pixels.max(pixels);
-            frame::allocate_image(
-                &self.context,
-                &mut self.buffers,
-                self.room.tiles,
-                self.room.pixels,
-            )?;
-            self.regrow_corrected()?;
-            self.recordings = None;
+            let room = Room {
+                tiles: self.room.tiles.max(tiles),
+                pixels: self.room.pixels.max(pixels),
+                ..self.room
+            };
             // More tiles leave less for instances where a binding is small.
-            let most = frame::most_instances(self.room.tiles, self.most_bytes());
-            let instances = self.room.instances.max(self.first_instances(0)).min(most);
-            self.grow_instances(instances.max(self.room.gaussians.saturating_add(1)))?;
+            let most = room::most_instances(room.tiles, self.most_bytes());
+            let first = self.first_instances(0, room.tiles);
+            let instances = room.instances.max(first).min(most);
+            let instances = instances.max(room.gaussians.saturating_add(1));
+            self.grow(self.with_instances(room, instances)?, None)?;
         }
         Ok(())
     }
@@ -315,23 +318,24 @@ impl GpuEngine {
 
     /// Grows what a halted command has found too small.
     pub(crate) fn grow_for(&mut self, halted: u32, wanted: u32, gaussians: u32) -> Result<()> {
+        let mut room = self.room;
         if halted & layout::HALT_GAUSSIANS != 0 {
-            let room = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
-            self.grow_gaussians(room, Some(gaussians))?;
+            let capacity = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
+            room = self.with_gaussians(room, capacity)?;
         }
         if halted & layout::HALT_VISIBLE != 0 {
-            let most = self.room.gaussians;
-            self.grow_visible(with_headroom(wanted).min(most).max(wanted))?;
+            let visible = with_headroom(wanted).min(room.gaussians).max(wanted);
+            room = Self::with_visible(room, visible);
         }
         if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
             let wanted = if halted & layout::HALT_INSTANCES != 0 {
                 wanted
             } else {
-                self.room.instances.saturating_add(1)
+                room.instances.saturating_add(1)
             };
-            let most = frame::most_instances(self.room.tiles, self.most_bytes());
-            self.grow_instances(with_headroom(wanted).min(most).max(wanted))?;
+            let most = room::most_instances(room.tiles, self.most_bytes());
+            room = self.with_instances(room, with_headroom(wanted).min(most).max(wanted))?;
         }
-        self.write_room()
+        self.grow(room, Some(gaussians))
     }
 }

@@ -1,6 +1,7 @@
 //! What host and shaders share: structs, planes, dispatch entries, constants. The WGSL twins stand
 //! in `shaders/shared/`; a test holds their sizes against these.
 
+use crate::passes;
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::{constants, depth, score, smoothing};
 use dapple_runtime::{Defines, ShaderSet, primitives};
@@ -48,17 +49,28 @@ pub struct Step {
     pub opacity_reg: f32,
     /// Weight of the mean standard deviation.
     pub scale_reg: f32,
-    /// Weight of the depth loss.
-    pub depth_weight: f32,
     /// Step size of the view's rotation, radians.
     pub rate_turn: f32,
     /// Of its translation, world units.
     pub rate_shift: f32,
-    /// Samples of known depth.
+    /// Alignment.
+    pub pad_end: [u32; 3],
+}
+
+/// Twin of WGSL's `Parameters`: what else changes from step to step, sent through the runtime's ring. A new
+/// feature's numbers go here, in whole vectors of four: immediates are for what every step needs.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+pub struct Parameters {
+    /// Weight of the depth loss.
+    pub depth_weight: f32,
+    /// Samples of known depth that the view has.
     pub depth_samples: u32,
     /// Alignment.
-    pub pad_end: u32,
+    pub pad: [u32; 2],
 }
+
+const _: () = assert!(size_of::<Parameters>() <= dapple_runtime::PARAMETER_BYTES);
 
 /// [`Step::flags`]: add screen-space gradients to the density statistics.
 pub const FLAG_DENSITY: u32 = 1;
@@ -243,36 +255,13 @@ pub mod plane {
     pub const GEOMETRY: usize = 14;
 }
 
-/// Entries of the buffer `groups`, from which indirect dispatches are taken.
+/// The entries of the buffer `groups` that a step's stages take their dispatches from.
 pub mod groups {
-    /// gaussians / 256.
-    pub const GAUSSIANS: u64 = 0;
-    /// visible / 256.
-    pub const VISIBLE: u64 = 1;
-    /// visible / [`super::SLOT_SUMS_GAUSSIANS`].
-    pub const SLOT_SUMS: u64 = 2;
-    /// buckets.
-    pub const BUCKETS: u64 = 3;
-    /// tiles.
-    pub const PIXELS: u64 = 6;
-    /// visible / radix block.
-    pub const SORT_VISIBLE: u64 = 7;
-    /// instances / radix block.
-    pub const SORT_INSTANCES: u64 = 8;
-    /// First entry that density control uses.
-    pub const NEXT: u64 = 9;
-    /// gaussians / [`super::UPDATE_THREADS`].
-    pub const UPDATE: u64 = 30;
-    /// tiles / [`super::DISPATCH_PARTS`].
-    pub const PIXELS_PART: u64 = 29;
-    /// buckets / [`super::DISPATCH_PARTS`].
-    pub const BUCKETS_PART: u64 = 28;
-    /// instances / [`super::EMIT_BLOCK`].
-    pub const EMIT: u64 = 31;
-    /// Entries in all.
-    pub const COUNT: u64 = 32;
-    /// Bytes of an entry.
-    pub const BYTES: u64 = 16;
+    pub use crate::passes::{ENTRY_BYTES as BYTES, entry_count as count};
+    pub use crate::stages::emit::{EMIT, SORT_INSTANCES};
+    pub use crate::stages::order::{SLOT_SUMS, SORT_VISIBLE, VISIBLE};
+    pub use crate::stages::project::{GAUSSIANS, PIXELS, PIXELS_PART, UPDATE};
+    pub use crate::stages::ranges::{BUCKETS, BUCKETS_PART};
 }
 
 /// The dispatch that runs at least `count` workgroups. Twin of WGSL's `flat_groups`.
@@ -378,14 +367,14 @@ pub fn antialias(defines: Defines, antialias: bool) -> Defines {
     }
 }
 
-/// All WGSL of this crate, by name, and the runtime's that it is built with.
+/// All WGSL: what shaders of this crate share, the runtime's that it is built with, and what passes declare.
 pub fn shaders() -> ShaderSet {
     macro_rules! pieces {
         ($($name:literal),* $(,)?) => {
             ShaderSet::new(&[$(($name, include_str!(concat!("../shaders/", $name, ".wgsl")))),*])
         };
     }
-    pieces![
+    let shared = pieces![
         "shared/adam",
         "shared/antialias",
         "shared/appearance",
@@ -403,6 +392,7 @@ pub fn shaders() -> ShaderSet {
         "shared/high_product",
         "shared/noise",
         "shared/normal",
+        "shared/parameters",
         "shared/photo",
         "shared/planes",
         "shared/pose_sum",
@@ -423,33 +413,13 @@ pub fn shaders() -> ShaderSet {
         "shared/tiles",
         "shared/tree_sum",
         "shared/windows",
-        "blend",
-        "blend_backward",
-        "densify",
-        "gather",
-        "appearance",
-        "appearance_gather",
-        "appearance_step",
-        "begin",
-        "depth_loss",
-        "emit",
-        "extra_sums",
-        "finite",
-        "gradients",
-        "loss_gradient",
-        "loss_windows",
-        "morton",
-        "order",
-        "pose_sums",
-        "poses",
-        "project",
-        "ranges",
-        "relocate",
-        "report",
-        "score",
-        "slot_sums",
-        "smoothing",
-        "update",
-    ]
-    .with(&primitives::PIECES)
+    ];
+    let passes: Vec<_> = passes::all()
+        .flat_map(|pass| pass.shaders.iter().copied())
+        .collect();
+    let entries = [("shared/entries", passes::entries_wgsl())];
+    shared
+        .with(&primitives::PIECES)
+        .with(&entries)
+        .with(&passes)
 }

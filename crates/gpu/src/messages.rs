@@ -49,10 +49,18 @@ pub fn step_immediates(
         noise: settings.extras.noise,
         opacity_reg: settings.extras.opacity_reg,
         scale_reg: settings.extras.scale_reg,
-        depth_weight: settings.depth_weight,
         rate_turn: settings.pose_rates.rotation,
         rate_shift: settings.pose_rates.translation,
         ..render_immediates(&settings.render, sh_degree, default_cap)
+    }
+}
+
+/// The numbers of a step that not every step has, on a view with so many samples of known depth.
+pub fn step_parameters(settings: &StepSettings, depth_samples: usize) -> layout::Parameters {
+    layout::Parameters {
+        depth_weight: settings.depth_weight,
+        depth_samples: depth_samples as u32,
+        ..layout::Parameters::default()
     }
 }
 

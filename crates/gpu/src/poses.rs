@@ -3,10 +3,8 @@
 //! 1. Until a step asks for refinement there is nothing: cameras go up once and stay.
 //! 2. From then on the GPU's `views` are the truth, and `pose_moments` lies beside them. The host has a
 //!    copy only to upload it again: when a run goes on, or when views are added.
-//! 3. `pose_sums`, six floats for every 256 Gaussians, grows with them.
 
-use crate::layout::{self, WORKGROUP};
-use crate::{GpuEngine, frame};
+use crate::{GpuEngine, layout};
 use dapple_engine::RefinedPose;
 use dapple_scene::Result;
 
@@ -19,27 +17,6 @@ impl GpuEngine {
         if self.views.poses.is_none() {
             self.views.start_refining();
             self.write_moments()?;
-            self.recordings = None;
-        }
-        if self.buffers.get("pose_sums").is_err() {
-            self.allocate_pose_sums()?;
-        }
-        Ok(())
-    }
-
-    fn allocate_pose_sums(&mut self) -> Result<()> {
-        let workgroups = u64::from(self.room.gaussians.div_ceil(WORKGROUP));
-        let bytes = workgroups.max(1) * 6 * frame::WORD;
-        let buffer = self.context.gpu.buffer("pose_sums", bytes)?;
-        self.buffers.set("pose_sums", buffer);
-        self.recordings = None;
-        Ok(())
-    }
-
-    /// Grows with the room for Gaussians, where it was asked for.
-    pub(crate) fn regrow_poses(&mut self) -> Result<()> {
-        if self.buffers.get("pose_sums").is_ok() {
-            self.allocate_pose_sums()?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 //!    clock: it has them kept, and takes them.
 
 use dapple_engine::{Stage, StageTime};
-use dapple_runtime::{Detail, Gpu, GpuClock, Recording, Timing};
+use dapple_runtime::{Detail, Gpu, GpuClock, Recording, Timing, Values};
 use dapple_scene::Result;
 use std::collections::BTreeMap;
 
@@ -64,15 +64,15 @@ impl Times {
         &mut self,
         gpu: &Gpu,
         recording: &Recording,
-        immediates: &[u8],
+        values: Values<'_>,
         sequence: u64,
     ) -> Result<()> {
         match (&mut self.clock, self.detail) {
             (Some(clock), Some(detail)) => clock
-                .submit(recording, immediates, sequence, detail)
+                .submit_with(recording, values, sequence, detail)
                 .map(|_| ()),
             _ => {
-                recording.submit(gpu, immediates);
+                recording.submit_with(gpu, values);
                 Ok(())
             }
         }

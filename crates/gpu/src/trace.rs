@@ -3,12 +3,15 @@
 //! how intermediate results lie in buffers.
 
 use crate::GpuEngine;
-use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP, groups};
+use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP};
 use crate::messages::step_immediates;
+use crate::passes::{Bits, Entry, Plan, entry_count};
+use crate::recorder::Recorder;
 use crate::ring::Ring;
+use crate::stages::{emit, order, project, ranges};
 use dapple_engine::{Engine, PosedCamera, Stage, StepSettings, Trace, TracedSplat, ViewId};
+use dapple_runtime::Groups;
 use dapple_runtime::primitives::radix_block;
-use dapple_runtime::{Groups, Recording};
 use dapple_scene::{Error, Result};
 
 /// Stages of a step.
@@ -67,7 +70,6 @@ impl GpuEngine {
         self.reserve_visible(inputs.projected.len() as u32)?;
         self.reserve_instances(inputs.instances.len() as u32)?;
         self.write_views(None)?;
-        self.record()?;
         self.place_photo(view)?;
         let arrived = self.photos.arrive(view.0, self.ring.upcoming())?;
         let mut buffers = self.buffers.clone();
@@ -83,10 +85,19 @@ impl GpuEngine {
             self.sh_degree,
             self.default_cap,
         );
-        let run = |stage| {
-            let mut recording = Recording::new();
-            self.stages
-                .record_stage(stage, &self.context, &buffers, &mut recording)?;
+        let run = |stage: Stage| {
+            let recorder = Recorder::new(&self.context, &buffers, Bits::NONE);
+            let mut recorder = recorder.over(&self.extent(), arrived.slot);
+            let plans = Plan::Step.parts().iter();
+            for pass in plans.flat_map(|plan| plan.passes()) {
+                if pass.name == stage.name() {
+                    recorder.pass(pass)?;
+                }
+            }
+            let recording = recorder.finish();
+            if recording.is_empty() {
+                return Err(no_stage(stage));
+            }
             recording.submit(&self.context.gpu, bytemuck::bytes_of(&step));
             Ok::<_, Error>(())
         };
@@ -108,10 +119,10 @@ impl GpuEngine {
 
     /// Zeroes whatever steps and stages have left, so that no stage finds its results already there.
     fn forget(&self) -> Result<()> {
-        let kept = self.state_planes();
+        let kept = self.buffers.state(&self.extent());
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
-            let is_kept = kept.iter().any(|(other, _)| *other == name);
+            let is_kept = kept.iter().any(|(tensor, _)| tensor.name == name);
             let is_kept = is_kept || name.starts_with("appearance");
             if !is_kept && !matches!(name, "views" | "lenses" | "state") {
                 encoder.clear_buffer(buffer, 0, None);
@@ -146,32 +157,32 @@ impl GpuEngine {
             ..layout::State::default()
         };
         let tiles = camera.tile_count() as u32;
-        let mut sizes = Sizes::default();
+        let mut sizes = Sizes::new();
         if stage > Stage::Project {
             self.put_projected(inputs, gaussians as usize)?;
-            sizes.set(groups::GAUSSIANS, gaussians, WORKGROUP);
-            sizes.set(groups::UPDATE, gaussians, layout::UPDATE_THREADS);
-            sizes.set(groups::PIXELS, tiles, 1);
-            sizes.set(groups::PIXELS_PART, tiles, layout::DISPATCH_PARTS);
+            sizes.set(project::GAUSSIANS, gaussians, WORKGROUP);
+            sizes.set(project::UPDATE, gaussians, layout::UPDATE_THREADS);
+            sizes.set(project::PIXELS, tiles, 1);
+            sizes.set(project::PIXELS_PART, tiles, layout::DISPATCH_PARTS);
         }
         if stage > Stage::Order {
             self.put_order(inputs)?;
             counts.visible = inputs.order.len() as u32;
-            sizes.set(groups::VISIBLE, counts.visible, WORKGROUP);
+            sizes.set(order::VISIBLE, counts.visible, WORKGROUP);
             sizes.set(
-                groups::SLOT_SUMS,
+                order::SLOT_SUMS,
                 counts.visible,
                 layout::SLOT_SUMS_GAUSSIANS,
             );
             let block = radix_block(&self.context.gpu);
-            sizes.set(groups::SORT_VISIBLE, counts.visible, block);
+            sizes.set(order::SORT_VISIBLE, counts.visible, block);
         }
         if stage > Stage::Emit {
             self.put_instances(inputs)?;
             counts.instances = inputs.instances.len() as u32;
-            sizes.set(groups::EMIT, counts.instances, EMIT_BLOCK);
+            sizes.set(emit::EMIT, counts.instances, EMIT_BLOCK);
             let block = radix_block(&self.context.gpu);
-            sizes.set(groups::SORT_INSTANCES, counts.instances, block);
+            sizes.set(emit::SORT_INSTANCES, counts.instances, block);
         }
         if stage > Stage::Sort {
             let tile_of = |&place: &u32| inputs.instances[place as usize][1];
@@ -189,9 +200,9 @@ impl GpuEngine {
             let order: Vec<u32> = (0..inputs.tiles.len() as u32).collect();
             self.fill("tile_order", &order)?;
             counts.buckets = buckets.bucket_tile.len() as u32;
-            sizes.set(groups::BUCKETS, counts.buckets, 1);
+            sizes.set(ranges::BUCKETS, counts.buckets, 1);
             let parts = layout::DISPATCH_PARTS;
-            sizes.set(groups::BUCKETS_PART, counts.buckets, parts);
+            sizes.set(ranges::BUCKETS_PART, counts.buckets, parts);
         }
         if stage > Stage::Blend {
             self.fill("image", &inputs.image)?;
@@ -315,13 +326,15 @@ impl GpuEngine {
             }
             Stage::Update => (trace.splats, trace.state) = self.download()?,
             Stage::Appearance | Stage::Densify => {
-                return Err(Error::internal(format!(
-                    "{stage} is no stage of every step"
-                )));
+                return Err(no_stage(stage));
             }
         }
         Ok(())
     }
+}
+
+fn no_stage(stage: Stage) -> Error {
+    Error::internal(format!("{stage} is no stage of every step"))
 }
 
 /// Where `inputs` has Gaussians among the visible ones; what is not visible goes to the first.
@@ -383,15 +396,18 @@ impl Buckets {
 }
 
 /// The buffer `groups`.
-#[derive(Default)]
-struct Sizes([[u32; 4]; groups::COUNT as usize]);
+struct Sizes(Vec<[u32; 4]>);
 
 impl Sizes {
+    fn new() -> Self {
+        Self(vec![[0; 4]; entry_count() as usize])
+    }
+
     /// A workgroup for so many items each, none for none.
-    fn set(&mut self, entry: u64, items: u32, each: u32) {
+    fn set(&mut self, entry: Entry, items: u32, each: u32) {
         let count = items.div_ceil(each);
         if let Groups::Direct([x, y, z]) = Groups::flat(count) {
-            self.0[entry as usize] = if count > 0 {
+            self.0[entry.number() as usize] = if count > 0 {
                 [x, y, z, 0]
             } else {
                 [0, 0, 1, 0]

@@ -254,8 +254,8 @@ fn check_buckets(name: &str, out: &Outcome, cap: u32) {
         (layout::groups::BUCKETS, buckets),
         (layout::groups::PIXELS, tiles as u32),
     ] {
-        let [x, y, z, _] = out.groups[entry as usize];
-        assert_eq!(x * y * z, count, "{name}: dispatch {entry}");
+        let [x, y, z, _] = out.groups[entry.number() as usize];
+        assert_eq!(x * y * z, count, "{name}: dispatch {entry:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use dapple_gpu::layout::{self, Lens, Report, State, Step, View};
+use dapple_gpu::layout::{self, Lens, Parameters, Report, State, Step, View};
 use dapple_runtime::wgpu::naga;
 use std::mem::offset_of;
 
@@ -64,12 +64,23 @@ fn steps_are_the_same_on_both_sides() {
         view, number, flags, sh_degree, background, near,
         rates as [rate_means, rate_scales, rate_quats, rate_opacities, rate_sh0, rate_sh_rest],
         beta1, beta2, epsilon, inverse_correction2, ssim_weight, cap, report, appearance_rate, seed, noise,
-        opacity_reg, scale_reg, depth_weight, rate_turn, rate_shift, depth_samples, pad_end,
+        opacity_reg, scale_reg, rate_turn, rate_shift, pad_end,
     });
     let (theirs, bytes) = of_shader("shared/step", "Step");
     assert_eq!(ours, theirs);
     // WGSL rounds a struct up to its alignment, 16.
     assert_eq!(bytes, (size_of::<Step>() as u32).next_multiple_of(16));
+}
+
+#[test]
+fn parameters_are_the_same_on_both_sides() {
+    let ours = members!(Parameters {
+        depth_weight,
+        depth_samples,
+        pad
+    });
+    let (theirs, bytes) = of_shader("shared/parameters", "Parameters");
+    assert_eq!((ours, size_of::<Parameters>() as u32), (theirs, bytes));
 }
 
 #[test]

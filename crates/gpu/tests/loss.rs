@@ -6,11 +6,12 @@ mod support;
 
 use dapple_engine::noise;
 use dapple_gpu::layout::{self, State, Step, View, groups};
-use dapple_gpu::stages::loss::{Loss, MAPS};
-use dapple_gpu::stages::report::Report;
-use dapple_gpu::{Buffers, Context};
+use dapple_gpu::passes::Bits;
+use dapple_gpu::stages::loss::{self, MAPS};
+use dapple_gpu::stages::report;
+use dapple_gpu::{Buffers, Context, Recorder};
 use dapple_reference as reference;
-use dapple_runtime::{Recording, wgpu};
+use dapple_runtime::wgpu;
 use dapple_scene::Photo;
 use support::{context, relative_l2};
 
@@ -135,29 +136,8 @@ impl Case {
     }
 }
 
-/// Device and kernels.
-struct Stages {
-    context: Context,
-    loss: Loss,
-    report: Report,
-}
-
-impl Stages {
-    fn new() -> Self {
-        let context = context();
-        let loss = Loss::new(&context).unwrap();
-        let report = Report::new(&context).unwrap();
-        Self {
-            context,
-            loss,
-            report,
-        }
-    }
-}
-
 /// Runs both stages; returns report and gradient.
-fn run(stages: &Stages, case: &Case) -> (layout::Report, Vec<[f32; 4]>) {
-    let context = &stages.context;
+fn run(context: &Context, case: &Case) -> (layout::Report, Vec<[f32; 4]>) {
     let gpu = &context.gpu;
     let view = case.view();
     let pixels = case.image.len();
@@ -165,11 +145,11 @@ fn run(stages: &Stages, case: &Case) -> (layout::Report, Vec<[f32; 4]>) {
     let indirect =
         wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::INDIRECT | wgpu::BufferUsages::COPY_DST;
     let entries = gpu
-        .buffer_with("groups", groups::COUNT * groups::BYTES, indirect)
+        .buffer_with("groups", groups::count() * groups::BYTES, indirect)
         .unwrap();
     // More workgroups than tiles, in two dimensions: the last ones must find nothing to do.
     let dispatch = [tiles.div_ceil(2), 3, 1, 0];
-    gpu.write(&entries, groups::PIXELS * groups::BYTES, &dispatch);
+    gpu.write(&entries, groups::PIXELS.offset(), &dispatch);
     // What was in a buffer before must not matter.
     let dirty =
         |name: &'static str, floats: usize| gpu.upload(name, &vec![f32::NAN; floats]).unwrap();
@@ -202,15 +182,10 @@ fn run(stages: &Stages, case: &Case) -> (layout::Report, Vec<[f32; 4]>) {
             .unwrap(),
     );
 
-    let mut recording = Recording::new();
-    stages
-        .loss
-        .record(context, &buffers, &mut recording)
-        .unwrap();
-    stages
-        .report
-        .record_step(context, &buffers, &mut recording)
-        .unwrap();
+    let mut recorder = Recorder::new(context, &buffers, Bits::NONE);
+    recorder.pass(&loss::PASS).unwrap();
+    recorder.pass(&report::PASS).unwrap();
+    let recording = recorder.finish();
     let step = Step {
         view: 1,
         number: 11,
@@ -237,13 +212,13 @@ fn run(stages: &Stages, case: &Case) -> (layout::Report, Vec<[f32; 4]>) {
 const FLAT: f64 = 1e-4;
 
 /// Loss within `1e-5`, gradient within a relative L2 of `1e-4`.
-fn check(stages: &Stages, name: &str, case: &Case) {
-    check_within(stages, name, case, 0.0);
+fn check(context: &Context, name: &str, case: &Case) {
+    check_within(context, name, case, 0.0);
 }
 
 /// [`check`], where SSIM may be off by `flat`, and its gradient by as much relative to L1's.
-fn check_within(stages: &Stages, name: &str, case: &Case, flat: f64) {
-    let (report, gradient) = run(stages, case);
+fn check_within(context: &Context, name: &str, case: &Case, flat: f64) {
+    let (report, gradient) = run(context, case);
     let (loss, expected) = case.reference();
     let error = (f64::from(report.loss) - loss).abs();
     let most = 1e-5 * loss.max(1e-1) + f64::from(case.ssim_weight) * flat;
@@ -269,45 +244,45 @@ const SIZES: [[usize; 2]; 10] = [
 
 #[test]
 fn loss_and_gradient_are_the_reference_s() {
-    let stages = Stages::new();
+    let context = context();
     for [width, height] in SIZES {
         for weight in [0.0, 0.2, 1.0] {
             let name = format!("{width}x{height}, SSIM {weight}");
             let case = Case::random(width, height, weight);
-            check(&stages, &name, &case);
-            check(&stages, &format!("{name}, near"), &case.near());
+            check(&context, &name, &case);
+            check(&context, &format!("{name}, near"), &case.near());
         }
     }
 }
 
 #[test]
 fn masks_and_transparent_photos_are_the_reference_s() {
-    let stages = Stages::new();
+    let context = context();
     for [width, height] in SIZES {
         let name = format!("{width}x{height}");
         let case = || Case::random(width, height, 0.2);
         let some = |x: usize, y: usize| uniform(4, y * width + x) < 0.6;
-        check(&stages, &format!("{name}, alpha"), &case().with_alpha());
-        check(&stages, &format!("{name}, mask"), &case().with_mask(some));
+        check(&context, &format!("{name}, alpha"), &case().with_alpha());
+        check(&context, &format!("{name}, mask"), &case().with_mask(some));
         check(
-            &stages,
+            &context,
             &format!("{name}, both"),
             &case().with_alpha().with_mask(some),
         );
         check(
-            &stages,
+            &context,
             &format!("{name}, all masked"),
             &case().with_mask(|_, _| false),
         );
         // Pixels that count, but no window centred at one.
         let edge = |x: usize, y: usize| x.min(y) < RADIUS;
-        check(&stages, &format!("{name}, edge"), &case().with_mask(edge));
+        check(&context, &format!("{name}, edge"), &case().with_mask(edge));
     }
 }
 
 #[test]
 fn equal_images_lose_nothing() {
-    let stages = Stages::new();
+    let context = context();
     for weight in [0.0, 0.2, 1.0] {
         for constant in [None, Some(0), Some(128), Some(255)] {
             let mut case = Case::random(50, 40, weight);
@@ -317,7 +292,7 @@ fn equal_images_lose_nothing() {
             for (pixel, rgb) in case.image.iter_mut().zip(case.photo.rgb.chunks_exact(3)) {
                 *pixel = [rgb[0], rgb[1], rgb[2], 0].map(|b| f32::from(b) * (1.0 / 255.0));
             }
-            let (report, gradient) = run(&stages, &case);
+            let (report, gradient) = run(&context, &case);
             assert!(
                 f64::from(report.loss.abs()) <= f64::from(weight) * FLAT,
                 "{weight} {constant:?}: {}",
@@ -340,21 +315,21 @@ fn equal_images_lose_nothing() {
 
 #[test]
 fn constant_images_are_the_reference_s() {
-    let stages = Stages::new();
+    let context = context();
     for (value, byte) in [(0.0, 255), (1.0, 0), (0.3, 80), (1.0, 250)] {
         let mut case = Case::random(45, 37, 0.2);
         case.photo.rgb.fill(byte);
         case.image.fill([value, value, value, 0.0]);
-        check_within(&stages, &format!("{value} for {byte}"), &case, FLAT);
+        check_within(&context, &format!("{value} for {byte}"), &case, FLAT);
     }
 }
 
 #[test]
 fn two_runs_give_the_same_bits() {
-    let stages = Stages::new();
+    let context = context();
     let case = Case::random(130, 70, 0.2);
     let bits = || {
-        let (report, gradient) = run(&stages, &case);
+        let (report, gradient) = run(&context, &case);
         let gradient: Vec<u32> = gradient.iter().flatten().map(|v| v.to_bits()).collect();
         (report.loss.to_bits(), gradient)
     };
@@ -362,8 +337,12 @@ fn two_runs_give_the_same_bits() {
 }
 
 /// Runs one of `report`'s entries over `partials` for a view of as many tiles.
-fn report(stages: &Stages, state: State, partials: &[f32], densify: bool) -> Vec<layout::Report> {
-    let context = &stages.context;
+fn reported(
+    context: &Context,
+    state: State,
+    partials: &[f32],
+    densify: bool,
+) -> Vec<layout::Report> {
     let gpu = &context.gpu;
     let view = View {
         tiles: [partials.len() as u32, 1],
@@ -381,17 +360,13 @@ fn report(stages: &Stages, state: State, partials: &[f32], densify: bool) -> Vec
         gpu.upload("reports", &[layout::Report::default(); 4])
             .unwrap(),
     );
-    let stage = &stages.report;
-    let mut recording = Recording::new();
-    if densify {
-        stage
-            .record_densify(context, &buffers, &mut recording)
-            .unwrap();
-    } else {
-        stage
-            .record_step(context, &buffers, &mut recording)
-            .unwrap();
-    }
+    let mut recorder = Recorder::new(context, &buffers, Bits::NONE);
+    let pass = match densify {
+        true => &report::ROUND,
+        false => &report::PASS,
+    };
+    recorder.pass(pass).unwrap();
+    let recording = recorder.finish();
     let step = Step {
         number: 30,
         report: ENTRY,
@@ -403,11 +378,11 @@ fn report(stages: &Stages, state: State, partials: &[f32], densify: bool) -> Vec
 
 #[test]
 fn parts_of_the_loss_sum_as_in_f64() {
-    let stages = Stages::new();
+    let context = context();
     for tiles in [1, 2, 255, 256, 257, 1023, 1025, 8160, 32_400, 100_001] {
         let partials: Vec<f32> = (0..tiles).map(|i| uniform(5, i) * 1e-4).collect();
         let expected: f64 = partials.iter().map(|&v| f64::from(v)).sum();
-        let loss = report(&stages, State::default(), &partials, false)[ENTRY as usize].loss;
+        let loss = reported(&context, State::default(), &partials, false)[ENTRY as usize].loss;
         let error = (f64::from(loss) / expected - 1.0).abs();
         assert!(error <= 4e-7, "{tiles}: off by {error:e}");
     }
@@ -415,7 +390,7 @@ fn parts_of_the_loss_sum_as_in_f64() {
 
 #[test]
 fn reports_say_what_the_state_says() {
-    let stages = Stages::new();
+    let context = context();
     let state = State {
         gaussians: 1,
         capacity: 2,
@@ -464,7 +439,10 @@ fn reports_say_what_the_state_says() {
     };
     let none = layout::Report::default();
     let ring = |entry| vec![none, none, entry, none];
-    assert_eq!(report(&stages, state, &[0.25, 0.5], false), ring(expected));
+    assert_eq!(
+        reported(&context, state, &[0.25, 0.5], false),
+        ring(expected)
+    );
     let halted = State {
         halted: layout::HALT_BUCKETS,
         ..state
@@ -474,12 +452,18 @@ fn reports_say_what_the_state_says() {
         loss: 0.0,
         ..expected
     };
-    assert_eq!(report(&stages, halted, &[0.25, 0.5], false), ring(stopped));
+    assert_eq!(
+        reported(&context, halted, &[0.25, 0.5], false),
+        ring(stopped)
+    );
     let densified = layout::Report {
         kind: layout::REPORT_DENSIFY,
         loss: 0.0,
         tiles: 0,
         ..expected
     };
-    assert_eq!(report(&stages, state, &[0.25, 0.5], true), ring(densified));
+    assert_eq!(
+        reported(&context, state, &[0.25, 0.5], true),
+        ring(densified)
+    );
 }

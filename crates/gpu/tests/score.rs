@@ -7,9 +7,10 @@ mod support;
 
 use dapple_engine::score::{HIDDEN, error_colour, to_byte, turbo};
 use dapple_gpu::layout::{self, Step, View, groups};
-use dapple_gpu::stages::score::{PARTIALS, PHOTO, PICTURES, Score, picture_words};
-use dapple_gpu::{Buffers, Context};
-use dapple_runtime::{Recording, wgpu};
+use dapple_gpu::passes::Bits;
+use dapple_gpu::stages::score::{PARTIALS, PASS, PHOTO, PICTURES, picture_words};
+use dapple_gpu::{Buffers, Context, Recorder};
+use dapple_runtime::wgpu;
 use support::context;
 
 const WIDTH: usize = 21;
@@ -21,18 +22,15 @@ const PHOTO_VALUE: f32 = 51.0 / 255.0;
 const PHOTO_BYTE: u32 = 51;
 
 /// Sums by tile, and the bytes of both pictures, of a render of grey. Pixel 7 is masked.
-fn scored(
-    (context, score): (&Context, &Score),
-    image: &[[f32; 4]],
-) -> (Vec<[f32; 4]>, Vec<u8>, Vec<u8>) {
+fn scored(context: &Context, image: &[[f32; 4]]) -> (Vec<[f32; 4]>, Vec<u8>, Vec<u8>) {
     let gpu = &context.gpu;
     let mut buffers = Buffers::default();
     let usage =
         wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::INDIRECT | wgpu::BufferUsages::COPY_DST;
-    let bytes = groups::COUNT * groups::BYTES;
+    let bytes = groups::count() * groups::BYTES;
     let entries = gpu.buffer_with("groups", bytes, usage).unwrap();
     // More workgroups than tiles, in two dimensions.
-    gpu.write(&entries, groups::PIXELS * groups::BYTES, &[2, 3, 1, 0]);
+    gpu.write(&entries, groups::PIXELS.offset(), &[2, 3, 1, 0]);
     buffers.set("groups", entries);
     let view = View {
         size: [WIDTH as u32, HEIGHT as u32],
@@ -52,10 +50,9 @@ fn scored(
     for (name, floats) in [(PARTIALS, 4 * TILES), (PICTURES, 2 * words)] {
         buffers.set(name, gpu.upload(name, &vec![f32::NAN; floats]).unwrap());
     }
-    let mut recording = Recording::new();
-    score
-        .record(context, &buffers, &mut recording, true)
-        .unwrap();
+    let mut recorder = Recorder::new(context, &buffers, Bits::PICTURES);
+    recorder.pass(&PASS).unwrap();
+    let recording = recorder.finish();
     let step = Step {
         flags: layout::FLAG_MASK,
         ..Step::default()
@@ -73,8 +70,7 @@ fn scored(
 #[test]
 fn what_is_not_finite_costs_no_more_than_a_wrong_value() {
     let context = context();
-    let score = Score::new(&context).unwrap();
-    let scored = |image: &[[f32; 4]]| scored((&context, &score), image);
+    let scored = |image: &[[f32; 4]]| scored(&context, image);
     let equal = vec![[PHOTO_VALUE, PHOTO_VALUE, PHOTO_VALUE, 0.0]; PIXELS];
     let (partials, rendered, errors) = scored(&equal);
     // Rounding of a pixel's SSIM, summed over a tile.

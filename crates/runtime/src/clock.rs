@@ -15,6 +15,7 @@
 //! The clocks drift apart, by some microseconds a second: [`GpuClock::calibrate`] again now and
 //! then if places on the host's timeline matter. Durations do not depend on the offset.
 
+use crate::parameters::Values;
 use crate::{Defines, Detail, Gpu, Groups, Kernel, Readback, Recording, ShaderSet};
 use dapple_base::{Error, Result};
 use serde::Serialize;
@@ -176,8 +177,12 @@ impl GpuClock {
         let mut samples = Vec::with_capacity(SAMPLES);
         for _ in 0..SAMPLES {
             let mut encoder = self.gpu.encoder();
-            self.probe
-                .encode_timed(&mut encoder, &[], &queries.set, Detail::Spans);
+            self.probe.encode_timed_with(
+                &mut encoder,
+                Values::default(),
+                &queries.set,
+                Detail::Spans,
+            );
             let mut ticks = queries.read(&self.gpu, &mut encoder, 1)?;
             let before = self.host_ns();
             self.gpu.submit(encoder);
@@ -224,6 +229,21 @@ impl GpuClock {
         tag: u64,
         detail: Detail,
     ) -> Result<bool> {
+        let values = Values::immediates(immediates);
+        self.encode_with(recording, encoder, values, (tag, detail))
+    }
+
+    /// [`Self::encode`], with parameters too.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_with(
+        &mut self,
+        recording: &Recording,
+        encoder: &mut wgpu::CommandEncoder,
+        values: Values<'_>,
+        (tag, detail): (u64, Detail),
+    ) -> Result<bool> {
         let names: Vec<_> = match detail {
             // An empty span has no pass.
             Detail::Spans => recording
@@ -238,7 +258,7 @@ impl GpuClock {
         };
         let fits = !names.is_empty() && names.len() <= self.most_spans;
         let Some(queries) = fits.then(|| self.free.pop()).flatten() else {
-            recording.encode(encoder, immediates);
+            recording.encode_with(encoder, values);
             self.skipped += 1;
             return Ok(false);
         };
@@ -246,7 +266,7 @@ impl GpuClock {
         if self.around {
             encoder.write_timestamp(&queries.set, end);
         }
-        recording.encode_timed(encoder, immediates, &queries.set, detail);
+        recording.encode_timed_with(encoder, values, &queries.set, detail);
         if self.around {
             encoder.write_timestamp(&queries.set, end + 1);
         }
@@ -272,8 +292,22 @@ impl GpuClock {
         tag: u64,
         detail: Detail,
     ) -> Result<bool> {
+        self.submit_with(recording, Values::immediates(immediates), tag, detail)
+    }
+
+    /// [`Self::submit`], with parameters too.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn submit_with(
+        &mut self,
+        recording: &Recording,
+        values: Values<'_>,
+        tag: u64,
+        detail: Detail,
+    ) -> Result<bool> {
         let mut encoder = self.gpu.encoder();
-        let timed = self.encode(recording, &mut encoder, immediates, tag, detail)?;
+        let timed = self.encode_with(recording, &mut encoder, values, (tag, detail))?;
         self.gpu.submit(encoder);
         Ok(timed)
     }

@@ -3,14 +3,16 @@
 //! Failures come out of band and are asked for by [`Gpu::check`]; see `link.rs`. What goes to the
 //! device through [`Gpu`] is counted: [`Gpu::counters`].
 
-use crate::adapter::{self, IMMEDIATE_BYTES, STORAGE_BUFFERS};
+use crate::adapter;
 use crate::cache::{self, Cache};
 use crate::link::Link;
+use crate::needs::{DeviceClass, Granted, Needs, TIMESTAMPS};
+use crate::parameters::Ring;
 use crate::{AdapterReport, Choice, Counters, Pool};
 use dapple_base::{Error, Result};
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How to open a device.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +26,10 @@ pub struct GpuOptions {
     pub without_subgroups: bool,
     /// Act as if the device had no timestamps: for drivers whose clocks are wrong.
     pub without_timestamps: bool,
+    /// Features that the program asks for.
+    pub needs: Needs,
+    /// The limits that the device is held to.
+    pub class: DeviceClass,
     /// What errors advise.
     pub hints: Hints,
 }
@@ -49,10 +55,6 @@ impl Default for Hints {
         }
     }
 }
-
-/// What the GPU's clock needs.
-const TIMESTAMPS: wgpu::Features =
-    wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
 
 /// What tests change about a device.
 #[derive(Debug, Clone)]
@@ -94,7 +96,9 @@ struct Inner {
     pool: Pool,
     cache: Option<Cache>,
     validate: bool,
-    subgroup_size: Option<u32>,
+    granted: Granted,
+    /// Made when a kernel first takes parameters.
+    parameters: OnceLock<Arc<Ring>>,
 }
 
 impl Gpu {
@@ -111,19 +115,35 @@ impl Gpu {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(options: &GpuOptions, overrides: &Overrides) -> Result<Self> {
-        let (adapter, report) = adapter::pick(adapter::listed(options.validate), &options.choice)?;
-        let wanted = wgpu::Features::SUBGROUP
-            | wgpu::Features::SUBGROUP_BARRIER
-            | wgpu::Features::SHADER_F16
-            | wgpu::Features::TIMESTAMP_QUERY
-            | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS
-            | wgpu::Features::PIPELINE_CACHE;
-        let features =
-            wgpu::Features::IMMEDIATES | (adapter.features() & wanted & overrides.features);
+        let mut adapters = adapter::listed(options.validate);
+        if options.class == DeviceClass::WebGpuDefault {
+            // All have its limits: what they lack for native kernels is not asked for.
+            adapters
+                .iter_mut()
+                .for_each(|(_, report)| report.unusable = None);
+        }
+        let (adapter, report) = adapter::pick(adapters, &options.choice)?;
+        let has = adapter.features() & overrides.features;
+        // What native devices have beyond browsers, browsers do not.
+        let optional = match options.class {
+            DeviceClass::Native => has,
+            DeviceClass::WebGpuDefault => wgpu::Features::empty(),
+        };
+        let features = options.class.features()
+            | options.needs.features(optional, &report.name)?
+            | (has & wgpu::Features::PIPELINE_CACHE);
+        let experimental = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+        let experimental_features = match features.contains(experimental) {
+            // SAFETY: the program has asked for them in so many words, knowing that shaders which use them
+            // are checked less.
+            true => unsafe { wgpu::ExperimentalFeatures::enabled() },
+            false => wgpu::ExperimentalFeatures::disabled(),
+        };
         let request = adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("dapple"),
             required_features: features,
-            required_limits: limits(&adapter.limits()),
+            required_limits: options.class.limits(&adapter.limits()),
+            experimental_features,
             memory_hints: wgpu::MemoryHints::Performance,
             ..wgpu::DeviceDescriptor::default()
         });
@@ -151,7 +171,8 @@ impl Gpu {
         options: &GpuOptions,
     ) -> Result<Self> {
         let report = AdapterReport::new(adapter);
-        let (features, limits) = Self::needs(adapter);
+        let features = options.class.features();
+        let limits = options.class.limits(&adapter.limits());
         let has = device.limits();
         let lacks = if !device.features().contains(features) {
             Some(format!("{:?}", features.difference(device.features())))
@@ -177,7 +198,8 @@ impl Gpu {
     /// The features and limits that a device has to be requested with for [`Self::from_wgpu`], from those
     /// that its adapter has.
     pub fn needs(adapter: &wgpu::Adapter) -> (wgpu::Features, wgpu::Limits) {
-        (wgpu::Features::IMMEDIATES, limits(&adapter.limits()))
+        let class = DeviceClass::Native;
+        (class.features(), class.limits(&adapter.limits()))
     }
 
     fn over(
@@ -186,7 +208,19 @@ impl Gpu {
         options: &GpuOptions,
         overrides: &Overrides,
     ) -> Self {
-        let features = device.features() & overrides.features;
+        let mut features = device.features() & overrides.features;
+        let mut report = report;
+        let mut limits = device.limits();
+        if options.class == DeviceClass::WebGpuDefault {
+            // Also on a device of others that has more.
+            features = features & wgpu::Features::PIPELINE_CACHE;
+            limits = wgpu::Limits::default();
+            report.subgroup_sizes = None;
+            report.timestamps = false;
+            report.max_binding_bytes = limits.max_storage_buffer_binding_size;
+            report.max_buffer_bytes = limits.max_buffer_size;
+            report.workgroup_memory_bytes = limits.max_compute_workgroup_storage_size;
+        }
         let link = Link::new(device, queue, &report.name, options.hints.clone());
         let subgroup_size = match report.subgroup_sizes {
             Some([least, most]) if least == most && !options.without_subgroups => Some(least),
@@ -196,15 +230,16 @@ impl Gpu {
             .cache
             .as_deref()
             .and_then(|folder| Cache::open(&link, folder));
+        let subgroup_size = subgroup_size.filter(|_| features.contains(wgpu::Features::SUBGROUP));
         Self {
             inner: Arc::new(Inner {
+                granted: Granted::new(features, &limits, subgroup_size),
+                parameters: OnceLock::new(),
                 pool: Pool::over(link.clone()),
                 link,
                 report,
                 cache,
                 validate: options.validate,
-                subgroup_size: subgroup_size
-                    .filter(|_| features.contains(wgpu::Features::SUBGROUP)),
             }),
         }
     }
@@ -241,7 +276,27 @@ impl Gpu {
 
     /// Invocations in a subgroup, where the device has subgroups of one size.
     pub fn subgroup_size(&self) -> Option<u32> {
-        self.inner.subgroup_size
+        self.inner.granted.subgroup_size
+    }
+
+    /// The features and limits that this device was opened with.
+    pub fn granted(&self) -> Granted {
+        self.inner.granted
+    }
+
+    /// The ring that parameters of replays travel through.
+    pub(crate) fn parameters(&self) -> Arc<Ring> {
+        let make = || {
+            let link = &self.inner.link;
+            let has_immediates = self.inner.granted.immediate_bytes == 0;
+            Arc::new(Ring::new(
+                &link.device,
+                &link.queue,
+                &link.tally,
+                has_immediates,
+            ))
+        };
+        Arc::clone(self.inner.parameters.get_or_init(make))
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -316,6 +371,12 @@ impl Gpu {
         self.inner.link.wait_for(submission)
     }
 
+    /// The size of a buffer that is made for so many bytes: a binding is never empty, and copies are of
+    /// whole words.
+    pub fn size_of_buffer(&self, bytes: u64) -> u64 {
+        crate::link::whole_size(bytes)
+    }
+
     /// A storage buffer that can be copied from and to, zeroed.
     ///
     /// # Errors
@@ -381,21 +442,5 @@ impl Gpu {
             self.inner.link.tally.wrote(bytes.len() as u64);
             self.inner.link.queue.write_buffer(buffer, offset, bytes);
         }
-    }
-}
-
-/// What a device is opened with: what kernels need, and as much memory as there is.
-fn limits(has: &wgpu::Limits) -> wgpu::Limits {
-    wgpu::Limits {
-        max_immediate_size: IMMEDIATE_BYTES,
-        max_storage_buffers_per_shader_stage: has
-            .max_storage_buffers_per_shader_stage
-            .min(STORAGE_BUFFERS),
-        max_storage_buffer_binding_size: has.max_storage_buffer_binding_size,
-        max_buffer_size: has.max_buffer_size,
-        max_compute_workgroup_storage_size: has.max_compute_workgroup_storage_size,
-        max_compute_invocations_per_workgroup: has.max_compute_invocations_per_workgroup,
-        max_compute_workgroup_size_x: has.max_compute_workgroup_size_x,
-        ..wgpu::Limits::default()
     }
 }

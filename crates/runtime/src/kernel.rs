@@ -8,6 +8,7 @@
 
 use crate::adapter::IMMEDIATE_BYTES;
 use crate::counters::Tally;
+use crate::parameters::{Ring, Values, without_immediates};
 use crate::{Defines, Gpu, ShaderSet};
 use dapple_base::{Error, Result};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ struct Inner {
     /// Name and binding number.
     bindings: Vec<(String, u32)>,
     has_immediates: bool,
+    /// Where what it takes from the ring of parameters is.
+    ring: Option<Arc<Ring>>,
 }
 
 /// A kernel with its buffers.
@@ -47,12 +50,20 @@ impl Bound {
         self.kernel.has_immediates
     }
 
-    /// Makes it what the next dispatch of `pass` runs.
-    pub(crate) fn set(&self, pass: &mut wgpu::ComputePass<'_>, immediates: &[u8]) {
+    /// The ring that it takes parameters from, if it takes any.
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        self.kernel.ring.as_deref()
+    }
+
+    /// Makes it what the next dispatch of `pass` runs; its parameters are in the ring's block at `block`.
+    pub(crate) fn set(&self, pass: &mut wgpu::ComputePass<'_>, values: Values<'_>, block: u32) {
         pass.set_pipeline(&self.kernel.pipeline);
         pass.set_bind_group(0, &self.group, &[]);
-        if self.kernel.has_immediates && !immediates.is_empty() {
-            pass.set_immediates(0, immediates);
+        if let Some(ring) = &self.kernel.ring {
+            pass.set_bind_group(1, ring.group(), &[block, block]);
+        }
+        if self.kernel.has_immediates && !values.immediates.is_empty() {
+            pass.set_immediates(0, values.immediates);
         }
     }
 }
@@ -99,6 +110,9 @@ impl Kernel {
     }
 
     fn compile(gpu: &Gpu, label: &str, wgsl: &str, entry: &str, trusted: bool) -> Result<Self> {
+        let substituted = gpu.granted().immediate_bytes == 0;
+        let substituted = substituted.then(|| without_immediates(wgsl));
+        let wgsl = substituted.as_deref().unwrap_or(wgsl);
         let module = naga::front::wgsl::parse_str(wgsl).map_err(|e| {
             Error::internal(format!(
                 "a shader does not parse: {}",
@@ -111,7 +125,7 @@ impl Kernel {
         })?;
         let mut bindings = Vec::new();
         let mut entries = Vec::new();
-        let mut has_immediates = false;
+        let (mut has_immediates, mut has_parameters) = (false, false);
         for (_, global) in module
             .global_variables
             .iter()
@@ -121,6 +135,10 @@ impl Kernel {
             let Some(binding) = &global.binding else {
                 continue;
             };
+            if binding.group == 1 {
+                has_parameters = true;
+                continue;
+            }
             let ty = match global.space {
                 naga::AddressSpace::Uniform => wgpu::BufferBindingType::Uniform,
                 naga::AddressSpace::Storage { access } => wgpu::BufferBindingType::Storage {
@@ -153,7 +171,10 @@ impl Kernel {
             });
         let checked = !trusted || gpu.validates() || cfg!(debug_assertions);
         let shader = shader(gpu, label, wgsl, checked);
-        let pipeline = pipeline(gpu, (label, entry), &shader, &layout, has_immediates);
+        let ring = has_parameters.then(|| gpu.parameters());
+        let mut groups = vec![Some(&layout)];
+        groups.extend(ring.as_ref().map(|ring| Some(ring.layout())));
+        let pipeline = pipeline(gpu, (label, entry), &shader, &groups, has_immediates);
         gpu.check().map_err(|e| e.at(label))?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -162,6 +183,7 @@ impl Kernel {
                 layout,
                 bindings,
                 has_immediates,
+                ring,
             }),
         })
     }
@@ -169,6 +191,11 @@ impl Kernel {
     /// `shader.entry`.
     pub fn label(&self) -> &str {
         &self.inner.label
+    }
+
+    /// The names of its bindings: those that this entry point uses.
+    pub fn bindings(&self) -> impl Iterator<Item = &str> {
+        self.inner.bindings.iter().map(|(name, _)| name.as_str())
     }
 
     /// Binds buffers by the names that the shader gives them. Buffers that this entry point does
@@ -249,14 +276,14 @@ fn pipeline(
     gpu: &Gpu,
     (label, entry): (&str, &str),
     module: &wgpu::ShaderModule,
-    layout: &wgpu::BindGroupLayout,
+    groups: &[Option<&wgpu::BindGroupLayout>],
     has_immediates: bool,
 ) -> wgpu::ComputePipeline {
     let layout = gpu
         .device()
         .create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: Some(label),
-            bind_group_layouts: &[Some(layout)],
+            bind_group_layouts: groups,
             immediate_size: if has_immediates { IMMEDIATE_BYTES } else { 0 },
         });
     gpu.device()

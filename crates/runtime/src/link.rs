@@ -138,11 +138,7 @@ impl Link {
         bytes: u64,
         usage: wgpu::BufferUsages,
     ) -> Result<u64> {
-        // Empty buffers cannot be bound.
-        let size = bytes
-            .max(16)
-            .checked_next_multiple_of(4)
-            .unwrap_or(u64::MAX);
+        let size = whole_size(bytes);
         let most = self.most_bytes(usage);
         if size <= most {
             return Ok(size);
@@ -207,6 +203,12 @@ impl Link {
     pub(crate) fn lost_error(&self, message: &str) -> Error {
         Error::unsupported(format!("the GPU was lost: {}", message.trim())).hint(&*self.hints.lost)
     }
+}
+
+/// Bytes of a buffer for `bytes`: empty ones cannot be bound.
+pub(crate) fn whole_size(bytes: u64) -> u64 {
+    let whole = bytes.max(16).checked_next_multiple_of(4);
+    whole.unwrap_or(u64::MAX)
 }
 
 /// Runs `call`; a panic in it becomes its message.

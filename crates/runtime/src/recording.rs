@@ -2,10 +2,11 @@
 //!
 //! wgpu has no command buffers that can be submitted twice, so a replay encodes the list anew: about
 //! a microsecond of host time a dispatch, nothing allocated by us. What changes from replay to
-//! replay travels in the immediates.
+//! replay travels in the immediates, and what is more than they hold in a block of parameters ([`Values`]).
 
 use crate::Gpu;
 use crate::kernel::Bound;
+use crate::parameters::{Ring, Values};
 use serde::Serialize;
 
 /// How many workgroups to run.
@@ -127,10 +128,24 @@ impl Recording {
 
     /// Encodes all of it into one pass.
     pub fn encode(&self, encoder: &mut wgpu::CommandEncoder, immediates: &[u8]) {
+        self.encode_with(encoder, Values::immediates(immediates));
+    }
+
+    /// [`Self::encode`], with parameters too. At most [`BLOCKS`](crate::BLOCKS) replays that take some may be
+    /// encoded before the first of them is submitted.
+    pub fn encode_with(&self, encoder: &mut wgpu::CommandEncoder, values: Values<'_>) {
+        let block = self.write(values);
         let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         for (_, list) in &self.spans {
-            encode_list(&mut pass, list, immediates);
+            encode_list(&mut pass, list, values, block);
         }
+    }
+
+    /// Writes parameters where one of the kernels takes them; where they are.
+    fn write(&self, values: Values<'_>) -> u32 {
+        let mut all = self.spans.iter().flat_map(|(_, list)| list);
+        let ring = all.find_map(|dispatch| dispatch.bound.ring());
+        ring.map_or(0, |ring: &Ring| ring.write(values))
     }
 
     /// Encodes each span, or each dispatch, into a pass of its own, between two timestamps: `2 * i`
@@ -142,6 +157,18 @@ impl Recording {
         queries: &wgpu::QuerySet,
         detail: Detail,
     ) {
+        self.encode_timed_with(encoder, Values::immediates(immediates), queries, detail);
+    }
+
+    /// [`Self::encode_timed`], with parameters too.
+    pub fn encode_timed_with(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        values: Values<'_>,
+        queries: &wgpu::QuerySet,
+        detail: Detail,
+    ) {
+        let block = self.write(values);
         let passes = self.spans.iter().flat_map(|(name, list)| {
             let longest = match detail {
                 Detail::Spans => list.len(),
@@ -158,24 +185,34 @@ impl Recording {
                     end_of_pass_write_index: Some(index + 1),
                 }),
             });
-            encode_list(&mut pass, list, immediates);
+            encode_list(&mut pass, list, values, block);
         }
     }
 
     /// Submits all of it at once.
     pub fn submit(&self, gpu: &Gpu, immediates: &[u8]) {
+        self.submit_with(gpu, Values::immediates(immediates));
+    }
+
+    /// [`Self::submit`], with parameters too.
+    pub fn submit_with(&self, gpu: &Gpu, values: Values<'_>) {
         let mut encoder = gpu.encoder();
-        self.encode(&mut encoder, immediates);
+        self.encode_with(&mut encoder, values);
         gpu.submit(encoder);
     }
 }
 
-fn encode_list(pass: &mut wgpu::ComputePass<'_>, list: &[Dispatch], immediates: &[u8]) {
+fn encode_list(
+    pass: &mut wgpu::ComputePass<'_>,
+    list: &[Dispatch],
+    values: Values<'_>,
+    block: u32,
+) {
     if let Some(first) = list.first() {
         first.bound.tally.dispatched(list.len());
     }
     for Dispatch { bound, groups } in list {
-        bound.set(pass, immediates);
+        bound.set(pass, values, block);
         match groups {
             Groups::Direct([x, y, z]) => pass.dispatch_workgroups(*x, *y, *z),
             Groups::Indirect(buffer, offset) => pass.dispatch_workgroups_indirect(buffer, *offset),

@@ -11,7 +11,7 @@ use dapple_base::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Flags and constants that make one permutation of a shader.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Defines {
     flags: Vec<&'static str>,
     constants: BTreeMap<&'static str, String>,
@@ -43,6 +43,18 @@ impl Defines {
     #[must_use]
     pub fn f32(mut self, name: &'static str, value: f32) -> Self {
         self.constants.insert(name, format!("f32 = {value:e}f"));
+        self
+    }
+
+    /// These and `more`, whose constants replace those of the same name.
+    #[must_use]
+    pub fn and(mut self, more: &Self) -> Self {
+        let new = more.flags.iter().filter(|flag| !self.flags.contains(flag));
+        let new: Vec<&'static str> = new.copied().collect();
+        self.flags.extend(new);
+        let constants = more.constants.iter();
+        self.constants
+            .extend(constants.map(|(name, value)| (*name, value.clone())));
         self
     }
 

@@ -8,13 +8,9 @@
 
 // No dispatch of a step's stages runs.
 fn clear_groups() {
-    for (var entry = 0u; entry < GROUPS_NEXT; entry++) {
+    for (var entry = 0u; entry < STEP_ENTRIES; entry++) {
         groups[entry] = vec4u();
     }
-    groups[GROUPS_UPDATE] = vec4u();
-    groups[GROUPS_PIXELS_PART] = vec4u();
-    groups[GROUPS_BUCKETS_PART] = vec4u();
-    groups[GROUPS_EMIT] = vec4u();
 }
 
 fn halt(why: u32, wanted: u32) {

@@ -1,21 +1,15 @@
 // What density control and the Morton order have in common: a new generation of Gaussians, each of
 // which names the old one it comes from. Entries of the buffer `groups`, all zero while the engine is
-// halted; the fourth word of each is a count. Twin: `stages::gather`.
+// halted; the fourth word of each is a count. On the host: `stages::gather`.
 
 #import shared/groups
 
-// Gaussians before / 256; the Gaussians.
-const REGROUP_OLD: u32 = GROUPS_NEXT;
-// Pairs to sort / RADIX_BLOCK; the pairs.
-const REGROUP_SORT: u32 = GROUPS_NEXT + 1u;
-// Gaussians after / 256; the Gaussians.
-const REGROUP_NEW: u32 = GROUPS_NEXT + 2u;
-// Children of split Gaussians, or places that relocation fills / 256; their number.
-const REGROUP_CHILDREN: u32 = GROUPS_NEXT + 3u;
-// No dispatch: survivors, clones, parents of children that stay, Gaussians that grow. Until they are
-// known, the first says how many want to grow.
-const REGROUP_COUNTS: u32 = GROUPS_NEXT + 4u;
-const REGROUP_ENTRIES: u32 = 5u;
+// - REGROUP_OLD: Gaussians before / 256; the Gaussians.
+// - REGROUP_SORT: pairs to sort / RADIX_BLOCK; the pairs.
+// - REGROUP_NEW: Gaussians after / 256; the Gaussians.
+// - REGROUP_CHILDREN: children of split Gaussians, or places that relocation fills / 256; their number.
+// - REGROUP_COUNTS: no dispatch: survivors, clones, parents of children that stay, Gaussians that grow. Until
+//   they are known, the first says how many want to grow.
 
 // Set beside a source: who comes from there begins without moments.
 const REGROUP_FRESH: u32 = 0x80000000u;

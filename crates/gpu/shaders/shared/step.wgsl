@@ -1,4 +1,4 @@
-// What changes from step to step, and the GPU's own counts. Twins: `layout::{Step, State, View}`.
+// What every step needs and changes from one to the next (what few need is in shared/parameters), and the GPU's own counts. Twins: `layout::{Step, State, View}`.
 
 struct Step {
     view: u32,
@@ -33,13 +33,9 @@ struct Step {
     noise: f32,
     opacity_reg: f32,
     scale_reg: f32,
-    // Of the depth loss; see depth_loss.wgsl.
-    depth_weight: f32,
     // Step sizes of the view's pose, radians and world units; see poses.wgsl.
     rate_turn: f32,
     rate_shift: f32,
-    // Samples of known depth that the view has.
-    depth_samples: u32,
 }
 
 // Add screen-space gradients to the density statistics.

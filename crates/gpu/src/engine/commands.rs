@@ -1,14 +1,19 @@
 //! Commands: what is enqueued, encoded, submitted, and waited for. See the steps in [`super`].
 
-use super::{GpuEngine, not_recorded};
-use crate::frame::Asked;
+use super::GpuEngine;
 use crate::layout;
-use crate::messages::{densify_report, step_immediates, step_report};
+use crate::messages::{densify_report, step_immediates, step_parameters, step_report};
+use crate::passes::{Bits, Plan};
 use crate::ring::Ring;
-use crate::stages::update::Mode;
+use crate::stages::{densify, relocate};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
+use dapple_runtime::Values;
 use dapple_scene::{Error, Result};
+
+/// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
+/// neighbours in memory. Done with the round of density control of that step.
+const MORTON_EVERY: u32 = 5000;
 
 /// What was enqueued and has not reported.
 #[derive(Debug, Clone, Copy)]
@@ -52,79 +57,63 @@ impl GpuEngine {
         if let Some(counted) = photo.counted {
             self.write_counted(view, counted)?;
         }
-        let mode = Mode::of(settings, lens, self.depths.count(view.0) > 0);
-        let place = (photo.slot, self.photos.is_ring());
-        let samples = match mode.depth {
-            true => self.depths.bring(&self.context.gpu, view.0, place)?,
-            false => None,
-        };
-        let immediates = layout::Step {
-            depth_samples: self.depths.count(view.0) as u32,
-            ..step_immediates(
-                view,
-                settings,
-                photo.is_masked,
-                Ring::entry(sequence),
-                self.sh_degree,
-                self.default_cap,
-            )
-        };
-        self.fit_extra(Asked {
-            steps: mode,
-            depth_images: false,
-        })?;
-        self.fit_smoothing(mode.optics.antialias)?;
-        if mode.poses {
+        let bits = Bits::of_step(settings, lens, self.depths.count(view.0) > 0);
+        let slot = photo.slot;
+        self.buffers.set_in_slot("photo", slot, &photo.buffer);
+        if bits.has(Bits::DEPTH) {
+            let gpu = &self.context.gpu;
+            let place = (slot, self.photos.is_ring());
+            if let Some(samples) = self.depths.bring(gpu, view.0, place)? {
+                self.buffers.set_in_slot("depth_samples", slot, &samples);
+            }
+        }
+        let immediates = step_immediates(
+            view,
+            settings,
+            photo.is_masked,
+            Ring::entry(sequence),
+            self.sh_degree,
+            self.default_cap,
+        );
+        let parameters = step_parameters(settings, self.depths.count(view.0));
+        if bits.has(Bits::POSES) {
             self.fit_poses()?;
         }
-        self.record()?;
-        let Some(recordings) = &mut self.recordings else {
-            return Err(not_recorded());
-        };
+        self.fit(bits)?;
         let bytes = bytemuck::bytes_of(&immediates);
-        if mode.optics.antialias && settings.refresh_smoothing {
-            let room = self.room.gaussians;
-            recordings
-                .smoothing(&self.context, &mut self.stages, &self.buffers, room)?
-                .submit(&self.context.gpu, bytes);
+        let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;
+        if bits.has(Bits::ANTIALIAS) && settings.refresh_smoothing {
+            let recording = self.recording(Plan::Smoothing, bits, slot)?;
+            recording.submit_with(&self.context.gpu, values);
         }
-        let recording = recordings.step(
-            &self.context,
-            &mut self.stages,
-            &self.buffers,
-            (photo.slot, mode),
-            &photo.buffer,
-            samples.as_ref(),
-        )?;
+        let recording = self.recording(Plan::Step, bits, slot)?;
         let gpu = &self.context.gpu;
-        self.times.submit(gpu, recording, bytes, sequence)?;
+        self.times.submit(gpu, &recording, values, sequence)?;
         if settings.step.is_multiple_of(FINITE_EVERY) {
-            recordings.finite().submit(gpu, bytes);
+            let recording = self.recording(Plan::Finite, bits, slot)?;
+            recording.submit_with(&self.context.gpu, values);
         }
         Ok(())
     }
 
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
-        self.record()?;
-        let planes = self.state_planes();
-        let Some(recordings) = &mut self.recordings else {
-            return Err(not_recorded());
-        };
         let immediates = layout::Step {
             number: plan.step,
             report: Ring::entry(sequence),
             ..layout::Step::default()
         };
-        let recording = recordings.densify(
-            &self.context,
-            &mut self.stages,
-            &self.buffers,
-            &planes,
-            plan,
-        )?;
-        let bytes = bytemuck::bytes_of(&immediates);
+        let reorders = plan.step.is_multiple_of(MORTON_EVERY);
+        let bits = Bits::when(plan.relocate.is_some(), Bits::RELOCATE)
+            | Bits::when(reorders, Bits::REORDER);
+        self.fit(bits)?;
+        let recording = self.recording(Plan::Round, bits, 0)?;
+        match &plan.relocate {
+            None => densify::set_plan(&self.context, &self.buffers, plan)?,
+            Some(how) => relocate::set_plan(&self.context, &self.buffers, plan, how)?,
+        }
+        let values = Values::new(bytemuck::bytes_of(&immediates), &[])?;
         let gpu = &self.context.gpu;
-        self.times.submit(gpu, recording, bytes, sequence)
+        self.times.submit(gpu, &recording, values, sequence)
     }
 
     /// Commands from the first of these on are not done; the second comes next.

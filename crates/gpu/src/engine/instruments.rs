@@ -1,14 +1,9 @@
 //! The GPU engine as an instrument: timings of the GPU's own clock, what the host asked of it, and what a
-//! stage costs at least, by formula from the counts of a view and the layout of the engine's buffers.
-//!
-//! Bytes: what a stage's kernels read and write, each array once per kernel, as if caches were
-//! perfect within a kernel and empty between kernels. Left out: tables of counts that prefix sums
-//! and sorts keep by the block (a hundredth of what they sort), reports. Where counts do not tell,
-//! it is what would be without early ends: pixels that are finished before the last instance of
-//! their tile leave fewer checkpoints, and a stage may then stay below its floor.
+//! stage costs at least, from the counts of a view: operations by the model of the contract, bytes by what
+//! the stage's passes declare.
 
 use super::GpuEngine;
-use crate::layout::{BLOCKS_PER_TILE, BUCKET, SLOT_FLOATS, plane};
+use crate::passes::{self, Load};
 use crate::{Precision, bytes_per_gaussian};
 use dapple_engine::instruments::{
     Cost, Counters, Detail, DeviceClock, Fact, Instrumented, SpanTime, StageRun, StepTimings, Work,
@@ -149,80 +144,25 @@ fn spans(timing: Timing) -> Vec<SpanTime> {
         .collect()
 }
 
-/// A float, an index, a key.
-const WORD: u64 = 4;
-/// A float or index for red, green, blue and transmittance.
-const PIXEL: u64 = 4 * WORD;
-/// A projected Gaussian in `splats2d`.
-const SPLAT: u64 = 12 * WORD;
-/// One of its three vectors.
-const SPLAT_PART: u64 = 4 * WORD;
-const SLOT: u64 = SLOT_FLOATS as u64 * WORD;
-/// Pixels of a tile.
-const TILE_PIXELS: u64 = 256;
-/// What a tile's pixels leave for `blend_backward` at the start of a bucket.
-const CHECKPOINTS: u64 = TILE_PIXELS * PIXEL;
-/// A pass of the radix sort on a pair: its keys are counted, then pairs are read and written.
-const SORT_PASS: u64 = 5 * WORD;
-/// Passes of the sort by depth: 32 bits.
-const DEPTH_PASSES: u64 = 4;
-/// Passes of the sort by tile: up to 16 bits. The first numbers the instances instead of reading
-/// their numbers.
-const TILE_SORT: u64 = 2 * SORT_PASS - WORD;
-/// Three maps of three channels that SSIM leaves for its gradient.
-const SSIM_MAPS: u64 = 9 * WORD;
-
-fn bytes(stage: Stage, w: &Work, precision: Precision) -> u64 {
-    let (n, v, i, p, t) = (w.gaussians, w.visible, w.instances, w.pixels, w.tiles);
-    let buckets = i.div_ceil(u64::from(BUCKET));
-    // The first bucket of a tile needs none.
-    let checkpoints = buckets.saturating_sub(t) * CHECKPOINTS;
-    // Of each pixel and each block, where it ends.
-    let ends = t * (TILE_PIXELS + u64::from(BLOCKS_PER_TILE)) * WORD;
-    let harmonics = (dapple_scene::sh_coefficient_count(w.sh_degree) as u32 - 1) * 3;
-    match stage {
-        // Means, scales, rotations and opacities of all in, colours of the visible; their splats,
-        // numbers of tiles and depths, and everybody's place among them out.
-        Stage::Project => {
-            let sh0 = (plane::GEOMETRY - plane::SH0) as u64 * WORD;
-            let rest = u64::from(precision.sh.words(harmonics)) * WORD;
-            n * (plane::SH0 as u64 * WORD + WORD) + v * (sh0 + rest + SPLAT + 2 * WORD)
-        }
-        // Places and depths in, pairs out; the sort.
-        Stage::Order => n * WORD + v * (WORD + 2 * WORD + DEPTH_PASSES * SORT_PASS),
-        // By rank: twice the place and its number of tiles; its first instance out and in; place and
-        // splat in. By instance: tile and place out.
-        Stage::Emit => v * (2 * 2 * WORD + 2 * WORD + WORD + SPLAT) + i * 2 * WORD,
-        Stage::Sort => i * TILE_SORT,
-        // Tiles, slots, Gaussians in, Gaussians out; by tile: starts out, in, buckets out, in.
-        Stage::Ranges => i * 4 * WORD + t * 4 * WORD + buckets * WORD,
-        Stage::Blend => i * WORD + v * SPLAT + t * 2 * WORD + p * PIXEL + checkpoints + ends,
-        // Image and photo in, once per kernel; gradient out; maps out and in.
-        Stage::Loss => {
-            let kernels = 1 + u64::from(w.ssim);
-            let maps = u64::from(w.ssim) * 2 * SSIM_MAPS;
-            p * (kernels * (PIXEL + WORD) + PIXEL + maps)
-        }
-        // Gaussians, slots, splats, tiles of buckets, image, its gradient and what blend left in;
-        // slots out.
-        Stage::BlendBackward => {
-            let lists = i * 2 * WORD + v * SPLAT + t * 2 * WORD + buckets * WORD;
-            lists + p * 2 * PIXEL + checkpoints + ends + i * SLOT
-        }
-        // Slots in, and where they begin and whose they are; their sums out and in, and the colour's
-        // clamp; places in; parameters and moments in and out; statistics of the visible in and out.
-        Stage::Update => {
-            let state = 2 * precision.bytes_per_gaussian(w.sh_degree);
-            i * SLOT + n * (WORD + state) + v * (2 * WORD + 2 * SLOT + SPLAT_PART + 2 * 2 * WORD)
-        }
-        Stage::Appearance | Stage::Densify => 0,
-    }
+/// What a stage's passes say that they move: [`crate::passes::bytes`].
+fn bytes(stage: Stage, work: &Work, precision: Precision) -> u64 {
+    let load = Load {
+        gaussians: work.gaussians,
+        visible: work.visible,
+        instances: work.instances,
+        pixels: work.pixels,
+        tiles: work.tiles,
+        sh_degree: work.sh_degree,
+        ssim: work.ssim,
+    };
+    passes::bytes(stage.name(), &load, precision)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Storage;
+    use crate::layout::BUCKET;
 
     /// Four buckets, the last with four instances.
     const INSTANCES: u64 = 3 * BUCKET as u64 + 4;

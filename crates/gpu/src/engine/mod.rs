@@ -13,6 +13,7 @@
 
 mod commands;
 mod contract;
+mod gradients;
 mod instruments;
 mod pictures;
 mod scores;
@@ -20,19 +21,20 @@ mod state;
 mod views;
 
 use crate::depths::Depths;
-use crate::frame::{self, Asked, Room};
+use crate::passes::{self, Bits, Extent, Plan, Room};
 use crate::photos::Photos;
-use crate::recordings::{Recordings, Stages};
+use crate::recordings::{Key, Recordings, Scope};
 use crate::ring::{RING, Ring};
 use crate::stages::appearance::Grids;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout};
 use commands::Command;
-use dapple_engine::{Report, ViewId};
-use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
+use dapple_engine::{AppearanceSettings, Report, ViewId};
+use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions, Hints, Recording};
 use dapple_scene::{Error, Result};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How to run on a GPU.
 #[derive(Debug, Clone)]
@@ -101,12 +103,15 @@ pub struct GpuEngine {
     pub(crate) views: Views,
     pub(crate) photos: Photos,
     depths: Depths,
-    /// What was ever asked for beside the default.
-    pub(crate) asked: Asked,
+    /// All that steps and gradients have ever asked for beside the default.
+    pub(crate) asked: Bits,
+    /// What the last command asked for, and since when everything is there for it.
+    pub(crate) fitted: Option<(Bits, u64)>,
+    /// Settings that kernels were compiled with.
+    pub(crate) learnt: Option<AppearanceSettings>,
     /// Cameras that the GPU does not know yet.
     pub(crate) views_changed: bool,
-    pub(crate) stages: Stages,
-    pub(crate) recordings: Option<Recordings>,
+    recordings: Recordings,
     pub(crate) ring: Ring,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
@@ -132,9 +137,9 @@ impl GpuEngine {
             0
         };
         let default_cap = options.default_cap.unwrap_or(needed);
-        let stages = Stages::new(&context)?;
+        passes::compile_first(&context)?;
         let mut buffers = Buffers::default();
-        frame::allocate_fixed(&context, &mut buffers)?;
+        buffers.fit(&context, &Extent::default(), Bits::NONE, None)?;
         let mut times = Times::default();
         if options.time_stages {
             times.set(&context.gpu, Some(Detail::Spans), RING as usize)?;
@@ -143,7 +148,9 @@ impl GpuEngine {
             views: Views::default(),
             photos: Photos::new(options.photo_budget_bytes),
             depths: Depths::default(),
-            asked: Asked::default(),
+            asked: Bits::NONE,
+            fitted: None,
+            learnt: None,
             context,
             buffers,
             options,
@@ -152,8 +159,7 @@ impl GpuEngine {
             sh_degree: 0,
             grids: None,
             views_changed: true,
-            stages,
-            recordings: None,
+            recordings: Recordings::default(),
             ring: Ring::new(),
             pending: VecDeque::new(),
             finished: Vec::new(),
@@ -191,8 +197,7 @@ impl GpuEngine {
     /// its photo has left the GPU.
     pub fn dispatches(&self, view: ViewId) -> Vec<(&'static str, usize)> {
         let slot = self.photos.slot_of(view.0);
-        let recordings = self.recordings.as_ref().zip(slot);
-        let recorded = recordings.and_then(|(made, slot)| made.recorded(slot));
+        let recorded = slot.and_then(|slot| self.recordings.of_step(slot, &self.buffers));
         let mut sums: Vec<(&'static str, usize)> = Vec::new();
         for (name, count) in recorded.iter().flat_map(|step| step.span_sizes()) {
             // `appearance` has two spans: there and back.
@@ -224,18 +229,36 @@ impl GpuEngine {
         self.room
     }
 
-    /// Makes the recordings if buffers have changed since.
-    pub(crate) fn record(&mut self) -> Result<()> {
-        if self.recordings.is_none() {
-            self.recordings = Some(Recordings::new(
-                &self.context,
-                &mut self.stages,
-                &self.buffers,
-                self.room.tiles,
-                self.photos.slots(),
-            )?);
+    /// What buffers are made for.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            room: self.room,
+            precision: self.options.precision,
+            sh_degree: self.sh_degree,
+            asked: self.asked,
+            grid: self.grids.map_or([0; 3], |grids| grids.cells),
         }
-        Ok(())
+    }
+
+    /// A recording over the present buffers, on the photo in `slot` where the plan has one.
+    pub(crate) fn recording(
+        &mut self,
+        plan: Plan,
+        bits: Bits,
+        slot: usize,
+    ) -> Result<Arc<Recording>> {
+        let extent = self.extent();
+        let scope = Scope {
+            context: &self.context,
+            buffers: &self.buffers,
+            extent: &extent,
+        };
+        self.recordings.get(scope, Key::new(plan, bits, slot))
+    }
+
+    /// Lets recordings go that hold buffers which have been replaced.
+    pub(crate) fn drop_stale(&mut self) {
+        self.recordings.drop_stale(&self.buffers);
     }
 
     fn ready(&self) -> Result<()> {
@@ -244,10 +267,6 @@ impl GpuEngine {
         }
         Ok(())
     }
-}
-
-fn not_recorded() -> Error {
-    Error::internal("the GPU's commands were not recorded")
 }
 
 impl Drop for GpuEngine {

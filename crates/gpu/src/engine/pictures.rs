@@ -1,12 +1,9 @@
 //! Renders, and their derivatives.
 
-use super::{GpuEngine, not_recorded};
-use crate::frame::Asked;
+use super::GpuEngine;
 use crate::layout;
 use crate::messages::render_immediates;
-use crate::optics::Optics;
-use crate::recordings::{Leaves, Shape};
-use crate::stages::update::Mode;
+use crate::passes::{Bits, Plan};
 use dapple_engine::{
     DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered, StepCounts,
     check_image_gradient,
@@ -34,7 +31,8 @@ impl GpuEngine {
         settings: &RenderSettings,
     ) -> Result<Rendered> {
         let camera = PosedCamera::new(camera)?;
-        let state = self.forward(&camera, settings, true, settings.depth)?;
+        let bits = Bits::IMAGE_ONLY | Bits::when(settings.depth, Bits::DEPTH);
+        let state = self.forward(&camera, settings, bits)?;
         let pixels: Vec<[f32; 4]> = self
             .context
             .gpu
@@ -61,7 +59,8 @@ impl GpuEngine {
     ) -> Result<Gradients<f32>> {
         let camera = PosedCamera::new(camera)?;
         check_image_gradient(&camera, derivative)?;
-        let state = self.forward(&camera, settings, false, derivative.depth.is_some())?;
+        let bits = Bits::GRADIENTS | Bits::when(derivative.depth.is_some(), Bits::DEPTH);
+        let state = self.forward(&camera, settings, bits)?;
         if let Some(by_depth) = derivative.depth {
             self.write_depth_gradient(&camera, by_depth)?;
         }
@@ -77,62 +76,29 @@ impl GpuEngine {
         let gpu = &self.context.gpu;
         gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        let Some(recordings) = &mut self.recordings else {
-            return Err(not_recorded());
-        };
-        recordings.gradients(
-            &self.context,
-            &mut self.stages,
-            &mut self.buffers,
-            bytemuck::bytes_of(&immediates),
-            Shape {
-                gaussians: state.gaussians as usize,
-                capacity: self.room.gaussians as usize,
-                sh_degree: self.sh_degree,
-                optics: Optics {
-                    lens: camera.lens.is_some(),
-                    antialias: settings.antialias,
-                },
-                depth: derivative.depth.is_some(),
-            },
-        )
+        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        let recording = self.recording(Plan::Gradients, bits, 0)?;
+        recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+        self.read_gradients(state.gaussians as usize)
     }
 
-    /// Runs the stages up to `blend` for a camera until the buffers are large enough: for the image
-    /// alone, or also for what `blend_backward` needs; with depths or without.
+    /// Runs the stages up to `blend` for a camera until the buffers are large enough; `bits` say what for.
     pub(super) fn forward(
         &mut self,
         camera: &PosedCamera,
         settings: &RenderSettings,
-        image_only: bool,
-        depth: bool,
+        bits: Bits,
     ) -> Result<layout::State> {
         self.settle()?;
         self.ready()?;
         self.fit_image(camera)?;
-        self.fit_smoothing(settings.antialias)?;
         self.write_views(Some(camera))?;
-        let optics = Optics {
-            lens: camera.lens.is_some(),
-            antialias: settings.antialias,
-        };
-        self.fit_extra(Asked {
-            steps: Mode::of_gradients(depth && !image_only, optics),
-            depth_images: depth,
-        })?;
-        let leaves = match image_only {
-            true => Leaves::ImageAlone,
-            false => Leaves::Checkpoints,
-        };
+        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        self.fit(bits)?;
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         loop {
-            self.record()?;
-            if let Some(recordings) = &mut self.recordings {
-                let (context, stages) = (&self.context, &mut self.stages);
-                let recording =
-                    recordings.front(context, stages, &self.buffers, (optics, depth), leaves)?;
-                recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
-            }
+            let recording = self.recording(Plan::Front, bits, 0)?;
+            recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
             let state = self.state()?;
             if state.halted == 0 {
                 return Ok(state);

@@ -5,17 +5,15 @@
 //! 3. Sums by tile come down, and with them bytes of pictures where they are asked for: 6 a pixel, where a
 //!    render has 16. The host adds the tiles up.
 
-use super::{GpuEngine, not_recorded};
+use super::GpuEngine;
 use crate::layout;
 use crate::messages::render_immediates;
+use crate::passes::{Bits, Plan};
 use crate::photos::{pack, packed_bytes};
 use crate::stages::score::{PARTIALS, PHOTO, PICTURES, picture_words};
 use crate::views::counted;
 use dapple_engine::{Pictures, PosedCamera, RenderSettings, ScoreAsks, ScoredView};
 use dapple_scene::{Camera, Photo, Result};
-
-/// Bytes of [`PARTIALS`] for a tile.
-const PARTIAL_BYTES: u64 = size_of::<[f32; 4]>() as u64;
 
 impl GpuEngine {
     /// Renders and compares; waits for it. `None` where the photo has another size than the camera, or
@@ -36,22 +34,16 @@ impl GpuEngine {
             return Ok(None);
         }
         self.settle()?;
-        self.fit_score(&camera, asks)?;
+        self.fit_image(&camera)?;
+        let bits = Bits::IMAGE_ONLY | Bits::SCORE | Bits::when(asks.pictures, Bits::PICTURES);
+        self.fit(bits | Bits::of_render(settings, camera.lens.is_some()))?;
         self.bring(photo)?;
-        let state = self.forward(&camera, settings, true, false)?;
+        let state = self.forward(&camera, settings, bits)?;
         let mut immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         if photo.mask.is_some() {
             immediates.flags |= layout::FLAG_MASK;
         }
-        let Some(recordings) = &mut self.recordings else {
-            return Err(not_recorded());
-        };
-        let recording = recordings.score(
-            &self.context,
-            &mut self.stages,
-            &self.buffers,
-            asks.pictures,
-        )?;
+        let recording = self.recording(Plan::Score, bits, 0)?;
         let gpu = &self.context.gpu;
         let mut encoder = gpu.encoder();
         recording.encode(&mut encoder, bytemuck::bytes_of(&immediates));
@@ -94,31 +86,6 @@ impl GpuEngine {
                     errors,
                 }),
         }))
-    }
-
-    /// Makes room for what scoring leaves of a camera's image.
-    fn fit_score(&mut self, camera: &PosedCamera, asks: ScoreAsks) -> Result<()> {
-        let pixels = camera.pixel_count() as u64;
-        let pictures = match asks.pictures {
-            true => 2 * 4 * picture_words(pixels),
-            false => 0,
-        };
-        self.fit_buffer(PHOTO, packed_bytes(pixels, true))?;
-        self.fit_buffer(PARTIALS, camera.tile_count() as u64 * PARTIAL_BYTES)?;
-        self.fit_buffer(PICTURES, pictures)
-    }
-
-    /// Makes a buffer of scoring, or makes it anew where it is too small.
-    fn fit_buffer(&mut self, name: &'static str, bytes: u64) -> Result<()> {
-        let has = self.buffers.get(name).map_or(0, |buffer| buffer.size());
-        if has < bytes {
-            let buffer = self.context.gpu.buffer(name, bytes)?;
-            self.buffers.set(name, buffer);
-            if let Some(recordings) = &mut self.recordings {
-                recordings.forget_scores();
-            }
-        }
-        Ok(())
     }
 
     /// Copies a photo up, after all that was submitted.

@@ -65,7 +65,6 @@ impl GpuEngine {
             }
             None => None,
         };
-        self.recordings = None;
         self.context.gpu.check()
     }
 

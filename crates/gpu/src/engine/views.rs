@@ -26,8 +26,9 @@ impl GpuEngine {
             self.ring.hold_back(slots);
         }
         self.depths.release();
+        self.buffers.clear_slots();
         let ids = ids?;
-        // The largest image at once: growing later would make the recordings anew.
+        // The largest image at once: growing later would make recordings anew.
         for id in &ids {
             if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
                 self.fit_image(&camera)?;
@@ -44,7 +45,6 @@ impl GpuEngine {
             self.buffers.set("lenses", gpu.upload("lenses", &lenses)?);
             self.write_moments()?;
             self.views_changed = false;
-            self.recordings = None;
         } else if let Some(camera) = render {
             let entry = crate::views::entry(camera, None);
             gpu.write(self.buffers.get("views")?, 0, &[entry]);
@@ -89,9 +89,8 @@ impl GpuEngine {
         // Steps that are on their way may have to be submitted again, with what they had.
         self.settle()?;
         self.depths.set(view.0, &samples);
-        if let Some(recordings) = &mut self.recordings {
-            recordings.forget_steps();
-        }
+        self.buffers.clear_slots();
+        self.drop_stale();
         Ok(())
     }
 }

@@ -162,11 +162,6 @@ impl Photos {
         is_tight.then_some(count)
     }
 
-    /// How many slots there are or will be.
-    pub fn slots(&self) -> usize {
-        self.slots.len()
-    }
-
     /// Whether slots change their photos.
     pub fn is_ring(&self) -> bool {
         self.ring_bytes.is_some()

@@ -4,12 +4,15 @@
 //! The size of the grid and the regulariser's weights are constants of the kernels, which are compiled
 //! when a step first asks for them.
 
-use crate::layout::groups;
+use super::project::PIXELS;
+use super::shaders;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
 use dapple_engine::appearance::grid_floats;
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{Appearance as Learnt, AppearanceSettings};
-use dapple_runtime::{Defines, Groups, Kernel, Recording};
+use dapple_runtime::Defines;
 use dapple_scene::Result;
 
 /// Workgroups of `appearance_gather`, about: columns of a small grid share their pixels out.
@@ -51,82 +54,49 @@ pub fn define(defines: Defines, settings: &AppearanceSettings) -> Defines {
         .f32("LUMA_B", LUMINANCE[2])
 }
 
-/// The kernels of `appearance`.
-#[derive(Debug, Clone)]
-pub struct Appearance {
-    settings: AppearanceSettings,
-    apply: Kernel,
-    gather: Kernel,
-    chain: Kernel,
-    gradient: Kernel,
-    advance: Kernel,
-}
+/// The name of its settings, which are constants of its kernels.
+pub const CONSTANTS: &str = "appearance settings";
 
-impl Appearance {
-    /// Compiles the kernels.
-    ///
-    /// # Errors
-    /// The driver refuses one.
-    pub fn new(context: &Context, settings: &AppearanceSettings) -> Result<Self> {
-        let defines = define(context.defines.clone(), settings);
-        let kernel = |name: &str, entry: &str| {
-            Kernel::new(&context.gpu, &context.shaders, name, entry, &defines)
-        };
-        Ok(Self {
-            settings: *settings,
-            apply: kernel("appearance", "apply")?,
-            gather: kernel("appearance_gather", "gather")?,
-            chain: kernel("appearance", "chain")?,
-            gradient: kernel("appearance_step", "gradient")?,
-            advance: kernel("appearance_step", "advance")?,
-        })
-    }
+const APPLY: Code = Code::new("appearance", "apply").with_constants(CONSTANTS);
+const GATHER: Code = Code::new("appearance_gather", "gather").with_constants(CONSTANTS);
+const CHAIN: Code = Code::new("appearance", "chain").with_constants(CONSTANTS);
+const GRADIENT: Code = Code::new("appearance_step", "gradient").with_constants(CONSTANTS);
+const ADVANCE: Code = Code::new("appearance_step", "advance").with_constants(CONSTANTS);
 
-    /// Whether these kernels do what `settings` ask for. The rate travels with the step.
-    pub fn fits(&self, settings: &AppearanceSettings) -> bool {
-        let rate = self.settings.rate;
-        AppearanceSettings { rate, ..*settings } == self.settings
-    }
+/// From `image` to `corrected`.
+pub static FORTH: Pass = Pass {
+    shaders: shaders!["appearance"],
+    kernels: &[APPLY],
+    needs: Bits::APPEARANCE,
+    tensors: &[
+        Tensor::new(Axis::Pixel, "corrected", 4).when(Bits::APPEARANCE),
+        Tensor::new(Axis::View, "appearance", 0),
+        Tensor::new(Axis::View, "appearance_first", 0),
+        Tensor::new(Axis::View, "appearance_second", 0),
+        Tensor::new(Axis::View, "appearance_seen", 0),
+        Tensor::new(Axis::View, "appearance_gradient", 0),
+        Tensor::new(Axis::View, "appearance_partials", 0),
+    ],
+    ..Pass::new("appearance", |r| r.run(&APPLY, PIXELS))
+};
 
-    /// From `image` to `corrected`.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.span("appearance");
-        let bound = buffers.bind(&context.gpu, &self.apply)?;
-        recording.dispatch(bound, buffers.groups(groups::PIXELS)?);
-        Ok(())
-    }
+/// `image_gradient` from dL/d`corrected` to dL/d`image`, and the step of the view's grid.
+pub static BACK: Pass = Pass {
+    shaders: shaders!["appearance_gather", "appearance_step"],
+    kernels: &[GATHER, CHAIN, GRADIENT, ADVANCE],
+    needs: Bits::APPEARANCE,
+    ..Pass::new("appearance", record_back)
+};
 
-    /// `image_gradient` from dL/d`corrected` to dL/d`image`, and the step of the view's grid.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record_back(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        let [x, y, l] = self.settings.cells;
-        recording.span("appearance");
-        let bind = |kernel: &Kernel| buffers.bind(&context.gpu, kernel);
-        // Where a step is halted this adds up what another has left, and nobody reads it.
-        let columns = [x * y, slices(self.settings.cells), 1];
-        recording.dispatch(bind(&self.gather)?, Groups::Direct(columns));
-        let pixels = buffers.groups(groups::PIXELS)?;
-        recording.dispatch(bind(&self.chain)?, pixels);
-        let rows = Groups::flat((3 * x * y * l).div_ceil(STEP_THREADS));
-        recording.dispatch(bind(&self.gradient)?, rows.clone());
-        recording.dispatch(bind(&self.advance)?, rows);
-        Ok(())
-    }
+fn record_back(r: &mut Recorder<'_>) -> Result<()> {
+    let [x, y, l] = r.extent.grid;
+    // Where a step is halted this adds up what another has left, and nobody reads it.
+    let columns = [x * y, slices([x, y, l]), 1];
+    r.run(&GATHER, Size::Workgroups(columns))?;
+    r.run(&CHAIN, PIXELS)?;
+    let rows = Size::flat((3 * x * y * l).div_ceil(STEP_THREADS));
+    r.run(&GRADIENT, rows)?;
+    r.run(&ADVANCE, rows)
 }
 
 /// What the views' grids take.

@@ -1,75 +1,59 @@
 //! `blend`: front to back, tile by tile. See `shaders/blend.wgsl`.
 
-use crate::layout::groups;
-use crate::{Buffers, Context};
-use dapple_runtime::{Kernel, Recording};
+use super::project::{PIXELS, PIXELS_PART};
+use super::{PIXEL, SPLAT, WORD, shaders};
+use crate::layout::{BLOCKS_PER_TILE, BUCKET};
+use crate::passes::{Axis, Bits, Code, Load, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
+use dapple_engine::constants::TILE_SIZE;
 use dapple_scene::Result;
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct Blend {
-    training: Vec<Kernel>,
-    image_only: Vec<Kernel>,
+const BLEND: Code = Code::new("blend", "blend")
+    .by(Bits::DEPTH.with(Bits::IMAGE_ONLY))
+    .in_parts();
+
+/// Pixels of a tile.
+const TILE_PIXELS: u32 = TILE_SIZE * TILE_SIZE;
+
+/// Words that a tile's pixels leave for `blend_backward` at the start of a bucket: colour and transmittance.
+pub const CHECKPOINT_WORDS: u32 = 4 * TILE_PIXELS;
+
+/// The stage: fills `image` and what `blend_backward` sets out from (`checkpoints`, `pixel_end`,
+/// `block_end`), with [`Bits::DEPTH`] also `depth_pixels` and `depth_checkpoints`, and raises
+/// `state.lost_transmittance`. With [`Bits::IMAGE_ONLY`] what `blend_backward` needs is not filled, and need
+/// not be there.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["blend"],
+    kernels: &[BLEND],
+    tensors: &[
+        Tensor::new(Axis::Pixel, "image", 4),
+        Tensor::new(Axis::Bucket, "checkpoints", CHECKPOINT_WORDS),
+        // Whole tiles, so that every invocation of a tile has its own.
+        Tensor::new(Axis::TilePixel, "pixel_end", 1),
+        Tensor::new(Axis::Tile, "block_end", BLOCKS_PER_TILE),
+        Tensor::new(Axis::Pixel, "depth_pixels", 2).when(Bits::DEPTH),
+        Tensor::new(Axis::Bucket, "depth_checkpoints", TILE_PIXELS)
+            .when(Bits::DEPTH)
+            .unless(Bits::IMAGE_ONLY),
+    ],
+    first: &[Bits::NONE, Bits::IMAGE_ONLY],
+    bytes: |load, _| {
+        let lists = load.instances * WORD + load.visible * SPLAT + load.tiles * 2 * WORD;
+        lists + load.pixels * PIXEL + left_bytes(load)
+    },
+    ..Pass::new("blend", record)
+};
+
+/// Bytes that are left for `blend_backward`.
+pub(super) fn left_bytes(load: &Load) -> u64 {
+    let buckets = load.instances.div_ceil(u64::from(BUCKET));
+    // The first bucket of a tile needs none.
+    let checkpoints = buckets.saturating_sub(load.tiles) * u64::from(CHECKPOINT_WORDS) * WORD;
+    // Of each pixel and each block, where it ends.
+    let ends = load.tiles * u64::from(TILE_PIXELS + BLOCKS_PER_TILE) * WORD;
+    checkpoints + ends
 }
 
-impl Blend {
-    /// Compiles its kernels; with `depths`, in the permutation that also fills `depth_pixels` and, for
-    /// training, `depth_checkpoints`.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context, depths: bool) -> Result<Self> {
-        let training = context.defines.clone().flag("DEPTH", depths);
-        let image_only = training.clone().flag("IMAGE_ONLY", true);
-        Ok(Self {
-            training: context.kernel_parts("blend", "blend", &training)?,
-            image_only: context.kernel_parts("blend", "blend", &image_only)?,
-        })
-    }
-
-    /// Appends the span `blend`: fills `image` and what `blend_backward` sets out from
-    /// (`checkpoints`, `pixel_end`, `block_end`), and raises `state.lost_transmittance`.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        append(&self.training, context, buffers, recording)
-    }
-
-    /// [`Self::record`] where no gradient is wanted: fills `image` alone, and needs none of the
-    /// buffers of buckets.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record_image(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        append(&self.image_only, context, buffers, recording)
-    }
-}
-
-fn append(
-    kernels: &[Kernel],
-    context: &Context,
-    buffers: &Buffers,
-    recording: &mut Recording,
-) -> Result<()> {
-    recording.span("blend");
-    let entry = match kernels {
-        [_] => groups::PIXELS,
-        _ => groups::PIXELS_PART,
-    };
-    for kernel in kernels {
-        let bound = buffers.bind(&context.gpu, kernel)?;
-        recording.dispatch(bound, buffers.groups(entry)?);
-    }
-    Ok(())
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&BLEND, Size::CountedOrParts(PIXELS, PIXELS_PART))
 }

@@ -1,48 +1,47 @@
 //! `blend_backward`: each instance's gradient into its own slot. See `shaders/blend_backward.wgsl`.
 
-use super::update::Mode;
-use crate::layout::groups;
-use crate::{Buffers, Context};
-use dapple_runtime::{Kernel, Recording};
+use super::blend::left_bytes;
+use super::ranges::{BUCKETS, BUCKETS_PART};
+use super::{PIXEL, SPLAT, WORD, shaders};
+use crate::layout::{BUCKET, SLOT_FLOATS};
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct BlendBackward {
-    kernels: Vec<Kernel>,
-}
+/// What makes for more numbers of an instance than its slot has.
+pub const EXTRA: Bits = Bits::ABSOLUTE.with(Bits::DEPTH);
 
-impl BlendBackward {
-    /// Compiles its kernel in the permutation that `mode` asks for: some also fill `extra_slots`.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        let defines = mode.define(context.defines.clone());
-        Ok(Self {
-            kernels: context.kernel_parts("blend_backward", "blend_backward", &defines)?,
+const BACKWARD: Code = Code::new("blend_backward", "blend_backward")
+    .by(EXTRA)
+    .in_parts();
+
+/// The stage: fills `slots`, in some permutations `extra_slots`, from `image_gradient` and what `blend` left.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["blend_backward"],
+    kernels: &[BACKWARD],
+    tensors: &[
+        Tensor::new(Axis::Instance, "slots", SLOT_FLOATS).and_one(),
+        Tensor::of(Axis::Instance, "extra_slots", |extent| {
+            extent.asked.extra_floats()
         })
-    }
+        .and_one()
+        .when(EXTRA)
+        .unless(Bits::IMAGE_ONLY),
+    ],
+    first: &[Bits::NONE],
+    // Gaussians, slots, splats, tiles of buckets, image, its gradient and what blend left in; slots out.
+    bytes: |load, _| {
+        let buckets = load.instances.div_ceil(u64::from(BUCKET));
+        let lists = load.instances * 2 * WORD
+            + load.visible * SPLAT
+            + load.tiles * 2 * WORD
+            + buckets * WORD;
+        let slots = load.instances * u64::from(SLOT_FLOATS) * WORD;
+        lists + load.pixels * 2 * PIXEL + left_bytes(load) + slots
+    },
+    ..Pass::new("blend_backward", record)
+};
 
-    /// Appends the span `blend_backward`: fills `slots` from `image_gradient` and what `blend` left.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.span("blend_backward");
-        let entry = match self.kernels.as_slice() {
-            [_] => groups::BUCKETS,
-            _ => groups::BUCKETS_PART,
-        };
-        for kernel in &self.kernels {
-            let bound = buffers.bind(&context.gpu, kernel)?;
-            recording.dispatch(bound, buffers.groups(entry)?);
-        }
-        Ok(())
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&BACKWARD, Size::CountedOrParts(BUCKETS, BUCKETS_PART))
 }

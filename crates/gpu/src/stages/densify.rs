@@ -1,12 +1,13 @@
 //! `densify`: clone, split, prune, reset. See `shaders/densify.wgsl`; its twin on processors is
 //! `densify` of `dapple-cpu`, whose decisions and order it shares.
 
-use super::gather::{Gather, ONE, Planes, SORT_KEYS, SORT_VALUES, entry, record_sort};
+use super::gather::{self, SORT_KEYS, SORT_VALUES, entry};
+use super::shaders;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor, Use};
+use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::DensifyPlan;
-use dapple_runtime::primitives::RadixSort;
-use dapple_runtime::{Groups, Kernel, Recording, wgpu};
 use dapple_scene::Result;
 
 /// Children of a split Gaussian are smaller by this factor (the 3DGS paper).
@@ -68,104 +69,85 @@ impl From<&DensifyPlan> for Plan {
     }
 }
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct Densify {
-    open: Kernel,
-    want: Kernel,
-    budget: Kernel,
-    elect: Kernel,
-    sort: RadixSort,
-    choose: Kernel,
-    fates: Kernel,
-    settle: Kernel,
-    place: Kernel,
-    gather: Gather,
-    split: Kernel,
-    reset: Kernel,
-    plan: wgpu::Buffer,
+const OPEN: Code = Code::new("densify", "open");
+const WANT: Code = Code::new("densify", "want");
+const BUDGET: Code = Code::new("densify", "budget");
+const ELECT: Code = Code::new("densify", "elect");
+const CHOOSE: Code = Code::new("densify", "choose");
+const FATES: Code = Code::new("densify", "fates");
+const SETTLE: Code = Code::new("densify", "settle");
+const PLACE: Code = Code::new("densify", "place");
+const SPLIT: Code = Code::new("densify", "split");
+const RESET: Code = Code::new("densify", "reset");
+
+/// What every kind of round opens with.
+pub(super) const OPENS: Code = OPEN;
+
+/// The stage: one round by the plan that was set last; see [`set_plan`]. Scratch is borrowed from a step's
+/// instances.
+///
+/// If the new generation has more Gaussians than there is room for, or if there is not room for more
+/// instances than Gaussians, the engine is halted and nothing else has changed. Otherwise `state` holds the
+/// new number of Gaussians and what became of the old ones.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["densify", "gather"],
+    kernels: &[
+        OPEN,
+        WANT,
+        BUDGET,
+        ELECT,
+        CHOOSE,
+        FATES,
+        SETTLE,
+        PLACE,
+        gather::GATHER,
+        gather::PUT_BACK,
+        SPLIT,
+        RESET,
+    ],
+    unless: Bits::RELOCATE,
+    tensors: &[Tensor::new(Axis::One, "plan", (size_of::<Plan>() / 4) as u32).used(Use::Uniform)],
+    borrows: &[
+        ("groups_read", "groups"),
+        ("state_read", "state"),
+        ("growth", "instance_gaussian"),
+        ("source", SOURCE),
+        // Until it takes planes.
+        ("block_sums", "slots"),
+        SORT_KEYS,
+        SORT_VALUES,
+    ],
+    entries: &entry::ALL,
+    sorts: &[(gather::KEY_BITS, false)],
+    first: &[Bits::NONE],
+    ..Pass::new("densify", record)
+};
+
+/// Sets what the recordings do that are submitted from now on.
+///
+/// # Errors
+/// There is no buffer for it: a mistake of ours.
+pub fn set_plan(context: &Context, buffers: &Buffers, plan: &DensifyPlan) -> Result<()> {
+    context
+        .gpu
+        .write(buffers.get("plan")?, 0, &[Plan::from(plan)]);
+    Ok(())
 }
 
-impl Densify {
-    /// Compiles the kernels.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        let kernel = |entry| context.kernel("densify", entry);
-        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        Ok(Self {
-            open: kernel("open")?,
-            want: kernel("want")?,
-            budget: kernel("budget")?,
-            elect: kernel("elect")?,
-            sort: context.radix_sort(32, false)?,
-            choose: kernel("choose")?,
-            fates: kernel("fates")?,
-            settle: kernel("settle")?,
-            place: kernel("place")?,
-            gather: Gather::new(context)?,
-            split: kernel("split")?,
-            reset: kernel("reset")?,
-            plan: context
-                .gpu
-                .buffer_with("plan", size_of::<Plan>() as u64, usage)?,
-        })
-    }
+/// Who becomes what, by place.
+const SOURCE: &str = "sorted_gaussian";
 
-    /// Sets what the recordings do that are submitted from now on.
-    pub fn set_plan(&self, context: &Context, plan: &DensifyPlan) {
-        context.gpu.write(&self.plan, 0, &[Plan::from(plan)]);
-    }
-
-    /// Appends the span `densify`: one round by the plan that was set last. `planes` names every
-    /// buffer of Gaussians' state with its planes; scratch is borrowed from a step's instances.
-    ///
-    /// If the new generation has more Gaussians than there is room for, or if there is not room for
-    /// more instances than Gaussians, the engine is halted and nothing else has changed. Otherwise `state` holds the new number of Gaussians and what became
-    /// of the old ones.
-    ///
-    /// # Errors
-    /// A buffer is missing, or no memory for scratch.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-        planes: Planes<'_>,
-    ) -> Result<()> {
-        recording.span("densify");
-        let source = buffers.get("sorted_gaussian")?;
-        let over = [
-            ("plan", &self.plan),
-            ("groups_read", buffers.get("groups")?),
-            ("state_read", buffers.get("state")?),
-            ("growth", buffers.get("instance_gaussian")?),
-            ("source", source),
-            // Until it takes planes.
-            ("block_sums", buffers.get("slots")?),
-            (SORT_KEYS.0, buffers.get(SORT_KEYS.1)?),
-            (SORT_VALUES.0, buffers.get(SORT_VALUES.1)?),
-        ];
-        let run = |recording: &mut Recording, kernel: &Kernel, groups: Groups| {
-            let bound = buffers.bind_with(&context.gpu, kernel, &over)?;
-            recording.dispatch(bound, groups);
-            Ok(())
-        };
-        let old = buffers.groups(entry::OLD)?;
-        let new = buffers.groups(entry::NEW)?;
-        run(recording, &self.open, ONE)?;
-        run(recording, &self.want, old.clone())?;
-        run(recording, &self.budget, ONE)?;
-        run(recording, &self.elect, old.clone())?;
-        record_sort(&self.sort, context, buffers, recording)?;
-        run(recording, &self.choose, old.clone())?;
-        run(recording, &self.fates, old.clone())?;
-        run(recording, &self.settle, ONE)?;
-        run(recording, &self.place, old)?;
-        self.gather
-            .record(context, buffers, recording, planes, source)?;
-        run(recording, &self.split, buffers.groups(entry::CHILDREN)?)?;
-        run(recording, &self.reset, new)
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&OPEN, Size::ONE)?;
+    r.run(&WANT, entry::OLD)?;
+    r.run(&BUDGET, Size::ONE)?;
+    r.run(&ELECT, entry::OLD)?;
+    gather::record_sort(r, gather::KEY_BITS, false)?;
+    r.run(&CHOOSE, entry::OLD)?;
+    r.run(&FATES, entry::OLD)?;
+    r.run(&SETTLE, Size::ONE)?;
+    r.run(&PLACE, entry::OLD)?;
+    gather::record(r, SOURCE)?;
+    r.run(&SPLIT, entry::CHILDREN)?;
+    r.run(&RESET, entry::NEW)
 }

@@ -1,47 +1,26 @@
 //! The depth loss, part of the stage `loss`. See `shaders/depth_loss.wgsl`.
 
-use super::blend::Blend;
+use super::shaders;
 use crate::depths::Sample;
-use crate::layout::{WORKGROUP, flat_groups};
-use crate::{Buffers, Context};
-use dapple_runtime::{Groups, Kernel, Recording};
+use crate::layout::WORKGROUP;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
-/// What steps and renders with depths need before `blend_backward`.
-#[derive(Debug, Clone)]
-pub struct Depth {
-    /// `blend` with depths.
-    pub blend: Blend,
-    loss: Kernel,
-}
+const LOSS: Code = Code::new("depth_loss", "depth_loss");
 
-impl Depth {
-    /// Compiles its kernels.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            blend: Blend::new(context, true)?,
-            loss: context.kernel("depth_loss", "depth_loss")?,
-        })
-    }
+/// The depth loss of as many samples as `depth_samples` has room for, of which a step says how many there
+/// are: adds to `depth_pixels` and `image_gradient`.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["depth_loss"],
+    kernels: &[LOSS],
+    needs: Bits::DEPTH,
+    tensors: &[Tensor::new(Axis::Photo, "depth_samples", 0)],
+    ..Pass::new("loss", record)
+};
 
-    /// Appends the depth loss of as many samples as `depth_samples` has room for to the span `loss`: adds
-    /// to `depth_pixels` and `image_gradient`. A step says how many there are.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record_loss(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        let bound = buffers.bind(&context.gpu, &self.loss)?;
-        let room = buffers.get("depth_samples")?.size() / size_of::<Sample>() as u64;
-        let workgroups = room.div_ceil(WORKGROUP.into()) as u32;
-        recording.dispatch(bound, Groups::Direct(flat_groups(workgroups)));
-        Ok(())
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    let room = r.bytes_of("depth_samples")? / size_of::<Sample>() as u64;
+    let workgroups = room.div_ceil(WORKGROUP.into()) as u32;
+    r.run(&LOSS, Size::flat(workgroups))
 }

@@ -1,56 +1,49 @@
 //! `emit`: one instance per (Gaussian, tile), in depth order. See `shaders/emit.wgsl`.
 
-use crate::{Buffers, Context, layout::groups};
-use dapple_runtime::{Groups, Kernel, Recording};
+use super::order::VISIBLE;
+use super::{SPLAT, WORD, shaders};
+use crate::passes::{Axis, Bits, Code, Entry, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct Emit {
-    sums: Kernel,
-    total: Kernel,
-    starts: Kernel,
-    list: Kernel,
-}
+/// Instances / a block of the radix sort.
+pub const SORT_INSTANCES: Entry = Entry("GROUPS_SORT_INSTANCES");
+/// Instances / [`crate::layout::EMIT_BLOCK`].
+pub const EMIT: Entry = Entry("GROUPS_EMIT");
 
-impl Emit {
-    /// Compiles its kernels.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            sums: context.kernel("emit", "sums")?,
-            total: context.kernel("emit", "total")?,
-            starts: context.kernel("emit", "starts")?,
-            list: context.kernel("emit", "list")?,
-        })
-    }
+const SUMS: Code = Code::new("emit", "sums");
+const TOTAL: Code = Code::new("emit", "total");
+const STARTS: Code = Code::new("emit", "starts");
+const LIST: Code = Code::new("emit", "list");
 
-    /// Appends the span `emit`: fills `emit_starts`, `instance_tile`, `instance_gaussian` and
-    /// `state.instances`, or halts.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.span("emit");
-        let over = [
-            // `order` is done with it, and it has a word per 256 Gaussians.
-            ("emit_sums", buffers.get("group_visible")?),
-            // The sort has not begun with it.
-            ("emit_blocks", buffers.get("instance_tile_alt")?),
-        ];
-        let bind = |kernel: &Kernel| buffers.bind_with(&context.gpu, kernel, &over);
-        let visible = buffers.groups(groups::VISIBLE)?;
-        recording.dispatch(bind(&self.sums)?, visible.clone());
-        recording.dispatch(bind(&self.total)?, Groups::Direct([1, 1, 1]));
-        recording.dispatch(bind(&self.starts)?, visible);
-        recording.dispatch(bind(&self.list)?, buffers.groups(groups::EMIT)?);
-        Ok(())
-    }
+/// The stage: fills `emit_starts`, `instance_tile`, `instance_gaussian` and `state.instances`, or halts.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["emit"],
+    kernels: &[SUMS, TOTAL, STARTS, LIST],
+    tensors: &[
+        Tensor::new(Axis::Visible, "emit_starts", 1).and_one(),
+        Tensor::new(Axis::Instance, "instance_tile", 1).and_one(),
+        Tensor::new(Axis::Instance, "instance_gaussian", 1).and_one(),
+    ],
+    borrows: &[
+        // `order` is done with it, and it has a word per 256 Gaussians.
+        ("emit_sums", "group_visible"),
+        // The sort has not begun with it.
+        ("emit_blocks", "instance_tile_alt"),
+    ],
+    entries: &[SORT_INSTANCES, EMIT],
+    first: &[Bits::NONE],
+    // By rank: twice the place and its number of tiles; its first instance out and in; place and splat in.
+    // By instance: tile and place out.
+    bytes: |load, _| {
+        load.visible * (2 * 2 * WORD + 2 * WORD + WORD + SPLAT) + load.instances * 2 * WORD
+    },
+    ..Pass::new("emit", record)
+};
+
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&SUMS, VISIBLE)?;
+    r.run(&TOTAL, Size::ONE)?;
+    r.run(&STARTS, VISIBLE)?;
+    r.run(&LIST, EMIT)
 }

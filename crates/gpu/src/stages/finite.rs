@@ -1,40 +1,17 @@
-//! `finite`: looks for parameters that are not finite, now and then. See `shaders/finite.wgsl`.
+//! `finite`: looks for parameters that are not finite, now and then, over the Gaussians that the step before
+//! it had, and adds what it finds to that step's report. See `shaders/finite.wgsl`.
 
-use crate::layout::groups;
-use crate::{Buffers, Context};
-use dapple_runtime::{Kernel, Recording};
-use dapple_scene::Result;
+use super::project::GAUSSIANS;
+use super::shaders;
+use crate::passes::{Bits, Code, Pass};
+
+const FINITE: Code = Code::new("finite", "finite");
 
 /// What runs after the report of a step.
-#[derive(Debug, Clone)]
-pub struct Finite {
-    kernel: Kernel,
-}
-
-impl Finite {
-    /// Compiles its kernel.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            kernel: context.kernel("finite", "finite")?,
-        })
-    }
-
-    /// Records it, over the Gaussians that the step before it had.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        let over = [("state_read", buffers.get("state")?)];
-        let bound = buffers.bind_with(&context.gpu, &self.kernel, &over)?;
-        recording.dispatch(bound, buffers.groups(groups::GAUSSIANS)?);
-        Ok(())
-    }
-}
+pub static PASS: Pass = Pass {
+    shaders: shaders!["finite"],
+    kernels: &[FINITE],
+    borrows: &[("state_read", "state")],
+    first: &[Bits::NONE],
+    ..Pass::new("finite", |r| r.run(&FINITE, GAUSSIANS))
+};

@@ -5,48 +5,46 @@
 //!
 //! What lies between them, `ssim_maps`, is the stage's only large buffer.
 
-use crate::context::{Buffers, Context};
-use crate::layout::groups;
-use dapple_runtime::{Kernel, Recording};
+use super::project::PIXELS;
+use super::{PIXEL, WORD, shaders};
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::recorder::Recorder;
 use dapple_scene::Result;
 
 /// Floats of `ssim_maps` per pixel: three derivatives for each of three channels.
 pub const MAPS: u64 = 9;
 
-/// The kernels of `loss`.
-#[derive(Debug, Clone)]
-pub struct Loss {
-    windows: Kernel,
-    gradient: Kernel,
-}
+const WINDOWS: Code = Code::new("loss_windows", "windows");
+const GRADIENT: Code = Code::new("loss_gradient", "gradient");
 
-impl Loss {
-    /// Compiles the kernels.
-    ///
-    /// # Errors
-    /// The driver refuses one.
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            windows: context.kernel("loss_windows", "windows")?,
-            gradient: context.kernel("loss_gradient", "gradient")?,
-        })
-    }
+/// The stage: from `image` and `photo` of the step's view to `image_gradient` and `loss_partials`. With
+/// [`Bits::APPEARANCE`] what is compared is what came out of the grid.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["loss_windows", "loss_gradient"],
+    kernels: &[WINDOWS, GRADIENT],
+    tensors: &[
+        Tensor::new(Axis::Photo, "photo", 0),
+        Tensor::new(Axis::Pixel, "image_gradient", 4),
+        Tensor::new(Axis::Pixel, "ssim_maps", MAPS as u32),
+        Tensor::new(Axis::Tile, "loss_partials", 1).and_one(),
+    ],
+    first: &[Bits::NONE],
+    // Image and photo in, once per kernel; gradient out; maps out and in.
+    bytes: |load, _| {
+        let kernels = 1 + u64::from(load.ssim);
+        let maps = u64::from(load.ssim) * 2 * MAPS * WORD;
+        load.pixels * (kernels * (PIXEL + WORD) + PIXEL + maps)
+    },
+    ..Pass::new("loss", record)
+};
 
-    /// From `image` and `photo` of the step's view to `image_gradient` and `loss_partials`.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.span("loss");
-        for kernel in [&self.windows, &self.gradient] {
-            let bound = buffers.bind(&context.gpu, kernel)?;
-            recording.dispatch(bound, buffers.groups(groups::PIXELS)?);
-        }
-        Ok(())
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    let image = match r.bits.has(Bits::APPEARANCE) {
+        true => "corrected",
+        false => "image",
+    };
+    for kernel in [&WINDOWS, &GRADIENT] {
+        r.run_with(kernel, PIXELS, &[("image", image)], &[])?;
     }
+    Ok(())
 }

@@ -1,14 +1,14 @@
-//! The stages of a step, one file each: which kernels, over what.
+//! A file for each stage: what it declares ([`crate::passes::Pass`]), and which of its kernels run over what.
 
 pub mod appearance;
-pub mod begin;
 pub mod blend;
 pub mod blend_backward;
 pub mod densify;
 pub mod depth;
 pub mod emit;
 pub mod finite;
-pub mod gather;
+mod gather;
+pub mod gradients;
 pub mod loss;
 pub mod morton;
 pub mod order;
@@ -21,3 +21,20 @@ pub mod score;
 pub mod smoothing;
 pub mod sort;
 pub mod update;
+
+/// Texts of shaders, by name.
+macro_rules! shaders {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../shaders/", $name, ".wgsl")))),*]
+    };
+}
+use shaders;
+
+/// A float, an index, a key.
+const WORD: u64 = crate::passes::WORD;
+/// A float or index for red, green, blue and transmittance.
+const PIXEL: u64 = 4 * WORD;
+/// A projected Gaussian in `splats2d`.
+const SPLAT: u64 = 12 * WORD;
+/// A pass of the radix sort on a pair: its keys are counted, then pairs are read and written.
+const SORT_PASS: u64 = 5 * WORD;

@@ -1,69 +1,37 @@
 //! `morton`: Gaussians in the order of a Z curve through their centres. See `shaders/morton.wgsl`.
 
-use super::gather::{Gather, ONE, Planes, SORT_KEYS, SORT_VALUES, entry, record_sort};
-use crate::{Buffers, Context};
-use dapple_runtime::primitives::RadixSort;
-use dapple_runtime::{Groups, Kernel, Recording};
+use super::gather::{self, SORT_KEYS, SORT_VALUES, entry};
+use super::shaders;
+use crate::passes::{Bits, Code, Pass};
+use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
 /// 30 bits of cells, and one for centres that are nowhere.
-const CODE_BITS: u32 = 31;
+pub const CODE_BITS: u32 = 31;
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct Morton {
-    open: Kernel,
-    bounds: Kernel,
-    codes: Kernel,
-    sort: RadixSort,
-    gather: Gather,
-}
+const OPEN: Code = Code::new("morton", "open");
+const BOUNDS: Code = Code::new("morton", "bounds");
+const CODES: Code = Code::new("morton", "codes");
 
-impl Morton {
-    /// Compiles the kernels.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            open: context.kernel("morton", "open")?,
-            bounds: context.kernel("morton", "bounds")?,
-            codes: context.kernel("morton", "codes")?,
-            sort: context.radix_sort(CODE_BITS, true)?,
-            gather: Gather::new(context)?,
-        })
-    }
+/// The stage: puts Gaussians, moments and statistics in order.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["morton", "gather"],
+    kernels: &[OPEN, BOUNDS, CODES, gather::GATHER, gather::PUT_BACK],
+    needs: Bits::REORDER,
+    borrows: &[
+        ("groups_read", "groups"),
+        ("box", "instance_gaussian"),
+        SORT_KEYS,
+    ],
+    sorts: &[(CODE_BITS, true)],
+    first: &[Bits::NONE],
+    ..Pass::new("morton", record)
+};
 
-    /// Appends the span `morton`: puts Gaussians, moments and statistics in order. `planes` as for
-    /// [`super::densify::Densify::record`].
-    ///
-    /// # Errors
-    /// A buffer is missing, or no memory for scratch.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-        planes: Planes<'_>,
-    ) -> Result<()> {
-        recording.span("morton");
-        let over = [
-            ("groups_read", buffers.get("groups")?),
-            ("box", buffers.get("instance_gaussian")?),
-            (SORT_KEYS.0, buffers.get(SORT_KEYS.1)?),
-        ];
-        let run = |recording: &mut Recording, kernel: &Kernel, groups: Groups| {
-            let bound = buffers.bind_with(&context.gpu, kernel, &over)?;
-            recording.dispatch(bound, groups);
-            Ok::<_, dapple_scene::Error>(())
-        };
-        let all = buffers.groups(entry::NEW)?;
-        run(recording, &self.open, ONE)?;
-        run(recording, &self.bounds, all.clone())?;
-        run(recording, &self.codes, all)?;
-        record_sort(&self.sort, context, buffers, recording)?;
-        let source = buffers.get(SORT_VALUES.1)?;
-        self.gather
-            .record(context, buffers, recording, planes, source)
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&OPEN, Size::ONE)?;
+    r.run(&BOUNDS, entry::NEW)?;
+    r.run(&CODES, entry::NEW)?;
+    gather::record_sort(r, CODE_BITS, true)?;
+    gather::record(r, SORT_VALUES.1)
 }

@@ -1,69 +1,62 @@
 //! `order`: the visible Gaussians by depth. See `shaders/order.wgsl`.
 
-use super::project::{DEPTH_BITS, DEPTH_BITS_IN};
-use super::sort::scratch;
-use crate::layout::{State, groups};
-use crate::{Buffers, Context};
-use dapple_runtime::primitives::{Count, RadixSort, SortOn};
-use dapple_runtime::{Groups, Kernel, Recording};
+use super::project::{DEPTH_BITS, GAUSSIANS};
+use super::{SORT_PASS, WORD, shaders};
+use crate::layout::State;
+use crate::passes::{Axis, Bits, Code, Entry, Pass, Tensor};
+use crate::recorder::{Recorder, Size, Sort};
 use dapple_scene::Result;
+use std::mem::offset_of;
+
+/// Visible / 256.
+pub const VISIBLE: Entry = Entry("GROUPS_VISIBLE");
+/// Visible / [`crate::layout::SLOT_SUMS_GAUSSIANS`].
+pub const SLOT_SUMS: Entry = Entry("GROUPS_SLOT_SUMS");
+/// Visible / a block of the radix sort.
+pub const SORT_VISIBLE: Entry = Entry("GROUPS_SORT_VISIBLE");
+
+const COUNT: Code = Code::new("order", "count");
+const COMPACT: Code = Code::new("order", "compact");
 
 /// Bits of a depth: positive floats, so that the sign is always 0.
-const KEY_BITS: u32 = 31;
+pub const KEY_BITS: u32 = 31;
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct Order {
-    count: Kernel,
-    compact: Kernel,
-    sort: RadixSort,
-}
+/// Passes of the sort by depth.
+const DEPTH_PASSES: u64 = 4;
 
-impl Order {
-    /// Compiles its kernels.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            count: context.kernel("order", "count")?,
-            compact: context.kernel("order", "compact")?,
-            sort: context.radix_sort(KEY_BITS, false)?,
-        })
-    }
+/// The stage: fills `depth_values` with the visible Gaussians' places, front to back, `depth_keys` with the
+/// bits of their depths, and `state.visible`; or halts.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["order"],
+    kernels: &[COUNT, COMPACT],
+    tensors: &[
+        Tensor::new(Axis::Visible, "depth_keys", 1).and_one(),
+        Tensor::new(Axis::Visible, "depth_values", 1).and_one(),
+        Tensor::new(Axis::Visible, "depth_keys_alt", 1).and_one(),
+        Tensor::new(Axis::Visible, "depth_values_alt", 1).and_one(),
+    ],
+    borrows: &[DEPTH_BITS],
+    entries: &[VISIBLE, SLOT_SUMS, SORT_VISIBLE],
+    sorts: &[(KEY_BITS, false)],
+    first: &[Bits::NONE],
+    // Places and depths in, pairs out; the sort.
+    bytes: |load, _| {
+        load.gaussians * WORD + load.visible * (WORD + 2 * WORD + DEPTH_PASSES * SORT_PASS)
+    },
+    ..Pass::new("order", record)
+};
 
-    /// Appends the span `order`: fills `depth_values` with the visible Gaussians' places, front to
-    /// back, `depth_keys` with the bits of their depths, and `state.visible`; or halts.
-    ///
-    /// # Errors
-    /// A buffer is missing, or no memory for the sort's scratch.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.span("order");
-        let gpu = &context.gpu;
-        let depths = [(DEPTH_BITS, buffers.get(DEPTH_BITS_IN)?)];
-        recording.dispatch(buffers.bind(gpu, &self.count)?, Groups::Direct([1, 1, 1]));
-        recording.dispatch(
-            buffers.bind_with(gpu, &self.compact, &depths)?,
-            buffers.groups(groups::GAUSSIANS)?,
-        );
-        let keys = buffers.get("depth_keys")?;
-        let on = SortOn {
-            keys,
-            values: buffers.get("depth_values")?,
-            keys_alt: buffers.get("depth_keys_alt")?,
-            values_alt: buffers.get("depth_values_alt")?,
-            count: Count {
-                buffer: buffers.get("state")?,
-                word: (std::mem::offset_of!(State, visible) / 4) as u32,
-            },
-            scratch: &scratch(context, keys)?,
-            groups: buffers.groups(groups::SORT_VISIBLE)?,
-        };
-        self.sort.record(&context.gpu, recording, on)
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&COUNT, Size::ONE)?;
+    r.run(&COMPACT, GAUSSIANS)?;
+    r.sort(&Sort {
+        bits: KEY_BITS,
+        numbered: false,
+        keys: "depth_keys",
+        values: "depth_values",
+        keys_alt: "depth_keys_alt",
+        values_alt: "depth_values_alt",
+        count: ("state", (offset_of!(State, visible) / 4) as u32),
+        size: SORT_VISIBLE,
+    })
 }

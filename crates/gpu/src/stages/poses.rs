@@ -1,57 +1,30 @@
 //! Pose refinement, around `update`: see `shaders/pose_sums.wgsl` and `shaders/poses.wgsl`.
 
-use crate::layout::groups;
-use crate::stages::gather::ONE;
-use crate::stages::update::Mode;
-use crate::{Buffers, Context};
-use dapple_runtime::{Kernel, Recording};
-use dapple_scene::Result;
+use super::blend_backward::EXTRA;
+use super::project::{GAUSSIANS, OPTICS};
+use super::shaders;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
 
-/// The two kernels.
-#[derive(Debug, Clone)]
-pub struct Poses {
-    sums: Kernel,
-    step: Kernel,
-}
+const POSE_SUM: Code = Code::new("pose_sums", "pose_sum").by(Bits::EXTRAS.with(EXTRA).with(OPTICS));
+const POSES: Code = Code::new("poses", "poses");
 
-impl Poses {
-    /// Compiles them for steps of this mode.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context, mode: Mode) -> Result<Self> {
-        Ok(Self {
-            sums: mode.kernel(context, "pose_sums", "pose_sum")?,
-            step: context.kernel("poses", "poses")?,
-        })
-    }
+/// The derivative by the camera's motion: once slots are summed, before parameters change.
+pub static SUMS: Pass = Pass {
+    shaders: shaders!["pose_sums"],
+    kernels: &[POSE_SUM],
+    needs: Bits::POSES,
+    tensors: &[
+        Tensor::new(Axis::GaussianGroup, "pose_sums", 6).when(Bits::POSES),
+        Tensor::new(Axis::View, "pose_moments", 0),
+    ],
+    ..Pass::new("update", |r| r.run(&POSE_SUM, GAUSSIANS))
+};
 
-    /// Appends the derivative by the camera's motion: once slots are summed, before parameters change.
-    ///
-    /// # Errors
-    /// A buffer that is missing.
-    pub fn record_sums(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        let bound = buffers.bind(&context.gpu, &self.sums)?;
-        recording.dispatch(bound, buffers.groups(groups::GAUSSIANS)?);
-        Ok(())
-    }
-
-    /// Appends the step of the view's pose.
-    ///
-    /// # Errors
-    /// A buffer that is missing.
-    pub fn record_step(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.dispatch(buffers.bind(&context.gpu, &self.step)?, ONE);
-        Ok(())
-    }
-}
+/// The step of the view's pose.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["poses"],
+    kernels: &[POSES],
+    needs: Bits::POSES,
+    ..Pass::new("update", |r: &mut Recorder<'_>| r.run(&POSES, Size::ONE))
+};

@@ -1,52 +1,66 @@
-//! `project`: Gaussians to ellipses, colours and counts of tiles. See `shaders/project.wgsl`.
+//! `project`: Gaussians to ellipses, colours and counts of tiles. See `shaders/project.wgsl`; before it
+//! `begin` clears a step's counts and sizes its first dispatches.
 
-use super::begin::Begin;
-use crate::optics::Optics;
-use crate::{Buffers, Context, layout::groups};
-use dapple_runtime::{Kernel, Recording};
+use super::{SPLAT, WORD, shaders};
+use crate::layout::{State, plane};
+use crate::passes::{Axis, Bits, Code, ENTRY_BYTES, Entry, Pass, Tensor, Use, entry_count};
+use crate::recorder::{Recorder, Size};
+use crate::room::sh_planes;
 use dapple_scene::Result;
 
-/// Depths of visible Gaussians by place, from `project` to `order`, and the buffer they lie in: the sort by depth has not
-/// begun with it.
-pub(super) const DEPTH_BITS: &str = "depth_bits";
-/// See [`DEPTH_BITS`].
-pub(super) const DEPTH_BITS_IN: &str = "depth_keys_alt";
+/// Gaussians / 256.
+pub const GAUSSIANS: Entry = Entry("GROUPS_GAUSSIANS");
+/// Gaussians / [`crate::layout::UPDATE_THREADS`].
+pub const UPDATE: Entry = Entry("GROUPS_UPDATE");
+/// Tiles.
+pub const PIXELS: Entry = Entry("GROUPS_PIXELS");
+/// Tiles / [`crate::layout::DISPATCH_PARTS`].
+pub const PIXELS_PART: Entry = Entry("GROUPS_PIXELS_PART");
 
-/// The stage, with `begin` before it.
-#[derive(Debug, Clone)]
-pub struct Project {
-    begin: Begin,
-    project: Kernel,
-}
+const BEGIN: Code = Code::new("begin", "begin");
+const PROJECT: Code = Code::new("project", "project").by(OPTICS);
 
-impl Project {
-    /// Compiles its kernels.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context, optics: Optics) -> Result<Self> {
-        Ok(Self {
-            begin: Begin::new(context)?,
-            project: context.optical_kernel("project", "project", optics)?,
+/// What brings Gaussians onto the image in different ways.
+pub const OPTICS: Bits = Bits::LENS.with(Bits::ANTIALIAS);
+
+/// Depths of visible Gaussians by place, from here to `order`, and the tensor that they are in: the sort by
+/// depth has not begun with it.
+pub(super) const DEPTH_BITS: (&str, &str) = ("depth_bits", "depth_keys_alt");
+
+/// The stage.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["begin", "project"],
+    kernels: &[BEGIN, PROJECT],
+    tensors: &[
+        Tensor::new(Axis::View, "views", 0),
+        Tensor::new(Axis::View, "lenses", 0),
+        Tensor::new(Axis::One, "state", (size_of::<State>() / 4) as u32),
+        Tensor::of(Axis::One, "groups", |_| {
+            (entry_count() * ENTRY_BYTES / WORD) as u32
         })
-    }
+        .used(Use::Indirect),
+        // The counter of visible ones.
+        Tensor::new(Axis::One, "visible_placed", 1),
+        Tensor::new(Axis::Gaussian, "visible_rank", 1),
+        Tensor::new(Axis::GaussianGroup, "group_visible", 1).and_one(),
+        Tensor::new(Axis::Visible, "splats2d", 12).and_one(),
+        Tensor::new(Axis::Visible, "tiles_touched", 1).and_one(),
+    ],
+    borrows: &[DEPTH_BITS],
+    entries: &[GAUSSIANS, UPDATE, PIXELS, PIXELS_PART],
+    first: &[Bits::NONE],
+    // Means, scales, rotations and opacities of all in, colours of the visible; their splats, numbers of
+    // tiles and depths, and everybody's place among them out.
+    bytes: |load, precision| {
+        let sh0 = (plane::GEOMETRY - plane::SH0) as u64 * WORD;
+        let rest = u64::from(precision.sh.words(sh_planes(load.sh_degree))) * WORD;
+        load.gaussians * (plane::SH0 as u64 * WORD + WORD)
+            + load.visible * (sh0 + rest + SPLAT + 2 * WORD)
+    },
+    ..Pass::new("project", record)
+};
 
-    /// Appends the span `project`: fills `splats2d`, `tiles_touched`, `visible_rank` and
-    /// `group_visible`.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.span("project");
-        self.begin.record(context, buffers, recording)?;
-        let over = [(DEPTH_BITS, buffers.get(DEPTH_BITS_IN)?)];
-        let project = buffers.bind_with(&context.gpu, &self.project, &over)?;
-        recording.dispatch(project, buffers.groups(groups::GAUSSIANS)?);
-        Ok(())
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&BEGIN, Size::ONE)?;
+    r.run(&PROJECT, GAUSSIANS)
 }

@@ -1,49 +1,47 @@
 //! `ranges`: the instances of each tile, and their buckets. See `shaders/ranges.wgsl`.
 
-use crate::layout::{self, groups};
-use crate::{Buffers, Context};
-use dapple_runtime::{Groups, Kernel, Recording};
+use super::emit::EMIT;
+use super::{WORD, shaders};
+use crate::layout::{BUCKET, WORKGROUP};
+use crate::passes::{Axis, Bits, Code, Entry, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct Ranges {
-    gather: Kernel,
-    buckets: Kernel,
-}
+/// Buckets.
+pub const BUCKETS: Entry = Entry("GROUPS_BUCKETS");
+/// Buckets / [`crate::layout::DISPATCH_PARTS`].
+pub const BUCKETS_PART: Entry = Entry("GROUPS_BUCKETS_PART");
 
-impl Ranges {
-    /// Compiles its kernels.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            gather: context.kernel("ranges", "gather")?,
-            buckets: context.kernel("ranges", "buckets")?,
-        })
-    }
+const GATHER: Code = Code::new("ranges", "gather");
+const LIST: Code = Code::new("ranges", "buckets");
 
-    /// Appends the span `ranges`: fills `sorted_gaussian`, `tile_start`, `bucket_start`,
-    /// `bucket_tile` and the counts of `state`, or halts.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.span("ranges");
-        let over = [("sorted_keys", buffers.get("instance_tile")?)];
-        let bind = |kernel: &Kernel| buffers.bind_with(&context.gpu, kernel, &over);
-        recording.dispatch(bind(&self.gather)?, buffers.groups(groups::EMIT)?);
-        // It writes the buffer that indirect dispatches are taken from, so it cannot be one: as many
-        // as the largest view needs.
-        let tiles = (buffers.get("tile_start")?.size() / 4) as u32;
-        let each = Groups::flat(tiles.div_ceil(layout::WORKGROUP));
-        recording.dispatch(bind(&self.buckets)?, each);
-        Ok(())
-    }
+/// The stage: fills `sorted_gaussian`, `tile_start`, `bucket_start`, `bucket_tile`, `tile_order` and the
+/// counts of `state`, or halts.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["ranges"],
+    kernels: &[GATHER, LIST],
+    tensors: &[
+        Tensor::new(Axis::Instance, "sorted_gaussian", 1).and_one(),
+        Tensor::new(Axis::Tile, "tile_start", 1).and_one(),
+        Tensor::new(Axis::Tile, "bucket_start", 1).and_one(),
+        Tensor::new(Axis::Tile, "tile_order", 1),
+        Tensor::new(Axis::Bucket, "bucket_tile", 1),
+    ],
+    borrows: &[("sorted_keys", "instance_tile")],
+    entries: &[BUCKETS, BUCKETS_PART],
+    first: &[Bits::NONE],
+    // Tiles, slots, Gaussians in, Gaussians out; by tile: starts out, in, buckets out, in.
+    bytes: |load, _| {
+        let buckets = load.instances.div_ceil(u64::from(BUCKET));
+        load.instances * 4 * WORD + load.tiles * 4 * WORD + buckets * WORD
+    },
+    ..Pass::new("ranges", record)
+};
+
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&GATHER, EMIT)?;
+    // It writes the buffer that indirect dispatches are taken from, so it cannot be one: as many as the
+    // largest view needs.
+    let tiles = (r.bytes_of("tile_start")? / WORD) as u32;
+    r.run(&LIST, Size::flat(tiles.div_ceil(WORKGROUP)))
 }

@@ -1,11 +1,14 @@
 //! `densify` by relocation. See `shaders/relocate.wgsl`; its twin on processors is `relocate` of
 //! `dapple-cpu`, whose draws it shares.
 
-use super::gather::{Gather, ONE, Planes, entry};
+use super::densify::OPENS;
+use super::gather::{self, entry};
+use super::shaders;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor, Use};
+use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::{DensifyPlan, Relocation, relocation};
-use dapple_runtime::{Groups, Kernel, Recording, wgpu};
 use dapple_scene::Result;
 
 /// Words of the sigmoid's table, in whole vectors of four.
@@ -44,90 +47,62 @@ impl Plan {
     }
 }
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct Relocate {
-    open: Kernel,
-    weigh: Kernel,
-    tally: Kernel,
-    list: Kernel,
-    draw: Kernel,
-    mark: Kernel,
-    gather: Gather,
-    renew: Kernel,
-    plan: wgpu::Buffer,
+const WEIGH: Code = Code::new("relocate", "weigh");
+const TALLY: Code = Code::new("relocate", "tally");
+const LIST: Code = Code::new("relocate", "list");
+const DRAW: Code = Code::new("relocate", "draw");
+const MARK: Code = Code::new("relocate", "mark");
+const RENEW: Code = Code::new("relocate", "renew");
+
+/// Who becomes what, by place.
+const SOURCE: &str = "sorted_gaussian";
+
+/// The stage: one round by the plan that was set last; see [`set_plan`]. Scratch and what halts it are those
+/// of [`super::densify::PASS`].
+pub static PASS: Pass = Pass {
+    shaders: shaders!["relocate"],
+    kernels: &[OPENS, WEIGH, TALLY, LIST, DRAW, MARK, RENEW],
+    needs: Bits::RELOCATE,
+    tensors: &[
+        Tensor::new(Axis::One, "relocation", (size_of::<Plan>() / 4) as u32)
+            .used(Use::Uniform)
+            .when(Bits::RELOCATE),
+    ],
+    borrows: &[
+        ("groups_read", "groups"),
+        ("state_read", "state"),
+        ("drawn", "instance_gaussian"),
+        ("source", SOURCE),
+        // Until it takes planes.
+        ("block_sums", "slots"),
+        ("weight_sums", "instance_tile"),
+        ("dead", "sorted_slot"),
+    ],
+    ..Pass::new("densify", record)
+};
+
+/// Sets what the recordings do that are submitted from now on.
+///
+/// # Errors
+/// There is no buffer for it: a mistake of ours.
+pub fn set_plan(
+    context: &Context,
+    buffers: &Buffers,
+    plan: &DensifyPlan,
+    relocation: &Relocation,
+) -> Result<()> {
+    let plan = Plan::new(plan, relocation);
+    context.gpu.write(buffers.get("relocation")?, 0, &[plan]);
+    Ok(())
 }
 
-impl Relocate {
-    /// Compiles the kernels.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        let kernel = |entry| context.kernel("relocate", entry);
-        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        Ok(Self {
-            open: context.kernel("densify", "open")?,
-            weigh: kernel("weigh")?,
-            tally: kernel("tally")?,
-            list: kernel("list")?,
-            draw: kernel("draw")?,
-            mark: kernel("mark")?,
-            gather: Gather::new(context)?,
-            renew: kernel("renew")?,
-            plan: context
-                .gpu
-                .buffer_with("relocation", size_of::<Plan>() as u64, usage)?,
-        })
-    }
-
-    /// Sets what the recordings do that are submitted from now on.
-    pub fn set_plan(&self, context: &Context, plan: &DensifyPlan, relocation: &Relocation) {
-        let plan = Plan::new(plan, relocation);
-        context.gpu.write(&self.plan, 0, &[plan]);
-    }
-
-    /// Appends the span `densify`: one round by the plan that was set last. Buffers, scratch and what
-    /// halts it are those of [`Densify::record`].
-    ///
-    /// # Errors
-    /// A buffer is missing, or no memory for scratch.
-    ///
-    /// [`Densify::record`]: super::densify::Densify::record
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-        planes: Planes<'_>,
-    ) -> Result<()> {
-        recording.span("densify");
-        let source = buffers.get("sorted_gaussian")?;
-        let over = [
-            ("relocation", &self.plan),
-            ("groups_read", buffers.get("groups")?),
-            ("state_read", buffers.get("state")?),
-            ("drawn", buffers.get("instance_gaussian")?),
-            ("source", source),
-            // Until it takes planes.
-            ("block_sums", buffers.get("slots")?),
-            ("weight_sums", buffers.get("instance_tile")?),
-            ("dead", buffers.get("sorted_slot")?),
-        ];
-        let run = |recording: &mut Recording, kernel: &Kernel, groups: Groups| {
-            let bound = buffers.bind_with(&context.gpu, kernel, &over)?;
-            recording.dispatch(bound, groups);
-            Ok(())
-        };
-        let old = buffers.groups(entry::OLD)?;
-        run(recording, &self.open, ONE)?;
-        run(recording, &self.weigh, old.clone())?;
-        run(recording, &self.tally, ONE)?;
-        run(recording, &self.list, old.clone())?;
-        run(recording, &self.draw, buffers.groups(entry::CHILDREN)?)?;
-        run(recording, &self.mark, old)?;
-        self.gather
-            .record(context, buffers, recording, planes, source)?;
-        run(recording, &self.renew, buffers.groups(entry::NEW)?)
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&OPENS, Size::ONE)?;
+    r.run(&WEIGH, entry::OLD)?;
+    r.run(&TALLY, Size::ONE)?;
+    r.run(&LIST, entry::OLD)?;
+    r.run(&DRAW, entry::CHILDREN)?;
+    r.run(&MARK, entry::OLD)?;
+    gather::record(r, SOURCE)?;
+    r.run(&RENEW, entry::NEW)
 }

@@ -1,11 +1,13 @@
 //! `score`: how far a render is from its photo, and what of that is shown. See `shaders/score.wgsl`.
 
-use crate::layout::groups;
-use crate::{Buffers, Context};
-use dapple_runtime::{Kernel, Recording};
+use super::project::PIXELS;
+use super::shaders;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::photos::packed_bytes;
+use crate::recorder::Recorder;
 use dapple_scene::Result;
 
-/// Where the photo lies that is compared with; shaders name it `photo`.
+/// Where the photo is that is compared with; shaders name it `photo`.
 pub const PHOTO: &str = "score_photo";
 
 /// Four floats a tile: squared error, absolute error, lost similarity, 0.
@@ -19,44 +21,34 @@ pub fn picture_words(pixels: u64) -> u64 {
     3 * pixels.div_ceil(4)
 }
 
-/// The kernels of `score`.
-#[derive(Debug, Clone)]
-pub struct Score {
-    sums: Kernel,
-    pictures: Kernel,
-}
+const SUMS: Code = Code::new("score", "sums");
+const SHOWN: Code = Code::new("score", "pictures").by(Bits::PICTURES);
 
-impl Score {
-    /// Compiles the kernels.
-    ///
-    /// # Errors
-    /// The driver refuses one.
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            sums: context.kernel("score", "sums")?,
-            pictures: context.kernel("score", "pictures")?,
+/// From `image` and the photo of the present view to the sums by tile, and to pictures where they are asked
+/// for.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["score"],
+    kernels: &[SUMS, SHOWN],
+    tensors: &[
+        Tensor::of(Axis::One, PHOTO, |extent| {
+            let pixels = extent.room.pixels.into();
+            (packed_bytes(pixels, true) / 4) as u32
         })
-    }
+        .when(Bits::SCORE),
+        Tensor::new(Axis::Tile, PARTIALS, 4).when(Bits::SCORE),
+        Tensor::of(Axis::One, PICTURES, |extent| {
+            2 * picture_words(extent.room.pixels.into()) as u32
+        })
+        .when(Bits::PICTURES),
+    ],
+    borrows: &[("photo", PHOTO)],
+    ..Pass::new("score", record)
+};
 
-    /// Appends the span `score`: from `image` and the photo of the present view to the sums by tile, and
-    /// to pictures where they are asked for.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-        pictures: bool,
-    ) -> Result<()> {
-        recording.span("score");
-        let kernels = [Some(&self.sums), pictures.then_some(&self.pictures)];
-        for kernel in kernels.into_iter().flatten() {
-            let photo = [("photo", buffers.get(PHOTO)?)];
-            let bound = buffers.bind_with(&context.gpu, kernel, &photo)?;
-            recording.dispatch(bound, buffers.groups(groups::PIXELS)?);
-        }
-        Ok(())
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&SUMS, PIXELS)?;
+    match r.bits.has(Bits::PICTURES) {
+        true => r.run(&SHOWN, PIXELS),
+        false => Ok(()),
     }
 }

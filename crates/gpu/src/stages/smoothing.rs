@@ -1,43 +1,29 @@
 //! `smoothing`: sets the Gaussians' 3D filters by the views to train on. See `shaders/smoothing.wgsl`.
 
+use super::{WORD, shaders};
 use crate::layout::WORKGROUP;
-use crate::{Buffers, Context};
-use dapple_runtime::{Groups, Kernel, Recording};
+use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
-/// The buffer that filters are kept in, a word a Gaussian; there where something was anti-aliased.
+/// The tensor that filters are kept in, a word a Gaussian; there where something was anti-aliased. They
+/// filter nothing until they are set.
 pub const SMOOTHING: &str = "smoothing";
 
+const OF_VIEWS: Code = Code::new("smoothing", "smoothing_of_views");
+
 /// What runs before a step that asks for it.
-#[derive(Debug, Clone)]
-pub struct Smoothing {
-    kernel: Kernel,
-}
+pub static PASS: Pass = Pass {
+    shaders: shaders!["smoothing"],
+    kernels: &[OF_VIEWS],
+    tensors: &[Tensor::new(Axis::Gaussian, SMOOTHING, 1)
+        .kind(Kind::State)
+        .when(Bits::ANTIALIAS)],
+    ..Pass::new("smoothing", record)
+};
 
-impl Smoothing {
-    /// Compiles its kernel.
-    ///
-    /// # Errors
-    /// See [`Kernel::new`].
-    pub fn new(context: &Context) -> Result<Self> {
-        Ok(Self {
-            kernel: context.kernel("smoothing", "smoothing_of_views")?,
-        })
-    }
-
-    /// Records it for up to `capacity` Gaussians: how many there are, the step after it finds out.
-    ///
-    /// # Errors
-    /// A buffer is missing.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-        capacity: u32,
-    ) -> Result<()> {
-        let bound = buffers.bind(&context.gpu, &self.kernel)?;
-        recording.dispatch(bound, Groups::flat(capacity.div_ceil(WORKGROUP)));
-        Ok(())
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    // How many there are, the step after it finds out.
+    let capacity = (r.bytes_of(SMOOTHING)? / WORD) as u32;
+    r.run(&OF_VIEWS, Size::flat(capacity.div_ceil(WORKGROUP)))
 }

@@ -1,60 +1,39 @@
 //! `sort`: instances by tile, stable, so that each tile's instances stay in depth order.
 
-use crate::layout::{State, groups};
-use crate::{Buffers, Context};
-use dapple_runtime::primitives::{Count, RadixSort, SortOn};
-use dapple_runtime::{Recording, wgpu};
+use super::emit::SORT_INSTANCES;
+use super::{SORT_PASS, WORD};
+use crate::layout::State;
+use crate::passes::{Axis, Bits, Pass, Tensor};
+use crate::recorder::{LEAST_TILE_BITS, Recorder, Sort};
 use dapple_scene::Result;
+use std::mem::offset_of;
 
-/// The stage.
-#[derive(Debug, Clone)]
-pub struct SortInstances {
-    sort: RadixSort,
-}
+/// Two passes, up to 16 bits. The first numbers the instances instead of reading their numbers.
+const TILE_SORT: u64 = 2 * SORT_PASS - WORD;
 
-/// Scratch for sorting as many pairs as `keys` has room for.
-pub(super) fn scratch(context: &Context, keys: &wgpu::Buffer) -> Result<wgpu::Buffer> {
-    let words = RadixSort::scratch_words(&context.gpu, keys.size() / 4);
-    context.gpu.buffer("radix_scratch", words * 4)
-}
+/// The stage: sorts `instance_tile`, and fills `sorted_slot` with the slots in that order.
+pub static PASS: Pass = Pass {
+    tensors: &[
+        Tensor::new(Axis::Instance, "instance_tile_alt", 1).and_one(),
+        Tensor::new(Axis::Instance, "instance_slot_alt", 1).and_one(),
+        Tensor::new(Axis::Instance, "sorted_slot", 1).and_one(),
+    ],
+    sorts: &[(LEAST_TILE_BITS, true)],
+    first: &[Bits::NONE],
+    bytes: |load, _| load.instances * TILE_SORT,
+    ..Pass::new("sort", record)
+};
 
-impl SortInstances {
-    /// Compiles its kernels, for views whose tiles are numbered in `tile_bits` bits.
-    ///
-    /// # Errors
-    /// See [`RadixSort::new`].
-    pub fn new(context: &Context, tile_bits: u32) -> Result<Self> {
-        Ok(Self {
-            sort: context.radix_sort(tile_bits, true)?,
-        })
-    }
-
-    /// Appends the span `sort`: sorts `instance_tile`, and fills `sorted_slot` with the slots in
-    /// that order.
-    ///
-    /// # Errors
-    /// A buffer is missing, or no memory for the sort's scratch.
-    pub fn record(
-        &self,
-        context: &Context,
-        buffers: &Buffers,
-        recording: &mut Recording,
-    ) -> Result<()> {
-        recording.span("sort");
-        let keys = buffers.get("instance_tile")?;
-        let on = SortOn {
-            keys,
-            // A slot is a place before the sort: the sort numbers them.
-            values: buffers.get("sorted_slot")?,
-            keys_alt: buffers.get("instance_tile_alt")?,
-            values_alt: buffers.get("instance_slot_alt")?,
-            count: Count {
-                buffer: buffers.get("state")?,
-                word: (std::mem::offset_of!(State, instances) / 4) as u32,
-            },
-            scratch: &scratch(context, keys)?,
-            groups: buffers.groups(groups::SORT_INSTANCES)?,
-        };
-        self.sort.record(&context.gpu, recording, on)
-    }
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.sort(&Sort {
+        bits: r.tile_bits(),
+        // A slot is a place before the sort: the sort numbers them.
+        numbered: true,
+        keys: "instance_tile",
+        values: "sorted_slot",
+        keys_alt: "instance_tile_alt",
+        values_alt: "instance_slot_alt",
+        count: ("state", (offset_of!(State, instances) / 4) as u32),
+        size: SORT_INSTANCES,
+    })
 }

@@ -6,13 +6,12 @@ use crate::support::{context, relative_l2};
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use dapple_engine::{ImageDerivative, PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, SLOT_FLOATS, State, Step, View, groups};
-use dapple_gpu::stages::blend::Blend;
-use dapple_gpu::stages::blend_backward::BlendBackward;
-use dapple_gpu::stages::update::Mode;
-use dapple_gpu::{Buffers, Context};
+use dapple_gpu::passes::Bits;
+use dapple_gpu::stages::{blend, blend_backward};
+use dapple_gpu::{Buffers, Context, Recorder};
 use dapple_reference::scenes::{self, Random};
 use dapple_reference::{self as reference, Projected, ProjectedGradient, TileLists};
-use dapple_runtime::{Recording, wgpu};
+use dapple_runtime::wgpu;
 use dapple_scene::Camera;
 
 pub const FLOATS: usize = SLOT_FLOATS as usize;
@@ -177,8 +176,6 @@ pub fn dirty(context: &Context, name: &str, words: usize) -> wgpu::Buffer {
 /// Device and kernels.
 pub struct Stages {
     pub context: Context,
-    pub blend: Blend,
-    pub backward: BlendBackward,
     pub bucket: usize,
 }
 
@@ -186,8 +183,6 @@ impl Stages {
     pub fn new(mut context: Context, bucket: u32) -> Self {
         context.defines = context.defines.u32("BUCKET", bucket);
         Self {
-            blend: Blend::new(&context, false).unwrap(),
-            backward: BlendBackward::new(&context, Mode::default()).unwrap(),
             bucket: bucket as usize,
             context,
         }
@@ -246,31 +241,18 @@ pub fn run(stages: &Stages, case: &Case) -> Output {
     }
     let usage =
         wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::INDIRECT | wgpu::BufferUsages::COPY_DST;
-    let bytes = groups::COUNT * groups::BYTES;
+    let bytes = groups::count() * groups::BYTES;
     let entries = gpu.buffer_with("groups", bytes, usage).unwrap();
     // More workgroups than work, in two dimensions: the last ones must find nothing to do.
     let dispatch = |count: u32| [count.div_ceil(2), 3, 1, 0];
-    gpu.write(
-        &entries,
-        groups::PIXELS * groups::BYTES,
-        &dispatch(tiles as u32),
-    );
-    gpu.write(
-        &entries,
-        groups::BUCKETS * groups::BYTES,
-        &dispatch(state.buckets),
-    );
+    gpu.write(&entries, groups::PIXELS.offset(), &dispatch(tiles as u32));
+    gpu.write(&entries, groups::BUCKETS.offset(), &dispatch(state.buckets));
     buffers.set("groups", entries);
 
-    let mut recording = Recording::new();
-    stages
-        .blend
-        .record(context, &buffers, &mut recording)
-        .unwrap();
-    stages
-        .backward
-        .record(context, &buffers, &mut recording)
-        .unwrap();
+    let mut recorder = Recorder::new(context, &buffers, Bits::NONE);
+    recorder.pass(&blend::PASS).unwrap();
+    recorder.pass(&blend_backward::PASS).unwrap();
+    let recording = recorder.finish();
     let step = Step {
         view: 1,
         background: case.settings.background,
@@ -314,11 +296,9 @@ pub fn image_only_is_the_same(
 ) {
     let context = &stages.context;
     buffers.set("image", dirty(context, "image", 4 * image.len()));
-    let mut recording = Recording::new();
-    stages
-        .blend
-        .record_image(context, buffers, &mut recording)
-        .unwrap();
+    let mut recorder = Recorder::new(context, buffers, Bits::IMAGE_ONLY);
+    recorder.pass(&blend::PASS).unwrap();
+    let recording = recorder.finish();
     recording.submit(&context.gpu, bytemuck::bytes_of(step));
     let again: Vec<[f32; 4]> = context
         .gpu

@@ -2,27 +2,20 @@
 
 use dapple_engine::{PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, State, Step, View};
+use dapple_gpu::passes::{Bits, Pass};
 use dapple_gpu::precision::{Values, pack};
-use dapple_gpu::stages::emit::Emit;
-use dapple_gpu::stages::order::Order;
-use dapple_gpu::stages::project::Project;
-use dapple_gpu::stages::ranges::Ranges;
-use dapple_gpu::stages::sort::SortInstances;
-use dapple_gpu::{Buffers, Context, Optics, Precision, Storage};
+use dapple_gpu::stages::{emit, order, project, ranges, sort};
+use dapple_gpu::{Buffers, Context, Precision, Recorder, Storage};
 use dapple_reference::scenes::Random;
 use dapple_runtime::{Recording, wgpu};
 use dapple_scene::{Camera, Splats};
 use std::ops::Range;
 
-/// The stages, compiled.
+/// A device, and what the stages are compiled for.
 pub struct Front {
     context: Context,
     sh: Storage,
-    project: Project,
-    order: Order,
-    emit: Emit,
-    sort: SortInstances,
-    ranges: Ranges,
+    tile_bits: u32,
 }
 
 /// What buffers hold at first.
@@ -138,11 +131,7 @@ impl Front {
         };
         context.defines = precision.define(context.defines);
         Self {
-            project: Project::new(&context, Optics::default()).unwrap(),
-            order: Order::new(&context).unwrap(),
-            emit: Emit::new(&context).unwrap(),
-            sort: SortInstances::new(&context, tile_bits).unwrap(),
-            ranges: Ranges::new(&context).unwrap(),
+            tile_bits,
             sh,
             context,
         }
@@ -174,7 +163,7 @@ impl Front {
             | wgpu::BufferUsages::COPY_SRC
             | wgpu::BufferUsages::COPY_DST
             | wgpu::BufferUsages::INDIRECT;
-        let bytes = layout::groups::COUNT * layout::groups::BYTES;
+        let bytes = layout::groups::count() * layout::groups::BYTES;
         buffers.set("groups", gpu.buffer_with("groups", bytes, usage).unwrap());
         let capacity = u64::from(room.gaussians);
         let instances = u64::from(room.instances);
@@ -215,24 +204,21 @@ impl Front {
     }
 
     fn record_project(&self, buffers: &Buffers) -> Recording {
-        let context = &self.context;
-        let mut recording = Recording::new();
-        self.project
-            .record(context, buffers, &mut recording)
-            .unwrap();
-        recording
+        self.record_passes(buffers, &[&project::PASS])
     }
 
     fn record_rest(&self, buffers: &Buffers) -> Recording {
-        let context = &self.context;
-        let mut recording = Recording::new();
-        self.order.record(context, buffers, &mut recording).unwrap();
-        self.emit.record(context, buffers, &mut recording).unwrap();
-        self.sort.record(context, buffers, &mut recording).unwrap();
-        self.ranges
-            .record(context, buffers, &mut recording)
-            .unwrap();
-        recording
+        let rest = [&order::PASS, &emit::PASS, &sort::PASS, &ranges::PASS];
+        self.record_passes(buffers, &rest)
+    }
+
+    fn record_passes(&self, buffers: &Buffers, passes: &[&Pass]) -> Recording {
+        let recorder = Recorder::new(&self.context, buffers, Bits::NONE);
+        let mut recorder = recorder.with_tile_bits(self.tile_bits);
+        for pass in passes {
+            recorder.pass(pass).unwrap();
+        }
+        recorder.finish()
     }
 
     /// Runs them once.
@@ -313,7 +299,7 @@ impl Front {
         };
         let (visible, instances) = (state.visible as usize, state.instances as usize);
         let tiles = PosedCamera::new(camera).unwrap().tile_count();
-        let groups = layout::groups::COUNT as usize;
+        let groups = layout::groups::count() as usize;
         let ranks = words("visible_rank", gaussians);
         let places: Vec<(usize, usize)> = (ranks.iter().enumerate())
             .filter(|(_, rank)| **rank > 0)

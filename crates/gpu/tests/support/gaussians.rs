@@ -5,9 +5,10 @@
 
 use dapple_engine::{Gradients, ImageDerivative, PosedCamera};
 use dapple_gpu::layout::{self, Step, groups, plane};
+use dapple_gpu::passes::{Bits, Pass};
 use dapple_gpu::precision::{Precision, Values, pack, unpack};
-use dapple_gpu::stages::update;
-use dapple_gpu::{Buffers, Context};
+use dapple_gpu::stages::{gradients, update};
+use dapple_gpu::{Buffers, Context, Recorder};
 use dapple_reference::scenes::{Random, TestScene};
 use dapple_reference::{self as reference, Gaussian, Projected, ProjectedGradient};
 use dapple_runtime::{Recording, wgpu};
@@ -119,19 +120,12 @@ impl Slots {
 pub struct Stages {
     context: Context,
     precision: Precision,
-    update: update::Update,
-    gradients: update::Gradients,
 }
 
 impl Stages {
     pub fn new(mut context: Context, precision: Precision) -> Self {
         context.defines = precision.define(context.defines);
-        Self {
-            update: update::Update::new(&context, update::Mode::default()).unwrap(),
-            gradients: update::Gradients::new(&context, update::Mode::default()).unwrap(),
-            context,
-            precision,
-        }
+        Self { context, precision }
     }
 }
 
@@ -216,7 +210,7 @@ impl Fixture {
             .stages
             .context
             .gpu
-            .buffer_with("groups", 512, usage)
+            .buffer_with("groups", groups::count() * groups::BYTES, usage)
             .unwrap();
         for (entry, count) in [
             (groups::GAUSSIANS, n32.div_ceil(256)),
@@ -226,7 +220,7 @@ impl Fixture {
             (groups::UPDATE, n32.div_ceil(layout::UPDATE_THREADS)),
         ] {
             let gpu = &fixture.stages.context.gpu;
-            gpu.write(&buffer, entry * groups::BYTES, &[count, 1, 1, 0]);
+            gpu.write(&buffer, entry.offset(), &[count, 1, 1, 0]);
         }
         fixture.buffers.set("groups", buffer);
 
@@ -377,24 +371,24 @@ impl Fixture {
         ]
     }
 
+    fn record(&self, passes: &[&Pass]) -> Recording {
+        let mut recorder = Recorder::new(&self.stages.context, &self.buffers, Bits::NONE);
+        for pass in passes {
+            recorder.pass(pass).unwrap();
+        }
+        recorder.finish()
+    }
+
     /// Runs `update`.
     pub fn update(&self, step: &Step) {
-        let mut recording = Recording::new();
-        self.stages
-            .update
-            .record(&self.stages.context, &self.buffers, &mut recording)
-            .unwrap();
+        let recording = self.record(&[&update::SUMS, &update::PASS]);
         recording.submit(&self.stages.context.gpu, bytemuck::bytes_of(step));
         self.stages.context.gpu.wait().unwrap();
     }
 
     /// Runs `gradients`.
     pub fn gradients(&self, step: &Step) -> Gradients<f32> {
-        let mut recording = Recording::new();
-        self.stages
-            .gradients
-            .record(&self.stages.context, &self.buffers, &mut recording)
-            .unwrap();
+        let recording = self.record(&[&update::SUMS, &gradients::PASS]);
         recording.submit(&self.stages.context.gpu, bytemuck::bytes_of(step));
         let (n, capacity) = (self.n, self.capacity);
         let geometry: Vec<f32> = self.read("gradient_geometry", 14 * capacity);

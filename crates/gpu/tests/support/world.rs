@@ -5,18 +5,19 @@
 use crate::support::{context, context_without_subgroups};
 use dapple_engine::DensifyPlan;
 use dapple_engine::OptimizerState;
-use dapple_gpu::layout::{SLOT_FLOATS, State, groups, plane};
-use dapple_gpu::stages::{densify::Densify, morton::Morton};
-use dapple_gpu::{Buffers, Context, Precision};
+use dapple_gpu::layout::{SLOT_FLOATS, State, plane};
+use dapple_gpu::passes::{Bits, Extent, Pass, Room};
+use dapple_gpu::stages::{densify, morton};
+use dapple_gpu::{Buffers, Context, Precision, Recorder};
 use dapple_reference::scenes::Random;
-use dapple_runtime::{Recording, wgpu};
+use dapple_runtime::wgpu;
 use dapple_scene::Splats;
 
 /// Degree of the tests' splats: an odd number of planes of SH rest.
 pub const DEGREE: u8 = 1;
 pub const SH_PLANES: usize = 9;
 
-/// Planes of 32-bit words of each buffer, as `frame::state_planes` has them.
+/// Planes of 32-bit words of each buffer, as the passes declare them.
 pub fn planes(precision: Precision) -> Vec<(&'static str, u32)> {
     let geometry = plane::GEOMETRY as u32;
     let sh = SH_PLANES as u32;
@@ -30,23 +31,16 @@ pub fn planes(precision: Precision) -> Vec<(&'static str, u32)> {
     ]
 }
 
-/// A device with the stages compiled.
+/// A device, and how numbers are stored on it.
 pub struct Device {
     pub context: Context,
     pub precision: Precision,
-    pub densify: Densify,
-    pub morton: Morton,
 }
 
 impl Device {
     pub fn new(mut context: Context, precision: Precision) -> Self {
         context.defines = precision.define(context.defines);
-        Self {
-            densify: Densify::new(&context).unwrap(),
-            morton: Morton::new(&context).unwrap(),
-            context,
-            precision,
-        }
+        Self { context, precision }
     }
 
     pub fn with_subgroups() -> Self {
@@ -64,6 +58,7 @@ pub struct World<'a> {
     pub context: &'a Context,
     pub precision: Precision,
     pub buffers: Buffers,
+    pub extent: Extent,
     pub capacity: usize,
 }
 
@@ -75,16 +70,16 @@ impl<'a> World<'a> {
         let precision = *precision;
         let gpu = &context.gpu;
         let mut buffers = Buffers::default();
-        let usage = wgpu::BufferUsages::STORAGE
-            | wgpu::BufferUsages::COPY_SRC
-            | wgpu::BufferUsages::COPY_DST
-            | wgpu::BufferUsages::INDIRECT;
-        let bytes = groups::COUNT * groups::BYTES;
-        buffers.set("groups", gpu.buffer_with("groups", bytes, usage).unwrap());
-        buffers.set(
-            "state",
-            gpu.buffer("state", size_of::<State>() as u64).unwrap(),
-        );
+        let extent = Extent {
+            room: Room {
+                gaussians: capacity as u32,
+                ..Room::default()
+            },
+            precision,
+            sh_degree: DEGREE,
+            ..Extent::default()
+        };
+        buffers.fit(context, &extent, Bits::NONE, None).unwrap();
         let scratch = [
             ("instance_tile", 1),
             ("instance_tile_alt", 1),
@@ -101,13 +96,14 @@ impl<'a> World<'a> {
         }
         for (name, words) in planes(precision) {
             let bytes = words as usize * capacity * 4;
-            buffers.set(name, gpu.buffer(name, bytes as u64).unwrap());
+            assert_eq!(buffers.get(name).unwrap().size(), bytes as u64, "{name}");
         }
         Self {
             device,
             context,
             precision,
             buffers,
+            extent,
             capacity,
         }
     }
@@ -203,25 +199,19 @@ impl<'a> World<'a> {
     }
 
     pub fn densify(&self, plan: &DensifyPlan) {
-        let stage = &self.device.densify;
-        stage.set_plan(self.context, plan);
-        let mut recording = Recording::new();
-        let planes = planes(self.precision);
-        stage
-            .record(self.context, &self.buffers, &mut recording, &planes)
-            .unwrap();
-        recording.submit(&self.context.gpu, &[]);
-        self.context.gpu.wait().unwrap();
+        densify::set_plan(self.context, &self.buffers, plan).unwrap();
+        self.run(&densify::PASS, Bits::NONE);
     }
 
     pub fn morton(&self) {
-        let stage = &self.device.morton;
-        let mut recording = Recording::new();
-        let planes = planes(self.precision);
-        stage
-            .record(self.context, &self.buffers, &mut recording, &planes)
-            .unwrap();
-        recording.submit(&self.context.gpu, &[]);
+        self.run(&morton::PASS, Bits::REORDER);
+    }
+
+    fn run(&self, pass: &Pass, bits: Bits) {
+        let recorder = Recorder::new(self.context, &self.buffers, bits);
+        let mut recorder = recorder.over(&self.extent, 0);
+        recorder.pass(pass).unwrap();
+        recorder.finish().submit(&self.context.gpu, &[]);
         self.context.gpu.wait().unwrap();
     }
 }

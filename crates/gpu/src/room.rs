@@ -1,0 +1,106 @@
+//! How much the engine's buffers take: sums over what the passes declare.
+
+use crate::layout::BUCKET;
+use crate::passes::{Axis, Extent, Room, Tensor, WORD, tensors};
+use crate::precision::Precision;
+use dapple_engine::PosedCamera;
+use dapple_scene::sh_coefficient_count;
+
+/// Room for an image of a camera's size.
+pub fn tiles_and_pixels(camera: &PosedCamera) -> (u32, u32) {
+    (camera.tile_count() as u32, camera.pixel_count() as u32)
+}
+
+/// Most buckets that `instances` can fill: each tile may leave one partly empty.
+pub fn buckets_for(instances: u32, tiles: u32) -> u32 {
+    instances.div_ceil(BUCKET).saturating_add(tiles)
+}
+
+/// Planes of SH rest for a degree.
+pub fn sh_planes(degree: u8) -> u32 {
+    (sh_coefficient_count(degree) as u32 - 1) * 3
+}
+
+fn stored(precision: Precision, sh_degree: u8) -> Extent {
+    Extent {
+        precision,
+        sh_degree,
+        ..Extent::default()
+    }
+}
+
+/// What every step has along an axis.
+fn along(axis: Axis) -> impl Iterator<Item = &'static Tensor> {
+    tensors().filter(move |tensor| tensor.axis == axis && tensor.is_always())
+}
+
+fn bytes_each(axis: Axis, extent: &Extent) -> u64 {
+    let words = along(axis).map(|tensor| u64::from(tensor.words(extent)));
+    words.sum::<u64>() * WORD
+}
+
+fn widest(axis: Axis, extent: &Extent) -> u64 {
+    let words = along(axis).map(|tensor| u64::from(tensor.words(extent)));
+    words.max().unwrap_or(1) * WORD
+}
+
+/// Bytes a Gaussian takes that no view sees. The numbers of visible ones, 4 bytes for every 256
+/// Gaussians, come on top.
+pub fn bytes_per_gaussian(precision: Precision, sh_degree: u8) -> u64 {
+    bytes_each(Axis::Gaussian, &stored(precision, sh_degree))
+}
+
+/// Bytes a Gaussian that a view sees takes beyond [`bytes_per_gaussian`], instances apart.
+pub fn bytes_per_visible() -> u64 {
+    bytes_each(Axis::Visible, &Extent::default())
+}
+
+/// Bytes an instance takes, with its share of a full bucket, rounded up.
+pub fn bytes_per_instance() -> u64 {
+    let extent = Extent::default();
+    let bucket = bytes_each(Axis::Bucket, &extent);
+    bytes_each(Axis::Instance, &extent) + bucket.div_ceil(u64::from(BUCKET))
+}
+
+/// Most Gaussians whose buffers take at most `bytes` each.
+pub fn most_gaussians(precision: Precision, sh_degree: u8, bytes: u64) -> u32 {
+    let widest = widest(Axis::Gaussian, &stored(precision, sh_degree));
+    (bytes / widest).try_into().unwrap_or(u32::MAX)
+}
+
+/// Most instances whose buffers take at most `bytes` each, on images of so many tiles.
+pub fn most_instances(tiles: u32, bytes: u64) -> u32 {
+    let extent = Extent::default();
+    let instances = (bytes / widest(Axis::Instance, &extent)).saturating_sub(1);
+    let buckets = (bytes / widest(Axis::Bucket, &extent)).saturating_sub(u64::from(tiles));
+    let most = instances.min(buckets * u64::from(BUCKET));
+    most.try_into().unwrap_or(u32::MAX)
+}
+
+impl Room {
+    /// Room for so many instances, and for the buckets that they fill.
+    #[must_use]
+    pub(crate) fn with_instances(self, instances: u32) -> Self {
+        Self {
+            instances,
+            buckets: buckets_for(instances, self.tiles),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Storage;
+
+    #[test]
+    fn a_gaussian_takes_what_its_numbers_do_and_a_word() {
+        let bytes = |sh, moments| bytes_per_gaussian(Precision { sh, moments }, 3);
+        assert_eq!(bytes(Storage::F32, Storage::F32), 720);
+        assert_eq!(bytes(Storage::F16, Storage::F16), 400);
+        assert_eq!(bytes(Storage::Bf16, Storage::Bf16), 400);
+        assert_eq!(bytes_per_visible(), 108);
+        assert_eq!(bytes_per_instance(), 60 + 65);
+    }
+}

@@ -1,0 +1,33 @@
+//! `gradients`: `update` without a step; what it would step along is written out. See
+//! `shaders/gradients.wgsl`.
+
+use super::blend_backward::EXTRA;
+use super::project::{GAUSSIANS, OPTICS};
+use super::shaders;
+use crate::layout::plane;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::room::sh_planes;
+
+/// `[14, capacity]`.
+pub const GEOMETRY: &str = "gradient_geometry";
+/// `[(K - 1) * 3, capacity]`.
+pub const SH: &str = "gradient_sh";
+/// `[2, capacity]`.
+pub const MEANS2D: &str = "gradient_means2d";
+/// Six floats for every 256 Gaussians.
+pub const POSE: &str = "gradient_pose";
+
+const CODE: Code = Code::new("gradients", "gradients").by(EXTRA.with(OPTICS));
+
+/// What follows `blend_backward` where gradients are wanted.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["gradients"],
+    kernels: &[CODE],
+    tensors: &[
+        Tensor::new(Axis::Gaussian, GEOMETRY, plane::GEOMETRY as u32).when(Bits::GRADIENTS),
+        Tensor::of(Axis::Gaussian, SH, |extent| sh_planes(extent.sh_degree)).when(Bits::GRADIENTS),
+        Tensor::new(Axis::Gaussian, MEANS2D, 2).when(Bits::GRADIENTS),
+        Tensor::new(Axis::GaussianGroup, POSE, 6).when(Bits::GRADIENTS),
+    ],
+    ..Pass::new("gradients", |r| r.run(&CODE, GAUSSIANS))
+};

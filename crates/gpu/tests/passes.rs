@@ -1,0 +1,232 @@
+//! What passes declare is what their shaders say, and nothing is declared twice. No device is needed.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple_engine::AppearanceSettings;
+use dapple_gpu::passes::{self, Axis, Bits, Code, Extent, Load, Pass, Plan, Room};
+use dapple_gpu::stages::appearance;
+use dapple_gpu::{Precision, layout};
+use dapple_runtime::wgpu::naga;
+use dapple_runtime::{Defines, primitives};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bindings of shaders whose buffers belong to a dispatch.
+const OWN: [&str; 5] = [
+    "gather_batch",
+    "gather_source",
+    "gather_from",
+    "gather_to",
+    "image",
+];
+
+/// Constants of a device without subgroups, and of the smallest grid.
+fn defines() -> Defines {
+    let grid = AppearanceSettings {
+        cells: [2, 2, 2],
+        rate: 1e-3,
+        smoothness: 1.0,
+        identity: 0.1,
+    };
+    let defines = appearance::define(layout::defines(), &grid);
+    let defines = Precision::default().define(defines);
+    defines
+        .u32("SUBGROUP_SIZE", 32)
+        .u32("SCAN_BLOCK", primitives::SCAN_BLOCK)
+        .u32("RADIX_BLOCK", 2048)
+        .u32("RADIX_THREADS", 256)
+}
+
+/// Every combination of the bits that a kernel understands.
+fn permutations(code: &Code) -> Vec<Bits> {
+    let known = Bits::ALL.iter().map(|(bit, _)| *bit);
+    let known: Vec<Bits> = known.filter(|bit| code.bits.has(*bit)).collect();
+    (0..1usize << known.len())
+        .map(|which| {
+            let chosen = known.iter().enumerate();
+            let chosen = chosen.filter(|(i, _)| which >> i & 1 == 1);
+            chosen.fold(Bits::NONE, |all, (_, bit)| all | *bit)
+        })
+        .collect()
+}
+
+/// The buffers that a kernel binds in a permutation.
+fn bindings(code: &Code, bits: Bits) -> BTreeSet<String> {
+    let wgsl = layout::shaders()
+        .compose(code.shader, &bits.define(defines()))
+        .unwrap();
+    let module = naga::front::wgsl::parse_str(&wgsl).unwrap();
+    let entry = module
+        .entry_points
+        .iter()
+        .position(|e| e.name == code.entry);
+    let entry = entry.unwrap_or_else(|| panic!("{code:?} has no such entry point"));
+    let flags = naga::valid::ValidationFlags::all();
+    let info = naga::valid::Validator::new(flags, naga::valid::Capabilities::all())
+        .validate(&module)
+        .unwrap();
+    let globals = module.global_variables.iter();
+    globals
+        .filter(|(handle, global)| {
+            global.binding.as_ref().is_some_and(|b| b.group == 0)
+                && !info.get_entry_point(entry)[*handle].is_empty()
+        })
+        .map(|(_, global)| global.name.clone().unwrap())
+        .collect()
+}
+
+/// What nobody declares that a pass binds.
+fn undeclared(pass: &Pass) -> Vec<String> {
+    let is_known = |name: &str| {
+        let borrowed = pass.borrows.iter().find(|(binding, _)| *binding == name);
+        let name = borrowed.map_or(name, |(_, tensor)| *tensor);
+        OWN.contains(&name) || passes::tensors().any(|tensor| tensor.name == name)
+    };
+    let mut found = Vec::new();
+    for code in pass.kernels {
+        for bits in permutations(code) {
+            let unknown = bindings(code, bits).into_iter();
+            let unknown = unknown.filter(|name| !is_known(name));
+            found.extend(unknown.map(|name| format!("{code:?}, {bits:?}: {name}")));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_binding_is_a_tensor_that_some_pass_declares() {
+    for pass in passes::all() {
+        assert_eq!(undeclared(pass), Vec::<String>::new(), "{}", pass.name);
+    }
+    // It can fail: without what it borrows, `ranges` binds what nobody has.
+    let ranges = Pass {
+        borrows: &[],
+        kernels: dapple_gpu::stages::ranges::PASS.kernels,
+        ..Pass::new("ranges", |_| Ok(()))
+    };
+    assert_eq!(undeclared(&ranges).len(), 1, "{:?}", undeclared(&ranges));
+}
+
+#[test]
+fn nothing_is_declared_twice() {
+    let mut tensors = BTreeSet::new();
+    for tensor in passes::tensors() {
+        assert!(tensors.insert(tensor.name), "{}", tensor.name);
+    }
+    let mut entries = BTreeSet::new();
+    for entry in passes::all().flat_map(|pass| pass.entries) {
+        assert!(entries.insert(entry.0), "{}", entry.0);
+    }
+    assert_eq!(entries.len() as u64, passes::entry_count());
+}
+
+#[test]
+fn shaders_number_entries_as_the_host_does() {
+    let wgsl = passes::entries_wgsl();
+    let mut numbers = BTreeMap::new();
+    for entry in passes::all().flat_map(|pass| pass.entries) {
+        let line = format!("const {}: u32 = {}u;\n", entry.0, entry.number());
+        assert!(wgsl.contains(&line), "{line}");
+        assert_eq!(numbers.insert(entry.number(), entry.0), None);
+    }
+    // Those of a step are cleared by a halt, those of rounds are not.
+    let steps = wgsl.split("STEP_ENTRIES: u32 = ").nth(1).unwrap();
+    let steps: u64 = steps.split('u').next().unwrap().parse().unwrap();
+    for (number, name) in numbers {
+        assert_eq!(number < steps, name.starts_with("GROUPS_"), "{name}");
+    }
+}
+
+#[test]
+fn recordings_are_shared_by_all_that_a_plan_does_not_know() {
+    let knows = |plan: Plan, bits: Bits| plan.understands().has(bits);
+    // A render knows nothing of what follows it, the way back nothing of appearance.
+    assert!(
+        !Plan::Front
+            .understands()
+            .meets(Bits::POSES | Bits::EXTRAS | Bits::APPEARANCE)
+    );
+    assert!(knows(
+        Plan::Front,
+        Bits::LENS | Bits::ANTIALIAS | Bits::DEPTH | Bits::IMAGE_ONLY
+    ));
+    assert!(!knows(Plan::Back, Bits::APPEARANCE) && knows(Plan::Loss, Bits::APPEARANCE));
+    assert!(knows(
+        Plan::Back,
+        Bits::POSES | Bits::EXTRAS | Bits::ABSOLUTE
+    ));
+    for part in Plan::Step.parts() {
+        assert!(knows(Plan::Step, part.understands()), "{part:?}");
+    }
+    assert_eq!(Plan::Finite.understands(), Bits::NONE);
+}
+
+#[test]
+fn sizes_follow_from_room_and_from_what_was_asked() {
+    let extent = Extent {
+        room: Room {
+            gaussians: 300,
+            visible: 200,
+            instances: 1000,
+            buckets: 40,
+            pixels: 500,
+            tiles: 2,
+        },
+        sh_degree: 1,
+        ..Extent::default()
+    };
+    let bytes = |name: &str, extent: &Extent| {
+        let mut all = passes::tensors();
+        all.find(|tensor| tensor.name == name)
+            .unwrap()
+            .bytes(extent)
+    };
+    assert_eq!(bytes("geometry", &extent), Some(4 * 14 * 300));
+    assert_eq!(bytes("sh_rest", &extent), Some(4 * 9 * 300));
+    assert_eq!(bytes("group_visible", &extent), Some(4 * (2 + 1)));
+    assert_eq!(bytes("emit_starts", &extent), Some(4 * 201));
+    assert_eq!(bytes("slots", &extent), Some(4 * 9 * 1001));
+    assert_eq!(bytes("checkpoints", &extent), Some(4 * 4 * 256 * 40));
+    assert_eq!(bytes("pixel_end", &extent), Some(4 * 256 * 2));
+    assert_eq!(bytes("views", &extent), None, "who uploads them makes them");
+    assert_eq!(
+        bytes("geometry", &Extent::default()),
+        None,
+        "no Gaussians yet"
+    );
+    let asked = |asked| Extent { asked, ..extent };
+    assert_eq!(bytes("extra_slots", &asked(Bits::DEPTH)), Some(4 * 1001));
+    let both = asked(Bits::DEPTH | Bits::ABSOLUTE);
+    assert_eq!(bytes("extra_slots", &both), Some(4 * 3 * 1001));
+    for tensor in passes::tensors().filter(|tensor| tensor.is_state()) {
+        assert_eq!(tensor.axis, Axis::Gaussian, "{}", tensor.name);
+    }
+}
+
+#[test]
+fn every_stage_of_a_step_tells_its_bytes() {
+    let load = Load {
+        gaussians: 10,
+        visible: 4,
+        instances: 196,
+        pixels: 1000,
+        tiles: 2,
+        sh_degree: 0,
+        ssim: true,
+    };
+    let of = |stage: &str| passes::bytes(stage, &load, Precision::default());
+    for stage in [
+        "project",
+        "order",
+        "emit",
+        "sort",
+        "ranges",
+        "blend",
+        "loss",
+        "blend_backward",
+        "update",
+    ] {
+        assert!(of(stage) > 0, "{stage}");
+    }
+    assert_eq!(of("sort"), 36 * 196);
+    assert_eq!(of("nothing"), 0);
+}

@@ -1,0 +1,173 @@
+//! What a program asks of a device, and what it gets: [`Needs`], [`Granted`], and the class of device that is
+//! held to ([`DeviceClass`]).
+
+use crate::adapter::{IMMEDIATE_BYTES, STORAGE_BUFFERS};
+use dapple_base::{Error, Result};
+
+/// What is done about a feature.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Want {
+    /// The device is opened without it.
+    No,
+    /// It is used where the device has it.
+    #[default]
+    IfThere,
+    /// A device without it does not open.
+    Must,
+}
+
+/// Features that a program asks for; whether it got them says [`Granted`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// 16-bit floats in shaders (`enable f16`).
+    pub f16: Want,
+    /// Operations across a subgroup.
+    pub subgroups: Want,
+    /// Times on the device's clock.
+    pub timestamps: Want,
+    /// Products of small matrices across a subgroup. wgpu calls them experimental: where they are wanted
+    /// ([`Want::Must`] alone; [`Want::IfThere`] leaves them out), a shader that uses them is checked less.
+    pub cooperative_matrices: Want,
+}
+
+/// Which limits a device is opened with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DeviceClass {
+    /// Immediates, 16 storage buffers a kernel, and as much memory as there is.
+    #[default]
+    Native,
+    /// What every browser grants: WebGPU's default limits (8 storage buffers a kernel, 16 KiB of workgroup
+    /// memory, 128 MiB a binding, 256 MiB a buffer) and none of its features. Immediates travel through the ring
+    /// of parameters. Any device can be held to it, to see that a program runs there.
+    WebGpuDefault,
+}
+
+/// What an open device grants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Granted {
+    /// 16-bit floats in shaders.
+    pub f16: bool,
+    /// Invocations in a subgroup, where all are of one size.
+    pub subgroup_size: Option<u32>,
+    /// Times on the device's clock.
+    pub timestamps: bool,
+    /// Products of small matrices across a subgroup.
+    pub cooperative_matrices: bool,
+    /// Bytes of immediates; with 0, `var<immediate>` is a uniform block of the ring of parameters.
+    pub immediate_bytes: u32,
+    /// Storage buffers that one kernel may bind.
+    pub storage_buffers: u32,
+    /// Bytes that a workgroup may share.
+    pub workgroup_bytes: u32,
+    /// Most bytes in one storage binding.
+    pub binding_bytes: u64,
+    /// Most bytes in one buffer.
+    pub buffer_bytes: u64,
+}
+
+impl Granted {
+    pub(crate) fn new(
+        features: wgpu::Features,
+        limits: &wgpu::Limits,
+        subgroup_size: Option<u32>,
+    ) -> Self {
+        let has = |feature| features.contains(feature);
+        let immediates = has(wgpu::Features::IMMEDIATES);
+        Self {
+            f16: has(wgpu::Features::SHADER_F16),
+            subgroup_size,
+            timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
+            cooperative_matrices: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+            immediate_bytes: if immediates {
+                limits.max_immediate_size
+            } else {
+                0
+            },
+            storage_buffers: limits.max_storage_buffers_per_shader_stage,
+            workgroup_bytes: limits.max_compute_workgroup_storage_size,
+            binding_bytes: limits.max_storage_buffer_binding_size,
+            buffer_bytes: limits.max_buffer_size,
+        }
+    }
+}
+
+impl DeviceClass {
+    /// The features that every device of this class has.
+    pub(crate) fn features(self) -> wgpu::Features {
+        match self {
+            Self::Native => wgpu::Features::IMMEDIATES,
+            Self::WebGpuDefault => wgpu::Features::empty(),
+        }
+    }
+
+    /// What a device is opened with: what kernels need, and as much memory as there is.
+    pub(crate) fn limits(self, has: &wgpu::Limits) -> wgpu::Limits {
+        match self {
+            Self::Native => wgpu::Limits {
+                max_immediate_size: IMMEDIATE_BYTES,
+                max_storage_buffers_per_shader_stage: has
+                    .max_storage_buffers_per_shader_stage
+                    .min(STORAGE_BUFFERS),
+                max_storage_buffer_binding_size: has.max_storage_buffer_binding_size,
+                max_buffer_size: has.max_buffer_size,
+                max_compute_workgroup_storage_size: has.max_compute_workgroup_storage_size,
+                max_compute_invocations_per_workgroup: has.max_compute_invocations_per_workgroup,
+                max_compute_workgroup_size_x: has.max_compute_workgroup_size_x,
+                ..wgpu::Limits::default()
+            },
+            Self::WebGpuDefault => wgpu::Limits::default(),
+        }
+    }
+}
+
+impl Needs {
+    /// Each feature, what wgpu calls it, and what is said of it where it is missing.
+    fn list(&self) -> [(Want, wgpu::Features, &'static str); 4] {
+        let experimental = match self.cooperative_matrices {
+            Want::Must => Want::Must,
+            _ => Want::No,
+        };
+        [
+            (
+                self.f16,
+                wgpu::Features::SHADER_F16,
+                "16-bit floats in shaders",
+            ),
+            (
+                self.subgroups,
+                wgpu::Features::SUBGROUP.union(wgpu::Features::SUBGROUP_BARRIER),
+                "subgroup operations",
+            ),
+            (self.timestamps, TIMESTAMPS, "timestamps"),
+            (
+                experimental,
+                wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
+                "cooperative matrices",
+            ),
+        ]
+    }
+
+    /// What to open a device with that has these features, on `name`.
+    ///
+    /// # Errors
+    /// It lacks one that the program cannot do without.
+    pub(crate) fn features(&self, has: wgpu::Features, name: &str) -> Result<wgpu::Features> {
+        let mut asked = wgpu::Features::empty();
+        for (want, feature, what) in self.list() {
+            match want {
+                Want::No => {}
+                Want::IfThere => asked |= has & feature,
+                Want::Must if has.contains(feature) => asked |= feature,
+                Want::Must => {
+                    let message = format!("{name} has no {what}, which this program needs");
+                    return Err(Error::unsupported(message).hint("choose another device"));
+                }
+            }
+        }
+        Ok(asked)
+    }
+}
+
+/// What the GPU's clock needs.
+pub(crate) const TIMESTAMPS: wgpu::Features =
+    wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
