@@ -5,11 +5,14 @@
 //! 2. [`choose`] takes the path that shows what was photographed: all around where the cameras stand all
 //!    around, else within their sector; through them where they look at no one point.
 //! 3. [`through`] is the curve through the cameras (`curve`).
+//! 4. [`KeyPath`] is one of the user's own, from a file.
 
 mod curve;
+mod keys;
 mod ring;
 
 pub use curve::through;
+pub use keys::KeyPath;
 pub use ring::Ring;
 
 use dapple::scene::{Camera, Pose};
@@ -28,6 +31,31 @@ pub enum CameraPath {
     Arc,
     /// A smooth way through the capture's own cameras
     Capture,
+}
+
+/// Which path: one of these kinds, or a file's.
+#[derive(Debug, Clone)]
+pub enum PathChoice {
+    /// One that is found from the capture.
+    Kind(CameraPath),
+    /// One that the viewer's page has saved.
+    File(std::path::PathBuf),
+}
+
+impl std::str::FromStr for PathChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        use clap::ValueEnum;
+        if text.to_lowercase().ends_with(".json") {
+            return Ok(Self::File(text.into()));
+        }
+        CameraPath::from_str(text, false)
+            .map(Self::Kind)
+            .map_err(|_| {
+                "auto, orbit, arc, capture, or a file that ends in .json are known".to_owned()
+            })
+    }
 }
 
 /// What is known of where photos were taken.

@@ -20,6 +20,7 @@ mod options;
 mod photo_memory;
 mod pictures;
 mod training_display;
+mod video;
 mod viewing;
 mod workers;
 

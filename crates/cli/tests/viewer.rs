@@ -110,6 +110,82 @@ fn a_page_that_never_reads_and_one_that_vanishes_end_no_run() {
 }
 
 #[test]
+fn a_video_without_ffmpeg_says_what_is_missing() {
+    let folder = small_capture();
+    ok_in(folder.path(), &TRAIN);
+    let film = [
+        "render", "out", "--path", "orbit", "--frames", "2", "--width", "32", "-o", "film.mp4",
+    ];
+    let ran = dapple()
+        .args(film)
+        .current_dir(folder.path())
+        .env("PATH", folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(5), "{said}");
+    assert!(said.contains("hint: install ffmpeg"), "{said}");
+    assert!(!folder.path().join("film.mp4").exists());
+    refused(
+        folder.path(),
+        &["render", "out", "--path", "none.json", "-o", "x"],
+        4,
+        &["none.json"],
+    );
+    std::fs::write(folder.path().join("bad.json"), "{}").unwrap();
+    refused(
+        folder.path(),
+        &["render", "out", "--path", "bad.json", "-o", "x"],
+        3,
+        &["no path"],
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_video_is_made_by_ffmpeg_from_numbered_pictures() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = small_capture();
+    ok_in(folder.path(), &TRAIN);
+    // It stands in for the real one: counts the pictures it is given.
+    let tool = folder.path().join("ffmpeg");
+    let script = "#!/bin/sh\n[ \"$1\" = -version ] && exit 0\nfor last; do :; done\n\
+                  while [ \"$1\" != -i ]; do shift; done\nls \"$(dirname \"$2\")\" | grep -c png > \"$last\"\n";
+    std::fs::write(&tool, script).unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let film = [
+        "render", "out", "--path", "orbit", "--frames", "4", "--width", "32", "-o", "film.mp4",
+    ];
+    let path = format!(
+        "{}:{}",
+        folder.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let ran = dapple()
+        .args(film)
+        .current_dir(folder.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    let made = std::fs::read_to_string(folder.path().join("film.mp4")).unwrap();
+    assert_eq!(made.trim(), "4");
+    let left = common::files(folder.path());
+    assert!(
+        !left
+            .iter()
+            .any(|f| f.to_string_lossy().contains("dapple-film")
+                || f.to_string_lossy().contains(".part-")),
+        "{left:?}"
+    );
+    refused(folder.path(), &film, 3, &["there already"]);
+}
+
+#[test]
 fn a_port_that_is_taken_is_refused_before_anything_is_made() {
     let folder = small_capture();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -220,6 +296,20 @@ fn a_browser_shows_a_training_and_steers_it() {
         json!(true)
     );
     browser.key("1");
+    // A path of two views: played, saved, and rendered by the binary.
+    browser.value("document.getElementById('key').click()");
+    browser.drag([300.0, 300.0], [500.0, 320.0]);
+    browser.key("k");
+    let told = "document.getElementById('keys-told').textContent";
+    browser.wait_for(&format!("{told}.includes('2 keys')"));
+    let last = browser.value(shown).as_i64().unwrap();
+    browser.key("p");
+    browser.wait_for(&format!("{shown} > {}", last + 3));
+    browser.value("URL.createObjectURL = (blob) => { window.saved = blob; return 'blob:none'; }");
+    browser.value("HTMLAnchorElement.prototype.click = () => {}");
+    browser.value("document.getElementById('path-save').click()");
+    let saved = browser.value("window.saved.text()");
+    std::fs::write(folder.path().join("tour.json"), saved.as_str().unwrap()).unwrap();
     // Phone width: the panel goes below.
     browser.call(
         "Emulation.setDeviceMetricsOverride",
@@ -230,6 +320,31 @@ fn a_browser_shows_a_training_and_steers_it() {
     browser.value("document.getElementById('pause').click()");
     browser.wait_for(&format!("{step} > {}", before + 1));
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+    ok_in(
+        folder.path(),
+        &TRAIN.map(|arg| if arg == "out" { "flown" } else { arg }),
+    );
+    let fly = [
+        "render",
+        "flown",
+        "--path",
+        "tour.json",
+        "--width",
+        "64",
+        "--height",
+        "48",
+    ];
+    ok_in(
+        folder.path(),
+        &[&fly[..], &["--frames", "3", "-o", "film"]].concat(),
+    );
+    assert_eq!(
+        common::files(&folder.path().join("film"))
+            .iter()
+            .filter(|f| f.extension().is_some_and(|e| e == "png"))
+            .count(),
+        3
+    );
     // The run's end is told, and the last picture stays.
     drop(served);
     browser

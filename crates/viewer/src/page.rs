@@ -11,7 +11,7 @@ pub(crate) struct Asset {
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// All of them.
-pub(crate) const ASSETS: [Asset; 6] = [
+pub(crate) const ASSETS: [Asset; 7] = [
     Asset {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -36,6 +36,11 @@ pub(crate) const ASSETS: [Asset; 6] = [
         path: "/vectors.js",
         kind: SCRIPT,
         text: include_str!("page/vectors.js"),
+    },
+    Asset {
+        path: "/path.js",
+        kind: SCRIPT,
+        text: include_str!("page/path.js"),
     },
     Asset {
         path: "/plots.js",

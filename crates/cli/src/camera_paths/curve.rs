@@ -87,7 +87,8 @@ fn in_order(poses: &[Pose], metric: &Metric) -> Vec<Pose> {
     nearest
 }
 
-struct Curve {
+/// A Catmull-Rom curve through poses.
+pub(super) struct Curve {
     centres: Vec<DVec3>,
     /// Neighbours in one half of the sphere.
     rotations: Vec<DQuat>,
@@ -116,6 +117,11 @@ impl Curve {
         let between = length / gaps as f64;
         let mean = |i: usize| mean_pose(poses, &along, between * i as f64, between / 2.0);
         let keys: Vec<Pose> = (0..wanted).map(mean).collect();
+        Self::through(&keys, is_closed)
+    }
+
+    /// Through these keys, at least one.
+    pub(super) fn through(keys: &[Pose], is_closed: bool) -> Self {
         let mut rotations: Vec<DQuat> = keys.iter().map(|key| key.rotation).collect();
         for i in 1..rotations.len() {
             if rotations[i].dot(rotations[i - 1]) < 0.0 {
@@ -129,8 +135,8 @@ impl Curve {
         }
     }
 
-    /// The pose at `part` of the way, 0 to 1.
-    fn at(&self, part: f64) -> Pose {
+    /// The four keys about `part` of the way, 0 to 1, and their weights.
+    fn about(&self, part: f64) -> ([usize; 4], [f64; 4]) {
         let count = self.centres.len();
         let gaps = if self.is_closed {
             count
@@ -148,8 +154,18 @@ impl Curve {
                 false => i.clamp(0, count - 1) as usize,
             }
         };
-        let at = [-1, 0, 1, 2].map(index);
-        let weights = catmull_rom(t);
+        ([-1, 0, 1, 2].map(index), catmull_rom(t))
+    }
+
+    /// Numbers of the keys, at `part` of the way.
+    pub(super) fn mix(&self, part: f64, values: &[f64]) -> f64 {
+        let (at, weights) = self.about(part);
+        at.iter().zip(weights).map(|(&i, w)| values[i] * w).sum()
+    }
+
+    /// The pose at `part` of the way, 0 to 1.
+    pub(super) fn at(&self, part: f64) -> Pose {
+        let (at, weights) = self.about(part);
         let centre: DVec3 = at
             .iter()
             .zip(weights)

@@ -1,14 +1,15 @@
 //! `dapple render`: pictures of splats.
 
-use crate::camera_paths::{self, CameraPath, Ring, Seen};
+use crate::camera_paths::{self, CameraPath, KeyPath, PathChoice, Ring, Seen};
 use crate::cameras;
 use crate::channels::{Channel, FileFormat, Output};
 use crate::console::Console;
 use crate::interrupt;
 use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
-    refuse_inputs, splats_file, split,
+    refuse_existing, refuse_inputs, splats_file, split,
 };
+use crate::video;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
@@ -28,6 +29,7 @@ What to look from, one of:
                               capture  a smooth way through the capture's own cameras
                               auto     one of these, by where the cameras stand; says
                                        which and why. --path alone is that
+  --path FILE.json          the keys that were saved on the page of `dapple view`
   --camera FILE             one camera, as JSON:
                               {\"width\": 1280, \"height\": 720, \"field_of_view\": 60,
                                \"eye\": [0, -1, -4], \"target\": [0, 0, 0]}
@@ -45,7 +47,8 @@ z forward), facing the camera. With .png: alpha in 16 bits; depth in 16 bits, in
 --depth-unit (0 where there is none); normals in the usual colours, red right, green up, blue
 towards the camera. Expected depth and normals are 0 where alpha is below a half.
 
-A single picture may go to a file that ends in .png or .exr; several go into a folder. Pictures of
+A single picture may go to a file that ends in .png or .exr; several go into a folder, or, where ffmpeg is
+installed, into a video of 30 a second: -o NAME.mp4 (or .mov, .mkv, .webm). Pictures of
 the same name are replaced if Dapple wrote them, others with --overwrite alone. The views of a lens that
 distorts are rendered through it, or with --undistort as a pinhole camera sees them; a path is always a
 pinhole camera's.
@@ -54,6 +57,7 @@ Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
   dapple render out/bird --path --frames 120 -o around
   dapple render out/bird --path arc --frames 90 -o arc
+  dapple render out/bird --path tour.json --width 1920 --height 1080 -o tour.mp4
   dapple render out/bird/splats.ply --camera camera.json -o picture.png
   dapple render out/bird/splats.ply --scene captures/bird --views all --channel depth --format exr \\
     -o depths";
@@ -66,7 +70,7 @@ pub struct Args {
     /// The splats: a PLY file, or the folder of a run
     splats: PathBuf,
 
-    /// A folder, or for a single picture a file that ends in .png or .exr
+    /// A folder; for a single picture a file that ends in .png or .exr; a video that ends in .mp4
     #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
 
@@ -82,9 +86,9 @@ pub struct Args {
     #[arg(long, value_name = "V", requires = "scene")]
     views: Option<String>,
 
-    /// A path of cameras [default kind: auto]
-    #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, default_missing_value = "auto")]
-    path: Option<CameraPath>,
+    /// A path of cameras: auto, orbit, arc, capture, or a file of keys [default: auto]
+    #[arg(long, value_name = "KIND|FILE", num_args = 0..=1, default_missing_value = "auto")]
+    path: Option<PathChoice>,
 
     /// Which way is up along a path [default: as the cameras or the file tell, else -y]
     #[arg(
@@ -96,9 +100,10 @@ pub struct Args {
     )]
     up: Option<Up>,
 
-    /// Pictures along the path. 60 make a turn of two seconds at 30 a second
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    frames: u32,
+    /// Pictures along the path [default: 60, which make a turn of two seconds at 30 a second; 30 for each
+    /// second of a file of keys]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    frames: Option<u32>,
 
     /// A JSON file with one camera
     #[arg(long, value_name = "FILE", conflicts_with = "scene")]
@@ -171,6 +176,9 @@ impl From<Up> for DVec3 {
     }
 }
 
+/// Pictures along a path where nobody says how many.
+const FRAMES: u32 = 60;
+
 /// A camera and the name of its picture.
 type Shot = (String, Camera);
 
@@ -187,7 +195,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let (splats, aside) = read_splats(&file, console)?;
     let told = args.up.map(DVec3::from).or(aside.up.map(DVec3::from));
     let mut shots = match &args.path {
-        Some(path) => {
+        Some(PathChoice::File(path)) => {
+            let keys = KeyPath::read(path)?;
+            let (width, height) = (args.width.unwrap_or(1280), args.height.unwrap_or(720));
+            let cameras = keys.cameras(args.frames.unwrap_or(keys.frames()), width, height);
+            for camera in &cameras {
+                cameras::check(camera)?;
+            }
+            numbered(cameras)
+        }
+        Some(PathChoice::Kind(path)) => {
             let seen = seen(
                 args,
                 &file,
@@ -195,7 +212,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
                 &config,
                 console,
             )?;
-            frames(*path, seen, args.frames, &splats, told, console)?
+            let count = args.frames.unwrap_or(FRAMES);
+            frames(*path, seen, count, &splats, told, console)?
         }
         None => shots(args, &config, console)?,
     };
@@ -220,9 +238,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         depth: output.channel.needs_depth(),
         antialias: config.antialias,
     };
+    if video::is_video(&args.out) {
+        refuse_existing(&args.out, args.overwrite)?;
+        video::check(&args.out)?;
+    }
     refuse_foreign(&shots, args, output)?;
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;
+    if video::is_video(&args.out) {
+        return film(&shots, engine.as_mut(), &settings, args, output, console);
+    }
     let folders = NewFolders::before(&args.out);
     folders.unless_ok(save(
         &shots,
@@ -232,6 +257,52 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         output,
         console,
     ))?;
+    console.data(&format!(
+        "{} pictures in {}",
+        shots.len(),
+        args.out.display()
+    ))
+}
+
+/// Renders into a folder beside the video, and makes the video of it.
+fn film(
+    shots: &[Shot],
+    engine: &mut dyn Engine,
+    settings: &RenderSettings,
+    args: &Args,
+    output: Output,
+    console: &Console,
+) -> Result<()> {
+    let folder = args
+        .out
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
+    let pictures = tempfile::Builder::new()
+        .prefix(".dapple-film-")
+        .tempdir_in(folder)
+        .map_err(|e| Error::io("cannot make a folder for pictures in", folder, e))?;
+    let grace = interrupt::grace();
+    let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
+    for (done, (_, camera)) in shots.iter().enumerate() {
+        grace.check(|| {
+            format!(
+                "{done} of {} pictures were rendered; no video is made",
+                shots.len()
+            )
+        })?;
+        let rendered = engine.render(camera, settings)?;
+        output.save(
+            &rendered,
+            camera,
+            &pictures.path().join(format!("{done:05}.png")),
+        )?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    video::encode(pictures.path(), &args.out)?;
     console.data(&format!(
         "{} pictures in {}",
         shots.len(),
@@ -302,6 +373,11 @@ impl Args {
     /// What to write of each render.
     fn output(&self) -> Result<Output> {
         let named = FileFormat::of(&self.out);
+        if video::is_video(&self.out) && self.format == Some(FileFormat::Exr) {
+            return Err(Error::input("a video is made of PNG files, not of EXR")
+                .at("--format exr")
+                .hint("leave --format out, or name a folder"));
+        }
         if let (Some(named), Some(asked)) = (named, self.format)
             && named != asked
         {
@@ -460,10 +536,15 @@ fn frames(
             Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?.orbit(count)
         }
     };
+    Ok(numbered(cameras))
+}
+
+/// The pictures of a path, by number.
+fn numbered(cameras: Vec<Camera>) -> Vec<Shot> {
     let cameras = cameras.into_iter().enumerate();
-    Ok(cameras
+    cameras
         .map(|(i, camera)| (format!("{i:05}.png"), camera))
-        .collect())
+        .collect()
 }
 
 /// Which views `wanted` names: indices into the capture's images, ascending.

@@ -1,6 +1,7 @@
 // The page: asks for pictures of what its camera sees, one at a time, and shows them.
 // @ts-check
 import { Orbit, listen } from "./controls.js";
+import { Path } from "./path.js";
 import { Plot } from "./plots.js";
 
 /** @typedef {import("./vectors.js").Vec} Vec */
@@ -33,6 +34,8 @@ const notice = find("notice");
 const divider = find("divider");
 
 const orbit = new Orbit();
+const path = new Path();
+/** When the path began to be played, milliseconds. @type {number | null} */ let playing = null;
 /** @type {Stage | null} */ let stage = null;
 /** The camera of the capture that is looked through. @type {number | null} */ let through = null;
 /** @type {WebSocket | null} */ let socket = null;
@@ -78,11 +81,14 @@ function size() {
   return { width: side(width), height: side(height), moving };
 }
 
-/** Asks for a picture of what the camera sees now. The server forgets looks that came before. */
-function ask() {
+/**
+ * Asks for a picture of what the camera sees now. The server forgets looks that came before.
+ * @param {import("./path.js").Key} camera
+ */
+function ask(camera = orbit.camera()) {
   if (!stage || socket?.readyState !== WebSocket.OPEN) return;
   look = (look + 1) >>> 0;
-  const message = { type: "look", id: look, ...size(), ...orbit.camera(), show: show.value, through };
+  const message = { type: "look", id: look, ...size(), ...camera, show: show.value, through };
   socket.send(JSON.stringify(message));
   sent.set(look, performance.now());
   if (sent.size > 200) sent.clear();
@@ -100,6 +106,7 @@ function askSoon() {
 }
 
 function moved() {
+  playing = null;
   if (through !== null) leaveCamera();
   movedAt = performance.now();
   askSoon();
@@ -230,6 +237,48 @@ function reset() {
   else askSoon();
 }
 
+function tellPath() {
+  const count = path.keys.length;
+  find("keys-told").textContent = count === 0
+    ? "Camera path: no keys yet"
+    : `Camera path: ${count} ${count === 1 ? "key" : "keys"}, ${path.seconds.toFixed(0)} s`;
+  for (const id of ["play", "clear", "path-save"]) {
+    /** @type {HTMLButtonElement} */ (find(id)).disabled = count === 0;
+  }
+  /** @type {HTMLInputElement} */ (find("closed")).checked = path.closed;
+}
+
+/** Shows the path from its beginning; any move of the user's ends it. */
+function play() {
+  if (path.keys.length === 0) return;
+  if (through !== null) leaveCamera();
+  playing = performance.now();
+  const frame = (/** @type {number} */ now) => {
+    if (playing === null) return;
+    const part = Math.max(0, (now - playing) / 1000 / Math.max(path.seconds, 1e-3));
+    const key = path.at(part);
+    if (!key) return;
+    orbit.stand(key.position, key.rotation, key.focal);
+    movedAt = now;
+    // As the key has it, its tilt included.
+    ask(key);
+    if (part >= 1) {
+      playing = null;
+      clearTimeout(restTimer);
+      restTimer = setTimeout(askSoon, REST_MS + 10);
+    } else requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+}
+
+function savePath() {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([path.text()], { type: "application/json" }));
+  link.download = "path.json";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
 /** @param {string} command */
 const tell = (command) => socket?.send(JSON.stringify({ type: "run", command }));
 
@@ -262,6 +311,40 @@ find("reset").addEventListener("click", reset);
 find("pause").addEventListener("click", () => tell(paused ? "resume" : "pause"));
 find("step").addEventListener("click", () => tell("step"));
 find("save").addEventListener("click", () => tell("save"));
+find("key").addEventListener("click", () => {
+  path.add(orbit.camera());
+  tellPath();
+});
+find("play").addEventListener("click", play);
+find("clear").addEventListener("click", () => {
+  path.clear();
+  tellPath();
+});
+find("closed").addEventListener("change", (event) => {
+  path.closed = /** @type {HTMLInputElement} */ (event.target).checked;
+});
+find("path-save").addEventListener("click", savePath);
+/** @type {HTMLInputElement} */ const file = find("path-file");
+find("path-load").addEventListener("click", () => file.click());
+file.addEventListener("change", async () => {
+  try {
+    path.read(await (file.files?.[0]?.text() ?? ""));
+    say("");
+  } catch (error) {
+    say(`The path cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+  file.value = "";
+  tellPath();
+});
+find("path-photos").addEventListener("click", () => {
+  const cameras = stage?.cameras ?? [];
+  path.clear();
+  // As many as show the way, not every shake of the hand.
+  const every = Math.max(1, Math.ceil(cameras.length / 24));
+  cameras.filter((_, i) => i % every === 0).forEach((camera) => path.add(camera));
+  path.keys = path.keys.map(({ position, rotation, focal }) => ({ position, rotation, focal }));
+  tellPath();
+});
 /** @type {HTMLDialogElement} */ const help = find("help");
 find("keys").addEventListener("click", () => help.showModal());
 new ResizeObserver(askSoon).observe(view);
@@ -282,7 +365,9 @@ document.addEventListener("keydown", (event) => {
   if (event.key >= "1" && event.key <= "5") {
     show.value = shows[Number(event.key) - 1];
     show.dispatchEvent(new Event("change"));
-  } else if (event.key === "r") reset();
+  } else if (event.key === "k") find("key").click();
+  else if (event.key === "p") play();
+  else if (event.key === "r") reset();
   else if (event.key === "c") {
     compare.selectedIndex = (compare.selectedIndex + 1) % compare.options.length;
     compare.dispatchEvent(new Event("change"));

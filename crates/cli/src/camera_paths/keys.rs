@@ -1,0 +1,159 @@
+//! A path of the user's own: keys that the viewer's page has saved, as JSON.
+//!
+//! ```json
+//! {"dapple_path": 1, "seconds": 6, "closed": false, "keys": [
+//!   {"position": [0, -1, -4], "rotation": [1, 0, 0, 0], "focal": 0.9}]}
+//! ```
+//!
+//! `position` in world units, `rotation` w, x, y, z from world to camera (which looks along +z with y down),
+//! `focal` the focal length over the picture's height. Keys are as far apart in time as each other. The page
+//! plays the same curve: `path.js`.
+
+use super::curve::Curve;
+use dapple::scene::{Camera, Error, Pose, Result, bounded};
+use glam::DVec3;
+use serde::Deserialize;
+use std::path::Path;
+
+/// The version of the files that are read.
+const VERSION: u32 = 1;
+
+/// Keys of a path, at most.
+const MOST_KEYS: usize = 10_000;
+
+/// Pictures a second, where nobody names their number.
+const FRAMES_PER_SECOND: f64 = 30.0;
+
+/// A path as a file has it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyPath {
+    dapple_path: u32,
+    seconds: f64,
+    #[serde(default)]
+    closed: bool,
+    keys: Vec<Key>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    position: [f64; 3],
+    rotation: [f64; 4],
+    focal: f64,
+}
+
+impl KeyPath {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that is none, of another version, without keys, with numbers that are no camera's.
+    pub fn read(path: &Path) -> Result<Self> {
+        let most = bounded::SETTINGS_BYTES;
+        let text = bounded::read_text("cannot read the path", path, most)?;
+        Self::parse(&text).map_err(|error| error.at_path(path))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let hint = "save one with `dapple view`; `dapple render --help` shows an example";
+        let file: Self = serde_json::from_str(text)
+            .map_err(|e| Error::input(format!("this is no path of cameras: {e}")).hint(hint))?;
+        if file.dapple_path != VERSION {
+            let what = format!("a path of version {} is not known here", file.dapple_path);
+            return Err(Error::unsupported(what).hint("a newer dapple reads it"));
+        }
+        if file.keys.is_empty() || file.keys.len() > MOST_KEYS {
+            let what = format!("a path has 1 to {MOST_KEYS} keys, not {}", file.keys.len());
+            return Err(Error::input(what).hint(hint));
+        }
+        if !(file.seconds > 0.0 && file.seconds <= 86_400.0) {
+            return Err(
+                Error::input("a path takes more than 0 seconds, and at most a day").hint(hint),
+            );
+        }
+        for (i, key) in file.keys.iter().enumerate() {
+            let length: f64 = key.rotation.iter().map(|v| v * v).sum();
+            let near = key.position.iter().all(|v| v.abs() <= 1e9);
+            if !near || !(1e-6..=1e6).contains(&length) || !(1e-3..=1e3).contains(&key.focal) {
+                let what = format!("key {} of the path is no camera", i + 1);
+                return Err(Error::input(what).hint(hint));
+            }
+        }
+        Ok(file)
+    }
+
+    /// How many pictures it has where nobody says.
+    pub fn frames(&self) -> u32 {
+        // At most a day of them: it fits.
+        (self.seconds * FRAMES_PER_SECOND).round().max(1.0) as u32
+    }
+
+    /// So many cameras along it, of this size.
+    pub fn cameras(&self, frames: u32, width: u32, height: u32) -> Vec<Camera> {
+        let pose = |key: &Key| {
+            let pose = Pose::from_wxyz(key.rotation, DVec3::ZERO);
+            Pose {
+                translation: -(pose.rotation * DVec3::from(key.position)),
+                ..pose
+            }
+        };
+        let poses: Vec<Pose> = self.keys.iter().map(pose).collect();
+        let focals: Vec<f64> = self.keys.iter().map(|key| key.focal.ln()).collect();
+        let curve = Curve::through(&poses, self.closed);
+        let last = match self.closed {
+            true => f64::from(frames),
+            false => f64::from(frames.max(2) - 1),
+        };
+        let camera = |i: u32| {
+            let part = f64::from(i) / last;
+            let focal = curve.mix(part, &focals).exp() * f64::from(height);
+            Camera::pinhole(width, height, focal, curve.at(part))
+        };
+        (0..frames).map(camera).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &str = r#"{"dapple_path": 1, "seconds": 2, "keys": [
+        {"position": [0, 0, -4], "rotation": [1, 0, 0, 0], "focal": 1},
+        {"position": [1, 0, -4], "rotation": [1, 0, 0, 0], "focal": 1},
+        {"position": [2, 0, -4], "rotation": [-2, 0, 0, 0], "focal": 4}]}"#;
+
+    #[test]
+    fn a_path_goes_through_its_keys() {
+        let path = KeyPath::parse(PATH).unwrap();
+        assert_eq!(path.frames(), 60);
+        let cameras = path.cameras(5, 100, 50);
+        let centres: Vec<f64> = cameras
+            .iter()
+            .map(|c| c.camera_from_world.centre().x)
+            .collect();
+        for (i, wanted) in [(0, 0.0), (2, 1.0), (4, 2.0)] {
+            assert!((centres[i] - wanted).abs() < 1e-12, "{centres:?}");
+        }
+        assert!((cameras[0].fx - 50.0).abs() < 1e-9 && (cameras[4].fx - 200.0).abs() < 1e-9);
+        // Rotations that mean the same on both halves of the sphere do not cancel.
+        assert!(cameras[3].camera_from_world.rotation.is_normalized());
+        assert!(cameras[3].camera_from_world.rotation.w.abs() > 0.999);
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        for (from, to) in [
+            ("\"dapple_path\": 1", "\"dapple_path\": 2"),
+            ("\"seconds\": 2", "\"seconds\": 0"),
+            ("\"seconds\": 2", "\"seconds\": 1e9"),
+            ("\"focal\": 4", "\"focal\": -4"),
+            ("[2, 0, -4]", "[2, 0, 1e12]"),
+            ("[-2, 0, 0, 0]", "[0, 0, 0, 0]"),
+            ("\"keys\"", "\"beads\""),
+        ] {
+            let error = KeyPath::parse(&PATH.replace(from, to)).unwrap_err();
+            assert!(error.hint_text().is_some(), "{to}: {error}");
+        }
+        assert!(KeyPath::parse(r#"{"dapple_path": 1, "seconds": 2, "keys": []}"#).is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! Videos of pictures, by an ffmpeg that is installed.
+
+use dapple::scene::{Error, Result};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Pictures a second.
+pub const FRAMES_PER_SECOND: u32 = 30;
+
+/// Whether a path's name asks for a video.
+pub fn is_video(path: &Path) -> bool {
+    let end = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    matches!(end.as_deref(), Some("mp4" | "mov" | "mkv" | "webm"))
+}
+
+/// Looks for ffmpeg: better to fail before anything is rendered.
+///
+/// # Errors
+/// There is none.
+pub fn check(out: &Path) -> Result<()> {
+    let mut version = Command::new("ffmpeg");
+    version.arg("-version").stdin(Stdio::null());
+    match version.stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(
+            Error::unsupported("videos are made by ffmpeg, and there is none here")
+                .at_path(out)
+                .hint("install ffmpeg, or name a folder for single pictures"),
+        ),
+    }
+}
+
+/// Makes a video of the pictures `00000.png` and on in a folder. An old one is replaced when the new one is whole.
+///
+/// # Errors
+/// ffmpeg fails, with the last that it said.
+pub fn encode(pictures: &Path, out: &Path) -> Result<()> {
+    let name = out
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    // The kind of file goes by its name's end.
+    let part = out.with_file_name(format!(
+        ".part-{}-{}",
+        std::process::id(),
+        name.unwrap_or_default()
+    ));
+    let made = Command::new("ffmpeg")
+        .args(["-hide_banner", "-loglevel", "error", "-y", "-framerate"])
+        .arg(FRAMES_PER_SECOND.to_string())
+        .arg("-i")
+        .arg(pictures.join("%05d.png"))
+        // Players want even sides and this layout of colours.
+        .args([
+            "-vf",
+            "crop=trunc(iw/2)*2:trunc(ih/2)*2",
+            "-pix_fmt",
+            "yuv420p",
+        ])
+        .arg(&part)
+        .stdin(Stdio::null())
+        .output();
+    let result = match made {
+        Ok(made) if made.status.success() => {
+            std::fs::rename(&part, out).map_err(|e| Error::io("cannot write the video", out, e))
+        }
+        Ok(made) => {
+            let said = String::from_utf8_lossy(&made.stderr);
+            let last = said.lines().rev().find(|line| !line.trim().is_empty());
+            let what = format!(
+                "ffmpeg cannot make the video: {}",
+                last.unwrap_or("it does not say why")
+            );
+            Err(Error::unsupported(what)
+                .at_path(out)
+                .hint("name another kind of video, such as .mp4, or a folder for single pictures"))
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => check(out),
+        Err(e) => Err(Error::io("cannot run ffmpeg for", out, e)),
+    };
+    if result.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    result
+}
