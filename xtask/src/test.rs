@@ -188,7 +188,11 @@ fn finished((output, ended): (shell::Output, Result<(), String>)) -> Outcome {
 }
 
 /// Crates with examples: their folders and names.
-const WITH_EXAMPLES: [(&str, &str); 2] = [("dapple", "dapple"), ("runtime", "dapple-runtime")];
+const WITH_EXAMPLES: [(&str, &str); 3] = [
+    ("dapple", "dapple"),
+    ("runtime", "dapple-runtime"),
+    ("viewer", "dapple-viewer"),
+];
 
 /// Runs every example to its end.
 fn examples() -> Outcome {

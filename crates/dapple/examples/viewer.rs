@@ -1,0 +1,91 @@
+//! Watches a training of one's own in a browser: `cargo run --release --example viewer [STEPS]`.
+//!
+//! The viewer asks for pictures; this program answers between two steps, for at most a fifth of its time. Not a
+//! bit of the training changes.
+
+use dapple::prelude::*;
+use dapple::train::{Onlooker, StepProgress};
+use dapple_viewer::{CameraEntry, Share, Stage, Status, Viewer, ViewerOptions};
+use std::time::{Duration, Instant};
+
+/// Shows a run on the viewer's pages.
+struct Shown {
+    viewer: Viewer,
+    share: Share,
+    pictures: u32,
+}
+
+impl Observer for Shown {
+    fn on_step(&mut self, at: &StepProgress) {
+        if at.step % 20 != 0 {
+            return;
+        }
+        self.viewer.changed();
+        self.viewer.report(&Status {
+            step: at.step,
+            steps: at.steps,
+            loss: at.smoothed_loss.into(),
+            psnr: None,
+            gaussians: at.gaussians,
+            steps_per_second: at.steps_per_second,
+            memory_bytes: None,
+            paused: false,
+            note: None,
+        });
+    }
+
+    fn between_steps(&mut self, run: &mut Onlooker<'_>) -> dapple::Result<()> {
+        if !self.share.is_ready(Instant::now()) {
+            return Ok(());
+        }
+        if let Some(request) = self.viewer.next(Duration::ZERO) {
+            let started = Instant::now();
+            let picture = run.look(|engine, settings| request.picture(engine, settings))?;
+            self.viewer.answer(&request, picture);
+            self.share.spent(started.elapsed(), Instant::now());
+            self.pictures += 1;
+        }
+        Ok(())
+    }
+}
+
+fn main() -> dapple::Result<()> {
+    let dataset = synth::dataset(&SynthOptions {
+        width: 160,
+        height: 120,
+        ..SynthOptions::default()
+    })?;
+    let steps = std::env::args().nth(1).and_then(|text| text.parse().ok());
+    let config = TrainConfig {
+        steps: steps.unwrap_or(100),
+        ..Preset::Micro.config()
+    };
+    let mut trainer = Trainer::new(&dataset, config, dapple::engine(Device::Auto)?)?;
+
+    let viewer = Viewer::start(&ViewerOptions::default())?;
+    println!("open {}", viewer.url());
+    let cameras = dataset.views.iter().map(|view| CameraEntry {
+        name: view.name.clone(),
+        camera: view.camera,
+        photo: Some(view.photo.clone()),
+        held_out: false,
+        psnr: None,
+    });
+    viewer.show(Stage {
+        cameras: cameras.collect(),
+        device: trainer.device(),
+        trains: true,
+        ..Stage::titled("an example")
+    });
+    let mut shown = Shown {
+        viewer,
+        share: Share::new(0.2),
+        pictures: 0,
+    };
+    let outcome = trainer.run(&mut shown)?;
+    println!(
+        "{} Gaussians; {} pictures were shown",
+        outcome.gaussians, shown.pictures
+    );
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Measures a viewer that runs:
+//! `cargo run --release -p dapple-viewer --example measure -- URL [WIDTH HEIGHT SECONDS]`.
+//!
+//! URL is the address that `dapple view`, or `dapple train --view`, has printed. It behaves as the page does, and
+//! says for a view at rest how long a picture takes from the message to its last byte, and for one that moves, at
+//! half of the size, how many pictures come a second. Without an address it serves 2 000 Gaussians itself on the
+//! processor, so that it can be tried.
+
+use dapple_cpu::{CpuEngine, CpuOptions};
+use dapple_engine::{Engine, RenderSettings};
+use dapple_scene::{Error, Result, Splats};
+use dapple_viewer::{Stage, Viewer, ViewerOptions};
+use serde_json::{Value, json};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::{Message, WebSocket};
+
+/// Pictures that are not counted: the first find buffers too small.
+const WARM_UP: u32 = 5;
+
+fn main() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    let url = args.next();
+    let mut number = |default: u32| {
+        let given = args.next().and_then(|text| text.parse().ok());
+        given.unwrap_or(default)
+    };
+    let (width, height, seconds) = (number(640), number(360), number(2));
+    let url = match url {
+        Some(url) => url,
+        None => serve()?,
+    };
+    let mut page = Page::open(&url)?;
+    for (name, moving, size) in [
+        ("at rest", false, [width, height]),
+        ("moving", true, [width / 2, height / 2]),
+    ] {
+        for _ in 0..WARM_UP {
+            page.picture(size, moving)?;
+        }
+        let (mut times, mut bytes) = (Vec::new(), 0);
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(seconds.into()) {
+            let asked = Instant::now();
+            bytes = page.picture(size, moving)?;
+            times.push(asked.elapsed().as_secs_f64() * 1e3);
+        }
+        let rate = times.len() as f64 / started.elapsed().as_secs_f64();
+        times.sort_by(f64::total_cmp);
+        let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
+        println!(
+            "{name}: {}x{}, median {:.1} ms, p95 {:.1} ms, {rate:.1} pictures a second, the last of {} kB",
+            size[0],
+            size[1],
+            at(0.5),
+            at(0.95),
+            bytes / 1000
+        );
+    }
+    Ok(())
+}
+
+/// A client that speaks the viewer's protocol.
+struct Page {
+    socket: WebSocket<TcpStream>,
+    id: u32,
+    /// Where a first look stands.
+    stage: Value,
+}
+
+impl Page {
+    fn open(url: &str) -> Result<Self> {
+        let wrong = || {
+            Error::input("this is no address of a viewer").hint("give it as dapple has printed it")
+        };
+        let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
+        let (host, token) = rest.split_once("/?token=").ok_or_else(wrong)?;
+        let port = host.rsplit(':').next().ok_or_else(wrong)?;
+        let broken = |e: &dyn std::fmt::Display| {
+            Error::unsupported(format!("the viewer does not answer: {e}"))
+        };
+        let request = format!("ws://{host}/ws").into_client_request();
+        let mut request = request.map_err(|e| broken(&e))?;
+        for (name, value) in [
+            ("Cookie", format!("dapple_{port}={token}")),
+            ("Origin", format!("http://{host}")),
+        ] {
+            let value = value.parse().map_err(|_| wrong())?;
+            request.headers_mut().insert(name, value);
+        }
+        let stream = TcpStream::connect(host).map_err(|e| broken(&e))?;
+        stream.set_nodelay(true).map_err(|e| broken(&e))?;
+        let (socket, _) = tungstenite::client(request, stream).map_err(|e| broken(&e))?;
+        let mut page = Self {
+            socket,
+            id: 0,
+            stage: Value::Null,
+        };
+        while page.stage.is_null() {
+            page.read()?;
+        }
+        Ok(page)
+    }
+
+    /// Asks for a picture of another side of the scene and waits for its last byte; its bytes.
+    fn picture(&mut self, [width, height]: [u32; 2], moving: bool) -> Result<usize> {
+        self.id += 1;
+        let turn = f64::from(self.id) * 0.01;
+        let half = turn / 2.0;
+        let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let (centre, distance) = (&self.stage["centre"], number(&self.stage["distance"]));
+        let look = json!({
+            "type": "look", "id": self.id, "width": width, "height": height, "focal": 1.0,
+            "moving": moving, "rotation": [half.cos(), 0.0, half.sin(), 0.0],
+            "position": [
+                number(&centre[0]) + distance * turn.sin(),
+                number(&centre[1]),
+                number(&centre[2]) - distance * turn.cos(),
+            ],
+        });
+        self.send(look.to_string())?;
+        loop {
+            if let Some((id, bytes)) = self.read()? {
+                self.send(json!({"type": "shown", "id": id}).to_string())?;
+                // Others are of splats that have changed.
+                if id == self.id {
+                    return Ok(bytes);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, text: String) -> Result<()> {
+        let sent = self.socket.send(Message::Text(text.into()));
+        sent.map_err(|e| Error::unsupported(format!("the viewer has gone: {e}")))
+    }
+
+    /// A message; of a picture its number and bytes.
+    fn read(&mut self) -> Result<Option<(u32, usize)>> {
+        let message = self.socket.read();
+        let message =
+            message.map_err(|e| Error::unsupported(format!("the viewer has gone: {e}")))?;
+        match message {
+            Message::Binary(bytes) => {
+                let head = bytes.first_chunk::<4>().copied().unwrap_or_default();
+                Ok(Some((u32::from_le_bytes(head), bytes.len())))
+            }
+            Message::Text(text) => {
+                let said: Value = serde_json::from_str(text.as_str()).unwrap_or_default();
+                if said["type"] == "stage" {
+                    self.stage = said;
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Serves a ball of Gaussians from a thread of its own.
+fn serve() -> Result<String> {
+    let viewer = Viewer::start(&ViewerOptions {
+        port: Some(0),
+        ..ViewerOptions::default()
+    })?;
+    viewer.show(Stage::titled("a ball"));
+    let url = viewer.url().to_owned();
+    let mut splats = Splats::empty(0);
+    for i in 0..2000 {
+        let (turn, height) = (2.4 * i as f32, i as f32 / 1000.0 - 1.0);
+        let radius = (1.0 - height * height).max(0.0).sqrt();
+        let mean = [radius * turn.cos(), height, radius * turn.sin()];
+        splats.means.push(mean);
+        splats.scales.push([-3.0; 3]);
+        splats.quats.push([1.0, 0.0, 0.0, 0.0]);
+        splats.opacities.push(2.0);
+        splats.sh0.push([height, 0.5, -height]);
+    }
+    let mut engine = CpuEngine::new(CpuOptions { threads: None })?;
+    engine.upload(&splats, None)?;
+    std::thread::spawn(move || {
+        loop {
+            if let Some(request) = viewer.next(Duration::from_secs(1)) {
+                let picture = request.picture(&mut engine, &RenderSettings::default());
+                viewer.answer(&request, picture);
+            }
+        }
+    });
+    Ok(url)
+}
