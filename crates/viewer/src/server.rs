@@ -15,6 +15,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::ListenerExt;
 use dapple_scene::{Error, Result};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -87,6 +88,10 @@ pub(crate) fn spawn(
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
                 return;
             };
+            // A picture's last bytes do not wait for an answer to those before.
+            let listener = listener.tap_io(|stream| {
+                let _ = stream.set_nodelay(true);
+            });
             let router = router(Shared { hub, guard });
             tokio::select! {
                 // It only returns with the listener broken.
