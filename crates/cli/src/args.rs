@@ -62,7 +62,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Does what was asked.
+    /// Runs the verb.
     pub fn run(self, console: &Console) -> scene::Result<()> {
         match self {
             Self::Demo(args) => demo::run(&args, console),
