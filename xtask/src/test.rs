@@ -8,6 +8,7 @@ use crate::page::chromium;
 use crate::totals::Totals;
 use crate::{captures, shell, splat_transform};
 use clap::{Args, ValueEnum};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Options of `cargo xtask test`.
@@ -33,6 +34,8 @@ pub enum Step {
     Clippy,
     /// Spelling, if `typos` is installed
     Typos,
+    /// Dependencies that nothing uses, if `cargo-shear` is installed
+    Shear,
     /// Licences and advisories, if `cargo-deny` is installed
     Deny,
     /// Unit and integration tests, with nextest if it is installed
@@ -101,6 +104,10 @@ fn print_surroundings() {
         yes_no(shell::works("typos", &["--version"]))
     );
     println!(
+        "  cargo-shear      {}  (unused dependencies)",
+        yes_no(shell::works("cargo", &["shear", "--version"]))
+    );
+    println!(
         "  cargo-deny       {}  (licences, advisories)",
         yes_no(shell::works("cargo", &["deny", "--version"]))
     );
@@ -151,8 +158,16 @@ impl Step {
                     );
                 }
                 finished(shell::attempt(
-                    std::process::Command::new("typos").current_dir(shell::root()),
+                    Command::new("typos").current_dir(shell::root()),
                 ))
+            }
+            Self::Shear => {
+                if !shell::works("cargo", &["shear", "--version"]) {
+                    return Outcome::Skipped(
+                        "cargo-shear is not installed (cargo install cargo-shear)".into(),
+                    );
+                }
+                cargo(&["shear", "--deny-warnings"])
             }
             Self::Deny => {
                 if !shell::works("cargo", &["deny", "--version"]) {
@@ -187,26 +202,37 @@ fn finished((output, ended): (shell::Output, Result<(), String>)) -> Outcome {
     }
 }
 
-/// Crates with examples: their folders and names.
-const WITH_EXAMPLES: [(&str, &str); 3] = [
-    ("dapple", "dapple"),
-    ("runtime", "dapple-runtime"),
-    ("viewer", "dapple-viewer"),
-];
+/// Crates with examples.
+const WITH_EXAMPLES: [&str; 3] = ["dapple", "runtime", "viewer"];
 
-/// Runs every example to its end.
+/// Runs every example to its end. They are built as the tests are, which have compiled all that they link.
 fn examples() -> Outcome {
     let mut totals = Totals::default();
-    for (folder, package) in WITH_EXAMPLES {
-        if let Err(why) = examples_of(folder, package, &mut totals) {
-            return Outcome::Failed(why, totals);
-        }
+    match run_examples(&mut totals) {
+        Ok(()) => Outcome::Passed(totals),
+        Err(why) => Outcome::Failed(why, totals),
     }
-    Outcome::Passed(totals)
 }
 
-fn examples_of(folder: &str, package: &str, totals: &mut Totals) -> Result<(), String> {
-    let folder = shell::root().join("crates").join(folder).join("examples");
+fn run_examples(totals: &mut Totals) -> Result<(), String> {
+    shell::run(&mut shell::cargo(&["build", "--workspace", "--examples"]))?;
+    let built = shell::target_folder().join("debug/examples");
+    for krate in WITH_EXAMPLES {
+        for example in examples_of(krate)? {
+            let program = built.join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
+            if let Err(why) = shell::run(Command::new(program).current_dir(shell::root())) {
+                totals.failed += 1;
+                return Err(why);
+            }
+            totals.passed += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The names of a crate's examples.
+fn examples_of(krate: &str) -> Result<Vec<String>, String> {
+    let folder = shell::root().join("crates").join(krate).join("examples");
     let entries = std::fs::read_dir(&folder)
         .map_err(|why| format!("no examples in {}: {why}", folder.display()))?;
     let mut names: Vec<String> = entries
@@ -215,22 +241,7 @@ fn examples_of(folder: &str, package: &str, totals: &mut Totals) -> Result<(), S
         .filter_map(|name| name.strip_suffix(".rs").map(str::to_owned))
         .collect();
     names.sort();
-    for example in &names {
-        let run = [
-            "run",
-            "--release",
-            "--package",
-            package,
-            "--example",
-            example,
-        ];
-        if let Err(why) = shell::run(&mut shell::cargo(&run)) {
-            totals.failed += 1;
-            return Err(why);
-        }
-        totals.passed += 1;
-    }
-    Ok(())
+    Ok(names)
 }
 
 fn summarise(results: &[(Step, Outcome, Duration)]) -> Result<(), String> {

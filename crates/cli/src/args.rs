@@ -65,7 +65,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Does what was asked.
+    /// Runs the verb.
     pub fn run(self, console: &Console) -> scene::Result<()> {
         match self {
             Self::Demo(args) => demo::run(&args, console),

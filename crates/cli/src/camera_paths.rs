@@ -1,8 +1,8 @@
 //! Paths of cameras: a ring, the part of a ring that was photographed, and the way through the capture's
 //! own cameras.
 //!
-//! 1. [`Ring`]: what the cameras of a capture look at, which way is up, and where they stand around it.
-//! 2. [`choose`] takes the path that shows what was photographed: all around where the cameras stand all
+//! 1. [`Ring`]: what the cameras of a capture look at, which way is up, and where they are around it.
+//! 2. [`choose`] takes the path that shows what was photographed: all around where the cameras are all
 //!    around, else within their sector; through them where they look at no one point.
 //! 3. [`through`] is the curve through the cameras (`curve`).
 //! 4. [`KeyPath`] is one of the user's own, from a file.
@@ -23,7 +23,7 @@ const WIDEST_GAP: f64 = 60.0;
 /// Kinds of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CameraPath {
-    /// orbit, arc or capture, by where the capture's cameras stand; says which and why
+    /// orbit, arc or capture, by where the capture's cameras are; says which and why
     Auto,
     /// Once around, also where nothing was photographed
     Orbit,

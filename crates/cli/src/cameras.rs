@@ -1,7 +1,7 @@
 //! Cameras to render from: a file, or those that are known of splats.
 //!
 //! 1. [`read`]: one camera, as JSON.
-//! 2. [`beside`]: the cameras that lie beside splats in a `cameras.json`: those of a run of ours, or of the
+//! 2. [`beside`]: the cameras that are beside splats in a `cameras.json`: those of a run of ours, or of the
 //!    trainer of the 3DGS paper.
 
 use dapple::scene::{Camera, Error, Pose, Result, bounded, read_cameras};
@@ -15,7 +15,7 @@ pub const DEFAULT_FIELD_OF_VIEW: f64 = 60.0;
 /// Largest side of an image that is rendered, pixels.
 const MAX_SIDE: u32 = 16_384;
 
-/// A camera as a JSON file describes it: size, focal length or field of view, and where it stands,
+/// A camera as a JSON file describes it: size, focal length or field of view, and where it is,
 /// as `eye`, `target`, `up` or as `rotation` (wxyz) and `translation` from world to camera.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,8 +93,8 @@ impl CameraFile {
 /// A photo's name and its camera.
 pub type Named = (String, Camera);
 
-/// The cameras that lie beside splats, sorted by name, and the file that has them: `cameras.json` in
-/// their folder, or, as the trainer of the 3DGS paper leaves it, above `point_cloud/iteration_N`.
+/// The cameras that are beside splats, sorted by name, and the file that has them: `cameras.json` in
+/// their folder, or, as the trainer of the 3DGS paper writes it, above `point_cloud/iteration_N`.
 ///
 /// # Errors
 /// A file of that name that holds no cameras.

@@ -32,7 +32,7 @@ pub fn report(console: &Console, error: &Error) -> ExitCode {
     ExitCode::from(code(error.kind()))
 }
 
-/// Prints what is wrong with the command line, or the help that was asked for.
+/// Prints what is wrong with the command line, or the help.
 pub fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         // Help or version. A reader that has gone away has seen enough.

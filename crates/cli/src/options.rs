@@ -335,7 +335,7 @@ pub fn merged_config_for(
     })
 }
 
-/// The configuration that splats were trained with, if it lies beside them, changed by `flags`:
+/// The configuration that splats were trained with, if it is beside them, changed by `flags`:
 /// so that they are looked at as they were trained. Without one, the defaults.
 pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Result<TrainConfig> {
     let file = splats.with_file_name("config.toml");

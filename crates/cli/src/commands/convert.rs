@@ -20,7 +20,7 @@ Examples:
   dapple convert splats.ply clean.ply --min-opacity 0.02
   dapple convert splats.ply phone.ply --max-gaussians 500000";
 
-/// Converts splats; reduces them if asked
+/// Converts splats, and reduces them on request
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

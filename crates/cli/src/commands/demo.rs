@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 Makes a small synthetic capture (OUT/capture), trains it (about a minute on two cores), scores it
-on the photos that were held out, and says where splats, renders and metrics lie. A demo that OUT
+on the photos that were held out, and says where splats, renders and metrics are. A demo that OUT
 holds already is replaced.
 
 Examples:

@@ -21,12 +21,12 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-The photos are scored as the run saw them: if a config.toml lies beside SPLATS, its photo size,
+The photos are scored as the run saw them: if a config.toml is beside SPLATS, its photo size,
 hold-out split, masks, background and anti-aliasing are taken, and options here change them. Splats of
 other programs have none: name what differs from the defaults, --background white for example.
 
 PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses an 11x11 window
-(sigma 1.5) that lies inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide
+(sigma 1.5) that is inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide
 count in neither, nor do windows centred at one. Transparent photos are laid over the background.
 
 LPIPS (lower is better) needs a file of weights, AlexNet's or VGG-16's; docs/EVALUATION.md shows how

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 Trains for a short while and says where the time went: a budget that adds up to wall time, each stage
-against the bandwidth and arithmetic that this device was measured to reach, how busy the device was
-kept, what was found to hold the run back, and what mending it could give at most.
+against the bandwidth and arithmetic that this device was measured to reach, how busy the device was,
+what was found to hold the run back, and what fixing it could give at most.
 
 OUT holds report.html (one page, opens anywhere, no network), PROFILE.md, profile.json (for scripts and
 --compare), trace.json (for ui.perfetto.dev) and flamegraph.svg (CPU time of the host; build with

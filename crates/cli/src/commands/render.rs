@@ -27,7 +27,7 @@ What to look from, one of:
                               orbit    once around what the photos show
                               arc      the part of that ring that cameras cover
                               capture  a smooth way through the capture's own cameras
-                              auto     one of these, by where the cameras stand; says
+                              auto     one of these, by where the cameras are; says
                                        which and why. --path alone is that
   --path FILE.json          the keys that were saved on the page of `dapple view`
   --camera FILE             one camera, as JSON:
@@ -36,8 +36,8 @@ What to look from, one of:
                             or with fx (fy, cx, cy), rotation (w, x, y, z) and translation from
                             world to camera. Cameras look along +z with y down, as in COLMAP
 
-Where the cameras stood is taken from --scene, or else from the cameras.json that lies beside the
-splats: every run leaves one, and the trainer of the 3DGS paper does. So is which way is up. Without
+Where the cameras were is taken from --scene, or else from the cameras.json that is beside the
+splats: every run writes one, and the trainer of the 3DGS paper does. So is which way is up. Without
 either there are the splats alone: a ring around them, up as the file says (Nerfstudio's comment
 \"Vertical Axis\"), else against y, as in COLMAP. --up names another direction.
 

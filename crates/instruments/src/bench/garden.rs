@@ -3,7 +3,7 @@
 //!
 //! 1. Keep the points inside a box of 4 units a side; put copies of it side by side, g in x and g in
 //!    y, centred on the original.
-//! 2. At each point stands a Gaussian of the point's colour: scales, rotation, opacity and the
+//! 2. At each point is a Gaussian of the point's colour: scales, rotation, opacity and the
 //!    harmonics beyond the colour are random, of fixed statistics.
 //! 3. The photos are renders of these. Training starts from the same Gaussians, displaced, faded and
 //!    less sure of their colours.

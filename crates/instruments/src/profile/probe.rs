@@ -1,11 +1,11 @@
-//! [`Probe`]: an engine that tells a recorder what it is asked and what it reports. The trainer drives
+//! [`Probe`]: an engine that tells a recorder how it is called and what it reports. The trainer drives
 //! it as it would drive the engine itself.
 //!
 //! 1. Every call is a span of the host.
 //! 2. Stages of the CPU engine follow each other without a gap from the beginning of its step; those of
 //!    a GPU come with places on its own clock, which is calibrated to the host's.
 //! 3. Counts and losses are taken from reports on their way to the trainer. What a moment of rest
-//!    brings early is kept until the trainer asks.
+//!    brings early is stored until the trainer polls.
 
 use crate::Instrumented;
 use dapple::contract::instruments::{Counters, Detail, DeviceClock, Work};
@@ -354,7 +354,7 @@ impl Engine for Probe {
         let on_host = !state.engine.has_queue();
         let span = recorder.span(if on_host { "step" } else { "enqueue" }, Phase::Host);
         let span = span.step(step);
-        // Inside the span, so that stages lie in it.
+        // Inside the span, so that stages are in it.
         let begin = recorder.now_ns();
         state.engine.step(view, settings)?;
         if state.waits_for_steps {

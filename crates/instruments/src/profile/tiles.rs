@@ -1,4 +1,4 @@
-//! How the load of one view lies over its tiles: the heat map, and what it says about balance.
+//! How the load of one view is spread over its tiles: the heat map, and what it says about balance.
 //!
 //! 1. The CPU engine takes a step on the view from the same splats and tells what its stages made: the
 //!    Gaussians of each tile, nearest first. Both engines make the same lists.

@@ -5,11 +5,12 @@
 //!    and place in the data; spaces make it a multiple of eight bytes.
 //! 3. The data: the tensors without gaps, little-endian.
 //!
-//! The format has no checksum. Ours is a CRC-32 of metadata and data, kept as the metadata `crc32`,
+//! The format has no checksum. Ours is a CRC-32 of metadata and data, stored as the metadata `crc32`,
 //! so that a file with a flipped bit is refused too. Any reader of safetensors opens these files.
 //!
-//! Written and read here rather than by the `safetensors` crate, which wants the whole file in memory
-//! beside the tensors: a run of ten million Gaussians has 7 GB of them. A test holds both together.
+//! Written and read here rather than by the `safetensors` crate. That one writes metadata in the order of a hash
+//! map, so that two files of one state differ, renames its own temporary file before it could be synced, and reads
+//! from one slice: a run of ten million Gaussians has 7 GB of tensors. A test holds both together, both ways.
 
 use bytemuck::{Pod, Zeroable};
 use crc32fast::Hasher;

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
 Without --device: the best GPU, and the processor. Every number is the median of several goes, each
-waited for; `spread` is the slowest over the median. Results are kept for each device, with their
+waited for; `spread` is the slowest over the median. Results are stored for each device, with their
 date, in the folder for caches (DAPPLE_CACHE_DIR); measuring again replaces them. `dapple doctor`
 shows them.
 

@@ -123,7 +123,7 @@ pub struct Args {
     #[arg(long)]
     pub(super) absgrad: bool,
 
-    /// What photos differ in, learnt beside the splats and kept in OUT/appearance.safetensors [default:
+    /// What photos differ in, learnt beside the splats and stored in OUT/appearance.safetensors [default:
     /// none: where photos agree it only costs, and splats that can do without it show in any viewer what
     /// was scored]
     #[arg(long, value_name = "MODEL", value_parser = appearance_parser())]
