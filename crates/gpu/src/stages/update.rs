@@ -3,7 +3,7 @@
 use crate::layout::groups;
 use crate::optics::Optics;
 use crate::{Buffers, Context};
-use dapple_engine::StepSettings;
+use dapple_engine::{LossTerm, StepSettings};
 use dapple_runtime::{Defines, Kernel, Recording};
 use dapple_scene::Result;
 
@@ -53,7 +53,7 @@ pub struct Update {
 /// for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
-    /// With regularisers and noise, see [`dapple_engine::Extras`].
+    /// With regularisers and noise, see [`StepSettings::adds_to_update`].
     pub extras: bool,
     /// With density statistics of absolute gradients.
     pub absolute: bool,
@@ -83,9 +83,9 @@ impl Mode {
     /// known or not.
     pub fn of(settings: &StepSettings, lens: bool, knows_depths: bool) -> Self {
         Self {
-            extras: !settings.extras.are_off(),
+            extras: settings.adds_to_update(),
             absolute: settings.accumulate_density && settings.extras.absolute_density,
-            depth: settings.depth_weight > 0.0 && knows_depths,
+            depth: settings.losses[LossTerm::Depth] > 0.0 && knows_depths,
             optics: Optics {
                 lens,
                 antialias: settings.render.antialias,

@@ -11,8 +11,8 @@
 use super::statistics::Times;
 use crate::options::DeviceOptions;
 use dapple::contract::{
-    Adam, Extras, LearningRates, PoseRates, RenderSettings, Report, Stage, StepCounts,
-    StepSettings, TrainView, ViewId,
+    Adam, Extras, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings, Report, Stage,
+    StepCounts, StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::cost::Work;
 use dapple::cpu::{CpuEngine, CpuOptions};
@@ -312,13 +312,12 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         },
         learning_rates: job.learning_rates,
         adam: Adam::default(),
-        ssim_weight: 0.2,
+        losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
-        depth_weight: 0.0,
     }
 }
 

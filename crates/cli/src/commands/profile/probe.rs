@@ -8,8 +8,8 @@
 //!    brings early is kept until the trainer asks.
 
 use dapple::contract::{
-    DensifyPlan, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView, StepSettings,
-    TrainView, ViewId,
+    DensifyPlan, LossTerm, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView,
+    StepSettings, TrainView, ViewId,
 };
 use dapple::contract::{DepthSample, ImageDerivative, Stage, StepReport};
 use dapple::cpu::cost::Work;
@@ -370,7 +370,7 @@ impl Engine for Probe {
         drop(span);
         if recorder.is_on() {
             state.sums.work.sh_degree = settings.render.sh_degree;
-            state.sums.work.ssim = settings.ssim_weight > 0.0;
+            state.sums.work.ssim = settings.losses[LossTerm::Ssim] > 0.0;
             state.view_of_step.insert(settings.step, view.0);
             let end = recorder.now_ns();
             state.begun.insert(settings.step, [begin, end]);
