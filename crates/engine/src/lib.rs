@@ -4,6 +4,7 @@
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`mod@appearance`]: what makes the colours of one photo differ from another's.
+//! - [`groups`]: what training holds of each Gaussian, as lists.
 //! - [`LossTerm`]: the terms of the loss, as a list.
 //! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`smoothing`]: the 3D filters of anti-aliased splats.
@@ -17,6 +18,7 @@ pub mod constants;
 mod contract;
 pub mod depth;
 mod gradients;
+pub mod groups;
 mod lens;
 mod loss;
 pub mod noise;
@@ -37,6 +39,7 @@ pub use appearance::{Appearance, AppearanceSettings};
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
+pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};
 pub use loss::{LossOf, LossTerm, LossWeights};
 pub use pose_step::{PoseMoments, refine_pose};
