@@ -6,6 +6,7 @@
 //! Gaussian hold zeros, whose zero quaternion makes them absent.
 
 use crate::simd::{ROW, Row};
+use dapple_engine::{PARAM_GROUPS, groups};
 use dapple_scene::{Splats, sh_coefficient_count};
 
 /// Where each parameter begins among the components of a block.
@@ -90,46 +91,80 @@ impl Blocks {
         self.rows.resize(self.count() * self.components, Row::ZERO);
     }
 
-    /// From the exchange form.
+    /// From the exchange form: groups of parameters follow each other in the order of their list.
     pub fn from_splats(splats: &Splats) -> Self {
         let mut blocks = Self::zeros(splats.len(), splats.sh_degree);
-        let stride = splats.sh_rest_stride();
-        for i in 0..splats.len() {
-            let rest = &splats.sh_rest[i * stride..(i + 1) * stride];
-            let values = splats.means[i]
-                .iter()
-                .chain(&splats.scales[i])
-                .chain(&splats.quats[i])
-                .chain(std::iter::once(&splats.opacities[i]))
-                .chain(&splats.sh0[i])
-                .chain(rest);
-            for (c, &value) in values.enumerate() {
-                blocks.set(i, c, value);
+        let mut first = 0;
+        for group in PARAM_GROUPS {
+            let width = group.width(splats.sh_degree);
+            let values = group.values(splats);
+            for i in 0..splats.len() {
+                let own = &values[i * width..(i + 1) * width];
+                for (c, &value) in own.iter().enumerate() {
+                    blocks.set(i, first + c, value);
+                }
             }
+            first += width;
         }
         blocks
     }
 
     /// To the exchange form.
     pub fn to_splats(&self, sh_degree: u8) -> Splats {
-        let triple = |i: usize, c: usize| [0, 1, 2].map(|k| self.get(i, c + k));
-        let all = 0..self.len;
-        Splats {
-            means: all.clone().map(|i| triple(i, component::MEAN)).collect(),
-            scales: all.clone().map(|i| triple(i, component::SCALE)).collect(),
-            quats: all
-                .clone()
-                .map(|i| [0, 1, 2, 3].map(|k| self.get(i, component::QUAT + k)))
-                .collect(),
-            opacities: all
-                .clone()
-                .map(|i| self.get(i, component::OPACITY))
-                .collect(),
-            sh0: all.clone().map(|i| triple(i, component::SH)).collect(),
-            sh_rest: all
-                .flat_map(|i| (component::SH + 3..self.components).map(move |c| self.get(i, c)))
-                .collect(),
-            sh_degree,
+        let mut splats = groups::zeros(self.len, sh_degree);
+        let mut first = 0;
+        for group in PARAM_GROUPS {
+            let width = group.width(sh_degree);
+            let values = group.values_mut(&mut splats);
+            for i in 0..self.len {
+                let own = &mut values[i * width..(i + 1) * width];
+                for (c, value) in own.iter_mut().enumerate() {
+                    *value = self.get(i, first + c);
+                }
+            }
+            first += width;
+        }
+        splats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stages find components by number.
+    #[test]
+    fn components_are_the_groups_in_their_order() {
+        let mut first = 0;
+        let firsts = PARAM_GROUPS.map(|group| {
+            first += group.width(0);
+            (group.name, first - group.width(0))
+        });
+        let expected = [
+            ("means", component::MEAN),
+            ("scales", component::SCALE),
+            ("quats", component::QUAT),
+            ("opacities", component::OPACITY),
+            ("sh0", component::SH),
+            ("sh_rest", component::SH + 3),
+        ];
+        assert_eq!(firsts, expected);
+    }
+
+    #[test]
+    fn splats_come_back() {
+        for degree in 0..=dapple_scene::MAX_SH_DEGREE {
+            let mut splats = groups::zeros(19, degree);
+            let mut next = 0.0;
+            for group in PARAM_GROUPS {
+                for value in group.values_mut(&mut splats) {
+                    next += 1.0;
+                    *value = next;
+                }
+            }
+            let blocks = Blocks::from_splats(&splats);
+            assert_eq!(blocks.to_splats(degree), splats);
+            assert_eq!(blocks.get(18, component::QUAT), splats.quats[18][0]);
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::limits;
 use crate::simd::{ROW, Row};
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
+use crate::stages::regularisers::Regularisers;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
     appearance, blend, blend_backward, depth, emit, finite, loss, order, poses, project, ranges,
@@ -20,8 +21,8 @@ use crate::threads;
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    Appearance, DepthImage, DepthSample, Engine, ImageDerivative, RefinedPose, RenderSettings,
-    Rendered, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
+    Appearance, DepthImage, DepthSample, Engine, ImageDerivative, LossTerm, RefinedPose,
+    RenderSettings, Rendered, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
     check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
@@ -214,10 +215,11 @@ impl CpuEngine {
                 .collect();
             self.smoothing = antialias::deviations(&self.params, &cameras, settings.render.near);
         }
+        let losses = &settings.losses;
         let samples = Arc::clone(&self.depths[view.0]);
         let mode = Mode {
             absolute: settings.accumulate_density && settings.extras.absolute_density,
-            depths: settings.depth_weight > 0.0 && !samples.is_empty(),
+            depths: losses[LossTerm::Depth] > 0.0 && !samples.is_empty(),
         };
         self.forward(&camera, &settings.render, mode.depths, &mut clock);
         if let Some(learnt) = &settings.appearance {
@@ -231,11 +233,11 @@ impl CpuEngine {
             &camera,
             &photo,
             settings.render.background,
-            settings.ssim_weight,
+            losses[LossTerm::Ssim],
             &mut self.frame,
         );
         if mode.depths {
-            depth::run(&camera, &samples, settings.depth_weight, &mut self.frame);
+            depth::run(&camera, &samples, losses[LossTerm::Depth], &mut self.frame);
         }
         clock.lap(Stage::Loss);
         if let Some(learnt) = &settings.appearance {
@@ -255,6 +257,7 @@ impl CpuEngine {
         blend_backward::run(&camera, cap, mode, &mut self.frame);
         clock.lap(Stage::BlendBackward);
         let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
+        let regularisers = Regularisers::new(losses, self.params.len);
         let extras = ExtrasStep::new(&settings.extras, settings.step, self.params.len);
         let degree = settings.render.sh_degree.min(self.sh_degree);
         let pose_gradient = (!settings.pose_rates.are_off()).then(|| {
@@ -273,6 +276,7 @@ impl CpuEngine {
             &adam,
             settings.accumulate_density.then_some(&mut self.stats),
             mode,
+            regularisers.as_ref(),
             extras.as_ref(),
             &self.frame,
         );
@@ -291,7 +295,7 @@ impl CpuEngine {
             pixels: camera.size.map(u64::from).iter().product(),
             tiles: counts.tiles,
             sh_degree: degree,
-            ssim: settings.ssim_weight > 0.0,
+            ssim: losses[LossTerm::Ssim] > 0.0,
         };
         self.reports.push(Report::Step(StepReport {
             step: settings.step,

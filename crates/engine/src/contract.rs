@@ -143,7 +143,7 @@ pub trait Engine: Send {
     }
 
     /// Tells which depths a view is known to have, in place of what was told before: by ascending
-    /// pixel, none twice. Steps use them whose `depth_weight` is not 0.
+    /// pixel, none twice. Steps use them whose weight of [`crate::LossTerm::Depth`] is not 0.
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()>;
 
     /// Renders the current splats.

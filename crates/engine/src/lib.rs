@@ -4,6 +4,8 @@
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`mod@appearance`]: what makes the colours of one photo differ from another's.
+//! - [`groups`]: what training holds of each Gaussian, as lists.
+//! - [`LossTerm`]: the terms of the loss, as a list.
 //! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`smoothing`]: the 3D filters of anti-aliased splats.
 //! - [`score`]: how far a render is from its photo, found where both are.
@@ -17,8 +19,10 @@ pub mod constants;
 mod contract;
 pub mod depth;
 mod gradients;
+pub mod groups;
 pub mod instruments;
 mod lens;
+mod loss;
 pub mod noise;
 mod pose_step;
 mod posed_camera;
@@ -37,7 +41,9 @@ pub use appearance::{Appearance, AppearanceSettings};
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
+pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};
+pub use loss::{LossOf, LossTerm, LossWeights};
 pub use pose_step::{PoseMoments, refine_pose};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
 pub use poses::{POSE_WORDS, PoseRates, RefinedPose};

@@ -1,6 +1,6 @@
 //! What an engine says about finished work.
 
-use crate::Stage;
+use crate::{PARAM_GROUPS, Stage};
 use dapple_scene::Splats;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,15 @@ pub struct NotFinite {
 
 impl NotFinite {
     /// What a Gaussian consists of, by bit of [`Self::tensors`].
-    pub const TENSORS: [&str; 6] = ["means", "scales", "quats", "opacities", "sh0", "sh_rest"];
+    pub const TENSORS: [&str; PARAM_GROUPS.len()] = {
+        let mut names = [""; PARAM_GROUPS.len()];
+        let mut i = 0;
+        while i < names.len() {
+            names[i] = PARAM_GROUPS[i].name;
+            i += 1;
+        }
+        names
+    };
 
     /// `None` for no Gaussian.
     pub fn new(gaussians: u64, tensors: u32) -> Option<Self> {
@@ -81,19 +89,17 @@ impl NotFinite {
 
     /// Those of splats on the host.
     pub fn of(splats: &Splats) -> Option<Self> {
-        let stride = splats.sh_rest_stride();
+        let widths = PARAM_GROUPS.map(|group| group.width(splats.sh_degree));
+        let tensors = PARAM_GROUPS.map(|group| group.values(splats));
         let bits = |i: usize| {
-            let broken = [
-                splats.means[i].as_slice(),
-                &splats.scales[i],
-                &splats.quats[i],
-                &splats.opacities[i..=i],
-                &splats.sh0[i],
-                &splats.sh_rest[i * stride..(i + 1) * stride],
-            ]
-            .map(|values| !values.iter().all(|v| v.is_finite()));
-            let bits = broken.iter().rev();
-            bits.fold(0, |bits, &is_broken| 2 * bits + u32::from(is_broken))
+            let each = tensors.iter().zip(widths);
+            let broken = each.map(|(values, width)| {
+                let own = &values[i * width..(i + 1) * width];
+                !own.iter().all(|v| v.is_finite())
+            });
+            broken.enumerate().fold(0, |bits, (bit, is_broken)| {
+                bits | u32::from(is_broken) << bit
+            })
         };
         let (gaussians, tensors) = (0..splats.len())
             .into_par_iter()

@@ -1,6 +1,6 @@
 //! What training tells an engine: plain numbers, no schedules.
 
-use crate::{AppearanceSettings, PoseRates};
+use crate::{AppearanceSettings, LossWeights, PoseRates};
 use serde::{Deserialize, Serialize};
 
 /// How to render.
@@ -98,8 +98,8 @@ pub struct StepSettings {
     pub learning_rates: LearningRates,
     /// Constants of Adam.
     pub adam: Adam,
-    /// Weight of `1 - SSIM` in the loss; the rest is L1. The paper: 0.2.
-    pub ssim_weight: f32,
+    /// Weights of the loss by term. The depth term counts where the view has samples of known depth.
+    pub losses: LossWeights,
     /// Whether to add this step's screen-space gradients to the density statistics.
     pub accumulate_density: bool,
     /// Whether the step begins by setting each Gaussian's 3D filter by the views to train on. Only with
@@ -112,14 +112,18 @@ pub struct StepSettings {
     /// Whether the view's appearance is learnt, and how; without it the loss compares the photo with the
     /// render itself. The loss that is reported is that of the image alone.
     pub appearance: Option<AppearanceSettings>,
-    /// Weight of the depth loss, where the view has samples of known depth; see [`crate::depth`]. 0
-    /// costs nothing. The loss that is reported is that of the image alone.
-    #[serde(default)]
-    pub depth_weight: f32,
 }
 
-/// What density strategies add to `update`; nothing by default. The loss that is reported is that of
-/// the image alone. Formulas: `dapple_reference::{perturbation, regularisers}`.
+impl StepSettings {
+    /// Whether `update` has more to do than the image asks for: terms of the loss that look at Gaussians, or
+    /// noise.
+    pub fn adds_to_update(&self) -> bool {
+        self.losses.regularise() || self.extras.noise != 0.0
+    }
+}
+
+/// What density strategies add to `update`; nothing by default. Formula of the noise:
+/// `dapple_reference::perturbation`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extras {
     /// Seed of the run; keys the noise.
@@ -127,21 +131,10 @@ pub struct Extras {
     /// Moves centres at random by this times the covariance, world units; less the more opaque a
     /// Gaussian is. After Adam's step, with what that left.
     pub noise: f32,
-    /// Weight of the mean opacity in the loss.
-    pub opacity_reg: f32,
-    /// Weight of the mean standard deviation, world units, in the loss.
-    pub scale_reg: f32,
     /// The density statistics add up the absolute values of what each pixel gives, per axis, instead
     /// of the values: gradients of pixels that pull a large Gaussian in opposite directions do not
     /// cancel (AbsGS, Ye et al. 2024, arXiv:2404.10484). Costs two numbers an instance.
     pub absolute_density: bool,
-}
-
-impl Extras {
-    /// Whether `update` has nothing to add to gradients and centres.
-    pub fn are_off(&self) -> bool {
-        self.noise == 0.0 && self.opacity_reg == 0.0 && self.scale_reg == 0.0
-    }
 }
 
 /// One round of density control: thresholds and budgets in, nothing read back.

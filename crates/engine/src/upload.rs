@@ -1,7 +1,7 @@
 //! What every engine checks before it takes something in.
 
-use crate::{ImageDerivative, OptimizerState, PosedCamera};
-use dapple_scene::{Error, Photo, Result, Splats, sh_coefficient_count};
+use crate::{ImageDerivative, OptimizerState, PARAM_GROUPS, PosedCamera, STATISTICS};
+use dapple_scene::{Error, Photo, Result, Splats};
 
 /// Checks splats, and that a state belongs to them.
 ///
@@ -19,9 +19,7 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
     let fits = [&state.first_moments, &state.second_moments]
         .iter()
         .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
-        && state.gradient_sums.len() == n
-        && state.visible_counts.len() == n
-        && (state.smoothing.is_empty() || state.smoothing.len() == n);
+        && STATISTICS.iter().all(|each| each.fits(state, n));
     if fits {
         Ok(())
     } else {
@@ -31,21 +29,14 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
 }
 
 fn check_splats(splats: &Splats, what: &str) -> Result<()> {
-    let n = splats.len();
-    let shapes = [
-        splats.scales.len(),
-        splats.quats.len(),
-        splats.opacities.len(),
-        splats.sh0.len(),
-    ];
     if splats.sh_degree > dapple_scene::MAX_SH_DEGREE {
         return Err(
             Error::input(format!("{what} have SH degree {}", splats.sh_degree))
                 .hint("degrees 0 to 3 are supported"),
         );
     }
-    let rest = (sh_coefficient_count(splats.sh_degree) - 1) * 3 * n;
-    if shapes.iter().any(|&len| len != n) || splats.sh_rest.len() != rest {
+    let n = splats.len();
+    if !PARAM_GROUPS.iter().all(|group| group.fits(splats, n)) {
         return Err(
             Error::input(format!("the arrays of {what} have different lengths"))
                 .hint("every array needs one entry per Gaussian"),

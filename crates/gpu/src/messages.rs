@@ -4,7 +4,7 @@
 use crate::layout;
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    DensifyPlan, DensifyReport, NotFinite, RenderSettings, Report, StageTime, StepCounts,
+    DensifyPlan, DensifyReport, LossTerm, NotFinite, RenderSettings, Report, StageTime, StepCounts,
     StepReport, StepSettings, ViewId,
 };
 
@@ -39,7 +39,7 @@ pub fn step_immediates(
         beta2: adam.beta2,
         epsilon: adam.epsilon,
         inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
-        ssim_weight: settings.ssim_weight,
+        ssim_weight: settings.losses[LossTerm::Ssim],
         report,
         appearance_rate: settings.appearance.map_or(0.0, |learnt| learnt.rate),
         seed: [
@@ -47,8 +47,8 @@ pub fn step_immediates(
             (settings.extras.seed >> 32) as u32,
         ],
         noise: settings.extras.noise,
-        opacity_reg: settings.extras.opacity_reg,
-        scale_reg: settings.extras.scale_reg,
+        opacity_reg: settings.losses[LossTerm::Opacity],
+        scale_reg: settings.losses[LossTerm::Scale],
         rate_turn: settings.pose_rates.rotation,
         rate_shift: settings.pose_rates.translation,
         ..render_immediates(&settings.render, sh_degree, default_cap)
@@ -58,7 +58,7 @@ pub fn step_immediates(
 /// The numbers of a step that not every step has, on a view with so many samples of known depth.
 pub fn step_parameters(settings: &StepSettings, depth_samples: usize) -> layout::Parameters {
     layout::Parameters {
-        depth_weight: settings.depth_weight,
+        depth_weight: settings.losses[LossTerm::Depth],
         depth_samples: depth_samples as u32,
         ..layout::Parameters::default()
     }

@@ -5,7 +5,9 @@
 
 mod support;
 
-use dapple_engine::{DepthSample, Engine, PoseRates, Report, StepSettings, TrainView, ViewId};
+use dapple_engine::{
+    DepthSample, Engine, LossTerm, PoseRates, Report, StepSettings, TrainView, ViewId,
+};
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
 use dapple_reference::scenes;
 use dapple_scene::{Camera, Photo, Pose};
@@ -186,7 +188,7 @@ fn refined_poses_and_known_depths_are_those_of_photos_that_are_held() {
             rotation: 1e-3,
             translation: 1e-3,
         },
-        depth_weight: 0.1,
+        losses: settings(step).losses.with(LossTerm::Depth, 0.1),
         ..settings(step)
     };
     let trained = |from: Photos, change: &dyn Fn(&mut GpuEngineOptions)| {
@@ -227,7 +229,7 @@ fn a_warm_ring_makes_nothing_for_a_photo_that_comes() {
     let views = views();
     let mut engine = engine(|o| o.photo_budget_bytes = 5 * LARGEST);
     let of_step = |step| StepSettings {
-        depth_weight: 0.1,
+        losses: settings(step).losses.with(LossTerm::Depth, 0.1),
         ..settings(step)
     };
     train(&mut engine, Photos::Announced, 0, &of_step);

@@ -7,7 +7,7 @@ mod support;
 #[path = "support/twins.rs"]
 mod twins;
 
-use dapple_engine::{Stage, StepSettings, Trace};
+use dapple_engine::{LossTerm, Stage, StepSettings, Trace};
 use dapple_gpu::{GpuEngine, GpuEngineOptions};
 use dapple_scene::Splats;
 use twins::{Case, cases, stages};
@@ -117,7 +117,7 @@ fn a_wrong_constant_is_noticed() {
     };
     changed(Stage::Project, &|s| s.render.sh_degree = 1);
     changed(Stage::Blend, &|s| s.render.background[0] += 0.001);
-    changed(Stage::Loss, &|s| s.ssim_weight = 0.201);
+    changed(Stage::Loss, &|s| s.losses[LossTerm::Ssim] = 0.201);
     changed(Stage::Update, &|s| s.adam.beta2 = 0.9991);
     changed(Stage::Update, &|s| s.learning_rates.quats *= 1.1);
 }

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use dapple_engine::Relocation;
+use dapple_engine::{LossOf, LossTerm, LossWeights, Relocation};
 use dapple_reference::scenes;
 use dapple_reference::{
-    Gaussian, perturbation, regularisers, regularisers_backward, relocate, relocated,
+    Gaussian, REGULARISERS, perturbation, regularisers, regularisers_backward, relocate, relocated,
 };
 use glam::{DMat3, DVec3};
 
@@ -38,28 +38,62 @@ fn copies_look_like_what_they_replace() {
     }
 }
 
+/// Every term of the loss that looks at Gaussians is in the reference's list, once.
+#[test]
+fn no_regulariser_is_missing() {
+    let mut listed: Vec<LossTerm> = REGULARISERS.iter().map(|term| term.term()).collect();
+    let mut all: Vec<LossTerm> = LossTerm::ALL.to_vec();
+    all.retain(|term| term.of() == LossOf::Gaussians);
+    listed.sort_by_key(|&term| term as usize);
+    assert_eq!(listed, all);
+}
+
 #[test]
 fn regularisers_have_the_slope_that_finite_differences_find() {
     let splats = scenes::by_name("random_sh0").unwrap().splats;
     let gaussians = Gaussian::all(&splats);
-    let value = |g: &[Gaussian]| regularisers(g, 0.3, 0.7);
     let h = 1e-5;
-    let difference = |i: usize, change: &dyn Fn(&mut Gaussian, f64)| {
-        let at = |by: f64| {
-            let mut moved = gaussians.clone();
-            change(&mut moved[i], by);
-            value(&moved)
+    for (which, term) in REGULARISERS.iter().enumerate() {
+        let name = term.term().name();
+        let weights = LossWeights::default().with(term.term(), 0.3 + which as f32);
+        let difference = |i: usize, change: &dyn Fn(&mut Gaussian, f64)| {
+            let at = |by: f64| {
+                let mut moved = gaussians.clone();
+                change(&mut moved[i], by);
+                regularisers(&moved, &weights)
+            };
+            (at(h) - at(-h)) / (2.0 * h)
         };
-        (at(h) - at(-h)) / (2.0 * h)
-    };
-    for i in [0, gaussians.len() / 2, gaussians.len() - 1] {
-        let (logit, scales) = regularisers_backward(&gaussians[i], gaussians.len(), 0.3, 0.7);
-        let found = difference(i, &|g, by| g.opacity += by);
-        assert!((logit / found - 1.0).abs() < 1e-5, "{logit} {found}");
-        for (k, scale) in scales.into_iter().enumerate() {
-            let found = difference(i, &|g, by| g.scale[k] += by);
-            assert!((scale / found - 1.0).abs() < 1e-5, "{scale} {found}");
+        let mut steepest: f64 = 0.0;
+        for i in [0, gaussians.len() / 2, gaussians.len() - 1] {
+            let slope = regularisers_backward(&gaussians[i], gaussians.len(), &weights);
+            let mut check = |slope: f64, found: f64, what: &str| {
+                steepest = steepest.max(slope.abs());
+                let error = (slope - found).abs();
+                let most = 1e-5 * found.abs() + 1e-12;
+                assert!(error < most, "{name}, {i}, {what}: {slope} {found}");
+            };
+            check(
+                slope.opacity,
+                difference(i, &|g, by| g.opacity += by),
+                "opacity",
+            );
+            for k in 0..3 {
+                check(
+                    slope.scale[k],
+                    difference(i, &|g, by| g.scale[k] += by),
+                    "scale",
+                );
+            }
+            for k in 0..4 {
+                check(
+                    slope.quat[k],
+                    difference(i, &|g, by| g.quat[k] += by),
+                    "quat",
+                );
+            }
         }
+        assert!(steepest > 1e-6, "{name} is flat");
     }
 }
 

@@ -6,7 +6,7 @@
 //! 2. The active SH degree rises by one every `sh_every` steps.
 //! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
 //! 4. A random background is another one each step, keyed by (seed, step).
-//! 5. The weight of known depths falls log-linearly.
+//! 5. Terms of the loss have weights; that of known depths falls log-linearly.
 //! 6. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a
 //!    step of the run has a *place* in the schedule, where all its numbers come from.
 //! 7. The rate of the photos' appearance is zero at first and then falls log-linearly.
@@ -16,8 +16,11 @@
 
 use crate::TrainConfig;
 use crate::config::{Background, DepthSource};
-use crate::strategy::{self, DensityStrategy};
-use dapple_engine::{Adam, DensifyPlan, LearningRates, PoseRates, RenderSettings, StepSettings};
+use crate::strategy::{self, DensityStrategy, in_extents};
+use dapple_engine::{
+    Adam, DensifyPlan, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings,
+    StepSettings,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -178,10 +181,22 @@ impl Schedule {
         }
     }
 
+    /// Weights of the loss in step `step`, by term. Scales count in units of the extent, so that the unit of
+    /// the world does not matter.
+    pub fn losses(&self, step: u32) -> LossWeights {
+        let config = &self.config;
+        LossWeights::of(|term| match term {
+            LossTerm::Ssim => config.ssim_weight as f32,
+            LossTerm::Depth => self.depth_weight(step),
+            LossTerm::Opacity => config.densify.opacity_reg as f32,
+            LossTerm::Scale => in_extents(config.densify.scale_reg, self.extent),
+        })
+    }
+
     /// Weight of the depth loss in step `step`: log-linear over the run, so that depths decide where
     /// Gaussians settle and photos what becomes of them (Kerbl et al. 2024, "A Hierarchical 3D Gaussian
     /// Representation").
-    pub fn depth_weight(&self, step: u32) -> f32 {
+    fn depth_weight(&self, step: u32) -> f32 {
         let depth = &self.config.depth;
         if depth.from == DepthSource::None {
             return 0.0;
@@ -240,7 +255,7 @@ impl Schedule {
                 beta2: adam.beta2 as f32,
                 epsilon: adam.epsilon as f32,
             },
-            ssim_weight: self.config.ssim_weight as f32,
+            losses: self.losses(step),
             accumulate_density: self.strategy.accumulates(self.place(step)),
             refresh_smoothing: self.refreshes_smoothing(step),
             extras: self.strategy.extras(self.place(step), &learning_rates),
@@ -249,7 +264,6 @@ impl Schedule {
                 .config
                 .appearance
                 .settings(self.place(step), self.config.steps),
-            depth_weight: self.depth_weight(step),
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod fake;
 
+use dapple_engine::LossTerm;
 use dapple_scene::synth::{self, SynthOptions};
 use dapple_train::{DepthSource, Preset, Schedule, TrainConfig, Trainer};
 use fake::{Log, fake};
@@ -35,7 +36,7 @@ fn every_photo_that_is_trained_on_gets_its_depths() {
     let views: Vec<usize> = log.depths.iter().map(|(view, _)| *view).collect();
     assert_eq!(views, [0, 1, 2, 3, 4, 5, 6]);
     assert!(log.depths.iter().all(|(_, samples)| samples.len() > 10));
-    assert_eq!(log.steps[0].1.depth_weight, 0.1);
+    assert_eq!(log.steps[0].1.losses[LossTerm::Depth], 0.1);
 }
 
 #[test]
@@ -45,17 +46,20 @@ fn a_run_without_depths_tells_nothing() {
     let mut trainer = Trainer::new(&fake::capture(9), config(DepthSource::None), engine).unwrap();
     trainer.step().unwrap();
     let log = log.lock().unwrap();
-    assert!(log.depths.is_empty() && log.steps[0].1.depth_weight == 0.0);
+    assert!(log.depths.is_empty() && log.steps[0].1.losses[LossTerm::Depth] == 0.0);
 }
 
 #[test]
 fn the_weight_falls_log_linearly_to_its_hundredth() {
     let mut config = TrainConfig::default();
-    assert_eq!(Schedule::new(config.clone(), 1.0).depth_weight(1), 0.0);
+    assert_eq!(
+        Schedule::new(config.clone(), 1.0).losses(1)[LossTerm::Depth],
+        0.0
+    );
     config.depth.from = DepthSource::Images;
     config.depth.weight = 0.5;
     let schedule = Schedule::new(config, 1.0);
-    let weight = |step| f64::from(schedule.depth_weight(step));
+    let weight = |step| f64::from(schedule.losses(step)[LossTerm::Depth]);
     assert!((weight(1) - 0.5).abs() < 1e-6);
     assert!((weight(15_001) - 0.05).abs() < 1e-6, "geometric middle");
     assert!((weight(30_001) - 0.005).abs() < 1e-7);

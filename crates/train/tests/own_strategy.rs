@@ -13,7 +13,7 @@ use dapple_train::{Checkpoint, DensityStrategy, Preset, Silent, TrainConfig, Tra
 use fake::{Log, capture, fake};
 use std::sync::{Arc, Mutex};
 
-/// Grows after every seventh step and adds a regulariser to every step.
+/// Grows after every seventh step and moves centres at random in every step.
 #[derive(Debug)]
 struct Sevens(&'static str);
 
@@ -43,7 +43,7 @@ impl DensityStrategy for Sevens {
 
     fn extras(&self, step: u32, _: &LearningRates) -> Extras {
         Extras {
-            opacity_reg: step as f32,
+            noise: 1e-6 * step as f32,
             ..Extras::default()
         }
     }
@@ -63,7 +63,7 @@ fn the_callers_strategy_alone_decides() {
     for (_, settings) in &log.steps {
         let step = settings.step;
         assert_eq!(settings.accumulate_density, step.is_multiple_of(2));
-        assert_eq!(settings.extras.opacity_reg, step as f32);
+        assert_eq!(settings.extras.noise, 1e-6 * step as f32);
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod fake;
 
+use dapple_engine::LossTerm;
 use dapple_scene::Photo;
 use dapple_train::config::DensifyPatch;
 use dapple_train::strategy::growth;
@@ -80,7 +81,8 @@ fn mcmc_relocates_and_nothing_else() {
         let settings = schedule.step_settings(step);
         let ratio = settings.extras.noise / settings.learning_rates.means;
         assert!((ratio / (5e6 / 4.0) - 1.0).abs() < 1e-6, "{ratio}");
-        assert_eq!((settings.extras.seed, settings.extras.scale_reg), (7, 0.01));
+        assert_eq!(settings.extras.seed, 7);
+        assert_eq!(settings.losses[LossTerm::Scale], 0.01);
         assert!(!settings.accumulate_density);
     }
 }
@@ -185,27 +187,33 @@ fn growth_reaches_the_budget_after_two_thirds_of_the_rounds() {
 
 #[test]
 fn the_unit_of_the_world_does_not_matter() {
-    let extras = |extent: f64| {
+    let settings = |extent: f64| {
         let config = config(Preset::Standard, Strategy::Mcmc, None);
-        Schedule::new(config, extent).step_settings(600).extras
+        Schedule::new(config, extent).step_settings(600)
     };
-    let (small, large) = (extras(1.0), extras(10.0));
+    let (small, large) = (settings(1.0), settings(10.0));
     // Covariances are 100 times, noise and scales shall be 10 times as large.
-    assert!((100.0 * large.noise / (10.0 * small.noise) - 1.0).abs() < 1e-6);
-    assert!((10.0 * large.scale_reg / small.scale_reg - 1.0).abs() < 1e-6);
-    assert_eq!(large.opacity_reg, small.opacity_reg);
+    let ratio = large.extras.noise / small.extras.noise;
+    assert!((10.0 * ratio - 1.0).abs() < 1e-6);
+    let ratio = |term| large.losses[term] / small.losses[term];
+    assert!((10.0 * ratio(LossTerm::Scale) - 1.0).abs() < 1e-6);
+    assert_eq!(ratio(LossTerm::Opacity), 1.0);
     // All cameras in one place.
-    assert_eq!((extras(0.0).noise, extras(0.0).scale_reg), (0.0, 0.0));
+    let nowhere = settings(0.0);
+    let weights = (nowhere.extras.noise, nowhere.losses[LossTerm::Scale]);
+    assert_eq!(weights, (0.0, 0.0));
 }
 
 #[test]
 fn the_default_strategy_adds_nothing_to_steps() {
     let schedule = Schedule::new(TrainConfig::default(), 2.0);
-    assert!(schedule.step_settings(1).extras.are_off());
+    assert!(!schedule.step_settings(1).adds_to_update());
     let mut config = TrainConfig::default();
     config.densify.opacity_reg = 0.5;
-    let extras = Schedule::new(config, 2.0).step_settings(1).extras;
-    assert_eq!((extras.opacity_reg, extras.noise), (0.5, 0.0));
+    let settings = Schedule::new(config, 2.0).step_settings(1);
+    assert!(settings.adds_to_update());
+    let added = (settings.losses[LossTerm::Opacity], settings.extras.noise);
+    assert_eq!(added, (0.5, 0.0));
 }
 
 #[test]

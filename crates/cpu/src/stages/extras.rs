@@ -1,16 +1,12 @@
-//! What density strategies add to `update`: regularisers of opacity and scale, and noise on centres.
-//! Reference: `dapple_reference::{regularisers_backward, perturbation}`.
+//! What density strategies add to `update`: noise on centres. Reference: `dapple_reference::perturbation`.
 //!
-//! 1. [`ExtrasStep::regularise`] adds to the gradients of a vector of Gaussians, seen or not.
-//! 2. [`ExtrasStep::perturb`] moves centres after Adam. Random numbers are drawn one by one: Gaussians
-//!    that are too opaque to be moved, which soon are most, cost a comparison.
+//! [`ExtrasStep::perturb`] moves centres after Adam. Random numbers are drawn one by one: Gaussians that are
+//! too opaque to be moved, which soon are most, cost a comparison.
 
 use super::densify::rotation;
-use super::update::MAX_COMPONENTS;
 use crate::blocks::component;
-use crate::simd::{ROW, Row, Splat, V};
+use crate::simd::{ROW, Row};
 use dapple_engine::{Extras, noise, relocation};
-use pulp::Simd;
 
 /// Opacity 0.2: beyond, the noise is less than 4e-9 of what it is at opacity zero.
 const STILL_LOGIT: f32 = -1.386_294_4;
@@ -25,48 +21,20 @@ pub struct ExtrasStep {
     extras: Extras,
     step: u32,
     gaussians: usize,
-    /// Weights over the numbers that their means are over.
-    opacity_reg: f32,
-    scale_reg: f32,
 }
 
 impl ExtrasStep {
     /// `None` where there is nothing to add.
     pub fn new(extras: &Extras, step: u32, gaussians: usize) -> Option<Self> {
-        let count = gaussians.max(1) as f32;
-        (!extras.are_off()).then_some(Self {
+        (extras.noise != 0.0).then_some(Self {
             extras: *extras,
             step,
             gaussians,
-            opacity_reg: extras.opacity_reg / count,
-            scale_reg: extras.scale_reg / (3.0 * count),
         })
-    }
-
-    /// Adds the regularisers' gradients to those of part `part` of a block.
-    #[inline(always)]
-    pub fn regularise<S: Simd>(
-        &self,
-        s: S,
-        block: &[Row],
-        part: usize,
-        gradients: &mut [V<S>; MAX_COMPONENTS],
-    ) {
-        let opacity = V::load(s, &block[component::OPACITY], part).sigmoid();
-        let slope = opacity * (s.k(1.0) - opacity);
-        gradients[component::OPACITY] =
-            slope.mul_add(s.k(self.opacity_reg), gradients[component::OPACITY]);
-        for c in component::SCALE..component::SCALE + 3 {
-            let scale = V::load(s, &block[c], part).exp();
-            gradients[c] = scale.mul_add(s.k(self.scale_reg), gradients[c]);
-        }
     }
 
     /// Moves the centres of the Gaussians from `first` on, whose blocks these are.
     pub fn perturb(&self, first: usize, components: usize, blocks: &mut [Row]) {
-        if self.extras.noise == 0.0 {
-            return;
-        }
         for (b, block) in blocks.chunks_exact_mut(components).enumerate() {
             for lane in 0..ROW {
                 let index = first + b * ROW + lane;

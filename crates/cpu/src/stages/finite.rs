@@ -1,26 +1,31 @@
 //! Looks for parameters that are not finite. Twin: `finite.wgsl` of the GPU engine.
 
-use crate::blocks::{Blocks, component};
+use crate::blocks::Blocks;
 use crate::simd::ROW;
-use dapple_engine::NotFinite;
+use dapple_engine::{NotFinite, PARAM_GROUPS};
 use rayon::prelude::*;
 
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 256;
 
 /// Where each of [`NotFinite::TENSORS`] begins among the components; it ends where the next begins.
-const FIRST: [usize; 6] = [
-    component::MEAN,
-    component::SCALE,
-    component::QUAT,
-    component::OPACITY,
-    component::SH,
-    component::SH + 3,
-];
+fn firsts() -> [usize; PARAM_GROUPS.len()] {
+    let mut next = 0;
+    // Only the last group's width goes by the SH degree.
+    PARAM_GROUPS.map(|group| {
+        next += group.width(0);
+        next - group.width(0)
+    })
+}
 
 /// Counts the Gaussians that are not finite.
 pub fn run(params: &Blocks) -> Option<NotFinite> {
     let components = params.components.max(1);
+    let firsts = firsts();
+    let tensor_bit = |component: usize| {
+        let which = firsts.partition_point(|&first| first <= component) - 1;
+        1 << which
+    };
     let chunks = params.rows.par_chunks(CHUNK_BLOCKS * components);
     let found = chunks.enumerate().map(|(chunk, rows)| {
         let blocks = rows.chunks_exact(components).enumerate();
@@ -48,9 +53,4 @@ pub fn run(params: &Blocks) -> Option<NotFinite> {
     });
     let (gaussians, tensors) = found.reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 | b.1));
     NotFinite::new(gaussians, tensors)
-}
-
-fn tensor_bit(component: usize) -> u32 {
-    let which = FIRST.partition_point(|&first| first <= component) - 1;
-    1 << which
 }

@@ -13,6 +13,7 @@ pub mod order;
 pub mod poses;
 pub mod project;
 pub mod ranges;
+pub mod regularisers;
 pub mod relocate;
 pub mod sort;
 pub mod update;

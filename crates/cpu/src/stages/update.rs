@@ -5,8 +5,10 @@
 //! 2. Turn moments into gradients of centre, conic, opacity and colour on the screen.
 //! 3. Chain rule through projection and SH, with the forward values computed afresh.
 //! 4. Adam, and the statistics of density control; or, for [`run_gradients`], write them out.
-//! 5. Where a density strategy asks for it, regularisers before Adam and noise after: [`extras`].
+//! 5. Where a step asks for it, terms of the loss that look at Gaussians before Adam ([`regularisers`]), and
+//!    noise after ([`extras`]).
 //!
+//! [`regularisers`]: super::regularisers
 //! [`extras`]: super::extras
 
 mod backward;
@@ -20,6 +22,7 @@ use crate::projection::CameraV;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
+use crate::stages::regularisers::Regularisers;
 use backward::{Context, backward};
 use dapple_engine::{Adam, LearningRates};
 use pulp::Simd;
@@ -101,6 +104,7 @@ pub fn run(
     adam: &AdamStep,
     stats: Option<&mut DensityStats>,
     mode: Mode,
+    regularisers: Option<&Regularisers>,
     extras: Option<&ExtrasStep>,
     frame: &Frame,
 ) {
@@ -119,7 +123,7 @@ pub fn run(
             context,
             adam,
             absolute: mode.absolute,
-            extras,
+            regularisers,
             components,
             first_block: chunk * CHUNK_BLOCKS,
             params: &mut *params,
@@ -154,7 +158,7 @@ struct Step<'a, const LENS: bool, const ANTIALIAS: bool> {
     adam: &'a AdamStep,
     /// Whether the statistics are of absolute gradients.
     absolute: bool,
-    extras: Option<&'a ExtrasStep>,
+    regularisers: Option<&'a Regularisers>,
     components: usize,
     first_block: usize,
     params: &'a mut [Row],
@@ -169,7 +173,7 @@ impl<'a> Step<'a, false, false> {
             context: self.context,
             adam: self.adam,
             absolute: self.absolute,
-            extras: self.extras,
+            regularisers: self.regularisers,
             components: self.components,
             first_block: self.first_block,
             params: self.params,
@@ -203,16 +207,16 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, LENS, 
                 );
                 let Some(sums) = &sums else {
                     let mut zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
-                    if let Some(extras) = self.extras {
-                        extras.regularise(s, block, part, &mut zeros);
+                    if let Some(regularisers) = self.regularisers {
+                        regularisers.add(s, block, part, &mut zeros);
                     }
                     adam_part(s, self.adam, part, block, first, second, &zeros);
                     continue;
                 };
                 let degree = self.context.sh_degree;
                 let mut g = backward::<S, LENS, ANTIALIAS>(s, block, part, &camera, degree, sums);
-                if let Some(extras) = self.extras {
-                    extras.regularise(s, block, part, &mut g.components);
+                if let Some(regularisers) = self.regularisers {
+                    regularisers.add(s, block, part, &mut g.components);
                 }
                 adam_part(s, self.adam, part, block, first, second, &g.components);
                 if let Some((sum, count)) = &mut self.stats {

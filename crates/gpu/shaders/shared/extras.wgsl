@@ -1,6 +1,7 @@
-// What density strategies add to `update`: regularisers of opacity and scale, and noise on centres that
-// follows a Gaussian's shape (Kheradmand et al. 2024, arXiv:2404.09591, eq. 10). Twin:
-// cpu/src/stages/extras.rs. Reference: dapple_reference::{regularisers_backward, perturbation}.
+// What steps add to `update` where they ask for it: terms of the loss that look at Gaussians, opacity and
+// scale, and noise on centres that follows a Gaussian's shape (Kheradmand et al. 2024, arXiv:2404.09591,
+// eq. 10). On the CPU: cpu/src/stages/{regularisers/, extras.rs}. Reference:
+// dapple_reference::{regularisers_backward, perturbation}.
 //
 // The importing shader declares `geometry: array<f32>` for writing and `state`, and imports
 // shared/projection.

@@ -2,7 +2,7 @@
 //! shares kernels and recordings between all commands that differ in others alone.
 
 use crate::layout;
-use dapple_engine::{RenderSettings, StepSettings};
+use dapple_engine::{LossTerm, RenderSettings, StepSettings};
 use dapple_runtime::Defines;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
@@ -91,9 +91,9 @@ impl Bits {
     /// or not.
     pub fn of_step(settings: &StepSettings, lens: bool, knows_depths: bool) -> Self {
         let absolute = settings.accumulate_density && settings.extras.absolute_density;
-        let depth = settings.depth_weight > 0.0 && knows_depths;
+        let depth = settings.losses[LossTerm::Depth] > 0.0 && knows_depths;
         Self::of_render(&settings.render, lens)
-            | Self::when(!settings.extras.are_off(), Self::EXTRAS)
+            | Self::when(settings.adds_to_update(), Self::EXTRAS)
             | Self::when(absolute, Self::ABSOLUTE)
             | Self::when(depth, Self::DEPTH)
             | Self::when(!settings.pose_rates.are_off(), Self::POSES)

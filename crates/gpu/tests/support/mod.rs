@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
-use dapple_engine::{Adam, DensifyPlan, Extras, LearningRates, PoseRates, StepSettings};
+use dapple_engine::{
+    Adam, DensifyPlan, Extras, LearningRates, LossTerm, LossWeights, PoseRates, StepSettings,
+};
 use dapple_gpu::Context;
 use dapple_reference::scenes;
 use dapple_runtime::{Choice, Gpu, GpuOptions};
@@ -66,13 +68,12 @@ pub fn settings(step: u32) -> StepSettings {
             sh_rest: 6e-3,
         },
         adam: Adam::default(),
-        ssim_weight: 0.2,
+        losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
-        depth_weight: 0.0,
     }
 }
 

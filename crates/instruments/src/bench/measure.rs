@@ -12,8 +12,8 @@ use super::times::Times;
 use crate::{Instrumented, Open};
 use dapple::contract::instruments::{Cost, Counters, Work};
 use dapple::contract::{
-    Adam, Extras, LearningRates, PoseRates, RenderSettings, Report, Stage, StepCounts,
-    StepSettings, TrainView, ViewId,
+    Adam, Extras, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings, Report, Stage,
+    StepCounts, StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::{Camera, Engine, Photo, Rendered, Result, Splats};
@@ -330,13 +330,12 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         },
         learning_rates: job.learning_rates,
         adam: Adam::default(),
-        ssim_weight: 0.2,
+        losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
-        depth_weight: 0.0,
     }
 }
 

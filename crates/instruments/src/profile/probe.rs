@@ -10,7 +10,7 @@
 use crate::Instrumented;
 use dapple::contract::instruments::{Counters, Detail, DeviceClock, Work};
 use dapple::contract::{
-    Appearance, DensifyPlan, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView,
+    Appearance, DensifyPlan, LossTerm, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView,
     StepSettings, TrainView, ViewId,
 };
 use dapple::contract::{DepthSample, ImageDerivative, Stage, StepReport};
@@ -364,7 +364,7 @@ impl Engine for Probe {
         drop(span);
         if recorder.is_on() {
             state.sums.work.sh_degree = settings.render.sh_degree;
-            state.sums.work.ssim = settings.ssim_weight > 0.0;
+            state.sums.work.ssim = settings.losses[LossTerm::Ssim] > 0.0;
             state.view_of_step.insert(settings.step, view.0);
             let end = recorder.now_ns();
             state.begun.insert(settings.step, [begin, end]);

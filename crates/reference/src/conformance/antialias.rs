@@ -7,8 +7,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, LearningRates, OptimizerState, Relocation, RenderSettings,
-    StepSettings, TrainView,
+    DensifyPlan, Engine, Gradients, LearningRates, LossTerm, OptimizerState, Relocation,
+    RenderSettings, StepSettings, TrainView,
 };
 use dapple_scene::{Camera, Photo, Splats};
 use std::sync::Arc;
@@ -207,7 +207,7 @@ fn loss_gradient(
     let image = reference::render_gaussians(&fused, camera, settings).unwrap();
     let target = reference::photo_target(photo, settings.background);
     let (width, height) = (photo.width as usize, photo.height as usize);
-    let weight = step.ssim_weight.into();
+    let weight = step.losses[LossTerm::Ssim].into();
     let (_, d_rgb) = reference::loss(&image.rgb, &target, width, height, None, weight);
     let stride = scene.splats.sh_rest_stride();
     let both = (d_rgb.as_slice(), None);

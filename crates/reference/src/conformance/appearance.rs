@@ -7,8 +7,8 @@ use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance::{AFFINE, grid_floats};
 use dapple_engine::{
-    Adam, Appearance, AppearanceSettings, Engine, OptimizerState, Report, StepSettings, TrainView,
-    ViewId,
+    Adam, Appearance, AppearanceSettings, Engine, LossTerm, OptimizerState, Report, StepSettings,
+    TrainView, ViewId,
 };
 use dapple_scene::Photo;
 use std::ops::RangeInclusive;
@@ -68,7 +68,7 @@ impl Bench<'_> {
         let corrected = reference::appearance(&grid, cells, &image.rgb, width, height);
         let target = reference::photo_target(&self.photo, render.background);
         let mask = reference::photo_mask(&self.photo);
-        let weight = self.settings.ssim_weight.into();
+        let weight = self.settings.losses[LossTerm::Ssim].into();
         let (loss, d_corrected) =
             reference::loss(&corrected, &target, width, height, mask.as_deref(), weight);
         let (d_rgb, mut d_grid) =

@@ -9,8 +9,8 @@ use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::{
-    DepthSample, Engine, Extras, Gradients, ImageDerivative, OptimizerState, RenderSettings,
-    Report, StepSettings, TrainView,
+    DepthSample, Engine, Extras, Gradients, ImageDerivative, LossTerm, OptimizerState,
+    RenderSettings, Report, StepSettings, TrainView,
 };
 use dapple_scene::Splats;
 use glam::DVec2;
@@ -164,9 +164,10 @@ fn step(
 }
 
 fn supervised(scene: &TestScene, number: u32, depth_weight: f32) -> StepSettings {
+    let settings = settings(scene, number);
     StepSettings {
-        depth_weight,
-        ..settings(scene, number)
+        losses: settings.losses.with(LossTerm::Depth, depth_weight),
+        ..settings
     }
 }
 
@@ -177,7 +178,7 @@ fn expected_gradient(scene: &TestScene, samples: &[DepthSample]) -> Gradients<f6
     let photo = photo(scene);
     let target = reference::photo_target(&photo, render.background);
     let (width, height) = (camera.width as usize, camera.height as usize);
-    let ssim_weight = settings(scene, 1).ssim_weight.into();
+    let ssim_weight = settings(scene, 1).losses[LossTerm::Ssim].into();
     let (_, by_rgb) = reference::loss(&image.rgb, &target, width, height, None, ssim_weight);
     let loss = reference::depth_loss(&image, samples, WEIGHT.into());
     let derivative = ImageDerivative {

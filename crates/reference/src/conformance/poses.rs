@@ -7,7 +7,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, PoseMoments};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
-    Engine, OptimizerState, PoseRates, RefinedPose, Report, StepSettings, TrainView, ViewId,
+    Engine, LossTerm, OptimizerState, PoseRates, RefinedPose, Report, StepSettings, TrainView,
+    ViewId,
 };
 use dapple_scene::{Camera, Photo, Pose, Splats};
 use glam::{DQuat, DVec3};
@@ -138,7 +139,7 @@ fn check_step(
     let image = reference::render(&scene.splats, &camera, &scene.settings).unwrap();
     let target = reference::photo_target(photo, scene.settings.background);
     let (width, height) = (photo.width as usize, photo.height as usize);
-    let weight = settings.ssim_weight.into();
+    let weight = settings.losses[LossTerm::Ssim].into();
     let (expected_loss, d_rgb) = reference::loss(&image.rgb, &target, width, height, None, weight);
     let relative = (f64::from(loss) / expected_loss - 1.0).abs();
     assert!(

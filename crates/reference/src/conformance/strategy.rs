@@ -6,8 +6,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
-    DensifyPlan, Engine, Extras, LearningRates, OptimizerState, Relocation, Report, StepSettings,
-    TrainView, relocation,
+    DensifyPlan, Engine, Extras, LearningRates, LossTerm, LossWeights, OptimizerState, Relocation,
+    Report, StepSettings, TrainView, relocation,
 };
 use dapple_scene::Splats;
 use std::sync::Arc;
@@ -221,42 +221,49 @@ fn check_noise(make: Make<'_>, scene: &TestScene) {
     assert_eq!(after.scales, splats.scales, "noise is for centres alone");
 }
 
+/// Each term alone, and all together.
 fn check_regularisers(make: Make<'_>, scene: &TestScene) {
-    let moments = |extras: Extras| {
+    let moments = |regularisers: &LossWeights| {
         let mut engine = with_splats(make, &scene.splats);
+        let settings = settings(scene, 1);
+        let weight = |term| settings.losses[term] + regularisers[term];
         let settings = StepSettings {
-            extras,
-            ..settings(scene, 1)
+            losses: LossWeights::of(weight),
+            ..settings
         };
         step(engine.as_mut(), scene, &settings);
         engine.download().unwrap().1.first_moments
     };
-    let (opacity_reg, scale_reg) = (30.0, 70.0);
-    let plain = moments(Extras::default());
-    let with = moments(Extras {
-        opacity_reg,
-        scale_reg,
-        ..Extras::default()
-    });
-    assert_eq!(plain.means, with.means, "{}", scene.name);
-    let (mut found, mut expected) = (Vec::new(), Vec::new());
-    let all = Gaussian::all(&scene.splats);
-    for (i, gaussian) in all.iter().enumerate() {
-        let (logit, scales) = reference::regularisers_backward(
-            gaussian,
-            all.len(),
-            opacity_reg.into(),
-            scale_reg.into(),
-        );
-        // After one step the first moments are 0.1 times the gradient.
-        let by = |a: f32, b: f32| 10.0 * (f64::from(a) - f64::from(b));
-        found.push(by(with.opacities[i], plain.opacities[i]));
-        found.extend((0..3).map(|k| by(with.scales[i][k], plain.scales[i][k])));
-        expected.push(logit);
-        expected.extend(scales);
+    let plain = moments(&LossWeights::default());
+    let each = reference::REGULARISERS.iter().enumerate();
+    let each = each.map(|(i, term)| (term.term(), 30.0 + 40.0 * i as f32));
+    let mut cases: Vec<LossWeights> = each
+        .clone()
+        .map(|(term, weight)| LossWeights::default().with(term, weight))
+        .collect();
+    cases.push(each.fold(LossWeights::default(), |all, (term, weight)| {
+        all.with(term, weight)
+    }));
+    for weights in cases {
+        let with = moments(&weights);
+        let what = format!("{}, {weights:?}", scene.name);
+        assert_eq!(plain.means, with.means, "{what}");
+        let (mut found, mut expected) = (Vec::new(), Vec::new());
+        let all = Gaussian::all(&scene.splats);
+        for (i, gaussian) in all.iter().enumerate() {
+            let slope = reference::regularisers_backward(gaussian, all.len(), &weights);
+            // After one step the first moments are 0.1 times the gradient.
+            let by = |a: f32, b: f32| 10.0 * (f64::from(a) - f64::from(b));
+            found.push(by(with.opacities[i], plain.opacities[i]));
+            found.extend((0..3).map(|k| by(with.scales[i][k], plain.scales[i][k])));
+            found.extend((0..4).map(|k| by(with.quats[i][k], plain.quats[i][k])));
+            expected.push(slope.opacity);
+            expected.extend(slope.scale);
+            expected.extend(slope.quat);
+        }
+        let error = compare::relative_l2(&found, &expected);
+        assert!(error < TOLERANCE, "{what}: {error:.2e}");
     }
-    let error = compare::relative_l2(&found, &expected);
-    assert!(error < TOLERANCE, "{}: {error:.2e}", scene.name);
 }
 
 /// Steps with noise and rounds of relocation leave the same bits, with an engine of each of `makes`.
@@ -270,10 +277,12 @@ pub fn mcmc_repeats_itself(makes: &[Make<'_>]) {
                 extras: Extras {
                     seed: 3,
                     noise: 0.01,
-                    opacity_reg: 0.01,
-                    scale_reg: 0.01,
                     ..Extras::default()
                 },
+                losses: LossWeights::default()
+                    .with(LossTerm::Ssim, 0.2)
+                    .with(LossTerm::Opacity, 0.01)
+                    .with(LossTerm::Scale, 0.01),
                 ..settings(&scene, number)
             };
             step(engine.as_mut(), &scene, &settings);

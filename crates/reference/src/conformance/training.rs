@@ -6,8 +6,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, Extras, Gradients, LearningRates, OptimizerState, PoseRates, Report,
-    StepSettings, TrainView,
+    Adam, Engine, Extras, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
+    PoseRates, Report, StepSettings, TrainView,
 };
 use dapple_scene::{Photo, Splats};
 use std::sync::Arc;
@@ -54,13 +54,12 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
             sh_rest: 6e-3,
         },
         adam: Adam::default(),
-        ssim_weight: SSIM_WEIGHT,
+        losses: LossWeights::default().with(LossTerm::Ssim, SSIM_WEIGHT),
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
-        depth_weight: 0.0,
     }
 }
 

@@ -12,7 +12,8 @@
 //! 8. [`adam`](fn@adam): one step of the optimizer.
 //! 9. [`smoothed`]: a Gaussian with its 3D filter, where renders are anti-aliased.
 //! 10. [`refine_pose`]: the same as 8 for the camera of a view.
-//! 10. [`relocate`], [`perturbation`], [`regularisers`]: what the MCMC strategy adds.
+//! 11. [`fn@regularisers`]: terms of the loss that look at Gaussians alone.
+//! 12. [`relocate`], [`perturbation`]: what the MCMC strategy adds.
 //!
 //! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -32,6 +33,7 @@ mod loss;
 mod project;
 mod project_backward;
 mod ranges;
+mod regularisers;
 mod relocation;
 mod sh;
 
@@ -49,9 +51,10 @@ pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};
 pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};
-pub use relocation::{
-    RelocatedSplats, perturbation, regularisers, regularisers_backward, relocate, relocated,
+pub use regularisers::{
+    REGULARISERS, Regulariser, RegulariserGradient, regularisers, regularisers_backward,
 };
+pub use relocation::{RelocatedSplats, perturbation, relocate, relocated};
 pub use sh::{sh_basis, sh_basis_gradient};
 
 use dapple_engine::{Gradients, ImageDerivative, RenderSettings};

@@ -1,5 +1,5 @@
 //! Relocation (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo",
-//! arXiv:2404.09591, section 3.3 and eq. 9), noise and regularisers.
+//! arXiv:2404.09591, section 3.3 and eq. 9), and noise.
 //!
 //! A round of [`relocate`]:
 //! 1. Gaussians that are not finite or at most `dead_opacity` opaque are dead.
@@ -120,31 +120,4 @@ pub fn perturbation(gaussian: &Gaussian, amount: f64, seed: u64, step: u32, inde
     let turn = DMat3::from_quat(glam::DQuat::from_xyzw(x, y, z, w).normalize());
     let squared = DMat3::from_diagonal(DVec3::from(gaussian.scale.map(|s| (2.0 * s).exp())));
     turn * squared * turn.transpose() * eta * (amount * still)
-}
-
-/// What regularisers add to the loss: `opacity_reg` times the mean opacity, `scale_reg` times the mean
-/// standard deviation, over Gaussians and axes.
-pub fn regularisers(gaussians: &[Gaussian], opacity_reg: f64, scale_reg: f64) -> f64 {
-    let n = gaussians.len() as f64;
-    let opacities: f64 = gaussians
-        .iter()
-        .map(|g| 1.0 / (1.0 + (-g.opacity).exp()))
-        .sum();
-    let scales: f64 = gaussians.iter().flat_map(|g| g.scale.map(f64::exp)).sum();
-    opacity_reg * opacities / n + scale_reg * scales / (3.0 * n)
-}
-
-/// The derivative of [`regularisers`] with respect to a Gaussian's logit and logarithms of scales.
-pub fn regularisers_backward(
-    gaussian: &Gaussian,
-    count: usize,
-    opacity_reg: f64,
-    scale_reg: f64,
-) -> (f64, [f64; 3]) {
-    let n = count as f64;
-    let opacity = 1.0 / (1.0 + (-gaussian.opacity).exp());
-    (
-        opacity_reg / n * opacity * (1.0 - opacity),
-        gaussian.scale.map(|s| scale_reg / (3.0 * n) * s.exp()),
-    )
 }

@@ -23,9 +23,11 @@ mod tensors;
 pub use capture::{CaptureIdentity, ViewIdentity};
 
 use crate::{Best, Budget, CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
-use dapple_engine::{Appearance, DensifyReport, OptimizerState, POSE_WORDS, RefinedPose};
+use dapple_engine::{
+    Appearance, DensifyReport, OptimizerState, PARAM_GROUPS, POSE_WORDS, RefinedPose, STATISTICS,
+};
 use dapple_scene::atomic::write_atomically;
-use dapple_scene::{Error, Result, Splats, sh_coefficient_count};
+use dapple_scene::{Error, Result, Splats};
 use serde::{Deserialize, Serialize};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -35,9 +37,6 @@ use tensors::{Metadata, Reader};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
 pub const CHECKPOINT_VERSION: u32 = 2;
-
-/// The tensor of anti-aliased runs.
-const SMOOTHING: &str = "antialias.smoothing";
 
 /// The groups of tensors of the photos' appearance, after the last step and after the best.
 const APPEARANCE: &str = "appearance";
@@ -144,26 +143,13 @@ impl Checkpoint {
             all.extend(splat_tensors("best", &best.splats));
             all.extend(appearance_tensors(BEST_APPEARANCE, &best.appearance));
         }
-        for (name, values) in [
-            ("density.gradient_sums", &state.gradient_sums),
-            ("density.visible_counts", &state.visible_counts),
-        ] {
-            all.push(Tensor::new(
-                name.to_owned(),
-                Kind::F32,
-                &[values.len()],
-                values,
-            ));
-        }
-        // Others have no such tensor: their files are as they always were.
-        if !state.smoothing.is_empty() {
-            let name = SMOOTHING.to_owned();
-            all.push(Tensor::new(
-                name,
-                Kind::F32,
-                &[state.smoothing.len()],
-                &state.smoothing,
-            ));
+        for statistic in STATISTICS {
+            let values = statistic.values(state);
+            // Runs that have none of it have no such tensor: their files are as they always were.
+            if !values.is_empty() || !statistic.of_antialiased {
+                let name = statistic.name.to_owned();
+                all.push(Tensor::new(name, Kind::F32, &[values.len()], values));
+            }
         }
         let poses: Vec<[f32; POSE_WORDS]> = state.poses.iter().map(RefinedPose::to_words).collect();
         if !poses.is_empty() {
@@ -259,24 +245,23 @@ impl Checkpoint {
             splats("first_moments")?,
             splats("second_moments")?,
         );
-        let state = OptimizerState {
+        let mut state = OptimizerState {
             first_moments,
             second_moments,
-            gradient_sums: reader.read("density.gradient_sums", Kind::F32, &[n])?,
-            visible_counts: reader.read("density.visible_counts", Kind::F32, &[n])?,
-            // The first step sets them.
-            smoothing: if config.antialias && run.step > 0 {
-                reader.read(SMOOTHING, Kind::F32, &[n])?
-            } else {
-                Vec::new()
-            },
-            poses: read_poses(&mut reader, run.poses)?,
-            // As with poses: the metadata tell, which the checksum covers as it does not tensors' names.
-            appearance: match config.appearance.is_on() && run.step > 0 {
-                true => read_appearance(&mut reader, APPEARANCE, config.appearance.grid)?,
-                false => Appearance::default(),
-            },
+            ..OptimizerState::default()
         };
+        for statistic in STATISTICS {
+            // The first step sets what is of anti-aliased runs alone.
+            if !statistic.of_antialiased || config.antialias && run.step > 0 {
+                let values = reader.read(statistic.name, Kind::F32, &[n])?;
+                statistic.set(&mut state, values);
+            }
+        }
+        state.poses = read_poses(&mut reader, run.poses)?;
+        // As with poses: the metadata tell, which the checksum covers as it does not tensors' names.
+        if config.appearance.is_on() && run.step > 0 {
+            state.appearance = read_appearance(&mut reader, APPEARANCE, config.appearance.grid)?;
+        }
         let best = if run.watched.is_empty() {
             None
         } else {
@@ -353,37 +338,27 @@ fn contradiction(what: &str) -> Error {
 }
 
 /// The tensors of splats, or of what is shaped like them.
-fn splat_tensors<'a>(group: &str, splats: &'a Splats) -> [Tensor<'a>; 6] {
-    let n = splats.len();
-    let of = |name: &str| format!("{group}.{name}");
-    let rest = [n, sh_coefficient_count(splats.sh_degree) - 1, 3];
-    [
-        Tensor::new(of("means"), Kind::F32, &[n, 3], &splats.means),
-        Tensor::new(of("scales"), Kind::F32, &[n, 3], &splats.scales),
-        Tensor::new(of("quats"), Kind::F32, &[n, 4], &splats.quats),
-        Tensor::new(of("opacities"), Kind::F32, &[n], &splats.opacities),
-        Tensor::new(of("sh0"), Kind::F32, &[n, 3], &splats.sh0),
-        Tensor::new(of("sh_rest"), Kind::F32, &rest, &splats.sh_rest),
-    ]
+fn splat_tensors<'a>(of: &str, splats: &'a Splats) -> [Tensor<'a>; PARAM_GROUPS.len()] {
+    PARAM_GROUPS.map(|group| {
+        let name = format!("{of}.{}", group.name);
+        let shape = group.shape(splats.len(), splats.sh_degree);
+        Tensor::new(name, Kind::F32, &shape, group.values(splats))
+    })
 }
 
 fn read_splats<R: Read + Seek>(
     reader: &mut Reader<R>,
-    group: &str,
+    of: &str,
     n: usize,
     sh_degree: u8,
 ) -> Result<Splats> {
-    let of = |name: &str| format!("{group}.{name}");
-    let rest = [n, sh_coefficient_count(sh_degree) - 1, 3];
-    Ok(Splats {
-        means: reader.read(&of("means"), Kind::F32, &[n, 3])?,
-        scales: reader.read(&of("scales"), Kind::F32, &[n, 3])?,
-        quats: reader.read(&of("quats"), Kind::F32, &[n, 4])?,
-        opacities: reader.read(&of("opacities"), Kind::F32, &[n])?,
-        sh0: reader.read(&of("sh0"), Kind::F32, &[n, 3])?,
-        sh_rest: reader.read(&of("sh_rest"), Kind::F32, &rest)?,
-        sh_degree,
-    })
+    let mut splats = Splats::empty(sh_degree);
+    for group in PARAM_GROUPS {
+        let name = format!("{of}.{}", group.name);
+        let values: Vec<f32> = reader.read(&name, Kind::F32, &group.shape(n, sh_degree))?;
+        group.set(&mut splats, &values);
+    }
+    Ok(splats)
 }
 
 fn read_poses<R: Read + Seek>(reader: &mut Reader<R>, count: usize) -> Result<Vec<RefinedPose>> {

@@ -7,7 +7,7 @@
 //!    large Gaussians that pixels pull in all directions are split too.
 //! 2. Every `reset_every` steps before `stop`: all opacities to at most twice the pruning threshold.
 
-use super::{DensityStrategy, Strategy, is_round, regularisers};
+use super::{DensityStrategy, Strategy, is_round};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates};
 
@@ -67,7 +67,7 @@ impl DensityStrategy for Adc {
     fn extras(&self, _: u32, _: &LearningRates) -> Extras {
         Extras {
             absolute_density: self.config.densify.absgrad,
-            ..regularisers(&self.config, self.extent)
+            ..Extras::default()
         }
     }
 }

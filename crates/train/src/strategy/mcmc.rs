@@ -5,10 +5,10 @@
 //!    living ones, drawn by opacity; `add` of their number are new copies, up to `max_gaussians`.
 //! 2. Every step moves centres at random, along the Gaussian's own shape and the less the more opaque
 //!    it is: `noise` times the step size of the centres, so that it dies down with it.
-//! 3. Regularisers make opacities and scales small where photos do not ask for them: that is what
+//! 3. Regularisers (terms of the loss that any strategy takes) make opacities and scales small where photos do not ask for them: that is what
 //!    gives relocation something to move.
 
-use super::{DensityStrategy, Strategy, growth, in_extents, is_round, regularisers};
+use super::{DensityStrategy, Strategy, growth, in_extents, is_round};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
 
@@ -72,7 +72,7 @@ impl DensityStrategy for Mcmc {
         Extras {
             seed: self.config.seed,
             noise: in_extents(per_extent, self.extent),
-            ..regularisers(&self.config, self.extent)
+            ..Extras::default()
         }
     }
 }

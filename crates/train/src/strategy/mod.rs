@@ -64,18 +64,8 @@ pub(crate) fn of(config: &TrainConfig, extent: f64) -> Arc<dyn DensityStrategy> 
     }
 }
 
-/// The regularisers that a configuration asks for: any strategy takes them. Scales count in units of
-/// the extent, so that the unit of the world does not matter.
-fn regularisers(config: &TrainConfig, extent: f64) -> Extras {
-    Extras {
-        opacity_reg: config.densify.opacity_reg as f32,
-        scale_reg: in_extents(config.densify.scale_reg, extent),
-        ..Extras::default()
-    }
-}
-
 /// A weight per extent, as one per world unit. Where all cameras stand in one place there is none.
-fn in_extents(weight: f64, extent: f64) -> f32 {
+pub(crate) fn in_extents(weight: f64, extent: f64) -> f32 {
     if extent > 0.0 {
         (weight / extent) as f32
     } else {

@@ -1,0 +1,44 @@
+//! Terms of the loss that look at Gaussians alone: `update` adds their derivatives to those that come back
+//! from the image, for Gaussians in sight and out of it. Reference: `dapple_reference::regularisers`, whose
+//! files are named as those here.
+//!
+//! Another term is a file, a field of [`Regularisers`] and a line in [`Regularisers::add`].
+
+mod opacity;
+mod scale;
+
+use super::update::MAX_COMPONENTS;
+use crate::simd::{Row, V};
+use dapple_engine::{LossTerm, LossWeights};
+use pulp::Simd;
+
+/// The terms of one step: their weights over the numbers that their means are over.
+#[derive(Debug, Clone, Copy)]
+pub struct Regularisers {
+    opacity: f32,
+    scale: f32,
+}
+
+impl Regularisers {
+    /// `None` where no term has a weight.
+    pub fn new(weights: &LossWeights, gaussians: usize) -> Option<Self> {
+        let count = gaussians.max(1) as f32;
+        weights.regularise().then(|| Self {
+            opacity: opacity::each(weights[LossTerm::Opacity], count),
+            scale: scale::each(weights[LossTerm::Scale], count),
+        })
+    }
+
+    /// Adds the derivatives to those of part `part` of a block.
+    #[inline(always)]
+    pub fn add<S: Simd>(
+        &self,
+        s: S,
+        block: &[Row],
+        part: usize,
+        gradients: &mut [V<S>; MAX_COMPONENTS],
+    ) {
+        opacity::add(s, self.opacity, block, part, gradients);
+        scale::add(s, self.scale, block, part, gradients);
+    }
+}

@@ -1,0 +1,25 @@
+//! The mean opacity.
+
+use crate::blocks::component;
+use crate::simd::{Row, Splat, V};
+use crate::stages::update::MAX_COMPONENTS;
+use pulp::Simd;
+
+/// A Gaussian's share of the weight.
+pub(super) fn each(weight: f32, count: f32) -> f32 {
+    weight / count
+}
+
+/// `each o (1 - o)` by the logit.
+#[inline(always)]
+pub(super) fn add<S: Simd>(
+    s: S,
+    each: f32,
+    block: &[Row],
+    part: usize,
+    gradients: &mut [V<S>; MAX_COMPONENTS],
+) {
+    let opacity = V::load(s, &block[component::OPACITY], part).sigmoid();
+    let slope = opacity * (s.k(1.0) - opacity);
+    gradients[component::OPACITY] = slope.mul_add(s.k(each), gradients[component::OPACITY]);
+}
