@@ -26,6 +26,36 @@ pub(super) fn counts_of(state: &layout::State, camera: &PosedCamera) -> StepCoun
     }
 }
 
+/// What a render gives, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Front {
+    optics: Optics,
+    depth: bool,
+    leaves: Leaves,
+}
+
+impl Front {
+    /// For the image alone, or also for what `blend_backward` needs; with depths or without.
+    pub(super) fn of(
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        image_only: bool,
+        depth: bool,
+    ) -> Self {
+        Self {
+            optics: Optics {
+                lens: camera.lens.is_some(),
+                antialias: settings.antialias,
+            },
+            depth,
+            leaves: match image_only {
+                true => Leaves::ImageAlone,
+                false => Leaves::Checkpoints,
+            },
+        }
+    }
+}
+
 impl GpuEngine {
     /// Renders, and waits for it.
     pub(super) fn picture(
@@ -76,6 +106,18 @@ impl GpuEngine {
             .collect();
         let gpu = &self.context.gpu;
         gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
+        self.backward(&camera, settings, &state, derivative.depth.is_some())
+    }
+
+    /// The way back from what was put into `image_gradient`, after [`Self::forward`] has left `state`; waits
+    /// for it.
+    pub(super) fn backward(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        state: &layout::State,
+        depth: bool,
+    ) -> Result<Gradients<f32>> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         let Some(recordings) = &mut self.recordings else {
             return Err(not_recorded());
@@ -93,7 +135,7 @@ impl GpuEngine {
                     lens: camera.lens.is_some(),
                     antialias: settings.antialias,
                 },
-                depth: derivative.depth.is_some(),
+                depth,
             },
         )
     }
@@ -107,38 +149,49 @@ impl GpuEngine {
         image_only: bool,
         depth: bool,
     ) -> Result<layout::State> {
-        self.settle()?;
-        self.ready()?;
-        self.fit_image(camera)?;
-        self.fit_smoothing(settings.antialias)?;
-        self.write_views(Some(camera))?;
-        let optics = Optics {
-            lens: camera.lens.is_some(),
-            antialias: settings.antialias,
-        };
-        self.fit_extra(Asked {
-            steps: Mode::of_gradients(depth && !image_only, optics),
-            depth_images: depth,
-        })?;
-        let leaves = match image_only {
-            true => Leaves::ImageAlone,
-            false => Leaves::Checkpoints,
-        };
-        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        let front = Front::of(camera, settings, image_only, depth);
+        self.prepare_front(camera, settings, front)?;
         loop {
-            self.record()?;
-            if let Some(recordings) = &mut self.recordings {
-                let (context, stages) = (&self.context, &mut self.stages);
-                let recording =
-                    recordings.front(context, stages, &self.buffers, (optics, depth), leaves)?;
-                recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
-            }
+            self.submit_front(settings, front)?;
             let state = self.state()?;
             if state.halted == 0 {
                 return Ok(state);
             }
             self.grow_for(state.halted, state.wanted, state.gaussians)?;
         }
+    }
+
+    /// Makes room for a render, as far as the host knows what it takes, and tells the GPU its camera.
+    pub(super) fn prepare_front(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        front: Front,
+    ) -> Result<()> {
+        self.settle()?;
+        self.ready()?;
+        self.fit_image(camera)?;
+        self.fit_smoothing(settings.antialias)?;
+        self.write_views(Some(camera))?;
+        let backward = front.leaves == Leaves::Checkpoints;
+        self.fit_extra(Asked {
+            steps: Mode::of_gradients(front.depth && backward, front.optics),
+            depth_images: front.depth,
+        })
+    }
+
+    /// Submits the stages up to `blend`. Nothing runs while a buffer is too small.
+    pub(super) fn submit_front(&mut self, settings: &RenderSettings, front: Front) -> Result<()> {
+        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        self.record()?;
+        let Some(recordings) = &mut self.recordings else {
+            return Err(not_recorded());
+        };
+        let (context, stages) = (&self.context, &mut self.stages);
+        let which = (front.optics, front.depth);
+        let recording = recordings.front(context, stages, &self.buffers, which, front.leaves)?;
+        recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+        Ok(())
     }
 
     /// What `blend` left in `depth_pixels` of a render.
