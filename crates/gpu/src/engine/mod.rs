@@ -9,12 +9,13 @@
 //! 3. Calls that return something (`download`, `render`, `gradients`) wait.
 //!
 //! Here: options, and what the engine is made of. `contract` is the way in; `commands` are steps and
-//! rounds, `pictures` renders, `scores` renders that are compared, `views` cameras and photos, `state` splats and checkpoints.
+//! rounds, `pictures` renders, `on_device` those that stay there, `scores` renders that are compared, `views` cameras and photos, `state` splats and checkpoints.
 
 mod commands;
 mod contract;
 mod gradients;
 mod instruments;
+mod on_device;
 mod pictures;
 mod scores;
 mod state;

@@ -75,6 +75,18 @@ impl GpuEngine {
             .collect();
         let gpu = &self.context.gpu;
         gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
+        self.backward(&camera, settings, &state, bits)
+    }
+
+    /// The way back from what was put into `image_gradient`, after [`Self::forward`] with the same `bits` has left
+    /// `state`; waits for it.
+    pub(super) fn backward(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        state: &layout::State,
+        bits: Bits,
+    ) -> Result<Gradients<f32>> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         let bits = bits | Bits::of_render(settings, camera.lens.is_some());
         let recording = self.recording(Plan::Gradients, bits, 0)?;
@@ -89,22 +101,40 @@ impl GpuEngine {
         settings: &RenderSettings,
         bits: Bits,
     ) -> Result<layout::State> {
-        self.settle()?;
-        self.ready()?;
-        self.fit_image(camera)?;
-        self.write_views(Some(camera))?;
-        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
-        self.fit(bits)?;
-        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        let bits = self.prepare_front(camera, settings, bits)?;
         loop {
-            let recording = self.recording(Plan::Front, bits, 0)?;
-            recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+            self.submit_front(settings, bits)?;
             let state = self.state()?;
             if state.halted == 0 {
                 return Ok(state);
             }
             self.grow_for(state.halted, state.wanted, state.gaussians)?;
         }
+    }
+
+    /// Makes room for a render, as far as the host knows what it takes, and tells the GPU its camera. Answers
+    /// all bits of the render.
+    pub(super) fn prepare_front(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        bits: Bits,
+    ) -> Result<Bits> {
+        self.settle()?;
+        self.ready()?;
+        self.fit_image(camera)?;
+        self.write_views(Some(camera))?;
+        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        self.fit(bits)?;
+        Ok(bits)
+    }
+
+    /// Submits the stages up to `blend`. Nothing runs while a buffer is too small.
+    pub(super) fn submit_front(&mut self, settings: &RenderSettings, bits: Bits) -> Result<()> {
+        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        let recording = self.recording(Plan::Front, bits, 0)?;
+        recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+        Ok(())
     }
 
     /// What `blend` left in `depth_pixels` of a render.

@@ -1,0 +1,140 @@
+//! Renders and derivatives that stay on the device, for viewers and libraries of autograd that work on the
+//! same one ([`Gpu::device`]): nothing of the image comes to the host.
+//!
+//! 1. [`GpuEngine::render_to`] submits a render and a copy of its image into the caller's buffer, and returns.
+//!    What the caller submits afterwards to the same queue finds it there.
+//! 2. Whether the engine's buffers held all that is seen is known on the device alone: where they did not,
+//!    the image is not whole. [`GpuEngine::rendered_whole`] asks, and grows them; so does every other call
+//!    that waits. A viewer may ask now and then: what it shows meanwhile is an earlier image.
+//! 3. [`GpuEngine::backward_from`] renders, takes the derivative by the image out of the caller's buffer, and
+//!    goes back. It waits, for the gradients come to the host.
+//!
+//! Both layouts are the engine's own: `[height, width, 4]`, `f32`.
+//!
+//! [`Gpu::device`]: dapple_runtime::Gpu::device
+
+use super::GpuEngine;
+use crate::layout;
+use crate::passes::Bits;
+use dapple_engine::{Gradients, PosedCamera, RenderSettings};
+use dapple_runtime::wgpu;
+use dapple_scene::{Camera, Error, Result};
+use std::mem::offset_of;
+
+/// Bytes of a pixel in the callers' buffers.
+const PIXEL_BYTES: u64 = 16;
+
+/// Whether the engine was halted when the last image was copied: the word of that name in `State`, as later
+/// commands change it.
+const HALTED: &str = "rendered_halted";
+const WORD_BYTES: u64 = 4;
+
+impl GpuEngine {
+    /// Renders the current splats into a buffer of this engine's device, and does not wait for it; only for
+    /// steps that are enqueued.
+    ///
+    /// `target` takes `[height, width, 4]` of `f32`: red, green and blue over the background, not clamped, and
+    /// the transmittance (one minus alpha). It needs [`wgpu::BufferUsages::COPY_DST`] and may be larger. Of
+    /// [`RenderSettings::depth`] no notice is taken.
+    ///
+    /// # Errors
+    /// As [`Engine::render`]; a buffer that is too small or cannot be copied to; no splats.
+    ///
+    /// [`Engine::render`]: dapple_engine::Engine::render
+    pub fn render_to(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        target: &wgpu::Buffer,
+    ) -> Result<()> {
+        let camera = PosedCamera::new(camera)?;
+        check(target, wgpu::BufferUsages::COPY_DST, &camera)?;
+        let bits = self.prepare_front(&camera, settings, Bits::IMAGE_ONLY)?;
+        self.submit_front(settings, bits)?;
+        let gpu = &self.context.gpu;
+        if self.buffers.get(HALTED).is_err() {
+            self.buffers.set(HALTED, gpu.buffer(HALTED, WORD_BYTES)?);
+        }
+        let mut encoder = gpu.encoder();
+        let (image, state) = (self.buffers.get("image")?, self.buffers.get("state")?);
+        encoder.copy_buffer_to_buffer(image, 0, target, 0, bytes_of(&camera));
+        let halted = offset_of!(layout::State, halted) as u64;
+        encoder.copy_buffer_to_buffer(state, halted, self.buffers.get(HALTED)?, 0, WORD_BYTES);
+        gpu.submit(encoder);
+        gpu.check()
+    }
+
+    /// Whether the last [`Self::render_to`] has left a whole image, whatever came after it; waits. Where it has
+    /// not, the buffers that were too small are larger now: render again.
+    ///
+    /// # Errors
+    /// A lost device, no memory for larger buffers.
+    pub fn rendered_whole(&mut self) -> Result<bool> {
+        let Ok(halted) = self.buffers.get(HALTED) else {
+            return Ok(true);
+        };
+        let halted: Vec<u32> = self.context.gpu.read(halted, 1)?;
+        if halted.iter().all(|&why| why == 0) {
+            return Ok(true);
+        }
+        // Steps since have found it too, and may have made room.
+        self.settle()?;
+        let state = self.state()?;
+        if state.halted != 0 {
+            self.grow_for(state.halted, state.wanted, state.gaussians)?;
+        }
+        Ok(false)
+    }
+
+    /// Gradients of a scalar whose derivative with respect to the render is in a buffer of this engine's
+    /// device. Waits.
+    ///
+    /// `derivative` holds `[height, width, 4]` of `f32`: by red, green and blue, and by the transmittance
+    /// (minus that by alpha). It needs [`wgpu::BufferUsages::COPY_SRC`] and may be larger.
+    ///
+    /// # Errors
+    /// As [`Engine::gradients`]; a buffer that is too small or cannot be copied from.
+    ///
+    /// [`Engine::gradients`]: dapple_engine::Engine::gradients
+    pub fn backward_from(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        derivative: &wgpu::Buffer,
+    ) -> Result<Gradients<f32>> {
+        let camera = PosedCamera::new(camera)?;
+        check(derivative, wgpu::BufferUsages::COPY_SRC, &camera)?;
+        let state = self.forward(&camera, settings, Bits::GRADIENTS)?;
+        let gpu = &self.context.gpu;
+        let mut encoder = gpu.encoder();
+        let gradient = self.buffers.get("image_gradient")?;
+        encoder.copy_buffer_to_buffer(derivative, 0, gradient, 0, bytes_of(&camera));
+        gpu.submit(encoder);
+        self.backward(&camera, settings, &state, Bits::GRADIENTS)
+    }
+}
+
+fn bytes_of(camera: &PosedCamera) -> u64 {
+    PIXEL_BYTES * camera.pixel_count() as u64
+}
+
+/// Whether a caller's buffer does for this camera.
+fn check(buffer: &wgpu::Buffer, usage: wgpu::BufferUsages, camera: &PosedCamera) -> Result<()> {
+    let needed = bytes_of(camera);
+    if buffer.size() < needed {
+        return Err(Error::input(format!(
+            "the buffer has {} bytes, and an image of {} x {} pixels takes {needed}",
+            buffer.size(),
+            camera.size[0],
+            camera.size[1]
+        ))
+        .hint("make it of height * width * 16 bytes"));
+    }
+    if !buffer.usage().contains(usage) {
+        return Err(
+            Error::input(format!("the buffer was made without the usage {usage:?}"))
+                .hint("name it among the buffer's usages"),
+        );
+    }
+    Ok(())
+}
