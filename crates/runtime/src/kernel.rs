@@ -7,6 +7,7 @@
 //! 3. [`Kernel::bind`] takes buffers by name and complains of any that is missing or unknown.
 
 use crate::adapter::IMMEDIATE_BYTES;
+use crate::buffer::ByteSlice;
 use crate::counters::Tally;
 use crate::parameters::{Ring, Values, without_immediates};
 use crate::{Defines, Gpu, ShaderSet};
@@ -37,6 +38,8 @@ struct Inner {
 pub struct Bound {
     kernel: Arc<Inner>,
     group: wgpu::BindGroup,
+    /// Pooled buffers do not go back before this.
+    _held: Arc<[ByteSlice]>,
     pub(crate) tally: Arc<Tally>,
 }
 
@@ -204,9 +207,43 @@ impl Kernel {
     /// # Errors
     /// A binding without a buffer.
     pub fn bind(&self, gpu: &Gpu, buffers: &[(&str, &wgpu::Buffer)]) -> Result<Bound> {
+        let find = |name: &str| {
+            let found = buffers.iter().find(|(other, _)| *other == name);
+            found.map(|(_, buffer)| buffer.as_entire_binding())
+        };
+        self.bind_resources(gpu, find, Arc::new([]))
+    }
+
+    /// [`Self::bind`] to buffers and ranges of the pool ([`Slice`](crate::Slice)), which what is bound keeps.
+    ///
+    /// # Errors
+    /// A binding without a slice; one that begins where the device lets no binding begin.
+    pub fn bind_slices(&self, gpu: &Gpu, slices: &[(&str, ByteSlice)]) -> Result<Bound> {
+        let alignment = gpu.device().limits().min_storage_buffer_offset_alignment;
+        for (name, slice) in slices {
+            if !slice.offset().is_multiple_of(alignment.into()) {
+                let at = slice.offset();
+                let what = format!("\"{name}\" begins at byte {at}, no multiple of {alignment}");
+                return Err(Error::internal(what).at(self.inner.label.clone()));
+            }
+        }
+        let find = |name: &str| {
+            let found = slices.iter().find(|(other, _)| *other == name);
+            found.map(|(_, slice)| slice.binding())
+        };
+        let held = slices.iter().map(|(_, slice)| slice.clone());
+        self.bind_resources(gpu, find, held.collect())
+    }
+
+    fn bind_resources<'a>(
+        &self,
+        gpu: &Gpu,
+        find: impl Fn(&str) -> Option<wgpu::BindingResource<'a>>,
+        held: Arc<[ByteSlice]>,
+    ) -> Result<Bound> {
         let mut entries = Vec::with_capacity(self.inner.bindings.len());
         for (name, binding) in &self.inner.bindings {
-            let Some((_, buffer)) = buffers.iter().find(|(n, _)| n == name) else {
+            let Some(resource) = find(name) else {
                 return Err(
                     Error::internal(format!("no buffer was given for \"{name}\""))
                         .at(self.inner.label.clone()),
@@ -214,7 +251,7 @@ impl Kernel {
             };
             entries.push(wgpu::BindGroupEntry {
                 binding: *binding,
-                resource: buffer.as_entire_binding(),
+                resource,
             });
         }
         let group = gpu.device().create_bind_group(&wgpu::BindGroupDescriptor {
@@ -227,6 +264,7 @@ impl Kernel {
         Ok(Bound {
             kernel: Arc::clone(&self.inner),
             group,
+            _held: held,
             tally: Arc::clone(&gpu.link().tally),
         })
     }

@@ -26,8 +26,11 @@
 //! - [`Gpu`]: an open device; [`adapters`] lists what there is.
 //! - [`ShaderSet`]: named WGSL pieces, `#import`, `#if`, constants.
 //! - [`Kernel`]: a compute pipeline made from a composed shader; buffers are bound by name.
-//! - [`Recording`]: a list of dispatches, replayed each step with fresh immediates.
-//! - [`Pool`]: buffers used again; [`Readback`]: values on their way to the host; [`Upload`]: from it.
+//! - [`Recording`]: a list of dispatches, copies, clears, uploads and downloads, replayed each step with fresh
+//!   immediates and parameters ([`Values`]).
+//! - [`Buffer`] and [`Slice`]: typed buffers of the pool and ranges of them, which whatever is bound to them keeps.
+//! - [`Pool`]: buffers used again; [`Readback`]: values on their way to the host, a future; [`Upload`]: from it.
+//! - [`Needs`] and [`Granted`]: features asked for, and what there is; [`DeviceClass`]: what browsers grant.
 //! - [`GpuClock`]: how long the spans of a recording took; [`Counters`]: what the host asked for.
 //! - [`primitives`]: prefix sums and a stable radix sort.
 //! - [`ceilings`]: what a device does at most, measured.
@@ -36,9 +39,11 @@
 //! Nothing a driver does is a panic: out of memory, a lost device and refused shaders are errors.
 
 mod adapter;
+mod buffer;
 mod cache;
 pub mod ceilings;
 mod clock;
+mod commands;
 mod counters;
 mod gpu;
 mod kernel;
@@ -55,8 +60,10 @@ mod translate;
 mod upload;
 
 pub use adapter::{AdapterReport, Choice, adapters};
+pub use buffer::{Buffer, ByteSlice, Slice};
 pub use cache::folder as cache_folder;
 pub use clock::{Calibration, GpuClock, SpanTime, Timing};
+pub use commands::{Download, Replay};
 pub use counters::Counters;
 pub use gpu::{Gpu, GpuOptions, Hints, Overrides};
 pub use kernel::{Bound, Kernel};

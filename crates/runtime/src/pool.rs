@@ -34,12 +34,25 @@ pub struct PoolStats {
     pub allocations: u64,
     /// Requests answered with a used buffer.
     pub reuses: u64,
+    /// Buffers handed out now.
+    pub live: u64,
+    /// Most buffers that were handed out at one time.
+    pub peak_live: u64,
+    /// Free buffers that were let go to make room, and used ones whose state was unknown.
+    pub evicted: u64,
     /// Bytes of buffers handed out.
     pub live_bytes: u64,
     /// Most bytes that were handed out and kept free at one time.
     pub peak_bytes: u64,
     /// Bytes of buffers kept free.
     pub pooled_bytes: u64,
+}
+
+impl PoolStats {
+    fn handed_out(&mut self) {
+        self.live += 1;
+        self.peak_live = self.peak_live.max(self.live);
+    }
 }
 
 /// A pool of one device's buffers. Clones share it.
@@ -142,6 +155,7 @@ impl Pool {
     pub fn trim(&self) -> u64 {
         let mut state = self.inner.lock();
         let free = std::mem::take(&mut state.free);
+        state.stats.evicted += free.values().map(|list| list.len() as u64).sum::<u64>();
         let bytes = std::mem::take(&mut state.stats.pooled_bytes);
         // wgpu has locks of its own: nothing of it is dropped under ours.
         drop(state);
@@ -176,6 +190,7 @@ impl Pool {
         let buffer = made.ok_or_else(|| inner.link.out_of_memory(label, size))?;
         let mut state = inner.lock();
         state.stats.allocations += 1;
+        state.stats.handed_out();
         state.stats.live_bytes += size;
         let held = state.stats.live_bytes + state.stats.pooled_bytes;
         state.stats.peak_bytes = state.stats.peak_bytes.max(held);
@@ -215,6 +230,7 @@ impl Inner {
             state.free.remove(&key);
         }
         state.stats.reuses += 1;
+        state.stats.handed_out();
         state.stats.pooled_bytes -= key.1;
         state.stats.live_bytes += key.1;
         Some(free.buffer)
@@ -223,6 +239,7 @@ impl Inner {
     fn give_back(&self, buffer: wgpu::Buffer, idle: Arc<AtomicBool>) {
         let mut state = self.lock();
         let size = buffer.size();
+        state.stats.live -= 1;
         state.stats.live_bytes -= size;
         state.stats.pooled_bytes += size;
         let key = (buffer.usage().bits(), size);
@@ -250,7 +267,10 @@ impl Pooled {
     /// Lets the buffer go instead of giving it back: its state is unknown.
     pub(crate) fn discard(mut self) {
         if let Some(buffer) = self.buffer.take() {
-            self.pool.lock().stats.live_bytes -= buffer.size();
+            let mut state = self.pool.lock();
+            state.stats.live -= 1;
+            state.stats.evicted += 1;
+            state.stats.live_bytes -= buffer.size();
         }
     }
 }

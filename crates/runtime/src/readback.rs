@@ -2,7 +2,8 @@
 //!
 //! 1. [`Gpu::begin_read`] records a copy into a staging buffer of the pool, which is mapped once the
 //!    commands are submitted and done.
-//! 2. [`Readback::take`] asks whether they are; [`Gpu::read`] waits instead.
+//! 2. [`Readback::take`] asks whether they are; [`Readback::wait`] waits for the submission that copies, and for no
+//!    later one; and a readback is a future: who awaits it is woken by a thread that waits so.
 //! 3. The staging buffer goes back to the pool. One whose commands were never submitted does not:
 //!    they might still be, and would map it under its next owner.
 
@@ -13,8 +14,10 @@ use bytemuck::Pod;
 use dapple_base::{Error, Result};
 use rayon::prelude::*;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
 const ON_ITS_WAY: u8 = 0;
 const MAPPED: u8 = 1;
@@ -26,19 +29,45 @@ pub struct Readback<T> {
     /// `None` once the values were taken.
     staging: Option<Pooled>,
     bytes: usize,
-    state: Arc<AtomicU8>,
+    shared: Arc<Shared>,
+    /// What copies them, where it is known.
+    submission: Option<wgpu::SubmissionIndex>,
     link: Link,
     values: PhantomData<T>,
 }
 
+/// What the callback tells.
+#[derive(Debug)]
+struct Shared {
+    state: AtomicU8,
+    /// Who awaits the values; and whether a thread waits for the submission.
+    waker: Mutex<(Option<Waker>, bool)>,
+}
+
 /// Tells the state, also when wgpu drops the callback without a call.
-struct Signal(Arc<AtomicU8>);
+struct Signal(Arc<Shared>);
 
 impl Signal {
     fn set(&self, state: u8) {
-        let _ = self
-            .0
-            .compare_exchange(ON_ITS_WAY, state, Ordering::Release, Ordering::Relaxed);
+        let told =
+            self.0
+                .state
+                .compare_exchange(ON_ITS_WAY, state, Ordering::Release, Ordering::Relaxed);
+        if told.is_ok()
+            && let Some(waker) = self.0.lock().0.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, (Option<Waker>, bool)> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> u8 {
+        self.state.load(Ordering::Acquire)
     }
 }
 
@@ -68,11 +97,14 @@ impl Gpu {
             .pool()
             .take("a copy for the host", bytes as u64, usage)?;
         let copied = (bytes as u64).next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
-        let state = Arc::new(AtomicU8::new(ON_ITS_WAY));
+        let shared = Arc::new(Shared {
+            state: AtomicU8::new(ON_ITS_WAY),
+            waker: Mutex::default(),
+        });
         if copied > 0 {
             encoder.copy_buffer_to_buffer(buffer, offset, &staging, 0, Some(copied));
         }
-        let signal = Signal(Arc::clone(&state));
+        let signal = Signal(Arc::clone(&shared));
         encoder.map_buffer_on_submit(&staging, wgpu::MapMode::Read, .., move |result| {
             signal.set(if result.is_ok() { MAPPED } else { FAILED });
         });
@@ -80,13 +112,14 @@ impl Gpu {
         Ok(Readback {
             staging: Some(staging),
             bytes,
-            state,
+            shared,
+            submission: None,
             link: self.link().clone(),
             values: PhantomData,
         })
     }
 
-    /// Waits for all work and copies the first `count` values of a buffer out.
+    /// Copies the first `count` values of a buffer out, after all that was submitted, and waits for it.
     ///
     /// # Errors
     /// A lost device, no memory for the copy.
@@ -106,13 +139,63 @@ impl Gpu {
     ) -> Result<Vec<T>> {
         let mut encoder = self.encoder();
         let mut readback = self.begin_read(&mut encoder, buffer, offset, count)?;
-        self.submit(encoder);
-        self.wait()?;
-        readback.finish()
+        readback.submitted(self.submit(encoder));
+        readback.wait()
     }
 }
 
 impl<T: Pod> Readback<T> {
+    /// Tells which submission copies the values, so that [`Self::wait`] waits for no more, and who awaits them is
+    /// woken.
+    pub fn submitted(&mut self, submission: wgpu::SubmissionIndex) {
+        self.submission = Some(submission);
+    }
+
+    /// The values, once the submission that copies them is done; without one, once all work is.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn wait(&mut self) -> Result<Vec<T>> {
+        match self.submission.clone() {
+            _ if self.shared.state() != ON_ITS_WAY => {}
+            Some(submission) => self.link.wait_for(submission)?,
+            None => self.link.wait()?,
+        }
+        self.finish()
+    }
+
+    /// Has a thread wait for the submission, unless one does; it wakes who awaits the values.
+    fn wake_when_done(&self) {
+        let Some(submission) = self.submission.clone() else {
+            // Nobody knows what to wait for.
+            if let Some(waker) = self.shared.lock().0.take() {
+                waker.wake();
+            }
+            return;
+        };
+        if std::mem::replace(&mut self.shared.lock().1, true) {
+            return;
+        }
+        let (link, shared) = (self.link.clone(), Arc::clone(&self.shared));
+        let wait = move || {
+            // What failed, whoever is woken hears of.
+            let _ = link.wait_for(submission);
+            let mut waiting = shared.lock();
+            waiting.1 = false;
+            if let Some(waker) = waiting.0.take() {
+                waker.wake();
+            }
+        };
+        let thread = std::thread::Builder::new().name("readback".to_owned());
+        if thread.spawn(wait).is_err() {
+            let mut waiting = self.shared.lock();
+            waiting.1 = false;
+            if let Some(waker) = waiting.0.take() {
+                waker.wake();
+            }
+        }
+    }
+
     /// The values, after a wait for the commands that copy them.
     ///
     /// # Errors
@@ -127,10 +210,10 @@ impl<T: Pod> Readback<T> {
     /// # Errors
     /// A lost device; commands that were dropped instead of submitted; values taken before.
     pub fn take(&mut self) -> Result<Option<Vec<T>>> {
-        if self.state.load(Ordering::Acquire) == ON_ITS_WAY {
+        if self.shared.state() == ON_ITS_WAY {
             self.link.poll();
         }
-        match self.state.load(Ordering::Acquire) {
+        match self.shared.state() {
             ON_ITS_WAY => return self.link.check().map(|()| None),
             MAPPED => {}
             _ => {
@@ -153,6 +236,39 @@ impl<T: Pod> Readback<T> {
     }
 }
 
+impl Readback<u8> {
+    /// The same bytes as values of another type.
+    pub(crate) fn typed<T>(mut self) -> Readback<T> {
+        Readback {
+            staging: self.staging.take(),
+            bytes: self.bytes,
+            shared: Arc::clone(&self.shared),
+            submission: self.submission.take(),
+            link: self.link.clone(),
+            values: PhantomData,
+        }
+    }
+}
+
+impl<T> Unpin for Readback<T> {}
+
+impl<T: Pod> Future for Readback<T> {
+    type Output = Result<Vec<T>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        // Before the state is asked for: who is told in between is woken.
+        this.shared.lock().0 = Some(context.waker().clone());
+        match this.take().transpose() {
+            Some(values) => Poll::Ready(values),
+            None => {
+                this.wake_when_done();
+                Poll::Pending
+            }
+        }
+    }
+}
+
 /// The values that bytes hold. On all cores: at hundreds of megabytes most of the time goes into pages that
 /// the system gives for the first time.
 fn copied<T: Pod>(bytes: &[u8]) -> Vec<T> {
@@ -172,7 +288,7 @@ impl<T> Drop for Readback<T> {
         let Some(staging) = self.staging.take() else {
             return;
         };
-        if self.state.load(Ordering::Acquire) == MAPPED {
+        if self.shared.state() == MAPPED {
             staging.unmap();
             staging.give_back_idle();
         } else {

@@ -4,10 +4,15 @@
 //! a microsecond of host time a dispatch, nothing allocated by us. What changes from replay to
 //! replay travels in the immediates, and what is more than they hold in a block of parameters ([`Values`]).
 
-use crate::Gpu;
+use crate::buffer::ByteSlice;
+use crate::commands::{self, Command, Download, Replay};
 use crate::kernel::Bound;
 use crate::parameters::{Ring, Values};
+use crate::{Gpu, Slice};
+use bytemuck::Pod;
+use dapple_base::Result;
 use serde::Serialize;
+use std::marker::PhantomData;
 
 /// How many workgroups to run.
 #[derive(Debug, Clone)]
@@ -27,14 +32,7 @@ impl Groups {
     }
 }
 
-/// One dispatch.
-#[derive(Debug, Clone)]
-pub struct Dispatch {
-    /// Kernel and buffers.
-    pub bound: Bound,
-    /// How many workgroups.
-    pub groups: Groups,
-}
+pub use crate::commands::Dispatch;
 
 /// What one replay of a recording does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -59,10 +57,13 @@ pub enum Detail {
     Dispatches,
 }
 
-/// Dispatches in named spans, in order.
+/// Dispatches and other commands in named spans, in order. It keeps what it is bound to.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    spans: Vec<(&'static str, Vec<Dispatch>)>,
+    commands: Vec<Command>,
+    /// Names, and where each begins among the commands.
+    spans: Vec<(&'static str, usize)>,
+    downloads: usize,
 }
 
 impl Recording {
@@ -73,49 +74,122 @@ impl Recording {
 
     /// Opens a span: the dispatches that follow are timed together under `name`.
     pub fn span(&mut self, name: &'static str) {
-        self.spans.push((name, Vec::new()));
+        self.spans.push((name, self.commands.len()));
     }
 
     /// Appends a dispatch to the last span.
     pub fn dispatch(&mut self, bound: Bound, groups: Groups) {
+        self.push(Command::Dispatch(Dispatch { bound, groups }));
+    }
+
+    fn push(&mut self, command: Command) {
         if self.spans.is_empty() {
             self.span("");
         }
-        if let Some((_, list)) = self.spans.last_mut() {
-            list.push(Dispatch { bound, groups });
+        self.commands.push(command);
+    }
+
+    /// Each span's name and commands, in order.
+    fn lists(&self) -> impl Iterator<Item = (&'static str, &[Command])> + '_ {
+        let ends = self.spans.iter().skip(1).map(|(_, first)| *first);
+        let ends = ends.chain([self.commands.len()]);
+        let spans = self.spans.iter().zip(ends);
+        spans.map(|((name, first), end)| (*name, &self.commands[*first..end]))
+    }
+
+    /// Appends that bytes become 0.
+    ///
+    /// # Errors
+    /// They are not whole words.
+    pub fn clear(&mut self, part: impl Into<ByteSlice>) -> Result<()> {
+        let part = part.into();
+        commands::whole_words(&part)?;
+        self.push(Command::Clear(part));
+        Ok(())
+    }
+
+    /// Appends a copy.
+    ///
+    /// # Errors
+    /// The lengths differ, they are not whole words, or both are of one buffer.
+    pub fn copy(&mut self, from: impl Into<ByteSlice>, to: impl Into<ByteSlice>) -> Result<()> {
+        let (from, to) = (from.into(), to.into());
+        commands::check_copy(&from, &to)?;
+        self.push(Command::Copy { from, to });
+        Ok(())
+    }
+
+    /// Appends that `to` becomes `data`, in every replay anew. The data go to the device now, once.
+    ///
+    /// # Errors
+    /// As [`Self::copy`]; no memory.
+    pub fn upload<T: Pod>(&mut self, gpu: &Gpu, data: &[T], to: &Slice<T>) -> Result<()> {
+        let to = ByteSlice::from(to);
+        commands::whole_words(&to)?;
+        self.copy(commands::staged(gpu, data)?, to)
+    }
+
+    /// Appends a copy to the host: a [`Self::replay`] has it, in the order of the commands around it.
+    ///
+    /// # Errors
+    /// They are not whole words.
+    pub fn download<T: Pod>(&mut self, from: &Slice<T>) -> Result<Download<T>> {
+        let from = ByteSlice::from(from);
+        commands::whole_words(&from)?;
+        let number = self.downloads;
+        self.downloads += 1;
+        self.push(Command::Download(number, from));
+        Ok(Download {
+            number,
+            values: PhantomData,
+        })
+    }
+
+    /// Appends another recording, whose downloads nobody can ask for: they are left out.
+    pub fn append(&mut self, other: Self) {
+        for (name, list) in other.lists() {
+            self.span(name);
+            let list = list
+                .iter()
+                .filter(|command| !matches!(command, Command::Download(..)));
+            self.commands.extend(list.cloned());
         }
     }
 
-    /// Appends another recording.
-    pub fn append(&mut self, other: Self) {
-        self.spans.extend(other.spans);
+    fn dispatches(&self) -> impl Iterator<Item = (&'static str, &Dispatch)> + '_ {
+        self.lists().flat_map(|(name, list)| {
+            let list = list.iter().filter_map(Command::dispatch);
+            list.map(move |dispatch| (name, dispatch))
+        })
     }
 
     /// Each dispatch's span and kernel, in order.
     pub fn dispatch_names(&self) -> impl Iterator<Item = (&'static str, &str)> + '_ {
-        self.spans
-            .iter()
-            .flat_map(|(name, list)| list.iter().map(|d| (*name, d.bound.label())))
+        let all = self.dispatches();
+        all.map(|(name, dispatch)| (name, dispatch.bound.label()))
     }
 
     /// Each span's name and number of dispatches, in order.
     pub fn span_sizes(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
-        self.spans.iter().map(|(name, list)| (*name, list.len()))
+        self.lists().map(|(name, list)| {
+            let dispatches = list.iter().filter_map(Command::dispatch);
+            (name, dispatches.count())
+        })
     }
 
     /// Dispatches in all spans.
     pub fn len(&self) -> usize {
-        self.spans.iter().map(|(_, list)| list.len()).sum()
+        self.dispatches().count()
     }
 
-    /// Whether there is nothing to dispatch.
+    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.commands.is_empty()
     }
 
     /// What one replay does.
     pub fn work(&self) -> Work {
-        let all = || self.spans.iter().flat_map(|(_, list)| list);
+        let all = || self.dispatches().map(|(_, dispatch)| dispatch);
         Work {
             spans: self.spans.len(),
             dispatches: all().count(),
@@ -126,7 +200,7 @@ impl Recording {
         }
     }
 
-    /// Encodes all of it into one pass.
+    /// Encodes all of it, downloads apart: dispatches that follow each other are one pass.
     pub fn encode(&self, encoder: &mut wgpu::CommandEncoder, immediates: &[u8]) {
         self.encode_with(encoder, Values::immediates(immediates));
     }
@@ -135,21 +209,20 @@ impl Recording {
     /// encoded before the first of them is submitted.
     pub fn encode_with(&self, encoder: &mut wgpu::CommandEncoder, values: Values<'_>) {
         let block = self.write(values);
-        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-        for (_, list) in &self.spans {
-            encode_list(&mut pass, list, values, block);
+        for run in runs(&self.commands) {
+            encode_run(encoder, run, (values, block), (None, None));
         }
     }
 
     /// Writes parameters where one of the kernels takes them; where they are.
     fn write(&self, values: Values<'_>) -> u32 {
-        let mut all = self.spans.iter().flat_map(|(_, list)| list);
-        let ring = all.find_map(|dispatch| dispatch.bound.ring());
+        let mut all = self.dispatches();
+        let ring = all.find_map(|(_, dispatch)| dispatch.bound.ring());
         ring.map_or(0, |ring: &Ring| ring.write(values))
     }
 
-    /// Encodes each span, or each dispatch, into a pass of its own, between two timestamps: `2 * i`
-    /// and `2 * i + 1` of `queries`.
+    /// Encodes each span, or each dispatch, between two timestamps: `2 * i` and `2 * i + 1` of `queries`. A
+    /// span without dispatches is not timed.
     pub fn encode_timed(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -168,28 +241,37 @@ impl Recording {
         queries: &wgpu::QuerySet,
         detail: Detail,
     ) {
-        let block = self.write(values);
-        let passes = self.spans.iter().flat_map(|(name, list)| {
-            let longest = match detail {
-                Detail::Spans => list.len(),
-                Detail::Dispatches => 1,
+        let values = (values, self.write(values));
+        let mut next = 0;
+        for (name, list) in self.lists() {
+            let is_dispatch = |run: &&[Command]| run.iter().any(|one| one.dispatch().is_some());
+            let runs: Vec<&[Command]> = match detail {
+                Detail::Spans => runs(list).collect(),
+                Detail::Dispatches => list.chunks(1).collect(),
             };
-            list.chunks(longest.max(1)).map(move |part| (name, part))
-        });
-        for (index, (name, list)) in (0..).step_by(2).zip(passes) {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
-                label: Some(name),
-                timestamp_writes: Some(wgpu::ComputePassTimestampWrites {
+            let timed = runs.iter().filter(|run| is_dispatch(run)).count();
+            let mut seen = 0;
+            for run in runs {
+                let mut at = (None, None);
+                if is_dispatch(&run) {
+                    seen += 1;
+                    let each = detail == Detail::Dispatches;
+                    at.0 = (each || seen == 1).then_some(next);
+                    at.1 = (each || seen == timed).then_some(next + 1);
+                    next += if at.1.is_some() { 2 } else { 0 };
+                }
+                let writes = wgpu::ComputePassTimestampWrites {
                     query_set: queries,
-                    beginning_of_pass_write_index: Some(index),
-                    end_of_pass_write_index: Some(index + 1),
-                }),
-            });
-            encode_list(&mut pass, list, values, block);
+                    beginning_of_pass_write_index: at.0,
+                    end_of_pass_write_index: at.1,
+                };
+                let writes = (at != (None, None)).then_some(writes);
+                encode_run(encoder, run, values, (Some(name), writes));
+            }
         }
     }
 
-    /// Submits all of it at once.
+    /// Submits all of it at once, downloads apart.
     pub fn submit(&self, gpu: &Gpu, immediates: &[u8]) {
         self.submit_with(gpu, Values::immediates(immediates));
     }
@@ -200,19 +282,58 @@ impl Recording {
         self.encode_with(&mut encoder, values);
         gpu.submit(encoder);
     }
+
+    /// Submits all of it at once, with its downloads.
+    ///
+    /// # Errors
+    /// No memory for the copies, a lost device.
+    pub fn replay(&self, gpu: &Gpu, values: Values<'_>) -> Result<Replay> {
+        let mut encoder = gpu.encoder();
+        let block = self.write(values);
+        let mut arriving: Vec<Option<_>> = (0..self.downloads).map(|_| None).collect();
+        for run in runs(&self.commands) {
+            if let [Command::Download(number, from)] = run {
+                let count = from.bytes as usize;
+                let read = gpu.begin_read(&mut encoder, &from.buffer, from.offset, count)?;
+                arriving[*number] = Some(read);
+            }
+            encode_run(&mut encoder, run, (values, block), (None, None));
+        }
+        let submission = gpu.submit(encoder);
+        for readback in arriving.iter_mut().flatten() {
+            readback.submitted(submission.clone());
+        }
+        Ok(Replay {
+            submission,
+            arriving,
+        })
+    }
 }
 
-fn encode_list(
-    pass: &mut wgpu::ComputePass<'_>,
-    list: &[Dispatch],
-    values: Values<'_>,
-    block: u32,
+/// Dispatches that follow each other, and each other command by itself.
+fn runs(all: &[Command]) -> impl Iterator<Item = &[Command]> {
+    all.chunk_by(|a, b| a.dispatch().is_some() && b.dispatch().is_some())
+}
+
+/// Encodes dispatches into a pass of this name and timestamps, or what is no dispatch.
+fn encode_run(
+    encoder: &mut wgpu::CommandEncoder,
+    run: &[Command],
+    (values, block): (Values<'_>, u32),
+    (label, timestamp_writes): (Option<&str>, Option<wgpu::ComputePassTimestampWrites<'_>>),
 ) {
-    if let Some(first) = list.first() {
-        first.bound.tally.dispatched(list.len());
-    }
+    let mut list = run.iter().filter_map(Command::dispatch).peekable();
+    let Some(first) = list.peek() else {
+        run.iter().for_each(|command| command.encode(encoder));
+        return;
+    };
+    first.bound.tally.dispatched(run.len());
+    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+        label,
+        timestamp_writes,
+    });
     for Dispatch { bound, groups } in list {
-        bound.set(pass, values, block);
+        bound.set(&mut pass, values, block);
         match groups {
             Groups::Direct([x, y, z]) => pass.dispatch_workgroups(*x, *y, *z),
             Groups::Indirect(buffer, offset) => pass.dispatch_workgroups_indirect(buffer, *offset),

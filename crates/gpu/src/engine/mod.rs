@@ -127,6 +127,7 @@ impl GpuEngine {
     pub fn new(options: GpuEngineOptions) -> Result<Self> {
         let gpu = Gpu::open(&options.gpu)?;
         options.precision.check(gpu.report())?;
+        check_bindings(&gpu)?;
         let mut context = Context::new(gpu);
         context.defines = options.precision.define(context.defines);
         if let Some(bounds) = options.bounds_dispatches {
@@ -268,6 +269,24 @@ impl GpuEngine {
         }
         Ok(())
     }
+}
+
+/// Storage buffers that the kernels with the most of them bind: `blend_backward`, `update`.
+const STORAGE_BUFFERS: u32 = 16;
+
+/// # Errors
+/// The device lets a kernel bind too few buffers, as those that are held to WebGPU's default limits do.
+fn check_bindings(gpu: &Gpu) -> Result<()> {
+    let has = gpu.granted().storage_buffers;
+    if has >= STORAGE_BUFFERS {
+        return Ok(());
+    }
+    let what = format!(
+        "{} lets a kernel bind {has} storage buffers, and kernels of the GPU engine bind up to {STORAGE_BUFFERS}",
+        gpu.device_name()
+    );
+    Err(Error::unsupported(what)
+        .hint("use --device cpu, or a device without WebGPU's default limits"))
 }
 
 impl Drop for GpuEngine {
