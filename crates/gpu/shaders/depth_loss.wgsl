@@ -37,7 +37,7 @@ fn depth_loss(
     let known = depth_samples[k];
     let blended = depth_pixels[known.pixel].x;
     let residual = blended * known.inverse_depth - (1.0 - image[known.pixel].w);
-    let slope = parameters.depth_weight * known.weight * sign(residual);
+    let slope = loss_weight(LOSS_DEPTH) * known.weight * sign(residual);
     depth_pixels[known.pixel] = vec2f(blended, slope * known.inverse_depth);
     image_gradient[known.pixel] = vec4f(image_gradient[known.pixel].xyz, slope);
 }

@@ -3,9 +3,10 @@
 
 use crate::passes;
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{constants, depth, score, smoothing};
+use dapple_engine::{LossTerm, constants, depth, score, smoothing};
 use dapple_runtime::{Defines, ShaderSet, primitives};
 use std::mem::offset_of;
+use std::sync::LazyLock;
 
 /// Twin of WGSL's `Step`: what changes from step to step, sent as immediates.
 #[repr(C)]
@@ -62,12 +63,28 @@ pub struct Step {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct Parameters {
-    /// Weight of the depth loss.
-    pub depth_weight: f32,
+    /// Weights of the loss by [`LossTerm`]'s number; more than there are, so that a term needs no place of its own.
+    pub losses: [f32; 8],
     /// Samples of known depth that the view has.
     pub depth_samples: u32,
     /// Alignment.
-    pub pad: [u32; 2],
+    pub pad: u32,
+    /// Alignment.
+    pub pad_end: [u32; 2],
+}
+
+const _: () = assert!(LossTerm::ALL.len() <= 8);
+
+/// The numbers of the terms of the loss for shaders: the piece `shared/losses`.
+fn losses_wgsl() -> &'static str {
+    static WGSL: LazyLock<String> = LazyLock::new(|| {
+        let constant = |term: &LossTerm| {
+            let name = term.name().to_uppercase();
+            format!("const LOSS_{name}: u32 = {}u;\n", *term as usize)
+        };
+        LossTerm::ALL.iter().map(constant).collect()
+    });
+    &WGSL
 }
 
 const _: () = assert!(size_of::<Parameters>() <= dapple_runtime::PARAMETER_BYTES);
@@ -417,9 +434,12 @@ pub fn shaders() -> ShaderSet {
     let passes: Vec<_> = passes::all()
         .flat_map(|pass| pass.shaders.iter().copied())
         .collect();
-    let entries = [("shared/entries", passes::entries_wgsl())];
+    let numbered = [
+        ("shared/entries", passes::entries_wgsl()),
+        ("shared/losses", losses_wgsl()),
+    ];
     shared
         .with(&primitives::PIECES)
-        .with(&entries)
+        .with(&numbered)
         .with(&passes)
 }

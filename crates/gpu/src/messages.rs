@@ -57,8 +57,12 @@ pub fn step_immediates(
 
 /// The numbers of a step that not every step has, on a view with so many samples of known depth.
 pub fn step_parameters(settings: &StepSettings, depth_samples: usize) -> layout::Parameters {
+    let mut losses = [0.0; 8];
+    for term in LossTerm::ALL {
+        losses[term as usize] = settings.losses[term];
+    }
     layout::Parameters {
-        depth_weight: settings.losses[LossTerm::Depth],
+        losses,
         depth_samples: depth_samples as u32,
         ..layout::Parameters::default()
     }

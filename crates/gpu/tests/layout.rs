@@ -75,9 +75,10 @@ fn steps_are_the_same_on_both_sides() {
 #[test]
 fn parameters_are_the_same_on_both_sides() {
     let ours = members!(Parameters {
-        depth_weight,
+        losses,
         depth_samples,
-        pad
+        pad,
+        pad_end,
     });
     let (theirs, bytes) = of_shader("shared/parameters", "Parameters");
     assert_eq!((ours, size_of::<Parameters>() as u32), (theirs, bytes));

@@ -1,12 +1,20 @@
 // What changes from step to step for features that not every step has: a block of the runtime's ring, which is
 // written for steps whose kernels look at it. Twin: `layout::Parameters`.
 
+#import shared/losses
+
 struct Parameters {
-    // Of the depth loss; see depth_loss.wgsl.
-    depth_weight: f32,
+    // Weights of the loss, by the terms' numbers: loss_weight.
+    losses: array<vec4f, 2>,
     // Samples of known depth that the view has.
     depth_samples: u32,
-    pad: vec2u,
+    pad: u32,
+    pad_end: vec2u,
 }
 
 @group(1) @binding(0) var<uniform> parameters: Parameters;
+
+// The weight of a term of the loss: LOSS_*.
+fn loss_weight(loss: u32) -> f32 {
+    return parameters.losses[loss / 4u][loss % 4u];
+}
