@@ -6,6 +6,7 @@
 //! | `depth` | depths | the relative error of expected depths where they are known, see [`crate::depth`] |
 //! | `opacity` | Gaussians | the mean opacity |
 //! | `scale` | Gaussians | the mean standard deviation over Gaussians and axes, world units |
+//! | `flatness` | Gaussians | the mean of each one's smallest standard deviation, world units |
 //!
 //! The loss that is reported is that of the image alone. A weight is a number of the step: schedules live in
 //! training ([`StepSettings::losses`]). A term of weight 0 costs nothing.
@@ -34,6 +35,8 @@ pub enum LossTerm {
     Opacity,
     /// The mean standard deviation, world units.
     Scale,
+    /// The mean of each Gaussian's smallest standard deviation, world units.
+    Flatness,
 }
 
 /// What a term looks at.
@@ -50,7 +53,13 @@ pub enum LossOf {
 
 impl LossTerm {
     /// All terms.
-    pub const ALL: [Self; 4] = [Self::Ssim, Self::Depth, Self::Opacity, Self::Scale];
+    pub const ALL: [Self; 5] = [
+        Self::Ssim,
+        Self::Depth,
+        Self::Opacity,
+        Self::Scale,
+        Self::Flatness,
+    ];
 
     /// The name in reports and tests.
     pub const fn name(self) -> &'static str {
@@ -59,6 +68,7 @@ impl LossTerm {
             Self::Depth => "depth",
             Self::Opacity => "opacity",
             Self::Scale => "scale",
+            Self::Flatness => "flatness",
         }
     }
 
@@ -67,7 +77,7 @@ impl LossTerm {
         match self {
             Self::Ssim => LossOf::Image,
             Self::Depth => LossOf::Depths,
-            Self::Opacity | Self::Scale => LossOf::Gaussians,
+            Self::Opacity | Self::Scale | Self::Flatness => LossOf::Gaussians,
         }
     }
 }

@@ -190,6 +190,7 @@ impl Schedule {
             LossTerm::Depth => self.depth_weight(step),
             LossTerm::Opacity => config.densify.opacity_reg as f32,
             LossTerm::Scale => in_extents(config.densify.scale_reg, self.extent),
+            LossTerm::Flatness => in_extents(config.densify.flat_reg, self.extent),
         })
     }
 

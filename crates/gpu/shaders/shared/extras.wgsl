@@ -6,6 +6,7 @@
 // The importing shader declares `geometry: array<f32>` for writing and `state`, and imports
 // shared/projection.
 #import shared/normal
+#import shared/parameters
 
 // First of the three normal numbers: engine::relocation::NOISE_NORMAL.
 const NOISE_NORMAL: u32 = 16u;
@@ -25,10 +26,25 @@ fn opacity_slope(logit: f32) -> f32 {
     return step.opacity_reg / f32(state.gaussians) * opacity * (1.0 - opacity);
 }
 
-// The derivatives of scale_reg times the mean standard deviation by a Gaussian's logarithms of scales.
+// What regularisers of size add to the derivatives by a Gaussian's logarithms of scales: of scale_reg times the
+// mean standard deviation, and of the weight of flatness times the mean smallest one.
 fn scale_slopes(log_scales: vec3f) -> vec3f {
     let each = step.scale_reg / (3.0 * f32(state.gaussians));
-    return each * exp(min(log_scales, vec3f(-LOGIT_MIN)));
+    let scales = exp(min(log_scales, vec3f(-LOGIT_MIN)));
+    let flatness = loss_weight(LOSS_FLATNESS);
+    if flatness == 0.0 {
+        return each * scales;
+    }
+    return each * scales + flatness / f32(state.gaussians) * scales * thinnest(log_scales);
+}
+
+// 1 for the axis along which a Gaussian is thinnest, the first of equal ones.
+fn thinnest(log_scales: vec3f) -> vec3f {
+    let first = min(log_scales.x, log_scales.y);
+    if log_scales.z < first {
+        return vec3f(0.0, 0.0, 1.0);
+    }
+    return select(vec3f(1.0, 0.0, 0.0), vec3f(0.0, 1.0, 0.0), log_scales.y < log_scales.x);
 }
 
 // After the step, with what it left.

@@ -170,6 +170,8 @@ table! {
         opacity_reg: f64 = 0.0,
         /// Weight of the mean standard deviation in the loss, in units of the scene's extent, 0 to 1000; mcmc: 0.02.
         scale_reg: f64 = 0.0,
+        /// Weight of the mean smallest standard deviation in the loss, in units of the scene's extent, 0 to 1000: flat Gaussians, for surfaces.
+        flat_reg: f64 = 0.0,
     } {}
 }
 

@@ -172,6 +172,12 @@ impl TrainConfig {
                 Range::closed(0.0, 1e3),
                 "",
             ),
+            (
+                "densify.flat_reg",
+                densify.flat_reg,
+                Range::closed(0.0, 1e3),
+                "",
+            ),
             ("appearance.rate", appearance.rate, rate, ""),
             ("appearance.rate_final", appearance.rate_final, rate, ""),
             (

@@ -138,6 +138,12 @@ pub struct Args {
     #[arg(long, value_name = "X")]
     pub(super) scale_reg: Option<f64>,
 
+    /// Weight of the mean smallest size of Gaussians, as a fraction of the scene's extent, in the loss
+    /// [default: 0]. Makes them discs that follow surfaces, for meshes and normals; 1 to 10 flattens, and costs
+    /// some PSNR
+    #[arg(long, value_name = "X")]
+    pub(super) flat_reg: Option<f64>,
+
     /// Set every N-th training photo aside to watch for overfitting, 0 for none: they are not trained
     /// on, and the splats that show them best are the result [default: 16 where the schedule is more
     /// than twice as long as suits this capture, else 0]
@@ -318,6 +324,7 @@ impl Args {
                 absgrad: self.absgrad.then_some(true),
                 opacity_reg: self.opacity_reg,
                 scale_reg: self.scale_reg,
+                flat_reg: self.flat_reg,
                 ..DensifyPatch::default()
             },
             depth: DepthPatch {

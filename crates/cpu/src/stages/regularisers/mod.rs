@@ -4,6 +4,7 @@
 //!
 //! Another term is a file, a field of [`Regularisers`] and a line in [`Regularisers::add`].
 
+mod flatness;
 mod opacity;
 mod scale;
 
@@ -17,6 +18,7 @@ use pulp::Simd;
 pub struct Regularisers {
     opacity: f32,
     scale: f32,
+    flatness: f32,
 }
 
 impl Regularisers {
@@ -26,6 +28,7 @@ impl Regularisers {
         weights.regularise().then(|| Self {
             opacity: opacity::each(weights[LossTerm::Opacity], count),
             scale: scale::each(weights[LossTerm::Scale], count),
+            flatness: flatness::each(weights[LossTerm::Flatness], count),
         })
     }
 
@@ -40,5 +43,8 @@ impl Regularisers {
     ) {
         opacity::add(s, self.opacity, block, part, gradients);
         scale::add(s, self.scale, block, part, gradients);
+        if self.flatness != 0.0 {
+            flatness::add(s, self.flatness, block, part, gradients);
+        }
     }
 }

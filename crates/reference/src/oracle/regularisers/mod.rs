@@ -1,6 +1,7 @@
 //! Terms of the loss that look at Gaussians alone, each a file: value and gradient. Tests of the reference
 //! and of engines go through [`REGULARISERS`]: a term that is listed there is tested everywhere.
 
+mod flatness;
 mod opacity;
 mod scale;
 
@@ -8,7 +9,8 @@ use super::Gaussian;
 use dapple_engine::{LossTerm, LossWeights};
 
 /// Every term that looks at Gaussians alone.
-pub const REGULARISERS: [&dyn Regulariser; 2] = [&opacity::Opacity, &scale::Scale];
+pub const REGULARISERS: [&dyn Regulariser; 3] =
+    [&opacity::Opacity, &scale::Scale, &flatness::Flatness];
 
 /// A term of the loss as a function of all Gaussians; of weight 1.
 pub trait Regulariser: Sync {

@@ -1,0 +1,37 @@
+//! The mean of each Gaussian's smallest standard deviation.
+
+use crate::blocks::component;
+use crate::simd::{Row, Splat, V};
+use crate::stages::update::MAX_COMPONENTS;
+use pulp::Simd;
+
+/// A Gaussian's share of the weight.
+pub(super) fn each(weight: f32, count: f32) -> f32 {
+    weight / count
+}
+
+/// `each s` by the logarithm of the smallest scale, the first of equal ones.
+#[inline(always)]
+pub(super) fn add<S: Simd>(
+    s: S,
+    each: f32,
+    block: &[Row],
+    part: usize,
+    gradients: &mut [V<S>; MAX_COMPONENTS],
+) {
+    let [a, b, c] = [0, 1, 2].map(|k| V::load(s, &block[component::SCALE + k], part));
+    let slope = a.min(b).min(c).exp() * s.k(each);
+    let none = s.k(0.0);
+    // Which axis it is: the first, unless a later one is smaller.
+    let second = b.lt(a);
+    let third = c.lt(a.min(b));
+    let all = [
+        third.select(none, second.select(none, slope)),
+        third.select(none, second.select(slope, none)),
+        third.select(slope, none),
+    ];
+    for (k, slope) in all.into_iter().enumerate() {
+        let gradient = &mut gradients[component::SCALE + k];
+        *gradient = *gradient + slope;
+    }
+}
