@@ -17,7 +17,7 @@ struct Shown {
 
 impl Observer for Shown {
     fn on_step(&mut self, at: &StepProgress) {
-        if at.step % 20 != 0 {
+        if !at.step.is_multiple_of(20) {
             return;
         }
         self.viewer.changed();

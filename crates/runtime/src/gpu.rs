@@ -213,7 +213,7 @@ impl Gpu {
         let mut limits = device.limits();
         if options.class == DeviceClass::WebGpuDefault {
             // Also on a device of others that has more.
-            features = features & wgpu::Features::PIPELINE_CACHE;
+            features &= wgpu::Features::PIPELINE_CACHE;
             limits = wgpu::Limits::default();
             report.subgroup_sizes = None;
             report.timestamps = false;

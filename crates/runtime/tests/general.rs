@@ -190,7 +190,7 @@ fn copies_clears_uploads_and_downloads_run_in_order() {
     let count = support::kernel(&gpu, "count");
     let bound = count.bind_slices(&gpu, &[("values", (&b).into())]).unwrap();
     recording.dispatch(bound, Groups::flat(4));
-    recording.clear(&b.slice(4..8).unwrap()).unwrap();
+    recording.clear(b.slice(4..8).unwrap()).unwrap();
     let second = recording.download(&b.slice(2..10).unwrap()).unwrap();
     for _ in 0..2 {
         let mut replay = recording.replay(&gpu, Values::default()).unwrap();
@@ -207,12 +207,12 @@ fn copies_clears_uploads_and_downloads_run_in_order() {
     let short = b.slice(..4).unwrap();
     assert!(recording.copy(&a, &short).is_err(), "lengths differ");
     assert!(
-        recording.copy(&b, &b.slice(..).unwrap()).is_err(),
+        recording.copy(&b, b.slice(..).unwrap()).is_err(),
         "one buffer"
     );
     assert!(b.slice(200..300).is_err() && b.slice(..257).is_err());
     let bytes = gpu.zeros::<u8>("bytes", 8).unwrap();
-    assert!(recording.clear(&bytes.slice(1..5).unwrap()).is_err());
+    assert!(recording.clear(bytes.slice(1..5).unwrap()).is_err());
     let odd: ByteSlice = b.slice(1..).unwrap().into();
     let kernel = support::kernel(&gpu, "count");
     assert!(kernel.bind_slices(&gpu, &[("values", odd)]).is_err());

@@ -73,7 +73,9 @@ fn suspect(found: Option<NotFinite>, config: &TrainConfig) -> Option<(&'static s
             Some(("depth", _)) => config.depth.from != crate::DepthSource::None,
             Some(("appearance", _)) => config.appearance.is_on(),
             Some(("poses", _)) => config.poses.refine,
-            Some(("densify", name)) => ["noise", "opacity_reg", "scale_reg", "flat_reg"].contains(&name),
+            Some(("densify", name)) => {
+                ["noise", "opacity_reg", "scale_reg", "flat_reg"].contains(&name)
+            }
             Some(("adam", _)) => true,
             _ => ["initial_scale", "near"].contains(&key),
         },

@@ -32,6 +32,6 @@ pub(super) fn add<S: Simd>(
     ];
     for (k, slope) in all.into_iter().enumerate() {
         let gradient = &mut gradients[component::SCALE + k];
-        *gradient = *gradient + slope;
+        *gradient += slope;
     }
 }
