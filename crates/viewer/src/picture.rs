@@ -17,27 +17,40 @@ const HOT: f32 = 0.25;
 /// Depths that the range of a picture is found from, about.
 const SAMPLE: usize = 10_000;
 
-/// A picture as JPEG.
+/// Rows of a band of a picture, at least.
+const BAND_ROWS: usize = 128;
+
+/// A picture as JPEG files of its bands, from above: as many as are coded at once.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     width: u32,
     height: u32,
     micros: u32,
-    jpeg: Vec<u8>,
+    bands: Vec<Vec<u8>>,
 }
 
 impl Encoded {
     /// The message to a page: see the module `protocol`.
     pub(crate) fn message(&self, id: u32) -> Vec<u8> {
-        let head = [id, self.width, self.height, self.micros];
-        let mut bytes: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
-        bytes.extend(&self.jpeg);
+        let sizes = self.bands.iter().map(|band| band.len() as u32);
+        let head = [
+            id,
+            self.width,
+            self.height,
+            self.micros,
+            self.bands.len() as u32,
+        ];
+        let numbers = head.into_iter().chain(sizes);
+        let mut bytes: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
+        for band in &self.bands {
+            bytes.extend(band);
+        }
         bytes
     }
 
-    /// The JPEG itself.
-    pub fn jpeg(&self) -> &[u8] {
-        &self.jpeg
+    /// The JPEG files of its bands, from above.
+    pub fn bands(&self) -> &[Vec<u8>] {
+        &self.bands
     }
 }
 
@@ -55,12 +68,12 @@ impl Request {
         let rendered = engine.render(&self.camera, &settings)?;
         let (width, height) = (rendered.width, rendered.height);
         let pixels = self.pixels(&rendered, settings.background)?;
-        let jpeg = jpeg(width, height, &pixels, self.look.quality())?;
+        let bands = bands(width, height, &pixels, self.look.quality())?;
         Ok(Encoded {
             width,
             height,
             micros: u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX),
-            jpeg,
+            bands,
         })
     }
 
@@ -174,6 +187,16 @@ fn grey(values: &[f32]) -> Vec<u8> {
         .collect()
 }
 
+/// Codes bands of a picture on all cores: at 1080p one core takes 40 ms.
+fn bands(width: u32, height: u32, rgb: &[u8], quality: u8) -> Result<Vec<Vec<u8>>> {
+    let count = (height as usize / BAND_ROWS).clamp(1, rayon::current_num_threads());
+    // Whole blocks of JPEG, colours of half the size included.
+    let rows = (height as usize).div_ceil(count).next_multiple_of(16);
+    let row_bytes = 3 * width as usize;
+    let code = |band: &[u8]| jpeg(width, (band.len() / row_bytes) as u32, band, quality);
+    rgb.par_chunks(rows * row_bytes).map(code).collect()
+}
+
 /// # Errors
 /// None but of sizes that no picture has.
 pub(crate) fn jpeg(width: u32, height: u32, rgb: &[u8], quality: u8) -> Result<Vec<u8>> {
@@ -193,6 +216,7 @@ pub(crate) fn jpeg(width: u32, height: u32, rgb: &[u8], quality: u8) -> Result<V
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests {
     use super::*;
 
@@ -202,6 +226,29 @@ mod tests {
         assert_eq!(heat(0.5), [0, 255, 0]);
         assert_eq!(heat(7.0), [255, 0, 0]);
         assert_eq!(heat(0.25), [0, 128, 128]);
+    }
+
+    #[test]
+    fn bands_make_up_the_picture() {
+        let (width, height) = (40, 700);
+        let rgb: Vec<u8> = (0..height as usize * 40)
+            .flat_map(|i| [(i / 40 / 4) as u8, 100, 50])
+            .collect();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(3)
+            .build()
+            .unwrap();
+        let bands = pool.install(|| bands(width, height, &rgb, 92)).unwrap();
+        assert_eq!(bands.len(), 3);
+        let decode = |band: &Vec<u8>| image::load_from_memory(band).unwrap().into_rgb8();
+        let rows: Vec<u8> = bands
+            .iter()
+            .flat_map(|band| decode(band).into_raw())
+            .collect();
+        assert_eq!(rows.len(), rgb.len());
+        let off = |(a, b): (&u8, &u8)| u64::from(a.abs_diff(*b));
+        let error: u64 = rows.iter().zip(&rgb).map(off).sum();
+        assert!(error < 3 * rgb.len() as u64, "{error}");
     }
 
     #[test]

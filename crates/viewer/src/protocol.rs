@@ -1,8 +1,9 @@
 //! What a page says, and what it is told.
 //!
 //! A page sends text, one JSON object a message, of at most [`MAX_MESSAGE_BYTES`]. It is told text (what there is
-//! to see, how far a run is, what went wrong) and binary messages, each a picture: 16 bytes (the number of the
-//! look, width, height, microseconds of rendering; little-endian `u32`) and a JPEG.
+//! to see, how far a run is, what went wrong) and binary messages, each a picture: the number of the look, width,
+//! height, microseconds of rendering, the number of bands and the bytes of each (little-endian `u32`), and the
+//! bands, from above, each a JPEG file of the picture's width.
 
 use dapple_scene::{Camera, Error, Pose, Result};
 use glam::{DQuat, DVec3};

@@ -174,7 +174,10 @@ impl Page {
         loop {
             if let Message::Binary(bytes) = self.0.read().unwrap() {
                 let id = u32::from_le_bytes(bytes[..4].try_into().unwrap());
-                return (id, bytes[16..].to_vec());
+                // Pictures as small as these have one band.
+                let bands = u32::from_le_bytes(bytes[16..20].try_into().unwrap());
+                assert_eq!(bands, 1);
+                return (id, bytes[24..].to_vec());
             }
         }
     }

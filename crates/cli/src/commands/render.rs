@@ -87,7 +87,7 @@ pub struct Args {
     views: Option<String>,
 
     /// A path of cameras: auto, orbit, arc, capture, or a file of keys [default: auto]
-    #[arg(long, value_name = "KIND|FILE", num_args = 0..=1, default_missing_value = "auto")]
+    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "auto")]
     path: Option<PathChoice>,
 
     /// Which way is up along a path [default: as the cameras or the file tell, else -y]

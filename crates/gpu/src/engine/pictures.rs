@@ -9,6 +9,7 @@ use dapple_engine::{
     check_image_gradient,
 };
 use dapple_scene::{Camera, Result};
+use rayon::prelude::*;
 
 /// What a render of `camera` has counted.
 pub(super) fn counts_of(state: &layout::State, camera: &PosedCamera) -> StepCounts {
@@ -21,6 +22,25 @@ pub(super) fn counts_of(state: &layout::State, camera: &PosedCamera) -> StepCoun
         cut_instances: state.cut_instances.into(),
         lost_transmittance: f32::from_bits(state.lost_transmittance),
     }
+}
+
+/// Pixels that a thread takes at once.
+const CHUNK: usize = 1 << 14;
+
+/// Colours and alpha of pixels that have transmittance as their fourth number.
+fn planes(pixels: &[[f32; 4]]) -> (Vec<f32>, Vec<f32>) {
+    let (mut rgb, mut alpha) = (vec![0.0; 3 * pixels.len()], vec![0.0; pixels.len()]);
+    let to = rgb
+        .par_chunks_mut(3 * CHUNK)
+        .zip(alpha.par_chunks_mut(CHUNK));
+    to.zip(pixels.par_chunks(CHUNK))
+        .for_each(|((rgb, alpha), pixels)| {
+            for ((rgb, alpha), &[r, g, b, t]) in rgb.chunks_exact_mut(3).zip(alpha).zip(pixels) {
+                rgb.copy_from_slice(&[r, g, b]);
+                *alpha = 1.0 - t;
+            }
+        });
+    (rgb, alpha)
 }
 
 impl GpuEngine {
@@ -37,11 +57,12 @@ impl GpuEngine {
             .context
             .gpu
             .read(self.buffers.get("image")?, camera.pixel_count())?;
+        let (rgb, alpha) = planes(&pixels);
         Ok(Rendered {
             width: camera.size[0],
             height: camera.size[1],
-            rgb: pixels.iter().flat_map(|p| [p[0], p[1], p[2]]).collect(),
-            alpha: pixels.iter().map(|p| 1.0 - p[3]).collect(),
+            rgb,
+            alpha,
             depth: settings
                 .depth
                 .then(|| self.depth_image(&camera))

@@ -151,13 +151,23 @@ async function receive(event) {
     else if (message.type === "error") say([message.what, message.hint].filter(Boolean).join("\n"));
     return;
   }
-  const head = new DataView(event.data, 0, 16);
-  const id = head.getUint32(0, true);
-  const bitmap = await createImageBitmap(new Blob([new Uint8Array(event.data, 16)], { type: "image/jpeg" }));
-  picture.width = bitmap.width;
-  picture.height = bitmap.height;
-  picture.getContext("2d")?.drawImage(bitmap, 0, 0);
-  bitmap.close();
+  const head = new DataView(event.data);
+  const [id, width, height, , count] = [0, 4, 8, 12, 16].map((at) => head.getUint32(at, true));
+  let begin = 20 + 4 * count;
+  const bands = Array.from({ length: count }, (_, i) => {
+    const bytes = new Uint8Array(event.data, begin, head.getUint32(20 + 4 * i, true));
+    begin += bytes.length;
+    return createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
+  });
+  const bitmaps = await Promise.all(bands);
+  picture.width = width;
+  picture.height = height;
+  let row = 0;
+  for (const bitmap of bitmaps) {
+    picture.getContext("2d")?.drawImage(bitmap, 0, row);
+    row += bitmap.height;
+    bitmap.close();
+  }
   socket?.send(JSON.stringify({ type: "shown", id }));
   const asked = sent.get(id);
   sent.delete(id);
