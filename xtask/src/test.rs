@@ -34,6 +34,8 @@ pub enum Step {
     Clippy,
     /// Spelling, if `typos` is installed
     Typos,
+    /// Types of the viewer's page, if TypeScript's `tsc` is installed or `DAPPLE_TSC` names it
+    Types,
     /// Dependencies that nothing uses, if `cargo-shear` is installed
     Shear,
     /// Licences and advisories, if `cargo-deny` is installed
@@ -160,6 +162,18 @@ impl Step {
                 finished(shell::attempt(
                     Command::new("typos").current_dir(shell::root()),
                 ))
+            }
+            Self::Types => {
+                let named = std::env::var("DAPPLE_TSC").ok();
+                let tsc = named.as_deref().unwrap_or("tsc");
+                if !shell::works(tsc, &["--version"]) {
+                    return Outcome::Skipped(
+                        "tsc is not installed (npm install -g typescript)".into(),
+                    );
+                }
+                let mut check = Command::new(tsc);
+                check.args(["-p", "crates/viewer/src/page/jsconfig.json"]);
+                finished(shell::attempt(check.current_dir(shell::root())))
             }
             Self::Shear => {
                 if !shell::works("cargo", &["shear", "--version"]) {
