@@ -260,8 +260,15 @@ fn a_browser_shows_a_training_and_steers_it() {
 
     // A photo's camera, its comparisons, and every channel: each is another picture.
     browser.value("document.querySelectorAll('#list button')[2].click()");
+    let frames =
+        "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))";
     let mut pictures = Vec::new();
     for channel in ["rgb", "depth", "normals", "alpha", "error"] {
+        // What was asked for before has come, so that the next picture is of this channel.
+        browser.value(frames);
+        browser.wait_for(&format!(
+            "{shown} === Number(document.getElementById('view').dataset.asked)"
+        ));
         let last = browser.value(shown).as_i64().unwrap();
         browser.value(&format!(
             "(() => {{ const s = document.getElementById('show'); s.value = '{channel}'; \

@@ -8,7 +8,14 @@ pub(crate) struct Asset {
     pub(crate) text: &'static str,
 }
 
-const SCRIPT: &str = "text/javascript; charset=utf-8";
+/// A module of the page.
+const fn module(path: &'static str, text: &'static str) -> Asset {
+    Asset {
+        path,
+        kind: "text/javascript; charset=utf-8",
+        text,
+    }
+}
 
 /// All of them.
 pub(crate) const ASSETS: [Asset; 7] = [
@@ -22,31 +29,11 @@ pub(crate) const ASSETS: [Asset; 7] = [
         kind: "text/css; charset=utf-8",
         text: include_str!("page/style.css"),
     },
-    Asset {
-        path: "/main.js",
-        kind: SCRIPT,
-        text: include_str!("page/main.js"),
-    },
-    Asset {
-        path: "/controls.js",
-        kind: SCRIPT,
-        text: include_str!("page/controls.js"),
-    },
-    Asset {
-        path: "/vectors.js",
-        kind: SCRIPT,
-        text: include_str!("page/vectors.js"),
-    },
-    Asset {
-        path: "/path.js",
-        kind: SCRIPT,
-        text: include_str!("page/path.js"),
-    },
-    Asset {
-        path: "/plots.js",
-        kind: SCRIPT,
-        text: include_str!("page/plots.js"),
-    },
+    module("/main.js", include_str!("page/main.js")),
+    module("/controls.js", include_str!("page/controls.js")),
+    module("/vectors.js", include_str!("page/vectors.js")),
+    module("/path.js", include_str!("page/path.js")),
+    module("/plots.js", include_str!("page/plots.js")),
 ];
 
 /// What a browser lets the page do: load its own files, and talk to its own server.

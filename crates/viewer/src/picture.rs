@@ -2,6 +2,7 @@
 
 use crate::hub::Request;
 use crate::protocol::Channel;
+use dapple_engine::score::to_byte;
 use dapple_engine::{Engine, RenderSettings, Rendered, depth};
 use dapple_scene::{Error, Photo, Result};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -169,11 +170,6 @@ fn errors(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Vec<u8> {
 fn heat(value: f32) -> [u8; 3] {
     let v = value.clamp(0.0, 1.0);
     [2.0 * v - 1.0, 1.0 - (2.0 * v - 1.0).abs(), 1.0 - 2.0 * v].map(to_byte)
-}
-
-fn to_byte(value: f32) -> u8 {
-    // The cast saturates, and takes NaN to 0.
-    (value * 255.0 + 0.5) as u8
 }
 
 fn bytes(values: &[f32]) -> Vec<u8> {

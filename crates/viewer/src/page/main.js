@@ -90,6 +90,7 @@ function ask(camera = orbit.camera()) {
   look = (look + 1) >>> 0;
   const message = { type: "look", id: look, ...size(), ...camera, show: show.value, through };
   socket.send(JSON.stringify(message));
+  view.dataset.asked = `${look}`;
   sent.set(look, performance.now());
   if (sent.size > 200) sent.clear();
 }
