@@ -12,7 +12,8 @@ use std::path::Path;
 
 /// A capture of photos of three sizes from three cameras, one of them with a lens that distorts, some
 /// with alpha and some with a mask.
-fn write_capture(folder: &Path, photos: usize) {
+/// Edges are `scale` times 24 to 32 and 16 to 30 pixels.
+fn write_capture(folder: &Path, photos: usize, scale: u32) {
     let images = folder.join("images");
     let masks = folder.join("masks");
     std::fs::create_dir_all(&images).unwrap();
@@ -20,15 +21,18 @@ fn write_capture(folder: &Path, photos: usize) {
     let mut frames = Vec::new();
     for i in 0..photos {
         let (width, height, k1) = [(24, 18, 0.0), (16, 30, 0.0), (32, 20, -0.15)][i % 3];
+        let (width, height) = (scale * width, scale * height);
+        let focal = 25.0 * f64::from(scale);
         let name = format!("{i:04}.png");
         let alpha = if i % 5 == 0 { 90 } else { 255 };
         let pixel = |x: u32, y: u32| {
-            let wave = |k: u32| (128.0 + 100.0 * (f64::from(k) * 0.7 + i as f64).sin()) as u8;
+            let wave =
+                |k: u32| (128.0 + 100.0 * (f64::from(k / scale) * 0.7 + i as f64).sin()) as u8;
             image::Rgba([
                 wave(x),
                 wave(y),
                 wave(x + y),
-                if x < 5 { alpha } else { 255 },
+                if x < 5 * scale { alpha } else { 255 },
             ])
         };
         let photo = image::RgbaImage::from_fn(width, height, pixel);
@@ -50,7 +54,7 @@ fn write_capture(folder: &Path, photos: usize) {
         ];
         frames.push(serde_json::json!({
             "file_path": format!("images/{name}"), "transform_matrix": pose,
-            "w": width, "h": height, "fl_x": 25.0, "fl_y": 25.0, "k1": k1,
+            "w": width, "h": height, "fl_x": focal, "fl_y": focal, "k1": k1,
             "cx": f64::from(width) / 2.0, "cy": f64::from(height) / 2.0,
         }));
     }
@@ -83,12 +87,18 @@ fn config(steps: u32) -> TrainConfig {
     }
 }
 
-fn run(folder: &Path, dataset: &Dataset, steps: u32, engine: Box<dyn Engine>, stop: Option<u32>) {
+fn run(
+    folder: &Path,
+    dataset: &Dataset,
+    config: TrainConfig,
+    engine: Box<dyn Engine>,
+    stop: Option<u32>,
+) {
     let folder = RunFolder::create(folder).unwrap();
     let mut trainer = if folder.checkpoint_path().exists() {
         Trainer::resume(dataset, folder.read_checkpoint().unwrap(), engine).unwrap()
     } else {
-        Trainer::new(dataset, config(steps), engine).unwrap()
+        Trainer::new(dataset, config, engine).unwrap()
     };
     trainer.stop_at(stop);
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
@@ -109,10 +119,15 @@ fn metrics(folder: &Path) -> Metrics {
 }
 
 #[track_caller]
-fn same_bytes(photos: usize, steps: u32, engine: &dyn Fn(Option<u64>) -> Box<dyn Engine>) {
+fn same_bytes(
+    (photos, scale): (usize, u32),
+    config: &TrainConfig,
+    engine: &dyn Fn(Option<u64>) -> Box<dyn Engine>,
+) {
+    let steps = config.steps;
     let root = tempfile::tempdir().unwrap();
     let capture = root.path().join("capture");
-    write_capture(&capture, photos);
+    write_capture(&capture, photos, scale);
     let held = load(&capture, &LoadOptions::default(), &NoProgress).unwrap();
     let largest = largest(&held);
     let budget = 6 * largest;
@@ -139,22 +154,13 @@ fn same_bytes(photos: usize, steps: u32, engine: &dyn Fn(Option<u64>) -> Box<dyn
     );
 
     let at = |name: &str| root.path().join(name);
-    run(&at("held"), &held, steps, engine(None), None);
-    run(
-        &at("streamed"),
-        &streamed,
-        steps,
-        engine(Some(budget)),
-        None,
-    );
-    run(
-        &at("parts"),
-        &streamed,
-        steps,
-        engine(Some(budget)),
-        Some(steps / 3),
-    );
-    run(&at("parts"), &streamed, steps, engine(Some(budget)), None);
+    let go = |name: &str, dataset: &Dataset, limit: Option<u64>, stop: Option<u32>| {
+        run(&at(name), dataset, config.clone(), engine(limit), stop);
+    };
+    go("held", &held, None, None);
+    go("streamed", &streamed, Some(budget), None);
+    go("parts", &streamed, Some(budget), Some(steps / 3));
+    go("parts", &streamed, Some(budget), None);
     let (whole, streamed) = (metrics(&at("held")), metrics(&at("streamed")));
     assert!(whole.gaussians > 60, "nothing was densified");
     assert!(bytes(&at("streamed")) == bytes(&at("held")), "other splats");
@@ -175,7 +181,17 @@ fn same_bytes(photos: usize, steps: u32, engine: &dyn Fn(Option<u64>) -> Box<dyn
 
 #[test]
 fn a_thousand_photos_on_the_processor() {
-    same_bytes(1000, 1050, &|_| dapple::engine(Device::Cpu).unwrap());
+    same_bytes((1000, 1), &config(1050), &|_| {
+        dapple::engine(Device::Cpu).unwrap()
+    });
+}
+
+/// The first photos at half the size are read, kept and given up as the others are.
+#[test]
+fn the_first_photos_at_half_the_size() {
+    let mut config = config(45);
+    config.data.coarse_until = 0.5;
+    same_bytes((9, 17), &config, &|_| dapple::engine(Device::Cpu).unwrap());
 }
 
 /// Where photos give way on the GPU too, and buffers that are too small at first have steps submitted
@@ -190,7 +206,7 @@ fn on_a_gpu_that_holds_a_few_and_grows() {
     let Device::Gpu(choice) = name.parse().unwrap() else {
         panic!("{name} is no GPU");
     };
-    same_bytes(20, 90, &|limit| {
+    same_bytes((20, 1), &config(90), &|limit| {
         let mut options = GpuEngineOptions::default();
         options.gpu.choice = choice.clone();
         if let Some(limit) = limit {
@@ -213,18 +229,18 @@ fn on_a_gpu_that_holds_a_few_and_grows() {
 fn a_photo_that_breaks_and_is_mended_costs_nothing() {
     let root = tempfile::tempdir().unwrap();
     let capture = root.path().join("capture");
-    write_capture(&capture, 14);
+    write_capture(&capture, 14, 1);
     let at = |name: &str| root.path().join(name);
     let cpu = || dapple::engine(Device::Cpu).unwrap();
     let held = load(&capture, &LoadOptions::default(), &NoProgress).unwrap();
-    run(&at("held"), &held, 60, cpu(), None);
+    run(&at("held"), &held, config(60), cpu(), None);
     let options = LoadOptions {
         photo_memory_bytes: Some(4 * largest(&held)),
         ..LoadOptions::default()
     };
     let streamed = load(&capture, &options, &NoProgress).unwrap();
     assert!(streamed.photo_memory_bytes.is_some());
-    run(&at("streamed"), &streamed, 60, cpu(), Some(20));
+    run(&at("streamed"), &streamed, config(60), cpu(), Some(20));
     let photo = capture.join("images/0005.png");
     let whole = std::fs::read(&photo).unwrap();
     // The header stays whole.
@@ -242,6 +258,6 @@ fn a_photo_that_breaks_and_is_mended_costs_nothing() {
     assert!(folder.read_checkpoint().unwrap().step > 20);
     // With its lock, which would keep the next run out.
     drop(folder);
-    run(&at("streamed"), &streamed, 60, cpu(), None);
+    run(&at("streamed"), &streamed, config(60), cpu(), None);
     assert!(bytes(&at("streamed")) == bytes(&at("held")), "other splats");
 }

@@ -41,6 +41,15 @@ impl Photo {
             .sum()
     }
 
+    /// The photo at a smaller size, by area averaging: each new pixel is the mean of what it covers, colours
+    /// weighted with alpha; a masked pixel counts where at least half of what it covers does. Edges longer
+    /// than the photo's own stay as they are.
+    #[must_use]
+    pub fn reduced(&self, width: u32, height: u32) -> Self {
+        let (width, height) = (width.min(self.width), height.min(self.height));
+        crate::resize::reduce(self, width, height)
+    }
+
     /// Number of pixels.
     pub fn pixel_count(&self) -> usize {
         self.width as usize * self.height as usize

@@ -21,6 +21,13 @@ pub enum PhotoSource {
     Memory(Arc<Photo>),
     /// They are read when they are needed.
     File(Arc<PhotoFile>),
+    /// Those of another source, reduced whenever they are needed.
+    Reduced {
+        /// What is reduced.
+        of: Arc<PhotoSource>,
+        /// Width and height, pixels.
+        size: [u32; 2],
+    },
 }
 
 impl PhotoSource {
@@ -32,6 +39,16 @@ impl PhotoSource {
         match self {
             Self::Memory(photo) => Ok(Arc::clone(photo)),
             Self::File(file) => file.read().map(Arc::new),
+            Self::Reduced { of, size: [w, h] } => Ok(Arc::new(of.read()?.reduced(*w, *h))),
+        }
+    }
+
+    /// The same photo at half its size, rounded up.
+    #[must_use]
+    pub fn halved(&self) -> Self {
+        Self::Reduced {
+            of: Arc::new(self.clone()),
+            size: self.size().map(|edge| edge.div_ceil(2)),
         }
     }
 
@@ -40,6 +57,7 @@ impl PhotoSource {
         match self {
             Self::Memory(photo) => [photo.width, photo.height],
             Self::File(file) => file.size,
+            Self::Reduced { size, .. } => *size,
         }
     }
 
@@ -48,6 +66,12 @@ impl PhotoSource {
         match self {
             Self::Memory(photo) => photo.bytes(),
             Self::File(file) => file.bytes,
+            Self::Reduced { of, size } => {
+                let pixels = |[w, h]: [u32; 2]| u64::from(w) * u64::from(h);
+                let whole = pixels(of.size()).max(1);
+                // Whole planes of either size.
+                of.bytes() / whole * pixels(*size)
+            }
         }
     }
 
@@ -56,12 +80,17 @@ impl PhotoSource {
         match self {
             Self::Memory(photo) => photo.alpha.is_some(),
             Self::File(file) => file.has_alpha,
+            Self::Reduced { of, .. } => of.has_alpha(),
         }
     }
 
     /// Whether the pixels have to be read first.
     pub fn is_file(&self) -> bool {
-        matches!(self, Self::File(_))
+        match self {
+            Self::Memory(_) => false,
+            Self::File(_) => true,
+            Self::Reduced { of, .. } => of.is_file(),
+        }
     }
 }
 

@@ -56,7 +56,7 @@ const STEPS: [f64; 2] = [7000.0, 30_000.0];
 /// Steps for each photo of a quick run, and the fewest and the most of all: what a capture's quality falls
 /// off below, for the time of a third of the other trainers' runs (BENCHMARKS.md).
 const QUICK_STEPS_PER_PHOTO: f64 = 80.0;
-const QUICK_STEPS: [f64; 2] = [5000.0, 7000.0];
+const QUICK_STEPS: [f64; 2] = [3500.0, 7000.0];
 
 /// What is known of a capture before its photos are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(seen(65, 1.0).steps(), 30_000);
         assert_eq!(seen(500, 400.0).steps(), 30_000);
         let quick = [14, 84, 161].map(|photos| seen(photos, 10.0).quick_steps());
-        assert_eq!(quick, [5000, 6720, 7000]);
+        assert_eq!(quick, [3500, 6720, 7000]);
         let unknown = Seen {
             photos: 100,
             coverage: None,

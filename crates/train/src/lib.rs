@@ -48,6 +48,7 @@ pub use output::{
     METRICS_VERSION, Metrics, PictureWriter, RenderNames, RunFolder, RunLock, Writes, train_into,
 };
 pub use poses::PoseErrors;
+pub(crate) use schedule::PhotoOrder;
 pub use schedule::{Schedule, ViewOrder};
 pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::{Onlooker, Trainer};

@@ -12,7 +12,9 @@
 //! 7. The rate of the photos' appearance is zero at first and then falls log-linearly.
 //! 8. Density control after a step, and what it adds to steps, are the strategy's:
 //!    [`crate::strategy`].
-//! 9. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
+//! 9. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]),
+//!    and the first photos half as large ([`crate::config::DataConfig::coarse_until`]).
+//! 10. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
 
 use crate::TrainConfig;
 use crate::config::{Background, DepthSource};
@@ -171,10 +173,11 @@ impl Schedule {
             0.0
         };
         let others = rates.decay.powf(self.settled(place)) * beyond;
+        let shapes = others * rates.early.powf(self.growing(place));
         LearningRates {
             means: (means * self.extent) as f32,
-            scales: (rates.scales * others) as f32,
-            quats: (rates.quats * others) as f32,
+            scales: (rates.scales * shapes) as f32,
+            quats: (rates.quats * shapes) as f32,
             opacities: (rates.opacities * others) as f32,
             sh0: (rates.sh0 * others) as f32,
             sh_rest: (rates.sh_rest * others) as f32,
@@ -214,6 +217,31 @@ impl Schedule {
     fn settled(&self, place: u32) -> f64 {
         let config = &self.config;
         part(place, config.densify.stop, config.schedule_length())
+    }
+
+    /// How much of the schedule's time in which the number of Gaussians changes is left, 1 to 0.
+    fn growing(&self, place: u32) -> f64 {
+        let config = &self.config;
+        match config.densify.stop.min(config.schedule_length()) {
+            0 => 0.0,
+            stop => 1.0 - part(place, 0, stop),
+        }
+    }
+
+    /// The last step, with the pace as it is now, that takes its photo at half the size.
+    pub fn last_coarse_step(&self) -> u32 {
+        let share = self.config.data.coarse_until;
+        let end = (share * f64::from(self.config.schedule_length())) as u32;
+        let (mut coarse, mut fine) = (0, self.config.last_step() + 1);
+        // Places rise with steps.
+        while coarse + 1 < fine {
+            let middle = coarse + (fine - coarse) / 2;
+            match self.place(middle) <= end {
+                true => coarse = middle,
+                false => fine = middle,
+            }
+        }
+        coarse
     }
 
     /// How much of the run's steps after its schedule is over, 0 to 1.
@@ -334,6 +362,50 @@ impl ViewOrder {
             self.epoch = Some(epoch);
         }
         self.permutation[index % self.views]
+    }
+}
+
+/// Which photo each step takes: of a run of `n` views `0..n` are their photos, and `n..2 n` what the first
+/// steps take of them ([`crate::config::DataConfig::coarse_until`]).
+#[derive(Debug, Clone)]
+pub(crate) struct PhotoOrder {
+    views: ViewOrder,
+    last_coarse: u32,
+}
+
+impl PhotoOrder {
+    /// For steps in this order, the first of which, up to `last_coarse`, take coarse photos.
+    pub(crate) fn new(views: ViewOrder, last_coarse: u32) -> Self {
+        Self { views, last_coarse }
+    }
+
+    /// The number of views.
+    pub(crate) fn views(&self) -> usize {
+        self.views.views
+    }
+
+    /// The last step that takes a coarse photo.
+    pub(crate) fn last_coarse(&self) -> u32 {
+        self.last_coarse
+    }
+
+    /// That step has moved.
+    pub(crate) fn set_last_coarse(&mut self, step: u32) {
+        self.last_coarse = step;
+    }
+
+    /// The view of a step, from 1.
+    pub(crate) fn view_at(&mut self, step: u32) -> usize {
+        self.views.view_at(step)
+    }
+
+    /// The photo of a step.
+    pub(crate) fn photo_at(&mut self, step: u32) -> usize {
+        let view = self.view_at(step);
+        match step <= self.last_coarse {
+            true => self.views() + view,
+            false => view,
+        }
     }
 }
 

@@ -21,6 +21,46 @@ fn the_centres_rate_falls_log_linearly() {
     assert_eq!(schedule.learning_rates(20_000).opacities, 0.05);
 }
 
+/// Scales and quaternions begin at a multiple of their rates, which is gone where growth ends.
+#[test]
+fn shapes_learn_faster_at_first() {
+    let mut config = TrainConfig::default();
+    (config.densify.stop, config.learning_rates.early) = (20_000, 4.0);
+    let schedule = Schedule::new(config, 1.0);
+    let scales = |step| f64::from(schedule.learning_rates(step).scales) / 5e-3;
+    let quats = |step| f64::from(schedule.learning_rates(step).quats) / 1e-3;
+    for (step, times) in [(1, 4.0), (10_001, 2.0), (20_001, 1.0), (30_000, 1.0)] {
+        assert!((scales(step) - times).abs() < 1e-6, "step {step}");
+        assert!((quats(step) - times).abs() < 1e-6, "step {step}");
+    }
+    assert_eq!(schedule.learning_rates(1).opacities, 0.05);
+}
+
+/// The last step with a half-size photo stands at the same place of the schedule at any pace.
+#[test]
+fn coarse_steps_are_a_part_of_the_schedule() {
+    let mut config = TrainConfig {
+        steps: 1000,
+        ..TrainConfig::default()
+    };
+    let last = |config: &TrainConfig| Schedule::new(config.clone(), 1.0).last_coarse_step();
+    assert_eq!(last(&config), 0);
+    config.data.coarse_until = 0.4;
+    assert_eq!(last(&config), 400);
+    // What is left after step 100 runs in half of its steps.
+    config.pace = vec![[100, 550]];
+    let schedule = Schedule::new(config.clone(), 1.0);
+    let end = schedule.last_coarse_step();
+    assert_eq!((end, schedule.place(end)), (250, 400));
+    // What follows the schedule is not of it.
+    config.pace.clear();
+    config.schedule_steps = 500;
+    assert_eq!(last(&config), 200);
+    config.data.coarse_until = 1.0;
+    config.schedule_steps = 0;
+    assert_eq!(last(&config), 1000);
+}
+
 #[test]
 fn the_degree_rises_every_thousand_steps() {
     let schedule = standard();

@@ -37,8 +37,10 @@ fn mcmc_comes_with_the_papers_values_scaled_to_the_run() {
     assert_eq!(standard.learning_rates.decay, 0.1);
     assert_eq!(
         (standard.initial_opacity, standard.initial_scale),
-        (0.5, 0.1)
+        (0.5, 0.3)
     );
+    assert_eq!(standard.learning_rates.early, 3.0);
+    assert_eq!(standard.data.coarse_until, 0.4);
     let short = config(Preset::Standard, Strategy::Mcmc, Some(3000)).densify;
     assert_eq!((short.start, short.stop, short.every), (50, 2500, 100));
     // Presets with a schedule of their own keep its start.
@@ -100,7 +102,7 @@ fn the_strategy_goes_with_the_length_of_the_run_and_with_what_is_named() {
             .strategy
     };
     assert_eq!(
-        (of(4999, ""), of(5000, "")),
+        (of(3499, ""), of(3500, "")),
         (Strategy::Adc, Strategy::Mcmc)
     );
     for adcs in ["absgrad = true", "enabled = false", "reset_every = 3000"] {
@@ -115,7 +117,7 @@ fn rates_fall_once_the_number_of_gaussians_is_fixed() {
     let schedule = Schedule::new(config(Preset::Standard, Strategy::Mcmc, None), 2.0);
     let scales = |step| f64::from(schedule.learning_rates(step).scales) / 0.005;
     for (step, expected) in [
-        (1, 1.0),
+        (1, 3.0),
         (25_001, 1.0),
         (27_501, 0.1f64.sqrt()),
         (30_001, 0.1),

@@ -4,7 +4,7 @@
 
 mod fake;
 
-use dapple_scene::{Dataset, ErrorKind, Lens, ply};
+use dapple_scene::{Dataset, ErrorKind, Lens, Photo, ply};
 use dapple_train::{
     AppearanceModel, ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent, TrainConfig, Trainer,
     train_into,
@@ -374,4 +374,37 @@ fn a_run_whose_folder_was_taken_away_makes_it_anew_or_leaves_it_to_another() {
     run(&first).unwrap();
     assert!(first.splats_path().exists() && first.config_path().exists());
     RunFolder::create(&path).unwrap_err();
+}
+
+/// The first steps take other views of the engine's: the same photos at half the size, in the same order.
+#[test]
+fn the_first_steps_take_photos_of_half_the_size() {
+    let mut capture = capture(9);
+    for view in &mut capture.views {
+        view.camera = view.camera.resized(300, 260);
+        view.photo = Photo::from_rgb(300, 260, vec![100; 300 * 260 * 3]).into();
+    }
+    let views_of = |coarse_until: f64, capture: &Dataset| {
+        let log = Arc::new(Mutex::new(Log::default()));
+        let mut config = Preset::M8Smoke.config_for(20);
+        config.data.coarse_until = coarse_until;
+        let mut trainer = Trainer::new(capture, config, fake(&log, 0, 0)).unwrap();
+        trainer.run(&mut Silent).unwrap();
+        let log = log.lock().unwrap();
+        let steps: Vec<usize> = log.steps.iter().map(|(view, _)| *view).collect();
+        (steps, log.views)
+    };
+    let (whole, held) = views_of(0.0, &capture);
+    // One of nine is held out, and one more of eight after it.
+    assert_eq!(held, 7);
+    let (steps, held) = views_of(0.4, &capture);
+    assert_eq!(held, 14);
+    let expected: Vec<usize> = (0..20)
+        .map(|i| if i < 8 { whole[i] + 7 } else { whole[i] })
+        .collect();
+    assert_eq!(steps, expected);
+    // Half of 250 is too small.
+    capture.views[3].camera = capture.views[3].camera.resized(300, 250);
+    capture.views[3].photo = Photo::from_rgb(300, 250, vec![100; 300 * 250 * 3]).into();
+    assert_eq!(views_of(0.4, &capture), (whole, 7));
 }

@@ -69,7 +69,7 @@ table! {
         random_start: bool = false,
         /// Opacity of the Gaussians at the start, between 0 and 1; mcmc: 0.5.
         initial_opacity: f64 = 0.1,
-        /// Scale of the Gaussians at the start, in distances to their neighbours, above 0 to 1000; mcmc: 0.1.
+        /// Scale of the Gaussians at the start, in distances to their neighbours, above 0 to 1000; mcmc: 0.3.
         initial_scale: f64 = 1.0,
         /// Never hold more Gaussians than this, up to 1000000000; 0 = no limit, or where densify.strategy needs a budget, what the detail of the photos suggests and how many of them show each place: no more than one for every 30 pixels of the photos, and a million, and no fewer than at the start.
         max_gaussians: usize = 0,
@@ -124,6 +124,8 @@ table! {
         skip_missing: bool = false,
         /// Turn photos whose lens distorts into those of a pinhole camera first, instead of rendering through the lens.
         undistort: bool = false,
+        /// Train on photos of half the size until this fraction of the schedule, 0 to 1; 0 = never; mcmc: 0.4, but where poses, appearance or depths are learnt. Where half of a photo is shorter than 128 pixels none is reduced.
+        coarse_until: f64 = 0.0,
         /// Train on at most this many photos, spread evenly, up to 1000000000; 0 = all.
         max_train_views: usize = 0,
         /// Score at most this many held-out photos, spread evenly, up to 1000000000; 0 = all.
@@ -140,7 +142,7 @@ table! {
 table! {
     /// When and how Gaussians are added and removed.
     DensifyConfig, DensifyPatch {
-        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale, learning_rates.decay). Default: mcmc from 5000 steps on.
+        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale, learning_rates.decay and .early, data.coarse_until). Default: mcmc from 3500 steps on.
         strategy: Strategy = Strategy::Adc,
         /// Whether Gaussians are added and removed at all.
         enabled: bool = true,
@@ -242,6 +244,8 @@ table! {
         sh0: f64 = 2.5e-3,
         /// Colour: SH coefficients 1 and up.
         sh_rest: f64 = 1.25e-4,
+        /// Scales and quaternions begin at so many times their rates, which fall log-linearly to them at densify.stop, 1 to 1000; 1 = they stay; mcmc: 3.
+        early: f64 = 1.0,
         /// All but the centres' fall log-linearly to this fraction, from densify.stop to the last step, above 0; 1 = they stay; mcmc: 0.1.
         decay: f64 = 1.0,
     } {}

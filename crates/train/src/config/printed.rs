@@ -15,11 +15,13 @@ use crate::Seen;
 use toml::{Table, Value};
 
 /// Choices that set other defaults.
-const CHOICES: [&str; 4] = [
+const CHOICES: [&str; 6] = [
     "densify.strategy",
     "densify.absgrad",
     "appearance.model",
     "data.mask_mode",
+    "poses.refine",
+    "depth.from",
 ];
 
 /// Steps of the schedule that scale with `steps` where nobody names them.

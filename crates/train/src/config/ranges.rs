@@ -203,6 +203,18 @@ impl TrainConfig {
             ("learning_rates.sh0", rates.sh0, rate, ""),
             ("learning_rates.sh_rest", rates.sh_rest, rate, ""),
             (
+                "learning_rates.early",
+                rates.early,
+                Range::closed(1.0, 1e3),
+                ": 1 keeps the rates as they are",
+            ),
+            (
+                "data.coarse_until",
+                self.data.coarse_until,
+                Range::closed(0.0, 1.0),
+                "",
+            ),
+            (
                 "learning_rates.decay",
                 rates.decay,
                 share,

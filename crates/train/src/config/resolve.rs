@@ -1,8 +1,9 @@
 //! Layers a configuration, scales its schedule, reads and prints TOML.
 
 use super::{
-    AdamConfig, AppearanceConfig, BASE_STEPS, Background, ConfigPatch, DataConfig, DensifyConfig,
-    DepthConfig, EvalConfig, LearningRateConfig, PosesConfig, Preset, Strategy, TrainConfig,
+    AdamConfig, AppearanceConfig, AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig,
+    DensifyConfig, DepthConfig, DepthSource, EvalConfig, LearningRateConfig, PosesConfig, Preset,
+    Strategy, TrainConfig,
 };
 use crate::Seen;
 use dapple_scene::{Error, MaskMode, Result, bounded};
@@ -100,6 +101,8 @@ impl TrainConfig {
         named.densify.absgrad = Some(self.densify.absgrad);
         named.appearance.model = Some(self.appearance.model);
         named.data.mask_mode = Some(self.data.mask_mode);
+        named.poses.refine = Some(self.poses.refine);
+        named.depth.from = Some(self.depth.from);
         named.resolve_named()
     }
 
@@ -235,7 +238,14 @@ impl ConfigPatch {
             base.background = Background::Random;
         }
         let model = self.appearance.model.unwrap_or(base.appearance.model);
-        let base = model.patch().fill(base);
+        let mut base = model.patch().fill(base);
+        // What is learnt of a photo is learnt of its pixels at their size.
+        let of_photos = model != AppearanceModel::None
+            || self.poses.refine.unwrap_or(base.poses.refine)
+            || self.depth.from.unwrap_or(base.depth.from) != DepthSource::None;
+        if of_photos {
+            base.data.coarse_until = 0.0;
+        }
         self.fill(scaled(base, (steps, schedule), preset.written_for()))
             .normalised()
     }

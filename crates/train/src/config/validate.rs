@@ -37,6 +37,7 @@ impl TrainConfig {
             .hint("raise steps, or lower schedule_steps; stop_after ends a run before its schedule does"));
         }
         self.validate_pace()?;
+        self.validate_coarse()?;
         if self.data.eval_every == 1 {
             return Err(Error::input(
                 "data.eval_every = 1 holds out every photo: none is left to train on",
@@ -65,6 +66,25 @@ impl TrainConfig {
             before = (after, last);
         }
         Ok(())
+    }
+
+    fn validate_coarse(&self) -> Result<()> {
+        let of_photos = [
+            ("appearance.model", self.appearance.is_on()),
+            ("poses.refine", self.poses.refine),
+            ("depth.from", self.depth.from != DepthSource::None),
+        ];
+        let found = of_photos.into_iter().find(|(_, is_on)| *is_on);
+        let Some((key, _)) = found.filter(|_| self.data.coarse_until > 0.0) else {
+            return Ok(());
+        };
+        Err(Error::input(format!(
+            "data.coarse_until = {} and {key} contradict each other",
+            self.data.coarse_until
+        ))
+        .hint(format!(
+            "half-size photos teach nothing of a photo's own poses, colours and depths: leave out              data.coarse_until, or {key}"
+        )))
     }
 
     fn validate_rates(&self) -> Result<()> {

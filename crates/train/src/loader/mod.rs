@@ -1,6 +1,6 @@
 //! Reads photos ahead of the steps that need them, within a budget of memory.
 //!
-//! 1. Which view a step takes is known for all steps ([`crate::ViewOrder`]), so threads read the photos
+//! 1. Which photo a step takes is known for all steps ([`PhotoOrder`]), so threads read the photos
 //!    of coming steps in their order, as many as fit half of the budget: the other half keeps what will
 //!    be used again. Room is taken before a photo is read.
 //! 2. A photo that does not fit makes another one give way: that which is needed last of all (Belady's
@@ -16,7 +16,7 @@ mod uses;
 
 pub(crate) use in_turn::in_turn;
 
-use crate::ViewOrder;
+use crate::PhotoOrder;
 use dapple_scene::{Error, Photo, PhotoSource, Result};
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -86,13 +86,13 @@ enum Slot {
 
 impl PhotoLoader {
     /// Begins to read the photos of `steps`, from the first to the last; a step takes the photo that `order`
-    /// says. `order` is over as many views as there are photos.
+    /// says.
     ///
     /// # Errors
     /// No thread can be started.
     pub(crate) fn start(
         photos: Vec<PhotoSource>,
-        order: &ViewOrder,
+        order: &PhotoOrder,
         budget_bytes: u64,
         steps: (u32, u32),
     ) -> Result<Self> {
@@ -135,7 +135,7 @@ impl PhotoLoader {
         state.in_use = None;
         state.go_to(step);
         self.shared.changed.notify_all();
-        let view = state.uses.view_at(step);
+        let view = state.uses.photo_at(step);
         let mut waits_since = None;
         loop {
             match &mut state.slots[view] {
@@ -164,16 +164,19 @@ impl PhotoLoader {
         if step >= state.ahead {
             return None;
         }
-        let view = state.uses.view_at(step);
+        let view = state.uses.photo_at(step);
         match &state.slots[view] {
             Slot::Ready(photo) => Some(Arc::clone(photo)),
             _ => None,
         }
     }
 
-    /// The last step may have moved.
-    pub(crate) fn set_last(&self, last: u32) {
-        self.shared.lock().last = last;
+    /// The last step, and the last that takes a coarse photo, may have moved.
+    pub(crate) fn set_last(&self, last: u32, last_coarse: u32) {
+        let mut state = self.shared.lock();
+        state.last = last;
+        state.uses.set_last_coarse(last_coarse);
+        drop(state);
         self.shared.changed.notify_all();
     }
 
@@ -244,9 +247,9 @@ fn while_training(error: Error, step: u32) -> Error {
 
 impl State {
     /// Nothing is read, and `next` is to come.
-    fn new(photos: usize, order: &ViewOrder, budget_bytes: u64, (next, last): (u32, u32)) -> Self {
+    fn new(photos: usize, order: &PhotoOrder, budget_bytes: u64, (next, last): (u32, u32)) -> Self {
         Self {
-            uses: Uses::new(order.clone(), photos),
+            uses: Uses::new(order.clone()),
             slots: (0..photos).map(|_| Slot::Absent).collect(),
             next,
             ahead: next,
@@ -263,7 +266,7 @@ impl State {
 
     /// Training wants the photo of `step` now.
     fn go_to(&mut self, step: u32) {
-        let view = self.uses.view_at(step);
+        let view = self.uses.photo_at(step);
         self.next = step;
         self.uses.forget_before(step);
         if self.ahead < step || matches!(self.slots[view], Slot::Absent) {
@@ -294,9 +297,9 @@ impl State {
     /// The view whose photo is to be read now; room for it is taken. `None` if there is nothing to do.
     fn next_to_read(&mut self, photos: &[PhotoSource]) -> Option<usize> {
         // Further ahead every photo is wanted a second time.
-        let end = self.next.saturating_add(photos.len() as u32);
+        let end = self.next.saturating_add(self.uses.epoch_steps());
         while self.ahead < end && self.ahead <= self.last.max(self.next) {
-            let view = self.uses.view_at(self.ahead);
+            let view = self.uses.photo_at(self.ahead);
             if self.ahead > self.next + 1
                 && self.bytes_ahead(photos) + photos[view].bytes() > self.traffic.budget_bytes / 2
             {
@@ -321,7 +324,7 @@ impl State {
     /// Bytes of the photos of the steps from `next` to before `ahead`.
     fn bytes_ahead(&mut self, photos: &[PhotoSource]) -> u64 {
         (self.next..self.ahead)
-            .map(|step| photos[self.uses.view_at(step)].bytes())
+            .map(|step| photos[self.uses.photo_at(step)].bytes())
             .sum()
     }
 

@@ -1,6 +1,7 @@
 //! The loader against photos that count how they are read.
 
 use super::*;
+use crate::ViewOrder;
 use dapple_scene::{LoadOptions, NoProgress, load};
 use std::path::Path;
 
@@ -36,8 +37,8 @@ fn photos(folder: &Path) -> Vec<PhotoSource> {
 /// Of the larger photos.
 const BYTES: u64 = 10 * 20 * 3;
 
-fn started(folder: &Path, budget: u64, steps: (u32, u32)) -> (PhotoLoader, ViewOrder) {
-    let order = ViewOrder::new(3, VIEWS);
+fn started(folder: &Path, budget: u64, steps: (u32, u32)) -> (PhotoLoader, PhotoOrder) {
+    let order = PhotoOrder::new(ViewOrder::new(3, VIEWS), 0);
     let photos = photos(folder);
     let loader = PhotoLoader::start(photos, &order, budget, steps).unwrap();
     (loader, order)
@@ -74,7 +75,7 @@ fn a_run_that_goes_on_begins_in_the_middle_of_an_epoch() {
     }
     // Nothing is read for steps that never come, until the end moves.
     assert!(loader.traffic().reads <= 10);
-    loader.set_last(45);
+    loader.set_last(45, 0);
     for step in 41..=45 {
         let photo = loader.take(step).unwrap();
         assert_eq!(usize::from(photo.rgb[0]), order.view_at(step));
@@ -86,7 +87,7 @@ fn a_run_that_goes_on_begins_in_the_middle_of_an_epoch() {
 fn photos_are_read_in_the_order_of_steps_and_only_for_them() {
     let folder = tempfile::tempdir().unwrap();
     let photos = photos(folder.path());
-    let mut order = ViewOrder::new(3, VIEWS);
+    let mut order = PhotoOrder::new(ViewOrder::new(3, VIEWS), 0);
     let mut state = State::new(VIEWS, &order, 100 * BYTES, (5, 9));
     for step in 5..=9 {
         assert_eq!(state.next_to_read(&photos), Some(order.view_at(step)));
@@ -101,7 +102,7 @@ fn photos_are_read_in_the_order_of_steps_and_only_for_them() {
 fn the_photo_in_use_does_not_give_way() {
     let folder = tempfile::tempdir().unwrap();
     let photos = photos(folder.path());
-    let mut order = ViewOrder::new(3, VIEWS);
+    let mut order = PhotoOrder::new(ViewOrder::new(3, VIEWS), 0);
     let mut state = State::new(VIEWS, &order, BYTES, (1, 30));
     let first = state.next_to_read(&photos).unwrap();
     state.slots[first] = Slot::Ready(photos[first].read().unwrap());
@@ -170,4 +171,38 @@ fn a_photo_of_another_size_is_not_the_one_that_was_described() {
         .unwrap();
     let error = photos[0].read().unwrap_err();
     assert!(error.what().contains("has changed"), "{error}");
+}
+
+/// The first steps take the photos `n..2 n`: each is read once, given up when no step will take it, and the
+/// others are not read before their time.
+#[test]
+fn coarse_photos_come_first_and_give_way_when_they_are_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut photos = photos(folder.path());
+    let halves: Vec<PhotoSource> = photos.iter().map(PhotoSource::halved).collect();
+    assert_eq!(halves[0].size(), [8, 6]);
+    photos.extend(halves);
+    let all: u64 = photos.iter().map(PhotoSource::bytes).sum();
+    let mut order = PhotoOrder::new(ViewOrder::new(3, VIEWS), 30);
+    let loader = PhotoLoader::start(photos, &order, all, (1, 60)).unwrap();
+    for step in 1..=60 {
+        let photo = loader.take(step).unwrap();
+        let view = order.view_at(step);
+        let whole = [[16, 12], [10, 20]][view % 2];
+        let size = if step <= 30 {
+            whole.map(|edge| edge / 2)
+        } else {
+            whole
+        };
+        assert_eq!([photo.width, photo.height], size, "step {step}");
+        assert_eq!(usize::from(photo.rgb[0]), view);
+    }
+    assert_eq!(loader.traffic().reads, 2 * VIEWS as u64);
+
+    let mut uses = Uses::new(order.clone());
+    let coarse = VIEWS + order.view_at(20);
+    assert_eq!(uses.next_use(coarse, 20), 20);
+    assert_eq!(uses.next_use(coarse, 31), u32::MAX);
+    let fine = order.view_at(20);
+    assert!(uses.next_use(fine, 20) > 30);
 }

@@ -1,12 +1,13 @@
-//! When each view is used, and when again: every epoch takes each view once.
+//! When each photo is used, and when again: every epoch takes each view once, first steps another photo of it
+//! than later ones.
 
-use crate::ViewOrder;
+use crate::PhotoOrder;
 use std::collections::VecDeque;
 
 /// The order of views of some epochs, both ways.
 #[derive(Debug)]
 pub(super) struct Uses {
-    order: ViewOrder,
+    order: PhotoOrder,
     views: usize,
     /// The first of `epochs`.
     first: u32,
@@ -20,23 +21,48 @@ struct Epoch {
 }
 
 impl Uses {
-    pub(super) fn new(order: ViewOrder, views: usize) -> Self {
+    pub(super) fn new(order: PhotoOrder) -> Self {
         Self {
+            views: order.views().max(1),
             order,
-            views: views.max(1),
             first: 0,
             epochs: VecDeque::new(),
         }
     }
 
-    /// The view of a step, from 1.
-    pub(super) fn view_at(&mut self, step: u32) -> usize {
-        let (epoch, place) = self.place(step);
-        self.epoch(epoch).views[place]
+    /// Steps in which each view is used once.
+    pub(super) fn epoch_steps(&self) -> u32 {
+        self.views as u32
     }
 
-    /// The first step from `from` on that takes `view`.
-    pub(super) fn next_use(&mut self, view: usize, from: u32) -> u32 {
+    /// The last step that takes a coarse photo has moved.
+    pub(super) fn set_last_coarse(&mut self, step: u32) {
+        self.order.set_last_coarse(step);
+    }
+
+    /// The photo of a step, from 1.
+    pub(super) fn photo_at(&mut self, step: u32) -> usize {
+        let (epoch, place) = self.place(step);
+        let view = self.epoch(epoch).views[place];
+        match step <= self.order.last_coarse() {
+            true => self.views + view,
+            false => view,
+        }
+    }
+
+    /// The first step from `from` on that takes `photo`; `u32::MAX` if none does.
+    pub(super) fn next_use(&mut self, photo: usize, from: u32) -> u32 {
+        let last_coarse = self.order.last_coarse();
+        match photo.checked_sub(self.views) {
+            Some(view) => match self.next_use_of_view(view, from) {
+                step if step <= last_coarse => step,
+                _ => u32::MAX,
+            },
+            None => self.next_use_of_view(photo, from.max(last_coarse.saturating_add(1))),
+        }
+    }
+
+    fn next_use_of_view(&mut self, view: usize, from: u32) -> u32 {
         let (epoch, place) = self.place(from);
         let views = self.views as u32;
         let step_of = |epoch: u32, place: u32| epoch * views + place + 1;

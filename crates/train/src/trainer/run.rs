@@ -66,15 +66,16 @@ impl Run {
         chosen: &Chosen,
         step: u32,
     ) -> Result<(Self, Vec<String>)> {
-        let photos = TrainPhotos::hand_over(dataset, &config, engine.as_mut(), chosen, step)?;
         let known = depth::supervision(dataset, &chosen.train, chosen.extent, &config)?;
+        let schedule = Schedule::new(config, chosen.extent);
+        let photos = TrainPhotos::hand_over(dataset, &schedule, engine.as_mut(), chosen, step)?;
         let (samples, notes) = known;
         for (&view, samples) in photos.ids.iter().zip(samples) {
             engine.supervise_depth(view, samples)?;
         }
         let run = Self {
             engine,
-            schedule: Schedule::new(config, chosen.extent),
+            schedule,
             photos,
             state: RunState::at(step),
             learnt: None,
@@ -95,7 +96,7 @@ impl Run {
     /// configuration, so that a run that is given it back takes the same steps.
     pub(crate) fn change_pace(&mut self, last: u32) {
         self.schedule.change_pace(self.state.step, last);
-        self.photos.set_last(self.config().last_step());
+        self.photos.follow(&self.schedule);
     }
 
     /// Whether the run has ended well so far.

@@ -111,7 +111,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     pub(super) max_gaussians: Option<usize>,
 
-    /// How Gaussians are added and removed [default: mcmc from 5 000 steps on, where it scores best; adc
+    /// How Gaussians are added and removed [default: mcmc from 3 500 steps on, where it scores best; adc
     /// below, where it has no time to grow]. budgeted and mcmc work towards --max-gaussians; without it,
     /// towards what the photos' detail asks for (the end of a run says how much it found), at most one for
     /// every 30 pixels of the photos, and a million
