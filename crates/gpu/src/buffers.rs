@@ -7,8 +7,8 @@
 //!    where the device has no memory for one, nothing.
 //! 3. What changes with the view, photos and samples of depth, has a place for each of the photos' slots.
 
-use crate::Context;
-use crate::passes::{self, Bits, Extent, Tensor, Use, WORD};
+use crate::passes::{self, Axis, Bits, Extent, Tensor, Use, WORD};
+use crate::{Context, layout};
 use dapple_runtime::{Gpu, wgpu};
 use dapple_scene::{Error, Result};
 use std::collections::BTreeMap;
@@ -209,7 +209,12 @@ fn missing(name: &str) -> Error {
 
 fn make(gpu: &Gpu, tensor: &Tensor, bytes: u64) -> Result<wgpu::Buffer> {
     let copied = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    // Where kernels may bind few storage buffers, structs are bound as uniform blocks.
+    let binds_few = gpu.granted().storage_buffers < layout::STORAGE_BUFFERS;
     let usage = match tensor.usage {
+        Use::Storage if binds_few && tensor.axis == Axis::One => {
+            wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM
+        }
         Use::Storage => wgpu::BufferUsages::STORAGE,
         Use::Indirect => wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::INDIRECT,
         Use::Uniform => wgpu::BufferUsages::UNIFORM,

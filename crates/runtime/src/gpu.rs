@@ -429,9 +429,17 @@ impl Gpu {
     /// # Errors
     /// As [`Self::buffer`].
     pub fn uniform(&self, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
+        self.uniform_of(label, &[words])
+    }
+
+    /// A uniform buffer of rows of four words that stay as they are.
+    ///
+    /// # Errors
+    /// As [`Self::buffer`].
+    pub fn uniform_of(&self, label: &str, rows: &[[u32; 4]]) -> Result<wgpu::Buffer> {
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let buffer = self.buffer_with(label, 16, usage)?;
-        self.write(&buffer, 0, &words);
+        let buffer = self.buffer_with(label, size_of_val(rows) as u64, usage)?;
+        self.write(&buffer, 0, rows);
         Ok(buffer)
     }
 
