@@ -5,9 +5,10 @@ use crate::passes::{self, Bits, Code, Entry, Extent, Pass, Plan, Tensor};
 use crate::{Buffers, Context};
 use dapple_runtime::join::{JOINED_AT, Joins, StorageBinding};
 use dapple_runtime::primitives::{Count, RadixSort, SortOn};
-use dapple_runtime::{ByteSlice, Groups, Recording, wgpu};
+use dapple_runtime::{ByteSlice, Groups, Pooled, Recording, wgpu};
 use dapple_scene::Result;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How many workgroups a dispatch has.
 #[derive(Debug, Clone, Copy)]
@@ -295,7 +296,14 @@ impl<'a> Recorder<'a> {
             scratch: &scratch,
             groups,
         };
-        kernels.record(gpu, &mut self.recording, on)
+        kernels.record(gpu, &mut self.recording, on)?;
+        self.recording.keep(scratch);
+        Ok(())
+    }
+
+    /// Keeps a buffer that belongs to a dispatch alone.
+    pub fn keep(&mut self, buffer: Arc<Pooled>) {
+        self.recording.keep(buffer);
     }
 
     /// Bytes of a tensor, by which a dispatch is sized whose items nobody counts.

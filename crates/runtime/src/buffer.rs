@@ -270,6 +270,17 @@ impl ByteSlice {
     }
 }
 
+/// All of a buffer of exact size.
+impl From<&Arc<Pooled>> for ByteSlice {
+    fn from(pooled: &Arc<Pooled>) -> Self {
+        Self {
+            buffer: Owner::Pool(Arc::clone(pooled)),
+            offset: 0,
+            bytes: pooled.bytes(),
+        }
+    }
+}
+
 /// All of a buffer that is not the pool's.
 impl From<&wgpu::Buffer> for ByteSlice {
     fn from(buffer: &wgpu::Buffer) -> Self {

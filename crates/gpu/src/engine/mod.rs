@@ -34,6 +34,7 @@ use commands::Command;
 use dapple_engine::{AppearanceSettings, Report, ViewId};
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions, Hints, Recording};
 use dapple_scene::{Error, Result};
+pub use on_device::GradientBuffers;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
