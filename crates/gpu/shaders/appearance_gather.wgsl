@@ -8,6 +8,9 @@
 //    the cell, no two invocations meet a bank.
 // 2. The invocations' sums are added up in a fixed order: one writer a number, no atomics.
 //
+// In permutation SMALL_WORKGROUPS, for devices whose workgroups share 16 KiB, half of the luminances come first and
+// then the others: the same sums in the same order.
+//
 // image: the render. image_gradient: dL/d(corrected). appearance_partials: [slice][column][luminance][12].
 // Reference: dapple_reference::appearance_backward.
 
@@ -23,8 +26,18 @@ const LANES: u32 = 64u;
 // Numbers of a column.
 const COLUMN: u32 = 12u * GRID_L;
 
+#if SMALL_WORKGROUPS
+// Luminances that are summed together; what belongs to others goes behind them, where nobody looks: no branch, so
+// that the arithmetic is compiled to the same bits.
+const TOGETHER: u32 = (GRID_L + 1u) / 2u;
+const PLACES: u32 = TOGETHER + 1u;
+#else
+const TOGETHER: u32 = GRID_L;
+const PLACES: u32 = GRID_L;
+#endif
+
 // [number][invocation]
-var<workgroup> sums: array<f32, COLUMN * LANES>;
+var<workgroup> sums: array<f32, 12u * PLACES * LANES>;
 
 // First pixel that a cell can reach along an axis, and one past the last: rounded outward, for what is
 // too far has no weight.
@@ -39,12 +52,55 @@ fn tent(at: f32, cell: u32) -> f32 {
     return max(1.0 - abs(at - f32(cell)), 0.0);
 }
 
-fn add(l: u32, row: u32, value: vec4f, lane: u32) {
-    let to = (12u * l + 4u * row) * LANES + lane;
+// `at` counts from the first luminance that is summed now.
+fn add(at: u32, row: u32, value: vec4f, lane: u32) {
+#if SMALL_WORKGROUPS
+    // Those before it have wrapped around, and are beyond all others.
+    let to = (12u * min(at, TOGETHER) + 4u * row) * LANES + lane;
+#else
+    let to = (12u * at + 4u * row) * LANES + lane;
+#endif
     sums[to] += value.x;
     sums[to + LANES] += value.y;
     sums[to + 2u * LANES] += value.z;
     sums[to + 3u * LANES] += value.w;
+}
+
+// Steps 1 and 2 for the luminances from `begin` on.
+fn gather_from(
+    begin: u32, across: vec2u, down: vec2u, cell: vec2u, size: vec2u, share: u32, column: u32, lane: u32,
+) {
+    let width = across.y - across.x;
+    let count = width * (down.y - down.x);
+    let numbers = 12u * min(TOGETHER, GRID_L - begin);
+    for (var k = 0u; k < numbers; k += 1u) {
+        sums[k * LANES + lane] = 0.0;
+    }
+    for (var i = share * LANES + lane; i < count; i += GRID_SLICES * LANES) {
+        let at = vec2u(across.x + i % width, down.x + i / width);
+        let weight = tent(along_image(at.x, size.x, GRID_X), cell.x)
+            * tent(along_image(at.y, size.y, GRID_Y), cell.y);
+        let index = at.y * size.x + at.x;
+        let render = image[index].rgb;
+        let by = image_gradient[index].rgb * weight;
+        let input = vec4f(render, 1.0);
+        let l = place_of_luminance(dot(LUMA, render));
+        add(l.first - begin, 0u, (1.0 - l.part) * by.r * input, lane);
+        add(l.first - begin, 1u, (1.0 - l.part) * by.g * input, lane);
+        add(l.first - begin, 2u, (1.0 - l.part) * by.b * input, lane);
+        add(l.next - begin, 0u, l.part * by.r * input, lane);
+        add(l.next - begin, 1u, l.part * by.g * input, lane);
+        add(l.next - begin, 2u, l.part * by.b * input, lane);
+    }
+    workgroupBarrier();
+    for (var k = lane; k < numbers; k += LANES) {
+        // Each begins elsewhere, so that they meet no bank twice; where is fixed.
+        var sum = 0.0;
+        for (var i = 0u; i < LANES; i += 1u) {
+            sum += sums[k * LANES + (i + lane) % LANES];
+        }
+        appearance_partials[(share * GRID_COLUMNS + column) * COLUMN + 12u * begin + k] = sum;
+    }
 }
 
 @compute @workgroup_size(LANES)
@@ -54,34 +110,12 @@ fn gather(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) 
     let size = views[step.view].size;
     let across = reach(cell.x, size.x, GRID_X);
     let down = reach(cell.y, size.y, GRID_Y);
-    let width = across.y - across.x;
-    let count = width * (down.y - down.x);
-    for (var k = 0u; k < COLUMN; k += 1u) {
-        sums[k * LANES + lane] = 0.0;
+#if SMALL_WORKGROUPS
+    for (var begin = 0u; begin < GRID_L; begin += TOGETHER) {
+        gather_from(begin, across, down, cell, size, group.y, column, lane);
+        workgroupBarrier();
     }
-    for (var i = group.y * LANES + lane; i < count; i += GRID_SLICES * LANES) {
-        let at = vec2u(across.x + i % width, down.x + i / width);
-        let weight = tent(along_image(at.x, size.x, GRID_X), cell.x)
-            * tent(along_image(at.y, size.y, GRID_Y), cell.y);
-        let index = at.y * size.x + at.x;
-        let render = image[index].rgb;
-        let by = image_gradient[index].rgb * weight;
-        let input = vec4f(render, 1.0);
-        let l = place_of_luminance(dot(LUMA, render));
-        add(l.first, 0u, (1.0 - l.part) * by.r * input, lane);
-        add(l.first, 1u, (1.0 - l.part) * by.g * input, lane);
-        add(l.first, 2u, (1.0 - l.part) * by.b * input, lane);
-        add(l.next, 0u, l.part * by.r * input, lane);
-        add(l.next, 1u, l.part * by.g * input, lane);
-        add(l.next, 2u, l.part * by.b * input, lane);
-    }
-    workgroupBarrier();
-    for (var k = lane; k < COLUMN; k += LANES) {
-        // Each begins elsewhere, so that they meet no bank twice; where is fixed.
-        var sum = 0.0;
-        for (var i = 0u; i < LANES; i += 1u) {
-            sum += sums[k * LANES + (i + lane) % LANES];
-        }
-        appearance_partials[(group.y * GRID_COLUMNS + column) * COLUMN + k] = sum;
-    }
+#else
+    gather_from(0u, across, down, cell, size, group.y, column, lane);
+#endif
 }

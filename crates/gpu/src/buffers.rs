@@ -7,15 +7,16 @@
 //!    where the device has no memory for one, nothing.
 //! 3. What changes with the view, photos and samples of depth, has a place for each of the photos' slots.
 
-use crate::Context;
-use crate::passes::{self, Bits, Extent, Tensor, Use, WORD};
-use dapple_runtime::{Gpu, wgpu};
+use crate::passes::{self, Axis, Bits, Extent, Tensor, Use, WORD};
+use crate::{Context, layout};
+use dapple_runtime::{Gpu, Pooled, wgpu};
 use dapple_scene::{Error, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 struct Held {
-    buffer: wgpu::Buffer,
+    buffer: Arc<Pooled>,
     since: u64,
 }
 
@@ -58,17 +59,17 @@ pub struct Carry {
 
 impl Buffers {
     /// Adds or replaces a buffer.
-    pub fn set(&mut self, name: &'static str, buffer: wgpu::Buffer) {
+    pub fn set(&mut self, name: &'static str, buffer: Arc<Pooled>) {
         let since = self.next();
         self.by_name.insert(name, Held { buffer, since });
     }
 
     /// The same for one of the photos' slots; nothing happens if it is that buffer already.
-    pub fn set_in_slot(&mut self, name: &'static str, slot: usize, buffer: &wgpu::Buffer) {
+    pub fn set_in_slot(&mut self, name: &'static str, slot: usize, buffer: &Arc<Pooled>) {
         let held = self.by_slot.get(&(name, slot));
-        if held.is_none_or(|held| held.buffer != *buffer) {
+        if held.is_none_or(|held| !Arc::ptr_eq(&held.buffer, buffer)) {
             let since = self.next();
-            let buffer = buffer.clone();
+            let buffer = Arc::clone(buffer);
             self.by_slot.insert((name, slot), Held { buffer, since });
         }
     }
@@ -154,7 +155,7 @@ impl Buffers {
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &wgpu::Buffer)> {
         self.by_name
             .iter()
-            .map(|(name, held)| (*name, &held.buffer))
+            .map(|(name, held)| (*name, &**held.buffer))
     }
 
     /// Makes what every step has, what there was before, and what a command with `bits` asks for, as large
@@ -179,7 +180,7 @@ impl Buffers {
                 continue;
             };
             let before = self.by_name.get(tensor.name).map(|held| &held.buffer);
-            let size = before.map(wgpu::Buffer::size);
+            let size = before.map(|buffer| buffer.size());
             if size == Some(context.gpu.size_of_buffer(bytes)) {
                 continue;
             }
@@ -207,9 +208,14 @@ fn missing(name: &str) -> Error {
     Error::internal(format!("there is no buffer \"{name}\""))
 }
 
-fn make(gpu: &Gpu, tensor: &Tensor, bytes: u64) -> Result<wgpu::Buffer> {
+fn make(gpu: &Gpu, tensor: &Tensor, bytes: u64) -> Result<Arc<Pooled>> {
     let copied = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    // Where kernels may bind few storage buffers, structs are bound as uniform blocks.
+    let binds_few = gpu.granted().storage_buffers < layout::STORAGE_BUFFERS;
     let usage = match tensor.usage {
+        Use::Storage if binds_few && tensor.axis == Axis::One => {
+            wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::UNIFORM
+        }
         Use::Storage => wgpu::BufferUsages::STORAGE,
         Use::Indirect => wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::INDIRECT,
         Use::Uniform => wgpu::BufferUsages::UNIFORM,

@@ -2,6 +2,7 @@
 
 use crate::layout;
 use crate::passes::{Bits, Code};
+use dapple_runtime::join::{self, Joins, StorageBinding};
 use dapple_runtime::primitives::RadixSort;
 use dapple_runtime::{Defines, Gpu, Kernel, ShaderSet, primitives};
 use dapple_scene::Result;
@@ -25,12 +26,14 @@ pub struct Context {
 }
 
 /// Shader, entry point, and what it was compiled with.
-type KernelKey = (&'static str, &'static str, Defines);
+type KernelKey = (&'static str, &'static str, Defines, Joins);
 
 #[derive(Debug, Default)]
 struct Compiled {
     kernels: HashMap<KernelKey, Kernel>,
     sorts: HashMap<(Defines, u32, bool), RadixSort>,
+    /// What entry points bind, where that may be too much.
+    bindings: HashMap<KernelKey, Arc<[StorageBinding]>>,
 }
 
 impl Context {
@@ -40,7 +43,10 @@ impl Context {
             // SAFETY: all of them index by counts that the host bounds by the sizes of buffers, their loops
             // end, and the tests run each with wgpu's checks.
             shaders: unsafe { layout::shaders().without_checks() },
-            defines: primitives::defines(&gpu, layout::defines()),
+            defines: primitives::defines(&gpu, layout::defines()).flag(
+                "SMALL_WORKGROUPS",
+                gpu.granted().workgroup_bytes < layout::WORKGROUP_BYTES,
+            ),
             bounds_dispatches: gpu.report().bounds_dispatches,
             constants: BTreeMap::new(),
             kernels: Arc::default(),
@@ -63,25 +69,66 @@ impl Context {
     /// # Errors
     /// See [`Kernel::new`].
     pub fn kernels(&self, code: &Code, bits: Bits) -> Result<Vec<Kernel>> {
-        let mut defines = (bits & code.bits).define(self.defines.clone());
-        if let Some(constants) = code.constants.and_then(|name| self.constants.get(name)) {
-            defines = defines.and(constants);
-        }
+        self.joined(code, bits, &Joins::default())
+    }
+
+    /// [`Self::kernels`], with bindings joined.
+    ///
+    /// # Errors
+    /// As [`Self::kernels`].
+    pub fn joined(&self, code: &Code, bits: Bits, joins: &Joins) -> Result<Vec<Kernel>> {
+        let defines = self.defines_of(code, bits);
         if !(code.in_parts && self.bounds_dispatches) {
-            return Ok(vec![self.compiled(code, defines)?]);
+            return Ok(vec![self.compiled(code, defines, joins)?]);
         }
         (0..layout::DISPATCH_PARTS)
-            .map(|part| self.compiled(code, defines.clone().flag("PARTS", true).u32("PART", part)))
+            .map(|part| {
+                let defines = defines.clone().flag("PARTS", true).u32("PART", part);
+                self.compiled(code, defines, joins)
+            })
             .collect()
     }
 
-    fn compiled(&self, code: &Code, defines: Defines) -> Result<Kernel> {
-        let key = (code.shader, code.entry, defines);
+    /// What a kernel binds, if that is more than the device binds at once.
+    ///
+    /// # Errors
+    /// A shader that does not parse: ours to mend.
+    pub fn beyond(&self, code: &Code, bits: Bits) -> Result<Option<Arc<[StorageBinding]>>> {
+        let most = self.gpu.granted().storage_buffers;
+        if most >= layout::STORAGE_BUFFERS {
+            return Ok(None);
+        }
+        let defines = self.defines_of(code, bits);
+        let key = (code.shader, code.entry, defines, Joins::default());
+        let known = self.lock().bindings.get(&key).cloned();
+        let bindings = match known {
+            Some(bindings) => bindings,
+            None => {
+                let wgsl = self.shaders.compose(code.shader, &key.2)?;
+                let found: Arc<[_]> = join::storage_bindings(&wgsl, code.entry)?.into();
+                self.lock().bindings.insert(key, Arc::clone(&found));
+                found
+            }
+        };
+        Ok((bindings.len() > most as usize).then_some(bindings))
+    }
+
+    fn defines_of(&self, code: &Code, bits: Bits) -> Defines {
+        let defines = (bits & code.bits).define(self.defines.clone());
+        match code.constants.and_then(|name| self.constants.get(name)) {
+            Some(constants) => defines.and(constants),
+            None => defines,
+        }
+    }
+
+    fn compiled(&self, code: &Code, defines: Defines, joins: &Joins) -> Result<Kernel> {
+        let key = (code.shader, code.entry, defines, joins.clone());
         if let Some(kernel) = self.lock().kernels.get(&key) {
             return Ok(kernel.clone());
         }
         // Not under the lock: others compile meanwhile.
-        let kernel = Kernel::new(&self.gpu, &self.shaders, code.shader, code.entry, &key.2)?;
+        let name = (code.shader, code.entry);
+        let kernel = Kernel::joined(&self.gpu, &self.shaders, name, &key.2, joins)?;
         self.lock().kernels.insert(key, kernel.clone());
         Ok(kernel)
     }

@@ -3,8 +3,9 @@
 
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::DepthSample;
-use dapple_runtime::{Gpu, wgpu};
+use dapple_runtime::{Gpu, Pooled};
 use dapple_scene::Result;
+use std::sync::Arc;
 
 /// Twin of WGSL's `DepthSample`.
 #[repr(C)]
@@ -31,7 +32,7 @@ impl From<&DepthSample> for Sample {
 /// Samples on the GPU, beside a photo.
 #[derive(Debug)]
 struct InSlot {
-    buffer: wgpu::Buffer,
+    buffer: Arc<Pooled>,
     /// The view that they are of.
     view: usize,
 }
@@ -70,7 +71,7 @@ impl Depths {
         gpu: &Gpu,
         view: usize,
         (slot, is_ring): (usize, bool),
-    ) -> Result<Option<wgpu::Buffer>> {
+    ) -> Result<Option<Arc<Pooled>>> {
         let Some(samples) = self.views.get(view).filter(|own| !own.is_empty()) else {
             return Ok(None);
         };

@@ -319,6 +319,17 @@ pub const UPDATE_THREADS: u32 = 128;
 /// Instances that one workgroup of `emit` lists and of `ranges` gathers.
 pub const EMIT_BLOCK: u32 = 1024;
 
+/// Storage buffers that the kernel with the most of them binds. Where a device binds fewer, some are joined: see
+/// [`dapple_runtime::join`].
+pub const STORAGE_BUFFERS: u32 = 16;
+
+/// Bytes that workgroups share on devices for which nothing has to be done by halves: what the kernel with the most
+/// of them takes, `appearance_gather`.
+pub const WORKGROUP_BYTES: u32 = 24 << 10;
+
+/// What every device binds: WebGPU's default limit.
+pub const LEAST_STORAGE_BUFFERS: u32 = 8;
+
 /// Names of the weights of SSIM's window, by distance from its centre.
 const SSIM_TAPS: [&str; constants::SSIM_WINDOW / 2 + 1] = [
     "SSIM_TAP_0",

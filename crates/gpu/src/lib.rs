@@ -31,7 +31,7 @@ mod views;
 
 pub use buffers::Buffers;
 pub use context::Context;
-pub use engine::{GpuEngine, GpuEngineOptions};
+pub use engine::{GpuEngine, GpuEngineOptions, GradientBuffers};
 pub use passes::Room;
 pub use precision::{Precision, Storage};
 pub use recorder::Recorder;

@@ -3,9 +3,12 @@
 use crate::buffers::Uses;
 use crate::passes::{self, Bits, Code, Entry, Extent, Pass, Plan, Tensor};
 use crate::{Buffers, Context};
+use dapple_runtime::join::{JOINED_AT, Joins, StorageBinding};
 use dapple_runtime::primitives::{Count, RadixSort, SortOn};
-use dapple_runtime::{Groups, Recording, wgpu};
+use dapple_runtime::{ByteSlice, Groups, Pooled, Recording, wgpu};
 use dapple_scene::Result;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How many workgroups a dispatch has.
 #[derive(Debug, Clone, Copy)]
@@ -160,10 +163,13 @@ impl<'a> Recorder<'a> {
         names: &[(&str, &'static str)],
         own: &[(&str, &wgpu::Buffer)],
     ) -> Result<()> {
-        let kernels = self.context.kernels(code, self.bits)?;
         if let Some(constants) = code.constants {
             self.buffers.note(constants, &mut self.uses);
         }
+        if let Some(bindings) = self.context.beyond(code, self.bits)? {
+            return self.run_joined(code, size.into(), names, &bindings);
+        }
+        let kernels = self.context.kernels(code, self.bits)?;
         let size = size.into();
         let is_whole = kernels.len() == 1;
         for kernel in &kernels {
@@ -172,21 +178,87 @@ impl<'a> Recorder<'a> {
                 if own.iter().any(|(name, _)| *name == binding) {
                     continue;
                 }
-                let mut given = names.iter().chain(self.borrows);
-                let borrowed = given.find(|(name, _)| *name == binding);
-                let tensor = borrowed.map(|(_, tensor)| *tensor);
-                let tensor = tensor.or_else(|| known(binding)).ok_or_else(|| {
-                    let what = format!("no pass declares \"{binding}\"");
-                    dapple_scene::Error::internal(what).at(kernel.label())
-                })?;
-                let buffer = self.buffers.find(tensor, self.slot, &mut self.uses)?;
-                list.push((binding, buffer));
+                list.push((binding, self.buffer_of(binding, names, kernel.label())?));
             }
             let bound = kernel.bind(&self.context.gpu, &list)?;
             let groups = self.groups(size, is_whole)?;
             self.recording.dispatch(bound, groups);
         }
         Ok(())
+    }
+
+    /// What a binding is bound to: the tensor that is given for it, that the pass borrows, or of its name.
+    fn buffer_of(
+        &mut self,
+        binding: &str,
+        names: &[(&str, &'static str)],
+        label: &str,
+    ) -> Result<&'a wgpu::Buffer> {
+        let mut given = names.iter().chain(self.borrows);
+        let borrowed = given.find(|(name, _)| *name == binding);
+        let tensor = borrowed.map(|(_, tensor)| *tensor);
+        let tensor = tensor.or_else(|| known(binding)).ok_or_else(|| {
+            let what = format!("no pass declares \"{binding}\"");
+            dapple_scene::Error::internal(what).at(label)
+        })?;
+        self.buffers.find(tensor, self.slot, &mut self.uses)
+    }
+
+    /// Appends a dispatch that binds more storage buffers than the device does: some are put into one buffer
+    /// before, and what was written is taken out of it after. Bytes are copied, so no bit changes, whether the
+    /// dispatch runs or the engine is halted.
+    fn run_joined(
+        &mut self,
+        code: &Code,
+        size: Size,
+        names: &[(&str, &'static str)],
+        bindings: &[StorageBinding],
+    ) -> Result<()> {
+        let gpu = &self.context.gpu;
+        let mut whole: BTreeMap<String, ByteSlice> = BTreeMap::new();
+        for binding in bindings {
+            let buffer = self.buffer_of(&binding.name, names, code.shader)?;
+            whole.insert(binding.name.clone(), buffer.into());
+        }
+        let bytes_of = |name: &str| whole.get(name).map_or(0, ByteSlice::len);
+        let most = gpu.granted().storage_buffers as usize;
+        let joins = Joins::choose(bindings, bytes_of, most).map_err(|e| e.at(code.shader))?;
+        let mut joined: Vec<(&str, ByteSlice)> = Vec::new();
+        let mut back = Vec::new();
+        for group in &joins.groups {
+            let (members, bytes) = group.layout(bytes_of);
+            let buffer: ByteSlice = (&gpu.zeros::<u8>(code.shader, bytes as usize)?).into();
+            for member in members {
+                let part = buffer.part(member.offset, member.bytes)?;
+                let own = &whole[member.name];
+                self.recording.copy(own.clone(), part.clone())?;
+                if member.writes {
+                    back.push((part, own.clone()));
+                }
+            }
+            joined.push((&group.name, buffer));
+        }
+        let begins = joins.begins(bytes_of);
+        if !begins.is_empty() {
+            joined.push((JOINED_AT, (&gpu.uniform_of(JOINED_AT, &begins)?).into()));
+        }
+        let kernels = self.context.joined(code, self.bits, &joins)?;
+        for kernel in &kernels {
+            let mut list = Vec::new();
+            for binding in kernel.bindings() {
+                let found = joined.iter().find(|(name, _)| *name == binding);
+                let slice = match found {
+                    Some((_, slice)) => slice.clone(),
+                    None => self.buffer_of(binding, names, kernel.label())?.into(),
+                };
+                list.push((binding, slice));
+            }
+            let bound = kernel.bind_slices(gpu, &list)?;
+            let groups = self.groups(size, kernels.len() == 1)?;
+            self.recording.dispatch(bound, groups);
+        }
+        let mut back = back.into_iter();
+        back.try_for_each(|(part, own)| self.recording.copy(part, own))
     }
 
     fn groups(&mut self, size: Size, is_whole: bool) -> Result<Groups> {
@@ -224,7 +296,14 @@ impl<'a> Recorder<'a> {
             scratch: &scratch,
             groups,
         };
-        kernels.record(gpu, &mut self.recording, on)
+        kernels.record(gpu, &mut self.recording, on)?;
+        self.recording.keep(scratch);
+        Ok(())
+    }
+
+    /// Keeps a buffer that belongs to a dispatch alone.
+    pub fn keep(&mut self, buffer: Arc<Pooled>) {
+        self.recording.keep(buffer);
     }
 
     /// Bytes of a tensor, by which a dispatch is sized whose items nobody counts.

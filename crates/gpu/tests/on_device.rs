@@ -181,6 +181,55 @@ fn gradients_from_a_buffer_are_those_of_the_host() {
             .unwrap();
         assert!(gradients == expected, "{name}");
         assert!(gradients.opacities.iter().any(|&g| g != 0.0));
+        assert_planes(&mut engine, &scene, &derivative, &expected);
+    }
+}
+
+/// Gradients that stay on the device are the same numbers, and nobody waits for them.
+fn assert_planes(
+    engine: &mut GpuEngine,
+    scene: &TestScene,
+    derivative: &wgpu::Buffer,
+    expected: &Gradients<f32>,
+) {
+    let gpu = engine.gpu().clone();
+    let before = gpu.counters();
+    let there = engine
+        .backward_to(&scene.camera, &scene.settings, derivative)
+        .unwrap();
+    let cost = gpu.counters() - before;
+    assert_eq!((cost.waits, cost.buffers_created), (1, 0), "{cost:?}");
+    let (n, stride) = (scene.splats.len(), there.stride);
+    assert_eq!(there.gaussians, n);
+    // What comes after on the same queue finds them: here a copy into a buffer of the caller's.
+    let own = gpu.buffer("own", there.geometry.size()).unwrap();
+    let mut encoder = gpu.encoder();
+    encoder.copy_buffer_to_buffer(there.geometry, 0, &own, 0, None);
+    gpu.submit(encoder);
+    let geometry: Vec<f32> = gpu.read(&own, 14 * stride).unwrap();
+    let plane = |p: usize| geometry[p * stride..p * stride + n].to_vec();
+    let column = |rows: &[[f32; 3]], k: usize| rows.iter().map(|row| row[k]).collect::<Vec<_>>();
+    for k in 0..3 {
+        assert_eq!(plane(k), column(&expected.means, k));
+        assert_eq!(plane(3 + k), column(&expected.scales, k));
+        assert_eq!(plane(11 + k), column(&expected.sh0, k));
+    }
+    assert_eq!(plane(10), expected.opacities);
+    let planes = expected.sh_rest.len() / n;
+    let rest: Vec<f32> = gpu.read(there.sh_rest, planes * stride).unwrap();
+    for (i, row) in expected.sh_rest.chunks_exact(planes.max(1)).enumerate() {
+        assert!((0..planes).all(|p| rest[p * stride + i] == row[p]));
+    }
+    let means2d: Vec<f32> = gpu.read(there.means2d, 2 * stride).unwrap();
+    for (i, by_mean) in expected.means2d.iter().enumerate() {
+        assert_eq!([means2d[i], means2d[stride + i]], *by_mean);
+    }
+    let parts: Vec<[f32; 6]> = gpu.read(there.pose, n.div_ceil(256)).unwrap();
+    for (k, sum) in expected.pose.iter().enumerate() {
+        assert_eq!(
+            parts.iter().map(|part| f64::from(part[k])).sum::<f64>(),
+            *sum
+        );
     }
 }
 

@@ -7,6 +7,8 @@
 //! 3. Each is translated, with subgroup operations and packing of `f16` granted only where the
 //!    permutation says that it needs them, and each entry point is held to the limits of the
 //!    smallest device.
+//! 4. Those without subgroups are translated once more as a device with WebGPU's default limits gets them: with
+//!    bindings joined, and held to those.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,12 +17,16 @@ mod support;
 use dapple_engine::AppearanceSettings;
 use dapple_gpu::stages::appearance;
 use dapple_gpu::{Precision, Storage, layout};
+use dapple_runtime::join::{self, Joins};
 use dapple_runtime::{Defines, EntryNeeds, Grants, ShaderSet, primitives, translate_with};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What any device of ours binds at once: `dapple_runtime` refuses devices with less.
 const STORAGE_BUFFERS: u32 = 16;
+/// The same with WebGPU's default limits, where bindings are joined.
+const LEAST_STORAGE_BUFFERS: usize = 8;
+const LEAST_WORKGROUP_BYTES: u32 = 16 << 10;
 /// Apple's GPUs and Mesa's software renderer share no more.
 const WORKGROUP_BYTES: u32 = 32 << 10;
 /// WebGPU's default, and what devices are opened with at least.
@@ -42,6 +48,12 @@ struct Setting {
 const NOTHING: Grants = Grants {
     subgroups: false,
     packs_f16: false,
+};
+
+/// What joined bindings are translated with: whether a permutation packs is for the other translation to say.
+const NOTHING_BUT_F16: Grants = Grants {
+    packs_f16: true,
+    ..NOTHING
 };
 
 fn setting(label: impl Into<String>, apply: impl Fn(Defines) -> Defines + 'static) -> Setting {
@@ -162,6 +174,7 @@ fn axes() -> Vec<Axis> {
             ],
         },
         switch(&["LENS"]),
+        switch(&["SMALL_WORKGROUPS"]),
         Axis {
             names: &["ANTIALIAS"],
             settings: vec![
@@ -248,9 +261,17 @@ fn examine(set: &ShaderSet, texts: &BTreeMap<String, String>, name: &str) -> (Ve
     }
     let tried = permutations.len();
     for (label, grants, defines) in permutations {
-        let translated = set
-            .compose(name, &defines)
-            .and_then(|wgsl| translate_with(&wgsl, grants));
+        let translated = set.compose(name, &defines).and_then(|wgsl| {
+            let translated = translate_with(&wgsl, grants)?;
+            if !grants.subgroups && defines == in_browsers(&all, defines.clone()) {
+                let beyond = translated
+                    .entries
+                    .iter()
+                    .filter_map(|entry| joined(&wgsl, entry));
+                wrong.extend(beyond.map(|what| format!("{name}{label}: {what}")));
+            }
+            Ok(translated)
+        });
         match translated {
             Ok(t) if t.entries.is_empty() => wrong.push(format!("{name}{label}: no entry point")),
             Ok(t) => {
@@ -261,6 +282,36 @@ fn examine(set: &ShaderSet, texts: &BTreeMap<String, String>, name: &str) -> (Ve
         }
     }
     (wrong, tried)
+}
+
+/// The permutation that a device with WebGPU's default limits takes in place of one.
+fn in_browsers(text: &str, defines: Defines) -> Defines {
+    match text.contains("SMALL_WORKGROUPS") {
+        true => defines.and(&Defines::new().flag("SMALL_WORKGROUPS", true)),
+        false => defines,
+    }
+}
+
+/// What is wrong with an entry point where WebGPU's default limits hold: sizes of tensors are such that all are
+/// equally good to join.
+fn joined(wgsl: &str, entry: &EntryNeeds) -> Option<String> {
+    let examined = || {
+        let bindings = join::storage_bindings(wgsl, &entry.name)?;
+        let joins = Joins::choose(&bindings, |_| 1 << 10, LEAST_STORAGE_BUFFERS)?;
+        let translated = translate_with(&joins.apply(wgsl), NOTHING_BUT_F16)?;
+        let found = translated.entries.into_iter();
+        Ok::<_, dapple_scene::Error>(found.filter(|found| found.name == entry.name).collect())
+    };
+    let entries: Vec<EntryNeeds> = match examined() {
+        Ok(entries) => entries,
+        Err(e) => return Some(format!("{}, joined: {e}", entry.name)),
+    };
+    let within = |entry: &EntryNeeds| {
+        entry.storage_buffers as usize <= LEAST_STORAGE_BUFFERS
+            && entry.workgroup_bytes <= LEAST_WORKGROUP_BYTES
+    };
+    let beyond = entries.iter().find(|entry| !within(entry))?;
+    Some(format!("{beyond:?} is more than WebGPU's default limits"))
 }
 
 /// What an entry point needs beyond the limits.

@@ -10,7 +10,7 @@ use crate::{Gpu, Readback};
 use bytemuck::Pod;
 use dapple_base::{Error, Result};
 use std::marker::PhantomData;
-use std::ops::{Bound as End, RangeBounds};
+use std::ops::{Bound as End, Deref, RangeBounds};
 use std::sync::Arc;
 
 /// `len` values on the device. Clones are the same buffer.
@@ -28,12 +28,32 @@ pub struct Slice<T> {
     values: PhantomData<T>,
 }
 
-/// A range of a buffer, in bytes.
+/// A range of a buffer, in bytes; of the pool's, which it keeps, or of one of the caller's.
 #[derive(Debug, Clone)]
 pub struct ByteSlice {
-    pub(crate) buffer: Arc<Pooled>,
+    pub(crate) buffer: Owner,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
+}
+
+/// Whose buffer it is.
+#[derive(Debug, Clone)]
+pub(crate) enum Owner {
+    /// The pool's, which does not get it back before.
+    Pool(Arc<Pooled>),
+    /// The caller's.
+    Other(wgpu::Buffer),
+}
+
+impl Deref for Owner {
+    type Target = wgpu::Buffer;
+
+    fn deref(&self) -> &wgpu::Buffer {
+        match self {
+            Self::Pool(pooled) => pooled,
+            Self::Other(buffer) => buffer,
+        }
+    }
 }
 
 impl<T> Clone for Buffer<T> {
@@ -137,7 +157,7 @@ impl<T: Pod> Buffer<T> {
     pub fn all(&self) -> Slice<T> {
         Slice {
             bytes: ByteSlice {
-                buffer: Arc::clone(&self.pooled),
+                buffer: Owner::Pool(Arc::clone(&self.pooled)),
                 offset: 0,
                 bytes: (self.len * size_of::<T>()) as u64,
             },
@@ -187,7 +207,7 @@ impl<T: Pod> Slice<T> {
         let each = size_of::<T>() as u64;
         Ok(Self {
             bytes: ByteSlice {
-                buffer: Arc::clone(&self.bytes.buffer),
+                buffer: self.bytes.buffer.clone(),
                 offset: self.bytes.offset + first as u64 * each,
                 bytes: (end - first) as u64 * each,
             },
@@ -217,6 +237,23 @@ impl ByteSlice {
         self.bytes == 0
     }
 
+    /// A range of it, in bytes.
+    ///
+    /// # Errors
+    /// It ends beyond it.
+    pub fn part(&self, offset: u64, bytes: u64) -> Result<Self> {
+        let end = offset.checked_add(bytes);
+        if end.is_none_or(|end| end > self.bytes) {
+            let what = format!("{bytes} bytes at {offset} of {}", self.bytes);
+            return Err(Error::internal(what));
+        }
+        Ok(Self {
+            buffer: self.buffer.clone(),
+            offset: self.offset + offset,
+            bytes,
+        })
+    }
+
     /// What a bind group takes. A binding is never empty: of an empty slice the buffer's first bytes are
     /// bound, which no count lets a kernel read.
     pub(crate) fn binding(&self) -> wgpu::BindingResource<'_> {
@@ -230,6 +267,28 @@ impl ByteSlice {
             offset,
             size: wgpu::BufferSize::new(size),
         })
+    }
+}
+
+/// All of a buffer of exact size.
+impl From<&Arc<Pooled>> for ByteSlice {
+    fn from(pooled: &Arc<Pooled>) -> Self {
+        Self {
+            buffer: Owner::Pool(Arc::clone(pooled)),
+            offset: 0,
+            bytes: pooled.bytes(),
+        }
+    }
+}
+
+/// All of a buffer that is not the pool's.
+impl From<&wgpu::Buffer> for ByteSlice {
+    fn from(buffer: &wgpu::Buffer) -> Self {
+        Self {
+            buffer: Owner::Other(buffer.clone()),
+            offset: 0,
+            bytes: buffer.size(),
+        }
     }
 }
 

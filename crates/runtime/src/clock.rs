@@ -20,6 +20,7 @@ use crate::{Defines, Detail, Gpu, Groups, Kernel, Readback, Recording, ShaderSet
 use dapple_base::{Error, Result};
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Samples of a calibration: the interval hardly shrinks beyond.
@@ -89,7 +90,7 @@ pub struct GpuClock {
 #[derive(Debug)]
 struct Queries {
     set: wgpu::QuerySet,
-    resolved: wgpu::Buffer,
+    resolved: Arc<crate::Pooled>,
 }
 
 #[derive(Debug)]

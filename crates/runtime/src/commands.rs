@@ -79,7 +79,7 @@ pub(crate) fn check_copy(from: &ByteSlice, to: &ByteSlice) -> Result<()> {
         let what = format!("{} bytes cannot be copied onto {}", from.bytes, to.bytes);
         return Err(Error::internal(what));
     }
-    if **from.buffer == **to.buffer {
+    if *from.buffer == *to.buffer {
         return Err(Error::internal("a buffer cannot be copied onto itself"));
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::cache::{self, Cache};
 use crate::link::Link;
 use crate::needs::{DeviceClass, Granted, Needs, TIMESTAMPS};
 use crate::parameters::Ring;
-use crate::{AdapterReport, Choice, Counters, Pool};
+use crate::{AdapterReport, Choice, Counters, Pool, Pooled};
 use dapple_base::{Error, Result};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -271,7 +271,10 @@ impl Gpu {
 
     /// What was asked of the device since it was opened.
     pub fn counters(&self) -> Counters {
-        self.inner.link.tally.counters()
+        Counters {
+            buffers_created: self.inner.pool.stats().allocations,
+            ..self.inner.link.tally.counters()
+        }
     }
 
     /// Invocations in a subgroup, where the device has subgroups of one size.
@@ -377,19 +380,18 @@ impl Gpu {
         crate::link::whole_size(bytes)
     }
 
-    /// A storage buffer that can be copied from and to, zeroed.
+    /// A storage buffer of the pool that can be copied from and to, of exactly so many bytes, zeroed.
     ///
     /// # Errors
     /// Larger than the device's limit, or no memory left.
-    pub fn buffer(&self, label: &str, bytes: u64) -> Result<wgpu::Buffer> {
+    pub fn buffer(&self, label: &str, bytes: u64) -> Result<Arc<Pooled>> {
         let usage = wgpu::BufferUsages::STORAGE
             | wgpu::BufferUsages::COPY_SRC
             | wgpu::BufferUsages::COPY_DST;
         self.buffer_with(label, bytes, usage)
     }
 
-    /// A buffer with the given uses, zeroed. Without memory for it, the pool's free buffers are let
-    /// go first.
+    /// A buffer of the pool with the given uses, of exactly so many bytes, zeroed: see [`Pool::take_exact`].
     ///
     /// # Errors
     /// As [`Self::buffer`].
@@ -398,26 +400,18 @@ impl Gpu {
         label: &str,
         bytes: u64,
         usage: wgpu::BufferUsages,
-    ) -> Result<wgpu::Buffer> {
-        let link = &self.inner.link;
-        let size = link.buffer_size(label, bytes, usage)?;
-        if let Some(buffer) = link.try_buffer(label, size, usage)? {
-            return Ok(buffer);
-        }
-        if self.inner.pool.trim() > 0 {
-            link.wait()?;
-            if let Some(buffer) = link.try_buffer(label, size, usage)? {
-                return Ok(buffer);
-            }
-        }
-        Err(link.out_of_memory(label, size))
+    ) -> Result<Arc<Pooled>> {
+        self.inner
+            .pool
+            .take_exact(label, bytes, usage)
+            .map(Arc::new)
     }
 
     /// A buffer that holds `data`.
     ///
     /// # Errors
     /// As [`Self::buffer`].
-    pub fn upload<T: bytemuck::Pod>(&self, label: &str, data: &[T]) -> Result<wgpu::Buffer> {
+    pub fn upload<T: bytemuck::Pod>(&self, label: &str, data: &[T]) -> Result<Arc<Pooled>> {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let buffer = self.buffer(label, bytes.len() as u64)?;
         self.write(&buffer, 0, data);
@@ -428,10 +422,18 @@ impl Gpu {
     ///
     /// # Errors
     /// As [`Self::buffer`].
-    pub fn uniform(&self, label: &str, words: [u32; 4]) -> Result<wgpu::Buffer> {
+    pub fn uniform(&self, label: &str, words: [u32; 4]) -> Result<Arc<Pooled>> {
+        self.uniform_of(label, &[words])
+    }
+
+    /// A uniform buffer of rows of four words that stay as they are.
+    ///
+    /// # Errors
+    /// As [`Self::buffer`].
+    pub fn uniform_of(&self, label: &str, rows: &[[u32; 4]]) -> Result<Arc<Pooled>> {
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let buffer = self.buffer_with(label, 16, usage)?;
-        self.write(&buffer, 0, &words);
+        let buffer = self.buffer_with(label, size_of_val(rows) as u64, usage)?;
+        self.write(&buffer, 0, rows);
         Ok(buffer)
     }
 

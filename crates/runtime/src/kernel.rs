@@ -9,6 +9,7 @@
 use crate::adapter::IMMEDIATE_BYTES;
 use crate::buffer::ByteSlice;
 use crate::counters::Tally;
+use crate::join::Joins;
 use crate::parameters::{Ring, Values, without_immediates};
 use crate::{Defines, Gpu, ShaderSet};
 use dapple_base::{Error, Result};
@@ -84,6 +85,22 @@ impl Kernel {
         defines: &Defines,
     ) -> Result<Self> {
         let wgsl = set.compose(name, defines)?;
+        let label = format!("{name}.{entry}");
+        Self::compile(gpu, &label, &wgsl, entry, set.is_trusted())
+    }
+
+    /// [`Self::new`], with bindings joined: for a device that binds fewer buffers than the shader does.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn joined(
+        gpu: &Gpu,
+        set: &ShaderSet,
+        (name, entry): (&str, &str),
+        defines: &Defines,
+        joins: &Joins,
+    ) -> Result<Self> {
+        let wgsl = joins.apply(&set.compose(name, defines)?);
         let label = format!("{name}.{entry}");
         Self::compile(gpu, &label, &wgsl, entry, set.is_trusted())
     }
@@ -271,7 +288,7 @@ impl Kernel {
 }
 
 /// Globals that an entry point reaches; `None` if there is no such entry point.
-fn used_globals(
+pub(crate) fn used_globals(
     module: &naga::Module,
     entry: &str,
 ) -> Option<Vec<naga::Handle<naga::GlobalVariable>>> {

@@ -33,6 +33,7 @@
 //! - [`Needs`] and [`Granted`]: features asked for, and what there is; [`DeviceClass`]: what browsers grant.
 //! - [`GpuClock`]: how long the spans of a recording took; [`Counters`]: what the host asked for.
 //! - [`primitives`]: prefix sums and a stable radix sort.
+//! - [`join`]: kernels that bind more buffers than browsers let them, without being written anew.
 //! - [`ceilings`]: what a device does at most, measured.
 //! - [`translate`]: what Vulkan, Metal and DX12 get from a shader.
 //!
@@ -46,6 +47,7 @@ mod clock;
 mod commands;
 mod counters;
 mod gpu;
+pub mod join;
 mod kernel;
 mod limits;
 mod link;

@@ -186,7 +186,6 @@ impl Link {
             return Ok(None);
         }
         self.check()?;
-        self.tally.created_buffer();
         Ok(Some(buffer))
     }
 

@@ -9,6 +9,9 @@
 //! 3. When the device has no memory left, all free buffers are dropped, what is in flight is waited
 //!    for, and the allocation is tried once more.
 //!
+//! 4. What is as large as a whole tensor comes in its exact size ([`Pool::take_exact`]): nothing is rounded up, nothing
+//!    is kept free, since hardly anything else would fit. It counts like all others.
+//!
 //! wgpu zeroes new buffers; used ones hold what they held. [`Pool::take_zeroed`] clears either.
 
 use crate::Gpu;
@@ -38,7 +41,8 @@ pub struct PoolStats {
     pub live: u64,
     /// Most buffers that were handed out at one time.
     pub peak_live: u64,
-    /// Free buffers that were let go to make room, and used ones whose state was unknown.
+    /// Buffers that were let go: free ones to make room, those of exact size that were given back, and used ones
+    /// whose state was unknown.
     pub evicted: u64,
     /// Bytes of buffers handed out.
     pub live_bytes: u64,
@@ -93,6 +97,8 @@ pub struct Pooled {
     /// `None` only once it has been given back.
     buffer: Option<wgpu::Buffer>,
     bytes: u64,
+    /// Whether it is let go when it is given back.
+    is_exact: bool,
     pool: Arc<Inner>,
 }
 
@@ -130,6 +136,23 @@ impl Pool {
         Ok(Pooled {
             buffer: Some(buffer),
             bytes: least,
+            is_exact: false,
+            pool: Arc::clone(&self.inner),
+        })
+    }
+
+    /// A zeroed buffer of exactly `bytes` bytes (see [`Gpu::size_of_buffer`]) and these uses, made now and let go when
+    /// its last handle is dropped: the driver frees it when the queue is done with it. Where there is no memory,
+    /// what the pool keeps free goes first.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn take_exact(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<Pooled> {
+        let size = self.inner.link.buffer_size(label, bytes, usage)?;
+        Ok(Pooled {
+            buffer: Some(self.allocate(label, size, usage)?),
+            bytes: size,
+            is_exact: true,
             pool: Arc::clone(&self.inner),
         })
     }
@@ -181,11 +204,11 @@ impl Pool {
 
     fn allocate(&self, label: &str, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
         let inner = &self.inner;
-        let mut made = inner.make(size, usage)?;
+        let mut made = inner.make(label, size, usage)?;
         if made.is_none() {
             self.trim();
             inner.link.wait()?;
-            made = inner.make(size, usage)?;
+            made = inner.make(label, size, usage)?;
         }
         let buffer = made.ok_or_else(|| inner.link.out_of_memory(label, size))?;
         let mut state = inner.lock();
@@ -203,7 +226,12 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn make(&self, size: u64, usage: wgpu::BufferUsages) -> Result<Option<wgpu::Buffer>> {
+    fn make(
+        &self,
+        label: &str,
+        size: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<Option<wgpu::Buffer>> {
         #[cfg(test)]
         {
             let less = |left: u32| left.checked_sub(1);
@@ -215,7 +243,7 @@ impl Inner {
                 return Ok(None);
             }
         }
-        self.link.try_buffer("pooled", size, usage)
+        self.link.try_buffer(label, size, usage)
     }
 
     fn take_idle(&self, key: Key) -> Option<wgpu::Buffer> {
@@ -234,6 +262,14 @@ impl Inner {
         state.stats.pooled_bytes -= key.1;
         state.stats.live_bytes += key.1;
         Some(free.buffer)
+    }
+
+    /// Counts that one that was handed out goes.
+    fn let_go(&self, buffer: &wgpu::Buffer) {
+        let mut state = self.lock();
+        state.stats.live -= 1;
+        state.stats.evicted += 1;
+        state.stats.live_bytes -= buffer.size();
     }
 
     fn give_back(&self, buffer: wgpu::Buffer, idle: Arc<AtomicBool>) {
@@ -267,10 +303,7 @@ impl Pooled {
     /// Lets the buffer go instead of giving it back: its state is unknown.
     pub(crate) fn discard(mut self) {
         if let Some(buffer) = self.buffer.take() {
-            let mut state = self.pool.lock();
-            state.stats.live -= 1;
-            state.stats.evicted += 1;
-            state.stats.live_bytes -= buffer.size();
+            self.pool.let_go(&buffer);
         }
     }
 }
@@ -291,6 +324,10 @@ impl Drop for Pooled {
         let Some(buffer) = self.buffer.take() else {
             return;
         };
+        if self.is_exact {
+            self.pool.let_go(&buffer);
+            return;
+        }
         let idle = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&idle);
         // Runs in whatever thread polls next: no locks in it.

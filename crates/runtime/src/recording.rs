@@ -8,11 +8,12 @@ use crate::buffer::ByteSlice;
 use crate::commands::{self, Command, Download, Replay};
 use crate::kernel::Bound;
 use crate::parameters::{Ring, Values};
-use crate::{Gpu, Slice};
+use crate::{Gpu, Pooled, Slice};
 use bytemuck::Pod;
 use dapple_base::Result;
 use serde::Serialize;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// How many workgroups to run.
 #[derive(Debug, Clone)]
@@ -64,6 +65,8 @@ pub struct Recording {
     /// Names, and where each begins among the commands.
     spans: Vec<(&'static str, usize)>,
     downloads: usize,
+    /// What else it keeps.
+    kept: Vec<Arc<Pooled>>,
 }
 
 impl Recording {
@@ -80,6 +83,11 @@ impl Recording {
     /// Appends a dispatch to the last span.
     pub fn dispatch(&mut self, bound: Bound, groups: Groups) {
         self.push(Command::Dispatch(Dispatch { bound, groups }));
+    }
+
+    /// Keeps a buffer that one of its dispatches is bound to, and that nobody else keeps.
+    pub fn keep(&mut self, buffer: Arc<Pooled>) {
+        self.kept.push(buffer);
     }
 
     fn push(&mut self, command: Command) {
@@ -154,6 +162,7 @@ impl Recording {
                 .filter(|command| !matches!(command, Command::Download(..)));
             self.commands.extend(list.cloned());
         }
+        self.kept.extend(other.kept);
     }
 
     fn dispatches(&self) -> impl Iterator<Item = (&'static str, &Dispatch)> + '_ {

@@ -39,6 +39,38 @@ fn a_buffer_comes_back_within_its_class_and_use() {
 }
 
 #[test]
+fn a_buffer_of_exact_size_is_let_go_and_counted() {
+    let gpu = gpu();
+    let pool = gpu.pool();
+    let before = pool.stats();
+    let values = gpu.upload("values", &[7u32; 1001]).unwrap();
+    let zeros = pool.take_exact("zeros", 4004, STORAGE).unwrap();
+    assert_eq!((values.size(), zeros.size()), (4004, 4004));
+    assert_eq!(gpu.read::<u32>(&zeros, 1001).unwrap(), [0; 1001]);
+    let held = pool.stats();
+    // Those two, and one that the copy to the host was taken through.
+    assert_eq!(held.allocations - before.allocations, 3);
+    assert_eq!(gpu.counters().buffers_created, held.allocations);
+    assert_eq!((held.live, held.live_bytes), (2, 2 * 4004));
+    let shared = std::sync::Arc::clone(&values);
+    drop(values);
+    assert_eq!(pool.stats().live, 2, "another handle keeps it");
+    let mut recording = dapple_runtime::Recording::new();
+    recording.keep(shared);
+    let mut more = dapple_runtime::Recording::new();
+    more.append(recording);
+    assert_eq!(pool.stats().live, 2, "and so does a recording");
+    drop((zeros, more));
+    let after = pool.stats();
+    assert_eq!((after.live, after.live_bytes), (0, 0));
+    assert_eq!(after.evicted - before.evicted, 2);
+    assert_eq!(
+        after.pooled_bytes, held.pooled_bytes,
+        "nothing is kept free"
+    );
+}
+
+#[test]
 fn a_buffer_in_flight_is_not_handed_out() {
     let gpu = gpu();
     let pool = Pool::new(&gpu);

@@ -63,7 +63,7 @@ fn scanned(gpu: &Gpu, scan: &Scan, input: &[u32], index: Option<&[u32]>) -> Vec<
     run(gpu, |recording| {
         let on = ScanOn {
             input: &input,
-            index: index.as_ref(),
+            index: index.as_deref().map(|index| &**index),
             output: &output,
             count: Count {
                 buffer: &counts,

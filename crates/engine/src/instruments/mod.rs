@@ -16,9 +16,9 @@ mod operations;
 pub use operations::operations;
 
 use crate::{Engine, Stage, ViewId};
+pub use dapple_profile::Counters;
 use dapple_profile::ceilings::{DeviceKey, Limits, Measured};
 use dapple_scene::{Progress, Result};
-use std::ops::Sub;
 use std::time::Instant;
 
 /// Counts of one training step; with them alone its cost changes.
@@ -93,41 +93,6 @@ pub struct DeviceClock {
     pub origin: Instant,
     /// Places are off by no more than this, ns.
     pub uncertainty_ns: f64,
-}
-
-/// What the host did to a device so far; the difference of two moments is what happened between them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Times that work was handed to the queue.
-    pub submissions: u64,
-    /// Dispatches.
-    pub dispatches: u64,
-    /// Times that the host waited for the device.
-    pub waits: u64,
-    /// Copies between host and device, either way.
-    pub copies: u64,
-    /// Bytes copied from host to device.
-    pub bytes_written: u64,
-    /// Bytes copied from device to host.
-    pub bytes_read: u64,
-    /// Buffers that the driver made.
-    pub buffers_created: u64,
-}
-
-impl Sub for Counters {
-    type Output = Self;
-
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            submissions: self.submissions - earlier.submissions,
-            dispatches: self.dispatches - earlier.dispatches,
-            waits: self.waits - earlier.waits,
-            copies: self.copies - earlier.copies,
-            bytes_written: self.bytes_written - earlier.bytes_written,
-            bytes_read: self.bytes_read - earlier.bytes_read,
-            buffers_created: self.buffers_created - earlier.buffers_created,
-        }
-    }
 }
 
 /// A stage of a step as the engine runs it.

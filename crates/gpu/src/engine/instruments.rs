@@ -50,6 +50,8 @@ impl Instrumented for GpuEngine {
             Fact::few_bytes("a Gaussian", one),
             Fact::count("pool: buffers made", pool.allocations),
             Fact::count("pool: requests served by a used buffer", pool.reuses),
+            Fact::count("pool: buffers let go", pool.evicted),
+            Fact::count("pool: buffers handed out", pool.live),
             Fact::bytes("pool: handed out", pool.live_bytes),
             Fact::bytes("pool: kept free", pool.pooled_bytes),
             Fact::bytes("pool: most at one time", pool.peak_bytes),
@@ -89,16 +91,7 @@ impl Instrumented for GpuEngine {
     }
 
     fn counters(&self) -> Counters {
-        let counted = GpuEngine::counters(self);
-        Counters {
-            submissions: counted.submissions,
-            dispatches: counted.dispatches,
-            waits: counted.waits,
-            copies: counted.copies,
-            bytes_written: counted.bytes_written,
-            bytes_read: counted.bytes_read,
-            buffers_created: counted.buffers_created,
-        }
+        GpuEngine::counters(self)
     }
 
     fn stages(&self, view: ViewId) -> Vec<StageRun> {

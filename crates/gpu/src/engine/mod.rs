@@ -34,6 +34,7 @@ use commands::Command;
 use dapple_engine::{AppearanceSettings, Report, ViewId};
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions, Hints, Recording};
 use dapple_scene::{Error, Result};
+pub use on_device::GradientBuffers;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -271,22 +272,18 @@ impl GpuEngine {
     }
 }
 
-/// Storage buffers that the kernels with the most of them bind: `blend_backward`, `update`.
-const STORAGE_BUFFERS: u32 = 16;
-
 /// # Errors
-/// The device lets a kernel bind too few buffers, as those that are held to WebGPU's default limits do.
+/// The device lets a kernel bind fewer buffers than any browser does.
 fn check_bindings(gpu: &Gpu) -> Result<()> {
-    let has = gpu.granted().storage_buffers;
-    if has >= STORAGE_BUFFERS {
+    let (has, least) = (gpu.granted().storage_buffers, layout::LEAST_STORAGE_BUFFERS);
+    if has >= least {
         return Ok(());
     }
     let what = format!(
-        "{} lets a kernel bind {has} storage buffers, and kernels of the GPU engine bind up to {STORAGE_BUFFERS}",
+        "{} lets a kernel bind {has} storage buffers, and the GPU engine needs {least}",
         gpu.device_name()
     );
-    Err(Error::unsupported(what)
-        .hint("use --device cpu, or a device without WebGPU's default limits"))
+    Err(Error::unsupported(what).hint("use --device cpu, or another device"))
 }
 
 impl Drop for GpuEngine {

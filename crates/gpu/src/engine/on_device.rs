@@ -8,14 +8,17 @@
 //!    that waits. A viewer may ask now and then: what it shows meanwhile is an earlier image.
 //! 3. [`GpuEngine::backward_from`] renders, takes the derivative by the image out of the caller's buffer, and
 //!    goes back. It waits, for the gradients come to the host.
+//! 4. [`GpuEngine::backward_to`] leaves them where they are: [`GradientBuffers`], to be bound or copied from by
+//!    commands of the caller's.
 //!
-//! Both layouts are the engine's own: `[height, width, 4]`, `f32`.
+//! The layout of both images is the engine's own: `[height, width, 4]`, `f32`.
 //!
 //! [`Gpu::device`]: dapple_runtime::Gpu::device
 
 use super::GpuEngine;
 use crate::layout;
 use crate::passes::Bits;
+use crate::stages::gradients;
 use dapple_engine::{Gradients, PosedCamera, RenderSettings};
 use dapple_runtime::wgpu;
 use dapple_scene::{Camera, Error, Result};
@@ -103,15 +106,72 @@ impl GpuEngine {
         derivative: &wgpu::Buffer,
     ) -> Result<Gradients<f32>> {
         let camera = PosedCamera::new(camera)?;
-        check(derivative, wgpu::BufferUsages::COPY_SRC, &camera)?;
-        let state = self.forward(&camera, settings, Bits::GRADIENTS)?;
+        let state = self.forward_with(&camera, settings, derivative)?;
+        self.backward(&camera, settings, &state, Bits::GRADIENTS)
+    }
+
+    /// [`Self::backward_from`], whose gradients stay in buffers of the engine. It waits for the render, of which it
+    /// has to know that it is whole, and for nothing of the way back: what the caller submits afterwards to the
+    /// same queue finds the gradients there.
+    ///
+    /// # Errors
+    /// As [`Self::backward_from`].
+    pub fn backward_to(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        derivative: &wgpu::Buffer,
+    ) -> Result<GradientBuffers<'_>> {
+        let camera = PosedCamera::new(camera)?;
+        let state = self.forward_with(&camera, settings, derivative)?;
+        self.submit_backward(&camera, settings, Bits::GRADIENTS)?;
+        self.context.gpu.check()?;
+        Ok(GradientBuffers {
+            gaussians: state.gaussians as usize,
+            stride: self.room.gaussians as usize,
+            geometry: self.buffers.get(gradients::GEOMETRY)?,
+            sh_rest: self.buffers.get(gradients::SH)?,
+            means2d: self.buffers.get(gradients::MEANS2D)?,
+            pose: self.buffers.get(gradients::POSE)?,
+        })
+    }
+
+    /// Renders, and copies the derivative by the image to where the way back begins.
+    fn forward_with(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        derivative: &wgpu::Buffer,
+    ) -> Result<layout::State> {
+        check(derivative, wgpu::BufferUsages::COPY_SRC, camera)?;
+        let state = self.forward(camera, settings, Bits::GRADIENTS)?;
         let gpu = &self.context.gpu;
         let mut encoder = gpu.encoder();
         let gradient = self.buffers.get("image_gradient")?;
-        encoder.copy_buffer_to_buffer(derivative, 0, gradient, 0, bytes_of(&camera));
+        encoder.copy_buffer_to_buffer(derivative, 0, gradient, 0, bytes_of(camera));
         gpu.submit(encoder);
-        self.backward(&camera, settings, &state, Bits::GRADIENTS)
+        Ok(state)
     }
+}
+
+/// Gradients of a scalar on the device, until the engine is asked for something else. All are `f32`, in planes: number
+/// p of Gaussian i is at `p * stride + i`. The buffers can be bound as storage and copied from; nothing may be written
+/// into them.
+#[derive(Debug, Clone, Copy)]
+pub struct GradientBuffers<'a> {
+    /// Gaussians that there are.
+    pub gaussians: usize,
+    /// Gaussians that a plane has room for.
+    pub stride: usize,
+    /// `[14, stride]`: by means (3), logarithms of scales (3), quaternions (4), logits of opacities (1), coefficient 0
+    /// of the harmonics (3).
+    pub geometry: &'a wgpu::Buffer,
+    /// `[3 (K - 1), stride]`: by the other coefficients, K of the degree that splats are stored for; empty at degree 0.
+    pub sh_rest: &'a wgpu::Buffer,
+    /// `[2, stride]`: by the Gaussians' centres in the image, pixels.
+    pub means2d: &'a wgpu::Buffer,
+    /// `[ceil(gaussians / 256), 6]`, not in planes: parts of the derivative by the camera's pose, to be added up.
+    pub pose: &'a wgpu::Buffer,
 }
 
 fn bytes_of(camera: &PosedCamera) -> u64 {

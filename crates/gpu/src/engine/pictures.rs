@@ -108,11 +108,22 @@ impl GpuEngine {
         state: &layout::State,
         bits: Bits,
     ) -> Result<Gradients<f32>> {
+        self.submit_backward(camera, settings, bits)?;
+        self.read_gradients(state.gaussians as usize)
+    }
+
+    /// [`Self::backward`] without waiting: the gradients stay in their buffers.
+    pub(super) fn submit_backward(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        bits: Bits,
+    ) -> Result<()> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
         let bits = bits | Bits::of_render(settings, camera.lens.is_some());
         let recording = self.recording(Plan::Gradients, bits, 0)?;
         recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
-        self.read_gradients(state.gaussians as usize)
+        Ok(())
     }
 
     /// Runs the stages up to `blend` for a camera until the buffers are large enough; `bits` say what for.

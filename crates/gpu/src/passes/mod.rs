@@ -370,7 +370,11 @@ pub fn compile_first(context: &Context) -> Result<()> {
     };
     let jobs: Vec<Job> = all().flat_map(of_pass).collect();
     let made = jobs.par_iter().map(|job| match job {
-        Job::Kernel(code, bits) => context.kernels(code, *bits).map(drop),
+        // What binds too much is compiled when it is known how much there is to be joined.
+        Job::Kernel(code, bits) => match context.beyond(code, *bits)? {
+            Some(_) => Ok(()),
+            None => context.kernels(code, *bits).map(drop),
+        },
         Job::Sort(bits, numbered) => context.radix_sort(*bits, *numbered).map(drop),
     });
     let made: Vec<Result<()>> = made.collect();

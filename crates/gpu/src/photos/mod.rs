@@ -16,7 +16,7 @@ mod packer;
 
 use crate::views::{counted, no_view};
 use dapple_engine::{PosedCamera, check_photo};
-use dapple_runtime::{Gpu, wgpu};
+use dapple_runtime::{Gpu, Pooled};
 use dapple_scene::{Error, Photo, Result};
 pub use pack::{pack, packed_bytes};
 use packer::{Arriving, Packer};
@@ -66,7 +66,7 @@ impl OfView {
 /// A buffer for a photo.
 #[derive(Debug)]
 struct Slot {
-    buffer: wgpu::Buffer,
+    buffer: Arc<Pooled>,
     /// The view whose photo it holds.
     view: usize,
     /// The photo, if it is still being packed, and the command that was next when that began.
@@ -81,7 +81,7 @@ pub struct Arrived {
     /// The number of its slot.
     pub slot: usize,
     /// Where it lies.
-    pub buffer: wgpu::Buffer,
+    pub buffer: Arc<Pooled>,
     /// Whether the photo has a mask.
     pub is_masked: bool,
     /// Pixels and windows that count in the loss, if that was not known before.

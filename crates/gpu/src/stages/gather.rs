@@ -56,6 +56,7 @@ pub(super) fn record(r: &mut Recorder<'_>, source: &'static str) -> Result<()> {
                 ];
                 r.run_with(kernel, entry::NEW, &names, &[("gather_batch", &batch)])?;
             }
+            r.keep(batch);
         }
     }
     Ok(())

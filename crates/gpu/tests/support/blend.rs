@@ -11,8 +11,9 @@ use dapple_gpu::stages::{blend, blend_backward};
 use dapple_gpu::{Buffers, Context, Recorder};
 use dapple_reference::scenes::{self, Random};
 use dapple_reference::{self as reference, Projected, ProjectedGradient, TileLists};
-use dapple_runtime::wgpu;
+use dapple_runtime::{Pooled, wgpu};
 use dapple_scene::Camera;
+use std::sync::Arc;
 
 pub const FLOATS: usize = SLOT_FLOATS as usize;
 pub const TILE_PIXELS: usize = (TILE_SIZE * TILE_SIZE) as usize;
@@ -166,7 +167,7 @@ impl Case {
 }
 
 /// A buffer full of NaN: what was there before must not matter.
-pub fn dirty(context: &Context, name: &str, words: usize) -> wgpu::Buffer {
+pub fn dirty(context: &Context, name: &str, words: usize) -> Arc<Pooled> {
     context
         .gpu
         .upload(name, &vec![f32::NAN; words.max(1)])

@@ -140,8 +140,9 @@ mod tests {
         let numbers = gpu.upload("numbers", &[2000.0_f32, a, b]).unwrap();
         let sink = gpu.buffer("sink", 16).unwrap();
         let kernel = Kernel::from_wgsl(gpu, "ceilings", wgsl, "chains").unwrap();
-        let buffers = [("numbers", &numbers), ("sink", &sink)];
-        let bound = kernel.bind(gpu, &buffers).unwrap();
+        let bound = kernel
+            .bind(gpu, &[("numbers", &numbers), ("sink", &sink)])
+            .unwrap();
         super::super::timing::run(gpu, &bound, 1, 1).unwrap();
         let sums: Vec<f32> = gpu.read(&sink, 4).unwrap();
         assert!(sums.iter().all(|v| *v == sums[0]), "{sums:?}");

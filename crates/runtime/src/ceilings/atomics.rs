@@ -76,8 +76,9 @@ mod tests {
             let numbers = gpu.upload("numbers", &[ROUNDS, places - 1]).unwrap();
             let memory = gpu.buffer("places", 1024 * 4).unwrap();
             let kernel = Kernel::from_wgsl(&gpu, "ceilings.atomics", ATOMICS, "atomics").unwrap();
-            let buffers = [("numbers", &numbers), ("places", &memory)];
-            let bound = kernel.bind(&gpu, &buffers).unwrap();
+            let bound = kernel
+                .bind(&gpu, &[("numbers", &numbers), ("places", &memory)])
+                .unwrap();
             run(&gpu, &bound, 2, 1).unwrap();
             let found = gpu.read::<u32>(&memory, places as usize).unwrap();
             assert!(found.iter().all(|&n| n == each), "{places}: {found:?}");

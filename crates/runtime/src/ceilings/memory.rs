@@ -11,6 +11,7 @@ use super::{Measured, Unit};
 use crate::Gpu;
 use dapple_base::Result;
 use dapple_profile::ceilings::{Point, Rated};
+use std::sync::Arc;
 
 /// Bytes of each buffer, where the device takes so large ones; on software renderers less will do.
 const LARGE_BYTES: u64 = 512 << 20;
@@ -169,7 +170,7 @@ pub(super) fn working_sets(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
 
 /// The kernel that reads, and what it reads.
 struct Reading {
-    numbers: wgpu::Buffer,
+    numbers: Arc<crate::Pooled>,
     bound: crate::Bound,
     groups: u32,
 }
@@ -219,8 +220,9 @@ mod tests {
         let from = gpu.upload("copy_from", &values).unwrap();
         let to = gpu.buffer("copy_to", 16 * 1001).unwrap();
         let kernel = Kernel::from_wgsl(&gpu, "ceilings.copy", COPY, "copy").unwrap();
-        let buffers = [("copy_from", &from), ("copy_to", &to)];
-        let bound = kernel.bind(&gpu, &buffers).unwrap();
+        let bound = kernel
+            .bind(&gpu, &[("copy_from", &from), ("copy_to", &to)])
+            .unwrap();
         run(&gpu, &bound, 4, 2).unwrap();
         assert_eq!(gpu.read::<f32>(&to, 4 * 1001).unwrap(), values);
 
@@ -237,8 +239,12 @@ mod tests {
         let numbers = gpu.upload("numbers", &[16_u32, 1023]).unwrap();
         let sink = gpu.buffer("sink", 16).unwrap();
         let kernel = Kernel::from_wgsl(&gpu, "ceilings.read", READ, "reading").unwrap();
-        let buffers = [("copy_from", &from), ("numbers", &numbers), ("sink", &sink)];
-        let bound = kernel.bind(&gpu, &buffers).unwrap();
+        let bound = kernel
+            .bind(
+                &gpu,
+                &[("copy_from", &from), ("numbers", &numbers), ("sink", &sink)],
+            )
+            .unwrap();
         run(&gpu, &bound, 1, 1).unwrap();
         let sum = 4.0 * (256.0 + 512.0 + 768.0);
         assert_eq!(gpu.read::<f32>(&sink, 4).unwrap(), [sum; 4]);

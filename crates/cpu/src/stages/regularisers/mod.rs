@@ -25,10 +25,11 @@ impl Regularisers {
     /// `None` where no term has a weight.
     pub fn new(weights: &LossWeights, gaussians: usize) -> Option<Self> {
         let count = gaussians.max(1) as f32;
+        let each = |term: LossTerm, numbers: f32| weights[term] / (numbers * count);
         weights.regularise().then(|| Self {
-            opacity: opacity::each(weights[LossTerm::Opacity], count),
-            scale: scale::each(weights[LossTerm::Scale], count),
-            flatness: flatness::each(weights[LossTerm::Flatness], count),
+            opacity: each(LossTerm::Opacity, opacity::NUMBERS),
+            scale: each(LossTerm::Scale, scale::NUMBERS),
+            flatness: each(LossTerm::Flatness, flatness::NUMBERS),
         })
     }
 

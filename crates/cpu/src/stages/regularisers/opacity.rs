@@ -5,10 +5,8 @@ use crate::simd::{Row, Splat, V};
 use crate::stages::update::MAX_COMPONENTS;
 use pulp::Simd;
 
-/// A Gaussian's share of the weight.
-pub(super) fn each(weight: f32, count: f32) -> f32 {
-    weight / count
-}
+/// Numbers of a Gaussian that the mean is over.
+pub(super) const NUMBERS: f32 = 1.0;
 
 /// `each o (1 - o)` by the logit.
 #[inline(always)]

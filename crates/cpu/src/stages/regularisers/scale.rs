@@ -5,10 +5,8 @@ use crate::simd::{Row, Splat, V};
 use crate::stages::update::MAX_COMPONENTS;
 use pulp::Simd;
 
-/// An axis's share of the weight.
-pub(super) fn each(weight: f32, count: f32) -> f32 {
-    weight / (3.0 * count)
-}
+/// Numbers of a Gaussian that the mean is over: its axes.
+pub(super) const NUMBERS: f32 = 3.0;
 
 /// `each s` by the logarithm of each scale.
 #[inline(always)]

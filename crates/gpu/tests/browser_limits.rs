@@ -1,0 +1,297 @@
+//! A device that is held to what every browser grants (8 storage buffers a kernel, 16 KiB of workgroup memory, no
+//! subgroups, no immediates) gives the bytes of one that is not: renders, gradients, scores and trainings.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod support;
+
+use dapple_engine::{
+    Appearance, AppearanceSettings, DensifyPlan, DepthSample, Engine, Extras, ImageDerivative,
+    LossTerm, PoseRates, Relocation, RenderSettings, StepSettings, TrainView, ViewId,
+};
+use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple_reference::scenes;
+use dapple_runtime::DeviceClass;
+use dapple_scene::{Camera, Photo, Pose, Splats};
+use glam::DVec3;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use support::{plan, settings};
+
+fn engine(class: DeviceClass, change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
+    let mut options = GpuEngineOptions {
+        gpu: support::options(false),
+        ..GpuEngineOptions::default()
+    };
+    options.gpu.class = class;
+    change(&mut options);
+    let engine = GpuEngine::new(options).unwrap();
+    let granted = engine.gpu().granted();
+    if class == DeviceClass::WebGpuDefault {
+        assert_eq!(
+            (
+                granted.storage_buffers,
+                granted.workgroup_bytes,
+                granted.immediate_bytes
+            ),
+            (8, 16 << 10, 0)
+        );
+        assert_eq!(
+            (granted.subgroup_size, granted.binding_bytes),
+            (None, 128 << 20)
+        );
+    } else {
+        assert!(granted.storage_buffers >= 16);
+    }
+    engine
+}
+
+/// One that is not held to them, and one that is.
+fn both() -> [GpuEngine; 2] {
+    [DeviceClass::Native, DeviceClass::WebGpuDefault].map(|class| engine(class, |_| {}))
+}
+
+fn assert_same_image(engines: &mut [GpuEngine; 2], camera: &Camera, settings: &RenderSettings) {
+    let [a, b] = engines
+        .each_mut()
+        .map(|engine| engine.render(camera, settings).unwrap());
+    assert!(
+        a.alpha.iter().any(|alpha| *alpha > 0.5),
+        "there is something to see"
+    );
+    assert!(a == b, "the images differ");
+}
+
+#[test]
+fn images_and_gradients_are_those_of_any_other_device() {
+    let mut engines = both();
+    for name in ["random_sh3", "lens_opencv", "background", "crowd"] {
+        let scene = scenes::by_name(name).unwrap();
+        for engine in &mut engines {
+            engine.upload(&scene.splats, None).unwrap();
+        }
+        let pixels = scene.camera.width as usize * scene.camera.height as usize;
+        let by_rgb: Vec<f32> = (0..3 * pixels).map(|v| (v % 7) as f32 * 1e-2).collect();
+        let by_depth: Vec<f32> = (0..pixels).map(|v| (v % 5) as f32 * 1e-2).collect();
+        for (antialias, depth) in [(false, false), (true, true)] {
+            let settings = RenderSettings {
+                antialias,
+                depth,
+                ..scene.settings
+            };
+            assert_same_image(&mut engines, &scene.camera, &settings);
+            let derivative = ImageDerivative {
+                rgb: &by_rgb,
+                alpha: None,
+                depth: depth.then_some(&by_depth[..]),
+            };
+            let [a, b] = engines.each_mut().map(|engine| {
+                let gradients = engine.differentiate(&scene.camera, &settings, &derivative);
+                format!("{:?}", gradients.unwrap())
+            });
+            assert!(a == b, "{name}: the gradients differ");
+        }
+    }
+}
+
+/// A smooth photo.
+fn view(camera: Camera) -> TrainView {
+    let (width, height) = (camera.width, camera.height);
+    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| [3 * x, 4 * y, x + y]));
+    let rgb = pixels.flatten().map(|v| v as u8).collect();
+    TrainView {
+        camera,
+        photo: Arc::new(Photo::from_rgb(width, height, rgb)),
+    }
+}
+
+/// Views from three places; all see the test scenes.
+fn views() -> Vec<TrainView> {
+    let from = |x: f64| {
+        let eye = DVec3::new(x, -0.7, -3.9);
+        let pose = Pose::look_at(eye, DVec3::new(0.1, 0.05, 0.0), DVec3::NEG_Y);
+        view(Camera::pinhole(72, 52, 66.0, pose))
+    };
+    vec![from(1.1), from(0.0), from(-1.3)]
+}
+
+/// Everything that a step can be asked for, appearance apart.
+fn everything(step: u32) -> StepSettings {
+    let plain = settings(step);
+    StepSettings {
+        render: RenderSettings {
+            antialias: true,
+            ..plain.render
+        },
+        losses: plain
+            .losses
+            .with(LossTerm::Depth, 0.1)
+            .with(LossTerm::Opacity, 0.01),
+        refresh_smoothing: step.is_multiple_of(4),
+        extras: Extras {
+            absolute_density: true,
+            noise: 0.1,
+            ..plain.extras
+        },
+        pose_rates: PoseRates {
+            rotation: 1e-3,
+            translation: 1e-3,
+        },
+        ..plain
+    }
+}
+
+/// Steps, with density control after every fourth; buffers overflow on the way.
+fn trained(
+    class: DeviceClass,
+    of_step: fn(u32) -> StepSettings,
+    plan: fn(u32) -> DensifyPlan,
+) -> GpuEngine {
+    let mut engine = engine(class, |options| {
+        options.first_room = Room {
+            visible: 7,
+            instances: 64,
+            ..Room::default()
+        };
+    });
+    let splats = scenes::by_name("crowd").unwrap().splats;
+    engine.upload(&splats, None).unwrap();
+    engine.add_views(views()).unwrap();
+    let sample = |k: usize| DepthSample {
+        pixel: (9 * k) as u32,
+        inverse_depth: 1.0 / (3.0 + 0.01 * k as f32),
+        weight: 0.01,
+    };
+    engine
+        .supervise_depth(ViewId(1), (0..60).map(sample).collect())
+        .unwrap();
+    for step in 1..=12 {
+        engine
+            .step(ViewId(step as usize % 3), &of_step(step))
+            .unwrap();
+        if step.is_multiple_of(4) {
+            engine.densify(&plan(step)).unwrap();
+        }
+    }
+    engine.finish().unwrap();
+    engine
+}
+
+#[track_caller]
+fn assert_same_training(of_step: fn(u32) -> StepSettings, plan: fn(u32) -> DensifyPlan) {
+    let classes = [DeviceClass::Native, DeviceClass::WebGpuDefault];
+    let [mut a, mut b] = classes.map(|class| trained(class, of_step, plan));
+    assert_eq!(a.poll().unwrap(), b.poll().unwrap());
+    let ((splats, state), (others, other_state)) = (a.download().unwrap(), b.download().unwrap());
+    assert_eq!(splats.len(), others.len());
+    assert!(splats == others, "the splats differ");
+    assert!(state == other_state, "the optimizer states differ");
+}
+
+#[test]
+fn a_training_is_that_of_any_other_device() {
+    assert_same_training(settings, plan);
+}
+
+#[test]
+fn a_training_with_everything_is_too() {
+    assert_same_training(everything, plan);
+}
+
+/// The sums of the appearance's grid come in two halves where workgroups share 16 KiB: the same additions in the same
+/// order, but other code, whose products a compiler may round otherwise.
+#[test]
+fn appearance_is_learnt_there_too_but_for_rounding() {
+    let of_step = |step| StepSettings {
+        appearance: Some(AppearanceSettings {
+            cells: [4, 3, 8],
+            rate: 1e-2,
+            smoothness: 10.0,
+            identity: 0.1,
+        }),
+        ..settings(step)
+    };
+    let plan = |step| DensifyPlan {
+        grow_gradient: None,
+        prune_opacity: None,
+        ..plan(step)
+    };
+    let classes = [DeviceClass::Native, DeviceClass::WebGpuDefault];
+    let [a, b] = classes.map(|class| trained(class, of_step, plan).appearance().unwrap());
+    assert_eq!((&a.seen, &b.seen), (&vec![4; 3], &vec![4; 3]));
+    let start = Appearance::identity(a.cells, 3).coefficients;
+    let (mut moved, mut apart) = (0.0f64, 0.0f64);
+    for ((a, b), start) in a.coefficients.iter().zip(&b.coefficients).zip(&start) {
+        moved += f64::from((a - start).powi(2));
+        apart += f64::from((a - b).powi(2));
+    }
+    assert!(moved > 0.0 && apart <= 1e-10 * moved, "{apart} of {moved}");
+}
+
+#[test]
+fn a_training_that_relocates_is_too() {
+    assert_same_training(settings, |step| DensifyPlan {
+        relocate: Some(Relocation {
+            dead_opacity: 0.2,
+            add_permille: 50,
+        }),
+        ..plan(step)
+    });
+}
+
+/// The folder of real captures: `DAPPLE_DATA`, or `shared/data` beside a folder above this crate.
+fn data(name: &str) -> Option<PathBuf> {
+    let beside = |folder: &Path| folder.join("shared/data");
+    let set = std::env::var_os("DAPPLE_DATA").map(PathBuf::from);
+    let found = set.or_else(|| {
+        let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+        above.map(beside).find(|folder| folder.is_dir())
+    });
+    let path = found
+        .map(|folder| folder.join(name))
+        .filter(|path| path.exists());
+    if path.is_none() {
+        let why = format!("{name} is not there; set DAPPLE_DATA to the folder of real captures");
+        dapple_scene::lacking::skipped("captures", &why);
+    }
+    path
+}
+
+/// Cameras around the middle of a scene, the whole of it in view.
+fn around(splats: &Splats) -> Vec<Camera> {
+    let n = splats.len() as f64;
+    let mean = splats
+        .means
+        .iter()
+        .map(|m| DVec3::from(m.map(f64::from)))
+        .sum::<DVec3>()
+        / n;
+    let distance = |m: &[f32; 3]| (DVec3::from(m.map(f64::from)) - mean).length();
+    let radius = splats.means.iter().map(distance).sum::<f64>() / n;
+    let camera = |angle: f64| {
+        let eye = mean + 3.0 * radius * DVec3::new(angle.sin(), -0.3, -angle.cos());
+        Camera::pinhole(640, 480, 500.0, Pose::look_at(eye, mean, DVec3::NEG_Y))
+    };
+    (0..4).map(|k| camera(1.6 * f64::from(k))).collect()
+}
+
+#[test]
+fn the_guitar_is_that_of_any_other_device() {
+    let Some(path) = data("guitar/guitar.ply") else {
+        return;
+    };
+    let splats = dapple_scene::ply::read(&path).unwrap();
+    let mut engines = both();
+    for engine in &mut engines {
+        engine.upload(&splats, None).unwrap();
+    }
+    for camera in around(&splats) {
+        for antialias in [false, true] {
+            let settings = RenderSettings {
+                antialias,
+                ..RenderSettings::default()
+            };
+            assert_same_image(&mut engines, &camera, &settings);
+        }
+    }
+}

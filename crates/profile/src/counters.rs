@@ -1,0 +1,45 @@
+//! [`Counters`]: what the host asked of a device.
+//!
+//! A step in steady state has `waits`, `copies`, `buffers_created` and `bindings_created` of 0; this is how an engine
+//! shows it.
+
+use serde::Serialize;
+use std::ops::Sub;
+
+/// Counts since a device was opened; subtract two for what lies between.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Times that work was handed to the queue.
+    pub submissions: u64,
+    /// Dispatches.
+    pub dispatches: u64,
+    /// Times that the host waited for the device.
+    pub waits: u64,
+    /// Bytes copied from host to device; immediates, which travel with the commands, not counted.
+    pub bytes_written: u64,
+    /// Bytes copied from device to host.
+    pub bytes_read: u64,
+    /// Copies between host and device, either way.
+    pub copies: u64,
+    /// Buffers that the driver made.
+    pub buffers_created: u64,
+    /// Kernels bound to buffers.
+    pub bindings_created: u64,
+}
+
+impl Sub for Counters {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            submissions: self.submissions - earlier.submissions,
+            dispatches: self.dispatches - earlier.dispatches,
+            waits: self.waits - earlier.waits,
+            bytes_written: self.bytes_written - earlier.bytes_written,
+            bytes_read: self.bytes_read - earlier.bytes_read,
+            copies: self.copies - earlier.copies,
+            buffers_created: self.buffers_created - earlier.buffers_created,
+            bindings_created: self.bindings_created - earlier.bindings_created,
+        }
+    }
+}
