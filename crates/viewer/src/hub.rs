@@ -7,7 +7,7 @@
 //! 4. When splats change, pages at rest are due again.
 
 use crate::picture::Encoded;
-use crate::protocol::{Command, LookAt};
+use crate::protocol::{Command, LookAt, Models};
 use crate::stage::{Stage, Status};
 use dapple_scene::{Camera, Error, PhotoSource, Result};
 use std::collections::BTreeMap;
@@ -174,6 +174,11 @@ impl Hub {
         }
     }
 
+    pub(crate) fn looks_back(&self) -> bool {
+        let back = |page: &Page| page.look.as_ref().is_some_and(|l| l.snapshot.is_some());
+        self.lock().pages.values().any(back)
+    }
+
     pub(crate) fn pages(&self) -> usize {
         self.lock().pages.len()
     }
@@ -265,7 +270,10 @@ impl Inner {
             .find(|(_, page)| is_due(page))
             .map(|(&id, _)| id)?;
         let page = self.pages.get_mut(&id)?;
-        let look = page.look.clone()?;
+        let mut look = page.look.clone()?;
+        if self.stage.models.len() < 2 {
+            look.models = Models::First;
+        }
         page.due = false;
         page.under_way = Some(look.id);
         self.last = id;
@@ -306,6 +314,8 @@ mod tests {
             show: Default::default(),
             moving: false,
             through: None,
+            models: Default::default(),
+            snapshot: None,
         }
     }
 
