@@ -572,3 +572,40 @@ fn a_page_looks_back_while_a_run_goes_on() {
     let splats = |out: &str| std::fs::read(folder.path().join(out).join("splats.ply")).unwrap();
     assert_eq!(splats("alone"), splats("seen"));
 }
+
+#[test]
+fn the_page_says_how_a_run_ended_and_keeps_its_last_picture() {
+    let Some(chromium) = chromium() else { return };
+    let folder = small_capture();
+    for (steps, kill, says) in [
+        ("300", false, "The run has finished after 300 steps"),
+        ("100000", true, "The connection has ended"),
+    ] {
+        let out = format!("out{steps}");
+        let mut served = Served::start(
+            dapple()
+                .args([
+                    "train", "capture", "--preset", "m9", "--view", "--port=0", "-o", &out,
+                ])
+                .args(["--steps", steps, "--view-share", "0.8"])
+                .current_dir(folder.path()),
+        );
+        let mut browser = open(&chromium, folder.path(), &served);
+        browser.wait_for("document.getElementById('progress').textContent.includes('step')");
+        if kill {
+            served.child.kill().unwrap();
+        }
+        let notice = "document.getElementById('notice').textContent";
+        browser.wait_for(&format!("{notice}.includes('{says}')"));
+        let _ = served.child.wait();
+        browser.wait_for(&format!("{notice}.includes('This is the last picture')"));
+        let told = browser.value(notice);
+        assert!(told.as_str().unwrap().contains(says), "{told}");
+        // It is one, and so are the numbers.
+        let (_, _, shown) = pixels(&mut browser, "picture");
+        assert!(shown.iter().any(|&v| v > 60) && shown.iter().any(|v| v != &shown[0]));
+        let progress = browser.value("document.getElementById('progress').textContent");
+        assert!(progress.as_str().unwrap().contains(steps), "{progress}");
+        std::fs::remove_dir_all(folder.path().join("profile")).ok();
+    }
+}

@@ -372,6 +372,31 @@ mod tests {
     }
 
     #[test]
+    fn one_model_is_no_two_and_looking_back_is_known() {
+        let hub = Hub::default();
+        let (page, _) = hub.join().unwrap();
+        let asked = LookAt {
+            models: Models::Both,
+            snapshot: Some(3),
+            ..look(1)
+        };
+        assert!(!hub.looks_back());
+        hub.look(page, asked.clone());
+        assert!(hub.looks_back());
+        let taken = hub.next(Duration::ZERO).unwrap().look;
+        assert_eq!((taken.models, taken.snapshot), (Models::First, Some(3)));
+        hub.shown(page, 1);
+        hub.show(Stage {
+            models: vec!["a".to_owned(), "b".to_owned()],
+            ..Stage::default()
+        });
+        let both = hub.next(Duration::ZERO).unwrap().look.models;
+        assert_eq!(both, Models::Both);
+        hub.leave(page);
+        assert!(!hub.looks_back());
+    }
+
+    #[test]
     fn pages_and_commands_are_bounded() {
         let hub = Hub::default();
         let pages: Vec<_> = std::iter::from_fn(|| hub.join()).collect();

@@ -48,6 +48,8 @@ let look = 0;
 let movedAt = -Infinity;
 let paused = false;
 let over = false;
+/** How the run has ended, if it has. */
+let ended = "";
 /** The step of the snapshot that is shown; nothing: the splats as they stand. @type {number | null} */ let snapshot = null;
 /** The picture that is being decoded. @type {Promise<void> | null} */ let decoding = null;
 /** @type {number | undefined} */ let restTimer;
@@ -223,7 +225,7 @@ async function draw(data) {
   find("scale-most").textContent = `${most} Gaussians`;
   picture.dataset.most = `${most}`;
   picture.dataset.look = `${id}`;
-  if (!over) say("");
+  if (!over && !ended) say("");
 }
 
 /** @param {Stage} next */
@@ -257,7 +259,8 @@ function setStatus(status) {
   plots.gaussians.push(status.step, status.gaussians);
   plots.speed.push(status.step, paused ? null : status.steps_per_second);
   plots.memory.push(status.step, status.memory_bytes);
-  if (status.note) say(status.note);
+  ended = status.note ?? "";
+  if (ended) say(ended);
 }
 
 /** The slider of time: a place for each snapshot, and one for the splats as they stand. */
@@ -372,13 +375,15 @@ function connect() {
   socket.binaryType = "arraybuffer";
   socket.addEventListener("open", () => {
     over = false;
+    ended = "";
     say("");
     askSoon();
   });
   socket.addEventListener("message", receive);
   socket.addEventListener("close", () => {
     over = true;
-    say("The connection has ended: dapple has stopped, or too many pages are open. This is the last picture.");
+    const why = ended || "The connection has ended: dapple has stopped, or too many pages are open.";
+    say(`${why} This is the last picture.`);
     setTimeout(connect, 2000);
   });
 }

@@ -139,17 +139,16 @@ fn pages_are_told_of_a_lost_device() {
         engine: device.engine(&console).unwrap(),
         lost: Arc::clone(&lost),
     };
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port();
     let view = ViewOptions {
         view: true,
         view_share: 0.9,
         host: None,
-        port: Some(port),
+        port: Some(0),
         snapshots: Some(0),
     };
     let viewer = view.start(&console).unwrap().unwrap();
     let token = viewer.url().split("token=").nth(1).unwrap().to_owned();
+    let port = viewer.address().port();
     let page = std::thread::spawn({
         let lost = Arc::clone(&lost);
         move || looks_on(port, &token, &lost)
