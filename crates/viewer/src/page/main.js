@@ -234,7 +234,9 @@ function setStage(next) {
   stage = next;
   document.title = `${next.title} - Dapple`;
   find("title").textContent = next.title;
-  find("facts").textContent = `${count(next.gaussians)} Gaussians, ${next.device}`;
+  // Of two models each says its own.
+  const size = next.models.length > 1 ? "" : `${count(next.gaussians)} Gaussians, `;
+  find("facts").textContent = size + next.device;
   find("run").hidden = !next.trains;
   find("cameras").hidden = next.cameras.length === 0;
   find("settings").hidden = next.settings === "";
