@@ -108,3 +108,52 @@ impl std::fmt::Debug for TimeTravel {
         f.debug_struct("TimeTravel").field("step", &step).finish()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use super::*;
+    use dapple::scene::Splats;
+    use dapple::scene::splat_file::Format;
+
+    fn travel(folder: &std::path::Path, device: &str) -> TimeTravel {
+        let device = DeviceOptions {
+            device: Some(device.parse().unwrap()),
+            ..DeviceOptions::default()
+        };
+        TimeTravel::new(RunFolder::open(folder), device)
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_an_error_and_the_next_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = folder.path().join("snapshots");
+        std::fs::create_dir(&all).unwrap();
+        let mut splats = Splats::empty(0);
+        splats.means.push([0.0; 3]);
+        splats.scales.push([0.0; 3]);
+        splats.quats.push([1.0, 0.0, 0.0, 0.0]);
+        splats.opacities.push(0.0);
+        splats.sh0.push([0.0; 3]);
+        splat_file::write(&all.join("5.ply"), &splats, Format::Ply).unwrap();
+        let whole = std::fs::read(all.join("5.ply")).unwrap();
+        std::fs::write(all.join("7.ply"), &whole[..whole.len() - 3]).unwrap();
+        let mut here = travel(folder.path(), "cpu");
+        assert_eq!(here.steps(), [5, 7]);
+        assert!(here.hold(7).is_err() && here.hold(9).is_err());
+        here.hold(5).unwrap();
+        // What is held stays where another cannot be read.
+        assert!(here.hold(7).is_err());
+        assert_eq!(here.held.as_ref().and_then(|held| held.step), Some(5));
+        here.come_back();
+        assert!(here.held.is_none());
+        // A device that has no room for it, or is not there.
+        let error = travel(folder.path(), "gpu:no such device")
+            .hold(5)
+            .unwrap_err();
+        assert!(
+            error.what().contains("cannot be shown beside the run"),
+            "{error}"
+        );
+    }
+}
