@@ -35,7 +35,7 @@ pub struct Snapshots {
     config: TrainConfig,
     count: u32,
     most_bytes: u64,
-    /// Of the places every so manieth has one; known once the first is due.
+    /// Of the places every `stride`-th has one; known once the first is due.
     stride: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ impl Snapshots {
         })
     }
 
-    /// Every so manieth place has one, as those that are there say.
+    /// The stride of the places that have one, as those that are there say.
     fn stride_of(&self, there: &[Snapshot], steps: u32) -> u64 {
         let places = there.iter().filter_map(|s| self.place(s.step, steps));
         let places: Vec<u64> = places.collect();
