@@ -4,6 +4,7 @@
 //! 2. [`beside`]: the cameras that are beside splats in a `cameras.json`: those of a run of ours, or of the
 //!    trainer of the 3DGS paper.
 
+use crate::options::of_run;
 use dapple::scene::{Camera, Error, Pose, Result, bounded, read_cameras};
 use glam::DVec3;
 use serde::Deserialize;
@@ -108,7 +109,7 @@ pub fn beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Camera>)>> {
 /// # Errors
 /// A file of that name that holds no cameras.
 pub fn named_beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Named>)>> {
-    let own = splats.with_file_name("cameras.json");
+    let own = of_run(splats, "cameras.json");
     let model = splats.parent().filter(|folder| {
         let name = |folder: &Path| folder.file_name().map(|n| n.to_string_lossy().into_owned());
         let is_iteration = name(folder).is_some_and(|n| n.starts_with("iteration_"));

@@ -1,4 +1,4 @@
-//! What a picture shows of a render: colours, alpha, depth, normals; and the files it goes to.
+//! What a picture shows of a render: colours, alpha, depth, normals, counts; and the files it goes to.
 //!
 //! | channel | EXR (32-bit floats) | PNG |
 //! |---|---|---|
@@ -6,20 +6,18 @@
 //! | alpha | A, 0 to 1 | 16 bits, 65535 = opaque |
 //! | depth, median-depth | Z, world units along +z, 0 = nothing | 16 bits, steps of `unit` world units |
 //! | normals | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
+//! | count | N, Gaussians that the pixel blends | 16 bits, the number itself |
 //!
 //! A depth PNG saturates at 65535 steps, and is what `dapple train --depths` reads.
 
 use crate::pictures::Picture;
 use clap::ValueEnum;
-use dapple::contract::{Rendered, depth};
+use dapple::contract::{Engine, RenderSettings, Rendered, depth};
 use dapple::scene::atomic::write_atomically;
 use dapple::scene::exr_file::FloatImage;
 use dapple::scene::provenance::{PngPixels, png_bytes};
 use dapple::scene::{Camera, Error, Result};
 use std::path::Path;
-
-/// Expected depth and normals are shown where at least this much is there: below, they are of a haze.
-const LEAST_ALPHA: f32 = 0.5;
 
 /// What a picture shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -35,6 +33,8 @@ pub enum Channel {
     MedianDepth,
     /// Normals of the surface that the expected depth shows
     Normals,
+    /// How many Gaussians a pixel blends
+    Count,
 }
 
 impl Channel {
@@ -82,9 +82,36 @@ pub struct Output {
 }
 
 impl Output {
-    /// Writes a render that `camera` sees, whole or not at all.
-    pub fn save(&self, rendered: &Rendered, camera: &Camera, path: &Path) -> Result<()> {
+    /// Renders what `camera` sees and writes it, whole or not at all.
+    pub fn render(
+        &self,
+        engine: &mut dyn Engine,
+        camera: &Camera,
+        settings: &RenderSettings,
+        path: &Path,
+    ) -> Result<()> {
+        if self.channel != Channel::Count {
+            return self.save(&engine.render(camera, settings)?, camera, path);
+        }
+        let found = engine.blend_counts(camera, settings)?;
+        let size = Rendered {
+            width: found.width,
+            height: found.height,
+            ..Rendered::default()
+        };
+        // Exact below 2^24.
+        let values = found.blended.iter().map(|&count| count as f32);
+        self.write(&size, values.collect(), path)
+    }
+
+    /// Writes a render that `camera` sees.
+    fn save(&self, rendered: &Rendered, camera: &Camera, path: &Path) -> Result<()> {
         let values = self.values(rendered, camera)?;
+        self.write(rendered, values, path)
+    }
+
+    /// Writes numbers of a picture of this size.
+    fn write(&self, rendered: &Rendered, values: Vec<f32>, path: &Path) -> Result<()> {
         let bytes = match self.format {
             FileFormat::Exr => self.exr(rendered, values),
             FileFormat::Png => self.png(rendered, &values),
@@ -99,21 +126,14 @@ impl Output {
             let missing = || Error::internal("a render came without the depths asked for");
             rendered.depth.as_ref().ok_or_else(missing)
         };
-        let expected = || -> Result<Vec<f32>> {
-            let mut expected = depths()?.expected(&rendered.alpha);
-            for (depth, &alpha) in expected.iter_mut().zip(&rendered.alpha) {
-                if alpha < LEAST_ALPHA {
-                    *depth = 0.0;
-                }
-            }
-            Ok(expected)
-        };
+        let expected = || Ok::<_, Error>(depths()?.covered(&rendered.alpha));
         Ok(match self.channel {
             Channel::Rgb => rendered.rgb.clone(),
             Channel::Alpha => rendered.alpha.clone(),
             Channel::Depth => expected()?,
             Channel::MedianDepth => depths()?.median.clone(),
             Channel::Normals => depth::normals(camera, &expected()?).into_flattened(),
+            Channel::Count => return Err(Error::internal("a render does not tell counts")),
         })
     }
 
@@ -123,6 +143,7 @@ impl Output {
             Channel::Alpha => &["A"],
             Channel::Depth | Channel::MedianDepth => &["Z"],
             Channel::Normals => &["X", "Y", "Z"],
+            Channel::Count => &["N"],
         };
         let plane = |i: usize| {
             values
@@ -156,13 +177,11 @@ impl Output {
             Channel::Depth | Channel::MedianDepth => {
                 png_bytes(width, height, PngPixels::Grey16(&steps(1.0 / self.unit)))
             }
+            Channel::Count => png_bytes(width, height, PngPixels::Grey16(&steps(1.0))),
             Channel::Normals => {
                 let (vectors, _) = values.as_chunks::<3>();
-                let shown = vectors.iter().flat_map(|&[x, y, z]| match [x, y, z] {
-                    [0.0, 0.0, 0.0] => [0.0; 3],
-                    _ => [x, -y, -z].map(|v| 0.5 + 0.5 * v),
-                });
-                Picture::from_floats(width, height, &shown.collect::<Vec<_>>()).into_png()
+                let shown = vectors.iter().flat_map(|&v| depth::normal_colour(v));
+                png_bytes(width, height, PngPixels::Rgb8(&shown.collect::<Vec<u8>>()))
             }
         }
     }

@@ -2,10 +2,12 @@
 //!
 //! 1. Between two steps: tell the pages how far the run is, now and then; answer one of them, if its share of
 //!    time allows; do what they ask for.
-//! 2. A run that rests answers pages as fast as they ask, and goes on when told to, or when Ctrl-C is pressed.
+//! 2. A page that looks back is answered from a snapshot, by an engine of its own, for which the share counts too.
+//! 3. A run that rests answers pages as fast as they ask, and goes on when told to, or when Ctrl-C is pressed.
 //!
 //! Pictures are rendered from what the engine holds and change nothing of it.
 
+use crate::time_travel::TimeTravel;
 use crate::viewing::{Stance, ViewOptions, entries, stage};
 use dapple::scene::{Dataset, Result};
 use dapple::train::{EvalReport, Onlooker, StepProgress, Trainer};
@@ -27,6 +29,7 @@ pub struct Live {
     viewer: Viewer,
     share: Share,
     stage: Stage,
+    travel: TimeTravel,
     status: Status,
     reported: Option<Instant>,
     resting: bool,
@@ -43,6 +46,7 @@ impl Live {
         title: String,
         dataset: &Dataset,
         trainer: &Trainer,
+        travel: TimeTravel,
     ) -> Result<Self> {
         let cameras: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
         // A trainer has refused a capture without photos.
@@ -54,6 +58,8 @@ impl Live {
             cameras: entries(dataset, config, &[]),
             trains: true,
             settings: config.to_toml()?,
+            snapshots: travel.steps(),
+            steps: config.last_step(),
             ..stage(title, trainer.device(), trainer.gaussians(), &stance)
         };
         viewer.show(stage.clone());
@@ -72,6 +78,7 @@ impl Live {
             viewer,
             share: Share::new(options.view_share),
             stage,
+            travel,
             status,
             reported: None,
             resting: false,
@@ -104,6 +111,14 @@ impl Live {
         self.viewer.show(self.stage.clone());
     }
 
+    /// There are other snapshots than before.
+    pub fn on_snapshots(&mut self) {
+        self.stage.snapshots = self.travel.steps();
+        self.stage.steps = self.status.steps;
+        self.stage.gaussians = self.status.gaussians;
+        self.viewer.show(self.stage.clone());
+    }
+
     /// Whether a page has asked for a checkpoint since the last call.
     pub fn wants_checkpoint(&mut self) -> bool {
         std::mem::take(&mut self.save)
@@ -116,6 +131,9 @@ impl Live {
     pub fn between_steps(&mut self, run: &mut Onlooker<'_>, stop: impl Fn() -> bool) -> Result<()> {
         self.hear();
         self.report_now_and_then();
+        if !self.viewer.looks_back() {
+            self.travel.come_back();
+        }
         if self.viewer.pages() > 0 && self.share.is_ready(Instant::now()) {
             self.answer(run, Duration::ZERO)?;
         }
@@ -123,6 +141,9 @@ impl Live {
             self.steps -= 1;
         }
         while self.resting && self.steps == 0 && !self.save && !stop() {
+            if !self.viewer.looks_back() {
+                self.travel.come_back();
+            }
             self.answer(run, PATIENCE)?;
             self.hear();
         }
@@ -153,7 +174,10 @@ impl Live {
             return;
         }
         self.reported = Some(Instant::now());
-        self.status.memory_bytes = crate::machine::peak_memory_bytes();
+        // A page that comes is told what was reported last: the number of a moment ago does.
+        if self.viewer.pages() > 0 {
+            self.status.memory_bytes = crate::machine::peak_memory_bytes();
+        }
         self.viewer.report(&self.status);
         self.viewer.changed();
     }
@@ -168,10 +192,15 @@ impl Live {
             return Ok(());
         };
         let started = Instant::now();
+        let travel = &mut self.travel;
         let picture = run.look(|engine, settings| {
             // The wait for steps on their way is the run's own time.
             let started = Instant::now();
-            (request.picture(engine, settings), started.elapsed())
+            let picture = match request.look.snapshot {
+                Some(step) => travel.picture(step, &request, settings),
+                None => request.picture(engine, settings),
+            };
+            (picture, started.elapsed())
         });
         let (picture, took) = match picture {
             Ok((picture, took)) => (picture, took),

@@ -19,6 +19,7 @@ mod live;
 mod options;
 mod photo_memory;
 mod pictures;
+mod time_travel;
 mod training_display;
 mod video;
 mod viewing;

@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Where the work is done, and on how much of it.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct DeviceOptions {
     /// Where to compute: auto, cpu, gpu, gpu:N or gpu:NAME, as `dapple doctor` lists them. auto takes
     /// the best hardware GPU, else the processor, and says why [default: auto]
@@ -69,6 +69,7 @@ impl DeviceOptions {
             device: Some(self.device.clone().unwrap_or_default().to_string()),
             precision: Some(self.precision.unwrap_or_default().to_string()),
             default_cap: self.default_cap,
+            snapshots: None,
         }
     }
 
@@ -335,10 +336,23 @@ pub fn merged_config_for(
     })
 }
 
+/// The file of this name beside splats: for a snapshot that of its run, whose folder is one above.
+pub fn of_run(splats: &Path, name: &str) -> PathBuf {
+    let beside = splats.with_file_name(name);
+    let folder = splats
+        .parent()
+        .filter(|folder| folder.ends_with("snapshots"));
+    let above = folder.map(|folder| folder.with_file_name(name));
+    match above {
+        Some(above) if !beside.is_file() && above.is_file() => above,
+        _ => beside,
+    }
+}
+
 /// The configuration that splats were trained with, if it is beside them, changed by `flags`:
 /// so that they are looked at as they were trained. Without one, the defaults.
 pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Result<TrainConfig> {
-    let file = splats.with_file_name("config.toml");
+    let file = of_run(splats, "config.toml");
     if file.is_file() {
         match TrainConfig::resolve(None, Some(&file), ConfigPatch::default()) {
             Ok(_) => {

@@ -5,7 +5,9 @@ use crate::interrupt::Grace;
 use crate::live::Live;
 use dapple::contract::DensifyReport;
 use dapple::scene::Result;
-use dapple::train::{EvalReport, Observer, Onlooker, StepProgress};
+use dapple::train::{
+    EvalReport, MOST_SNAPSHOT_BYTES, Observer, Onlooker, Snapshots, StepProgress, Taken,
+};
 pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
@@ -24,6 +26,18 @@ pub struct TrainingDisplay<'a> {
     unsaved: Unsaved,
     /// Where the run is shown in a browser.
     live: Option<Live>,
+    snapshots: Snapshots,
+    /// What was said of snapshots that could not be written.
+    unwritten: Option<String>,
+}
+
+/// What looks at a run while it goes on, and what is kept to look back at.
+#[derive(Debug)]
+pub struct Shown {
+    /// In a browser.
+    pub live: Option<Live>,
+    /// On disk.
+    pub snapshots: Snapshots,
 }
 
 /// Checkpoints that could not be saved: told once and then counted, for a full disk fails them all.
@@ -39,7 +53,7 @@ struct Unsaved {
 
 impl<'a> TrainingDisplay<'a> {
     /// For a run of `steps` steps.
-    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, live: Option<Live>) -> Self {
+    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown) -> Self {
         Self {
             console,
             grace,
@@ -47,7 +61,9 @@ impl<'a> TrainingDisplay<'a> {
             last_line: Instant::now(),
             psnr: None,
             unsaved: Unsaved::default(),
-            live,
+            live: shown.live,
+            snapshots: shown.snapshots,
+            unwritten: None,
         }
     }
 
@@ -62,6 +78,37 @@ impl<'a> TrainingDisplay<'a> {
                 "remark: {} checkpoints could not be saved",
                 grouped(self.unsaved.count.into())
             ));
+        }
+    }
+
+    /// What came of a snapshot: told, and shown on the page.
+    fn on_snapshot(&mut self, step: u32, taken: Result<Taken>) {
+        match taken {
+            Ok(taken) => {
+                if !taken.is_new {
+                    return;
+                }
+                self.console.detail(&format!("step {step}: snapshot"));
+                if !taken.dropped.is_empty() {
+                    self.console.note(&format!(
+                        "remark: the snapshots take more than {} GiB: every second one is dropped, {} in all",
+                        MOST_SNAPSHOT_BYTES >> 30,
+                        taken.dropped.len()
+                    ));
+                }
+                if let Some(live) = &mut self.live {
+                    live.on_snapshots();
+                }
+            }
+            Err(error) => {
+                let what = error.what().to_owned();
+                if self.unwritten.as_ref() != Some(&what) {
+                    self.console.note(&format!(
+                        "remark: no snapshot after step {step}, and the run goes on without: {error}"
+                    ));
+                    self.unwritten = Some(what);
+                }
+            }
         }
     }
 
@@ -162,6 +209,8 @@ impl Observer for TrainingDisplay<'_> {
     }
 
     fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<()> {
+        let taken = self.snapshots.between_steps(run)?;
+        self.on_snapshot(run.step(), taken);
         let grace = self.grace;
         match &mut self.live {
             Some(live) => live.between_steps(run, || grace.requested()),

@@ -41,9 +41,24 @@ pub struct ViewOptions {
     /// Port that --view listens on [default: 7410, or where that is taken any that is free]
     #[arg(long, value_name = "PORT", requires = "view")]
     pub port: Option<u16>,
+
+    /// Keep the splats of N moments, spread over the run, as OUT/snapshots/STEP.ply: `dapple view OUT` goes
+    /// through them [default: 12 with --view, else 0]. Above 4 GiB in all every second one is dropped
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=MOST_SNAPSHOTS))]
+    pub snapshots: Option<u32>,
 }
 
+/// The most snapshots of a run, and how many one has that is looked at.
+const MOST_SNAPSHOTS: i64 = 1000;
+const SNAPSHOTS: u32 = 12;
+
 impl ViewOptions {
+    /// How many snapshots a run keeps; where nothing is said, as many as it has kept so far.
+    pub fn snapshots(&self, before: Option<u32>) -> u32 {
+        let default = if self.view { SNAPSHOTS } else { 0 };
+        self.snapshots.or(before).unwrap_or(default)
+    }
+
     /// Begins to serve, where it is wanted.
     ///
     /// # Errors
@@ -88,6 +103,7 @@ impl ListenOptions {
 }
 
 /// Where a first look stands, and which way is up.
+#[derive(Debug, Clone, Copy)]
 pub struct Stance {
     up: DVec3,
     centre: DVec3,

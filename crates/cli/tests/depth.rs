@@ -38,6 +38,8 @@ fn depths_are_rendered_and_trained_with() {
         ("normals", "png"),
         ("normals", "exr"),
         ("alpha", "png"),
+        ("count", "exr"),
+        ("count", "png"),
     ] {
         let out = format!("{channel}-{format}");
         let args = [&RENDER[..], &[channel, "--format", format, "-o", &out]].concat();
@@ -69,6 +71,17 @@ fn depths_are_rendered_and_trained_with() {
     for (z, step) in seen {
         assert!((z / 0.001 - f32::from(*step)).abs() <= 0.51 || *step == u16::MAX);
     }
+
+    // Counts are whole numbers, the same in both.
+    let bytes = std::fs::read(path.join("count-exr/003.exr")).unwrap();
+    let exr = FloatImage::from_exr(&bytes).unwrap();
+    let png = image::open(path.join("count-png/003.png")).unwrap();
+    let (name, counts) = &exr.channels[0];
+    assert_eq!(name, "N");
+    let same = |(a, b): (&f32, &u16)| *a == f32::from(*b);
+    assert!(counts.iter().zip(&png.into_luma16().into_raw()).all(same));
+    let most = counts.iter().copied().fold(0.0, f32::max);
+    assert!((2.0..1000.0).contains(&most), "{most}");
 
     for kind in ["exr", "png"] {
         let depths = format!("depth-{kind}");

@@ -1,6 +1,7 @@
 //! [`CpuEngine`]: the stages in order behind the engine contract.
 
 mod contract;
+mod pictures;
 
 use crate::antialias;
 use crate::blocks::Blocks;
@@ -9,6 +10,7 @@ use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::limits;
 use crate::simd::{ROW, Row};
+use crate::stages::blend::Beside;
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::regularisers::Regularisers;
@@ -21,9 +23,8 @@ use crate::threads;
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    Appearance, DepthImage, DepthSample, Engine, ImageDerivative, LossTerm, RefinedPose,
-    RenderSettings, Rendered, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
-    check_image_gradient,
+    Appearance, DepthSample, Engine, ImageDerivative, LossTerm, RefinedPose, RenderSettings,
+    Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId, check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
 use dapple_scene::{Error, Photo, Progress, Result};
@@ -168,7 +169,7 @@ impl CpuEngine {
         &mut self,
         camera: &CameraF32,
         settings: &RenderSettings,
-        depths: bool,
+        beside: Beside,
         clock: &mut Clock,
     ) {
         let degree = settings.sh_degree.min(self.sh_degree);
@@ -189,7 +190,7 @@ impl CpuEngine {
             camera,
             settings.background,
             settings.max_gaussians_per_tile,
-            depths,
+            beside,
             frame,
         );
         clock.lap(Stage::Blend);
@@ -221,7 +222,8 @@ impl CpuEngine {
             absolute: settings.accumulate_density && settings.extras.absolute_density,
             depths: losses[LossTerm::Depth] > 0.0 && !samples.is_empty(),
         };
-        self.forward(&camera, &settings.render, mode.depths, &mut clock);
+        let beside = Beside::depths(mode.depths);
+        self.forward(&camera, &settings.render, beside, &mut clock);
         if let Some(learnt) = &settings.appearance {
             let grid = self.appearance.grid(view.0);
             appearance::run(&camera, learnt.cells, grid, &mut self.frame);
@@ -389,31 +391,6 @@ impl CpuEngine {
             depth::set_gradient(camera, by_depth, &mut self.frame);
         }
         Ok(())
-    }
-
-    /// The rendered image, row by row.
-    fn image(&self, camera: &CameraF32, depths: bool) -> Rendered {
-        let [width, height] = camera.size.map(|v| v as usize);
-        let mut rgb = Vec::with_capacity(width * height * 3);
-        let mut alpha = Vec::with_capacity(width * height);
-        for y in 0..height {
-            for x in 0..width {
-                let (row, lane) = tiled(camera, x, y);
-                rgb.extend((0..3).map(|c| self.frame.image[row + c * ROW].0[lane]));
-                alpha.push(1.0 - self.frame.image[row + 3 * ROW].0[lane]);
-            }
-        }
-        Rendered {
-            width: camera.size[0],
-            height: camera.size[1],
-            rgb,
-            alpha,
-            depth: depths.then(|| DepthImage {
-                blended: depth::untiled(camera, &self.frame.depth.blended),
-                median: depth::untiled(camera, &self.frame.depth.median),
-            }),
-            counts: self.frame.counts,
-        }
     }
 }
 

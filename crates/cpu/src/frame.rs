@@ -165,6 +165,8 @@ pub struct Frame {
     pub absolute_slots: Vec<AbsoluteSlot>,
     /// Depths, where they are asked for.
     pub depth: DepthFrame,
+    /// Gaussians that pixels blend, one plane, tiled as depths are, where they are asked for.
+    pub blended: Vec<Row>,
     /// Derivatives of SSIM, see `loss`.
     pub ssim_maps: Vec<Row>,
     /// Counts of this view.

@@ -138,3 +138,9 @@ fn threads_change_nothing_when_antialiased() {
 fn poses_match_the_reference() {
     conformance::poses_match_the_reference(&[&|| engine(2), &|| engine(1), &|| engine(3)]);
 }
+
+#[test]
+fn what_is_shown_matches_the_reference() {
+    conformance::bytes_are_those_of_the_host(&|| engine(2));
+    conformance::blend_counts_match_the_reference(&|| engine(2));
+}

@@ -5,8 +5,8 @@
 
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::{
-    Appearance, DensifyPlan, Gradients, RefinedPose, RenderSettings, Report, ScoreAsks, ScoredView,
-    StepCounts, StepSettings,
+    Appearance, BlendCounts, DensifyPlan, Gradients, RefinedPose, RenderSettings, RenderedBytes,
+    Report, ScoreAsks, ScoredView, StepCounts, StepSettings,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
@@ -148,6 +148,35 @@ pub trait Engine: Send {
 
     /// Renders the current splats.
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
+
+    /// Renders the current splats to bytes, for eyes: those of [`Self::render`], see [`crate::shown`]. Depths are
+    /// not rendered, whatever the settings say. The default rounds on the host; an engine elsewhere rounds where
+    /// the picture is.
+    ///
+    /// # Errors
+    /// As [`Self::render`].
+    fn render_bytes(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<RenderedBytes> {
+        let settings = RenderSettings {
+            depth: false,
+            ..*settings
+        };
+        Ok((&self.render(camera, &settings)?).into())
+    }
+
+    /// How many Gaussians each pixel of a render blends: see [`crate::shown`].
+    ///
+    /// # Errors
+    /// As [`Self::render`]; an engine that has no way to do so.
+    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
+        let _ = (camera, settings);
+        Err(Error::unsupported(
+            "this engine does not count what pixels blend",
+        ))
+    }
 
     /// Renders the current splats and compares them with a photo of the camera's size, where both are: see
     /// [`crate::score`]. `None` where the engine has no way to do so, or not for this photo (its mask hides

@@ -14,11 +14,17 @@
 //! (gsplat, 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.
 
 use crate::PosedCamera;
+use crate::score::to_byte;
 use dapple_scene::{Camera, Error, Result};
 use glam::{DVec2, DVec3};
+use rayon::prelude::*;
 
 /// Behind it a pixel has a median depth.
 pub const MEDIAN_TRANSMITTANCE: f32 = 0.5;
+
+/// Expected depths and normals are shown where at least this much of a pixel is covered: below, they are of a
+/// haze.
+pub const LEAST_ALPHA: f32 = 0.5;
 
 /// A pixel of which the depth is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,7 +55,27 @@ impl DepthImage {
             .map(|(&d, &a)| if a > 0.0 { d / a } else { 0.0 })
             .collect()
     }
+
+    /// The expected depth where at least [`LEAST_ALPHA`] of a pixel is covered, as it is shown; elsewhere 0. On
+    /// all cores.
+    pub fn covered(&self, alpha: &[f32]) -> Vec<f32> {
+        let pairs = self.blended.par_iter().zip(alpha).with_min_len(CHUNK);
+        pairs
+            .map(|(&d, &a)| if a < LEAST_ALPHA { 0.0 } else { d / a })
+            .collect()
+    }
 }
+
+/// The usual colour of a normal: red right, green up, blue towards the camera; black where there is none.
+pub fn normal_colour([x, y, z]: [f32; 3]) -> [u8; 3] {
+    match [x, y, z] {
+        [0.0, 0.0, 0.0] => [0; 3],
+        _ => [x, -y, -z].map(|v| to_byte(0.5 + 0.5 * v)),
+    }
+}
+
+/// Pixels that a core takes at once.
+const CHUNK: usize = 1 << 12;
 
 /// The derivative of a scalar with respect to a rendered view; `T` is `f32` for engines, `f64` for
 /// the reference.
@@ -99,6 +125,8 @@ pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()>
 /// 2. Across and down, the difference to the neighbour whose depth is nearer: the other may lie
 ///    beyond an edge.
 /// 3. The normal is their cross product.
+///
+/// On all cores.
 pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
     let (width, height) = (camera.width as usize, camera.height as usize);
     let slopes = slopes(camera);
@@ -127,21 +155,23 @@ pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
             _ => None,
         }
     };
-    let mut out = Vec::with_capacity(width * height);
-    for y in 0..height {
-        for x in 0..width {
-            let left = x.checked_sub(1).map(|x| (x, y));
-            let above = y.checked_sub(1).map(|y| (x, y));
-            let right = (x + 1 < width).then_some((x + 1, y));
-            let below = (y + 1 < height).then_some((x, y + 1));
-            let sides = (at(x, y) > 0.0)
-                .then(|| along((x, y), left, right).zip(along((x, y), above, below)))
-                .flatten();
-            let normal = sides.and_then(|(across, down)| down.cross(across).try_normalize());
-            out.push(normal.unwrap_or(DVec3::ZERO).as_vec3().to_array());
-        }
-    }
-    out
+    let normal = |x: usize, y: usize| {
+        let left = x.checked_sub(1).map(|x| (x, y));
+        let above = y.checked_sub(1).map(|y| (x, y));
+        let right = (x + 1 < width).then_some((x + 1, y));
+        let below = (y + 1 < height).then_some((x, y + 1));
+        let sides = (at(x, y) > 0.0)
+            .then(|| along((x, y), left, right).zip(along((x, y), above, below)))
+            .flatten();
+        let normal = sides.and_then(|(across, down)| down.cross(across).try_normalize());
+        normal.unwrap_or(DVec3::ZERO).as_vec3().to_array()
+    };
+    let rows = (0..height).into_par_iter();
+    rows.flat_map_iter(|y| {
+        let normal = &normal;
+        (0..width).map(move |x| normal(x, y))
+    })
+    .collect()
 }
 
 /// `(x / z, y / z)` of the ray through each pixel's centre, `[height, width]`; `None` where the lens
@@ -149,8 +179,7 @@ pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
 fn slopes(camera: &Camera) -> Vec<Option<DVec2>> {
     let is_plain = camera.lens.is_identity();
     let reach = camera.lens.max_radius();
-    let pixels = (0..camera.height).flat_map(|y| (0..camera.width).map(move |x| (x, y)));
-    let slope = |(x, y): (u32, u32)| {
+    let slope = |x: u32, y: u32| {
         let pixel = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5);
         let seen = (pixel - DVec2::new(camera.cx, camera.cy)) / DVec2::new(camera.fx, camera.fy);
         if is_plain {
@@ -159,5 +188,10 @@ fn slopes(camera: &Camera) -> Vec<Option<DVec2>> {
         let ideal = camera.lens.undistort_within(seen.x, seen.y, reach);
         ideal.map(DVec2::from)
     };
-    pixels.map(slope).collect()
+    let rows = (0..camera.height).into_par_iter();
+    rows.flat_map_iter(|y| {
+        let slope = &slope;
+        (0..camera.width).map(move |x| slope(x, y))
+    })
+    .collect()
 }

@@ -9,6 +9,7 @@
 //! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`smoothing`]: the 3D filters of anti-aliased splats.
 //! - [`score`]: how far a render is from its photo, found where both are.
+//! - [`shown`]: renders as bytes, and how many Gaussians a pixel blends.
 //! - [`instruments`]: timings, counters and costs, for benchmarks and profilers.
 //!
 //! This crate knows no backend.
@@ -31,6 +32,7 @@ pub mod relocation;
 mod report;
 pub mod score;
 mod settings;
+pub mod shown;
 pub mod smoothing;
 mod stage;
 mod trace;
@@ -52,6 +54,7 @@ pub use score::{Pictures, ScoreAsks, ScoredView};
 pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,
 };
+pub use shown::{BlendCounts, RenderedBytes};
 pub use stage::Stage;
 #[doc(hidden)]
 pub use trace::{Trace, TracedSplat};

@@ -8,7 +8,9 @@
 //! 4. An error map colours each pixel by the mean absolute difference of its three channels, from 0 to
 //!    [`FULL_ERROR`], one scale for all pictures so that they compare. Hidden pixels are [`HIDDEN`].
 
-use crate::StepCounts;
+use crate::{Rendered, StepCounts};
+use dapple_scene::Photo;
+use rayon::prelude::*;
 
 /// The error that has the map's last colour: a quarter of the range.
 pub const FULL_ERROR: f32 = 0.25;
@@ -63,6 +65,55 @@ pub struct Pictures {
     pub errors: Vec<u8>,
 }
 
+/// Whether a mask's value shows its pixel. Masks are 0 or 255; scaled ones have values between.
+pub fn mask_counts(mask: u8) -> bool {
+    mask >= 128
+}
+
+/// A value of a photo, 0..1, of this opacity over what is `behind`.
+pub fn over(value: f32, alpha: f32, behind: f32) -> f32 {
+    value * alpha + behind * (1.0 - alpha)
+}
+
+/// The colour of a photo's pixel over a background.
+pub fn target_colour(photo: &Photo, pixel: usize, background: [f32; 3]) -> [f32; 3] {
+    let value = |c: usize| f32::from(photo.rgb[3 * pixel + c]) / 255.0;
+    let colour = [0, 1, 2].map(value);
+    match photo.alpha.as_ref().map(|alpha| alpha[pixel]) {
+        None => colour,
+        Some(alpha) => {
+            let alpha = f32::from(alpha) / 255.0;
+            [0, 1, 2].map(|c| over(colour[c], alpha, background[c]))
+        }
+    }
+}
+
+/// The error map of a render of any size against a photo of its view, `[height, width, 3]` of the render: each
+/// of its pixels against that of the photo which is at the same place. On all cores.
+pub fn error_map(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Vec<u8> {
+    let [width, height] = [rendered.width, rendered.height].map(|v| v as usize);
+    let [across, down] = [photo.width, photo.height].map(|v| v as usize);
+    let mut map = vec![0; 3 * width * height];
+    if photo.pixel_count() == 0 {
+        return map;
+    }
+    let rows = map.par_chunks_mut(3 * width.max(1));
+    let rows = rows.zip(rendered.rgb.par_chunks(3 * width.max(1)));
+    rows.enumerate().for_each(|(y, (row, rgb))| {
+        let first = y * down / height * across;
+        let places = row.as_chunks_mut::<3>().0.iter_mut();
+        for (x, (place, &colour)) in places.zip(rgb.as_chunks::<3>().0).enumerate() {
+            let pixel = first + x * across / width;
+            let mask = photo.mask.as_ref();
+            *place = match mask.is_none_or(|mask| mask_counts(mask[pixel])) {
+                true => error_colour(target_colour(photo, pixel, background), colour),
+                false => HIDDEN,
+            };
+        }
+    });
+    map
+}
+
 /// The colour of an error map where the photo has `target`, 0..1, and the render `rendered`, any.
 pub fn error_colour(target: [f32; 3], rendered: [f32; 3]) -> [u8; 3] {
     let error = |c: usize| (target[c] - rendered[c].clamp(0.0, 1.0)).abs();
@@ -83,6 +134,32 @@ pub fn to_byte(value: f32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn maps_of_other_sizes_look_at_the_same_place() {
+        // Black, half white over the background, hidden; twice as wide and high.
+        let photo = Photo {
+            alpha: Some(vec![255, 128, 255]),
+            mask: Some(vec![255, 128, 127]),
+            ..Photo::from_rgb(3, 1, vec![0, 0, 0, 255, 255, 255, 9, 9, 9])
+        };
+        let rendered = Rendered {
+            width: 6,
+            height: 2,
+            rgb: vec![0.1; 36],
+            ..Rendered::default()
+        };
+        let map = error_map(&rendered, &photo, [0.2; 3]);
+        let mixed = over(1.0, 128.0 / 255.0, 0.2);
+        assert_eq!(target_colour(&photo, 1, [0.2; 3]), [mixed; 3]);
+        let row = [
+            error_colour([0.0; 3], [0.1; 3]),
+            error_colour([mixed; 3], [0.1; 3]),
+            HIDDEN,
+        ];
+        let wide: Vec<u8> = row.iter().flat_map(|c| [*c, *c]).flatten().collect();
+        assert_eq!(map, [wide.clone(), wide].concat());
+    }
 
     #[test]
     fn errors_go_from_blue_to_red() {

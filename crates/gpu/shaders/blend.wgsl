@@ -27,6 +27,8 @@
 // MEDIAN_TRANSMITTANCE, else zero, where depth_loss.wgsl puts a derivative; and depth_checkpoints, as
 // checkpoints.
 //
+// In permutation COUNTS, pixel_blended out: how many instances each pixel blends.
+//
 // Reference: dapple_reference::blend (Kerbl et al. 2023, eq. 3); twin: cpu/src/stages/blend.rs.
 
 #import shared/step
@@ -54,6 +56,10 @@
 #if !IMAGE_ONLY
 @group(0) @binding(12) var<storage, read_write> depth_checkpoints: array<f32>;
 #endif
+#endif
+
+#if COUNTS
+@group(0) @binding(13) var<storage, read_write> pixel_blended: array<u32>;
 #endif
 
 // Instances of a word of bits, and words of a batch.
@@ -89,6 +95,9 @@ struct Ray {
     depth: f32,
     median: f32,
 #endif
+#if COUNTS
+    blended: u32,
+#endif
 }
 
 // Step 1 for instance `local` of a batch: stores its splat, returns the blocks it reaches.
@@ -121,6 +130,9 @@ fn blend_instance(ray: ptr<function, Ray>, local: u32) {
     let colour = vec3f(tone.zw, blues[local]);
     (*ray).colour = fma(vec3f(alpha * in_front), colour, (*ray).colour);
     (*ray).transmittance = behind;
+#if COUNTS
+    (*ray).blended += select(0u, 1u, alpha > 0.0);
+#endif
 #if DEPTH
     (*ray).depth = fma(alpha * in_front, depths[local], (*ray).depth);
 #if IMAGE_ONLY
@@ -189,10 +201,17 @@ fn blend(
     let corner = tile_corner(tile, view.tiles.x);
     let pixel = corner + block_pixel(block, t % BLOCK_PIXELS);
     let is_inside = all(pixel < view.size);
+#if COUNTS
+    var ray: Ray;
+    ray.centre = vec2f(pixel) + 0.5;
+    ray.transmittance = 1.0;
+    ray.is_finished = !is_inside;
+#else
 #if DEPTH
     var ray = Ray(vec2f(pixel) + 0.5, vec3f(), 1.0, !is_inside, 0u, 0.0, 0.0);
 #else
     var ray = Ray(vec2f(pixel) + 0.5, vec3f(), 1.0, !is_inside, 0u);
+#endif
 #endif
 
     let start = tile_start[tile];
@@ -262,6 +281,9 @@ fn blend(
         image[pixel.y * view.size.x + pixel.x] = vec4f(ray.colour + background, ray.transmittance);
 #if DEPTH
         depth_pixels[pixel.y * view.size.x + pixel.x] = vec2f(ray.depth, ray.median);
+#endif
+#if COUNTS
+        pixel_blended[pixel.y * view.size.x + pixel.x] = ray.blended;
 #endif
     }
     if whole > count && !ray.is_finished {

@@ -251,3 +251,10 @@ fn stored_sh_moves_gradients_by_its_rounding() {
         }
     }
 }
+
+#[test]
+fn what_is_shown_matches_the_reference() {
+    conformance::bytes_are_those_of_the_host(&|| engine(false));
+    conformance::blend_counts_match_the_reference(&|| engine(false));
+    conformance::blend_counts_match_the_reference(&|| engine(true));
+}

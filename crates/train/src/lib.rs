@@ -45,7 +45,8 @@ pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub use output::{
-    METRICS_VERSION, Metrics, PictureWriter, RenderNames, RunFolder, RunLock, Writes, train_into,
+    METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter, RenderNames, RunFolder, RunLock,
+    Snapshot, Snapshots, Taken, Writes, train_into,
 };
 pub use poses::PoseErrors;
 pub(crate) use schedule::PhotoOrder;

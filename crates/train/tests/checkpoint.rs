@@ -62,6 +62,7 @@ fn sample() -> Checkpoint {
             device: Some("gpu:0".to_owned()),
             precision: None,
             default_cap: Some(0),
+            snapshots: Some(12),
         },
         device: "fake".to_owned(),
         history: History {

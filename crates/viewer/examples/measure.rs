@@ -39,26 +39,51 @@ fn main() -> Result<()> {
         for _ in 0..WARM_UP {
             page.picture(size, moving)?;
         }
-        let (mut times, mut bytes) = (Vec::new(), 0);
+        // Message to last byte; rendering, the way to the host included; coding; all else: waits and sending.
+        let mut times: [Vec<f64>; 4] = Default::default();
+        let mut bytes = 0;
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(seconds.into()) {
             let asked = Instant::now();
-            bytes = page.picture(size, moving)?;
-            times.push(asked.elapsed().as_secs_f64() * 1e3);
+            let came = page.picture(size, moving)?;
+            let whole = asked.elapsed().as_secs_f64() * 1e3;
+            bytes = came.bytes;
+            let rest = whole - came.rendering_ms - came.coding_ms;
+            let parts = [whole, came.rendering_ms, came.coding_ms, rest];
+            for (times, part) in times.iter_mut().zip(parts) {
+                times.push(part);
+            }
         }
-        let rate = times.len() as f64 / started.elapsed().as_secs_f64();
-        times.sort_by(f64::total_cmp);
-        let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
+        let rate = times[0].len() as f64 / started.elapsed().as_secs_f64();
+        for times in &mut times {
+            times.sort_by(f64::total_cmp);
+        }
+        let at = |which: usize, part: f64| {
+            let times = &times[which];
+            times[((times.len() - 1) as f64 * part) as usize]
+        };
         println!(
-            "{name}: {}x{}, median {:.1} ms, p95 {:.1} ms, {rate:.1} pictures a second, the last of {} kB",
+            "{name}: {}x{}, median {:.1} ms, p95 {:.1} ms, {rate:.1} pictures a second, the last of {} kB; \
+             rendering {:.1} ms, coding {:.1} ms, waits and sending {:.1} ms",
             size[0],
             size[1],
-            at(0.5),
-            at(0.95),
-            bytes / 1000
+            at(0, 0.5),
+            at(0, 0.95),
+            bytes / 1000,
+            at(1, 0.5),
+            at(2, 0.5),
+            at(3, 0.5),
         );
     }
     Ok(())
+}
+
+/// What came with a picture.
+struct Came {
+    id: u32,
+    bytes: usize,
+    rendering_ms: f64,
+    coding_ms: f64,
 }
 
 /// A client that speaks the viewer's protocol.
@@ -103,8 +128,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Asks for a picture of another side of the scene and waits for its last byte; its bytes.
-    fn picture(&mut self, [width, height]: [u32; 2], moving: bool) -> Result<usize> {
+    /// Asks for a picture of another side of the scene and waits for its last byte; what came with it.
+    fn picture(&mut self, [width, height]: [u32; 2], moving: bool) -> Result<Came> {
         self.id += 1;
         let turn = f64::from(self.id) * 0.01;
         let half = turn / 2.0;
@@ -121,11 +146,11 @@ impl Page {
         });
         self.send(look.to_string())?;
         loop {
-            if let Some((id, bytes)) = self.read()? {
-                self.send(json!({"type": "shown", "id": id}).to_string())?;
+            if let Some(came) = self.read()? {
+                self.send(json!({"type": "shown", "id": came.id}).to_string())?;
                 // Others are of splats that have changed.
-                if id == self.id {
-                    return Ok(bytes);
+                if came.id == self.id {
+                    return Ok(came);
                 }
             }
         }
@@ -136,15 +161,23 @@ impl Page {
         sent.map_err(|e| Error::unsupported(format!("the viewer has gone: {e}")))
     }
 
-    /// A message; of a picture its number and bytes.
-    fn read(&mut self) -> Result<Option<(u32, usize)>> {
+    /// A message; of a picture what came with it.
+    fn read(&mut self) -> Result<Option<Came>> {
         let message = self.socket.read();
         let message =
             message.map_err(|e| Error::unsupported(format!("the viewer has gone: {e}")))?;
         match message {
             Message::Binary(bytes) => {
-                let head = bytes.first_chunk::<4>().copied().unwrap_or_default();
-                Ok(Some((u32::from_le_bytes(head), bytes.len())))
+                let number = |i: usize| {
+                    let word = bytes.get(4 * i..).and_then(|rest| rest.first_chunk::<4>());
+                    u32::from_le_bytes(word.copied().unwrap_or_default())
+                };
+                Ok(Some(Came {
+                    id: number(0),
+                    bytes: bytes.len(),
+                    rendering_ms: f64::from(number(3)) / 1e3,
+                    coding_ms: f64::from(number(4)) / 1e3,
+                }))
             }
             Message::Text(text) => {
                 let said: Value = serde_json::from_str(text.as_str()).unwrap_or_default();

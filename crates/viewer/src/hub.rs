@@ -7,7 +7,7 @@
 //! 4. When splats change, pages at rest are due again.
 
 use crate::picture::Encoded;
-use crate::protocol::{Command, LookAt};
+use crate::protocol::{Command, LookAt, Models};
 use crate::stage::{Stage, Status};
 use dapple_scene::{Camera, Error, PhotoSource, Result};
 use std::collections::BTreeMap;
@@ -174,6 +174,11 @@ impl Hub {
         }
     }
 
+    pub(crate) fn looks_back(&self) -> bool {
+        let back = |page: &Page| page.look.as_ref().is_some_and(|l| l.snapshot.is_some());
+        self.lock().pages.values().any(back)
+    }
+
     pub(crate) fn pages(&self) -> usize {
         self.lock().pages.len()
     }
@@ -265,7 +270,10 @@ impl Inner {
             .find(|(_, page)| is_due(page))
             .map(|(&id, _)| id)?;
         let page = self.pages.get_mut(&id)?;
-        let look = page.look.clone()?;
+        let mut look = page.look.clone()?;
+        if self.stage.models.len() < 2 {
+            look.models = Models::First;
+        }
         page.due = false;
         page.under_way = Some(look.id);
         self.last = id;
@@ -306,6 +314,8 @@ mod tests {
             show: Default::default(),
             moving: false,
             through: None,
+            models: Default::default(),
+            snapshot: None,
         }
     }
 
@@ -359,6 +369,31 @@ mod tests {
         assert_eq!(hub.pages(), 0);
         hub.changed();
         assert_eq!(next(&hub), None);
+    }
+
+    #[test]
+    fn one_model_is_no_two_and_looking_back_is_known() {
+        let hub = Hub::default();
+        let (page, _) = hub.join().unwrap();
+        let asked = LookAt {
+            models: Models::Both,
+            snapshot: Some(3),
+            ..look(1)
+        };
+        assert!(!hub.looks_back());
+        hub.look(page, asked.clone());
+        assert!(hub.looks_back());
+        let taken = hub.next(Duration::ZERO).unwrap().look;
+        assert_eq!((taken.models, taken.snapshot), (Models::First, Some(3)));
+        hub.shown(page, 1);
+        hub.show(Stage {
+            models: vec!["a".to_owned(), "b".to_owned()],
+            ..Stage::default()
+        });
+        let both = hub.next(Duration::ZERO).unwrap().look.models;
+        assert_eq!(both, Models::Both);
+        hub.leave(page);
+        assert!(!hub.looks_back());
     }
 
     #[test]

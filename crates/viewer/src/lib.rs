@@ -36,6 +36,7 @@ mod guard;
 mod hub;
 mod page;
 mod picture;
+mod pixels;
 mod protocol;
 mod server;
 mod share;
@@ -43,7 +44,7 @@ mod stage;
 
 pub use hub::Request;
 pub use picture::Encoded;
-pub use protocol::{Channel, Command, LookAt, MAX_SIDE};
+pub use protocol::{Channel, Command, LookAt, MAX_SIDE, Models};
 pub use share::Share;
 pub use stage::{CameraEntry, Stage, Status};
 
@@ -162,6 +163,11 @@ impl Viewer {
     /// Waits until pages have been sent all there is, at most so long: before a program ends.
     pub fn settle(&self, patience: Duration) {
         self.hub.settle(patience);
+    }
+
+    /// Whether a page looks at a snapshot ([`LookAt::snapshot`]).
+    pub fn looks_back(&self) -> bool {
+        self.hub.looks_back()
     }
 
     /// Pages that are connected.

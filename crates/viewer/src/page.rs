@@ -18,7 +18,7 @@ const fn module(path: &'static str, text: &'static str) -> Asset {
 }
 
 /// All of them.
-pub(crate) const ASSETS: [Asset; 7] = [
+pub(crate) const ASSETS: [Asset; 8] = [
     Asset {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -34,6 +34,7 @@ pub(crate) const ASSETS: [Asset; 7] = [
     module("/vectors.js", include_str!("page/vectors.js")),
     module("/path.js", include_str!("page/path.js")),
     module("/plots.js", include_str!("page/plots.js")),
+    module("/scale.js", include_str!("page/scale.js")),
 ];
 
 /// What a browser lets the page do: load its own files, and talk to its own server.

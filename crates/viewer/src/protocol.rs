@@ -1,9 +1,10 @@
 //! What a page says, and what it is told.
 //!
 //! A page sends text, one JSON object a message, of at most [`MAX_MESSAGE_BYTES`]. It is told text (what there is
-//! to see, how far a run is, what went wrong) and binary messages, each a picture: the number of the look, width,
-//! height, microseconds of rendering, the number of bands and the bytes of each (little-endian `u32`), and the
-//! bands, from above, each a JPEG file of the picture's width.
+//! to see, how far a run is, what went wrong) and binary messages, each a picture, or two that are compared: the
+//! number of the look, width, height, microseconds of rendering and of coding, the most Gaussians that a pixel
+//! blends (0 where that is not shown), the number of pictures, that of bands of each, and the bytes of every band
+//! (little-endian `u32`), then the bands, picture by picture from above, each a JPEG file of the picture's width.
 
 use dapple_scene::{Camera, Error, Pose, Result};
 use glam::{DQuat, DVec3};
@@ -35,15 +36,24 @@ pub enum Channel {
     Depth,
     /// Normals of the surface that the expected depth shows, camera coordinates.
     Normals,
-    /// How far colours are from those of a photo, from blue (equal) to red: needs a photo.
+    /// How far colours are from those of a photo, as the error maps of scores show it
+    /// ([`dapple_engine::score`]): needs a photo.
     Error,
+    /// How many Gaussians a pixel blends, from dark blue to red, the most of the picture.
+    Count,
 }
 
-impl Channel {
-    /// Whether it needs the depths of a render.
-    pub fn needs_depth(self) -> bool {
-        matches!(self, Self::Depth | Self::Normals)
-    }
+/// Which of two models that are compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Models {
+    /// The first, or the only one.
+    #[default]
+    First,
+    /// The second alone.
+    Second,
+    /// Both, of one camera.
+    Both,
 }
 
 /// What a page wants to see.
@@ -72,6 +82,12 @@ pub struct LookAt {
     /// numbers above give the size alone.
     #[serde(default)]
     pub through: Option<usize>,
+    /// Which of the stage's models, where it has two ([`crate::Stage::models`]).
+    #[serde(default)]
+    pub models: Models,
+    /// The step of the snapshot to show instead of the run as it stands: one of [`crate::Stage::snapshots`].
+    #[serde(default)]
+    pub snapshot: Option<u32>,
 }
 
 impl LookAt {

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// Bounds the share of time that pictures take: after one that took `t`, the next waits until it is at most
-/// `share` of the time since.
+/// Bounds the share of time that pictures take: a picture that took `t` is paid for by `t / share` of the time,
+/// from when the one before was paid for. A program that asks only now and then, between two steps, so loses none
+/// of its share by being late; but of time in which nobody asked, one picture's worth at most counts.
 #[derive(Debug)]
 pub struct Share {
     share: f64,
@@ -30,7 +31,12 @@ impl Share {
 
     /// A picture took this long, up to `now`.
     pub fn spent(&mut self, took: Duration, now: Instant) {
-        self.ready_at = now.checked_add(took.mul_f64(1.0 / self.share - 1.0));
+        let price = took.mul_f64(1.0 / self.share);
+        let begun = now.checked_sub(took).unwrap_or(now);
+        let earliest = begun.checked_sub(price).unwrap_or(begun);
+        // At first nothing was saved up.
+        let paid = self.ready_at.map_or(begun, |at| at.max(earliest));
+        self.ready_at = paid.checked_add(price);
     }
 }
 
@@ -38,14 +44,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    #[test]
-    fn pictures_take_their_share_and_no_more() {
-        let mut share = Share::new(0.2);
-        let (start, picture, step) = (
-            Instant::now(),
-            Duration::from_millis(30),
-            Duration::from_millis(7),
-        );
+    /// Pictures of `picture`, asked for between steps of `step`, for a minute: their part of the time.
+    fn part(share: &mut Share, start: Instant, picture: Duration, step: Duration) -> f64 {
         let (mut now, mut spent) = (start, Duration::ZERO);
         while now < start + Duration::from_secs(60) {
             if share.is_ready(now) {
@@ -55,7 +55,34 @@ mod tests {
             }
             now += step;
         }
-        let part = spent.as_secs_f64() / (now - start).as_secs_f64();
-        assert!((0.17..=0.2).contains(&part), "{part}");
+        spent.as_secs_f64() / (now - start).as_secs_f64()
+    }
+
+    #[test]
+    fn pictures_take_their_share_and_no_more() {
+        let millis = Duration::from_millis;
+        for (picture, step) in [(30, 7), (30, 100), (13, 47)] {
+            let mut share = Share::new(0.2);
+            let part = part(&mut share, Instant::now(), millis(picture), millis(step));
+            assert!((0.19..=0.2005).contains(&part), "{picture}, {step}: {part}");
+        }
+        // Steps longer than what a picture pays for: one between two of them.
+        let part = part(&mut Share::new(0.2), Instant::now(), millis(10), millis(90));
+        assert!((0.09..=0.11).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn time_in_which_nobody_asks_is_not_saved_up() {
+        let mut share = Share::new(0.2);
+        let (mut now, picture) = (Instant::now(), Duration::from_millis(10));
+        share.spent(picture, now);
+        now += Duration::from_secs(3600);
+        let mut burst = 0;
+        while share.is_ready(now) {
+            now += picture;
+            share.spent(picture, now);
+            burst += 1;
+        }
+        assert!(burst <= 2, "{burst}");
     }
 }

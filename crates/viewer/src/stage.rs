@@ -39,6 +39,12 @@ pub struct Stage {
     pub trains: bool,
     /// What the run was told, for people; empty for splats without one.
     pub settings: String,
+    /// Names of two models that are compared; empty where there is one.
+    pub models: Vec<String>,
+    /// Steps of a run of which there are snapshots, ascending.
+    pub snapshots: Vec<u32>,
+    /// The last step of the run; 0 for splats without one.
+    pub steps: u32,
 }
 
 impl Default for Stage {
@@ -53,6 +59,9 @@ impl Default for Stage {
             cameras: Vec::new(),
             trains: false,
             settings: String::new(),
+            models: Vec::new(),
+            snapshots: Vec::new(),
+            steps: 0,
         }
     }
 }
@@ -93,6 +102,9 @@ pub(crate) struct Told<'a> {
     distance: f64,
     trains: bool,
     settings: &'a str,
+    models: &'a [String],
+    snapshots: &'a [u32],
+    steps: u32,
     cameras: Vec<ToldCamera<'a>>,
 }
 
@@ -136,6 +148,9 @@ impl Stage {
             distance: self.distance,
             trains: self.trains,
             settings: &self.settings,
+            models: &self.models,
+            snapshots: &self.snapshots,
+            steps: self.steps,
             cameras: cameras.collect(),
         }
     }

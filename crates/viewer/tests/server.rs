@@ -175,9 +175,9 @@ impl Page {
             if let Message::Binary(bytes) = self.0.read().unwrap() {
                 let id = u32::from_le_bytes(bytes[..4].try_into().unwrap());
                 // Pictures as small as these have one band.
-                let bands = u32::from_le_bytes(bytes[16..20].try_into().unwrap());
+                let bands = u32::from_le_bytes(bytes[28..32].try_into().unwrap());
                 assert_eq!(bands, 1);
-                return (id, bytes[24..].to_vec());
+                return (id, bytes[36..].to_vec());
             }
         }
     }

@@ -70,6 +70,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         pacer: None,
         launch: args.device.launch(&capture),
         view: &args.view,
+        device: &args.device,
     };
     let mut done = train(job, config, engine, wall, console)?;
     done.end();

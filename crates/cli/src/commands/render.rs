@@ -43,9 +43,9 @@ either there are the splats alone: a ring around them, up as the file says (Nerf
 
 --channel chooses what they show. With .exr (or --format exr) files hold floats: R, G, B; A; depth
 as Z, world units along the camera's axis; normals as X, Y, Z, camera coordinates (x right, y down,
-z forward), facing the camera. With .png: alpha in 16 bits; depth in 16 bits, in steps of
---depth-unit (0 where there is none); normals in the usual colours, red right, green up, blue
-towards the camera. Expected depth and normals are 0 where alpha is below a half.
+z forward), facing the camera; counts, how many Gaussians a pixel blends, as N. With .png: alpha in 16 bits; depth in 16 bits, in steps of
+--depth-unit (0 where there is none); counts in 16 bits; normals in the usual colours, red right,
+green up, blue towards the camera. Expected depth and normals are 0 where alpha is below a half.
 
 A single picture may go to a file that ends in .png or .exr; several go into a folder, or, where ffmpeg is
 installed, into a video of 30 a second: -o NAME.mp4 (or .mov, .mkv, .webm). Pictures of
@@ -62,7 +62,7 @@ Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views all --channel depth --format exr \\
     -o depths";
 
-/// Renders splats to PNG or EXR, colours, depth or normals: a capture's views, a ring, or one camera
+/// Renders splats to PNG or EXR, colours, depth, normals or counts: a capture's views, a ring, or one camera
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 #[command(group = clap::ArgGroup::new("from").required(true).args(["views", "path", "camera"]))]
@@ -293,12 +293,8 @@ fn film(
                 shots.len()
             )
         })?;
-        let rendered = engine.render(camera, settings)?;
-        output.save(
-            &rendered,
-            camera,
-            &pictures.path().join(format!("{done:05}.png")),
-        )?;
+        let picture = pictures.path().join(format!("{done:05}.png"));
+        output.render(engine, camera, settings, &picture)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -431,8 +427,7 @@ fn save(
     let bar = console.bar(shots.len() as u64, template);
     for (done, (name, camera)) in shots.iter().enumerate() {
         grace.check(|| format!("{done} of {} pictures are made", shots.len()))?;
-        let rendered = engine.render(camera, settings)?;
-        output.save(&rendered, camera, &args.path_of(name, output))?;
+        output.render(engine, camera, settings, &args.path_of(name, output))?;
         bar.inc(1);
     }
     bar.finish_and_clear();

@@ -2,6 +2,9 @@
 
 mod args;
 mod done;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod lost;
 mod resume;
 mod time_budget;
 mod wall;
@@ -18,14 +21,16 @@ use crate::options::{
     DeviceOptions, NewFolders, merged_config, merged_config_for, refuse_inputs, split,
 };
 use crate::photo_memory;
-use crate::training_display::{TrainingDisplay, gaussians, grouped};
+use crate::time_travel::TimeTravel;
+use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
 use crate::viewing::ViewOptions;
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::Pacer;
 use dapple::train::{
-    ConfigPatch, Launch, Outcome, Preset, RunFolder, Seen, TrainConfig, Trainer, Writes, train_into,
+    ConfigPatch, Launch, Outcome, Preset, RunFolder, Seen, Snapshots, TrainConfig, Trainer, Writes,
+    train_into,
 };
 use dapple_viewer::Viewer;
 use std::path::Path;
@@ -94,6 +99,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         pacer: None,
         launch: device.launch(scene),
         view: &args.view,
+        device: &device,
     };
     let flamegraph = args.flamegraph.as_deref();
     let flamegraph = flamegraph
@@ -226,6 +232,8 @@ pub struct Job<'a> {
     pub launch: Launch,
     /// Whether it is shown meanwhile.
     pub view: &'a ViewOptions,
+    /// What snapshots are rendered on meanwhile.
+    pub device: &'a DeviceOptions,
 }
 
 /// Trains a capture into a folder.
@@ -285,30 +293,55 @@ fn train_new(
     refuse_results(job.out, job.overwrite)?;
     // A port that is taken is told before the photos are read, too.
     let viewer = job.view.start(console)?;
+    train_shown(job, config, engine, (folder, viewer), wall, console)
+}
+
+/// The same, once there are a folder and, where it is shown, a viewer.
+fn train_shown(
+    job: Job<'_>,
+    config: TrainConfig,
+    engine: Box<dyn Engine>,
+    (folder, viewer): (RunFolder, Option<Viewer>),
+    wall: Wall,
+    console: &Console,
+) -> Result<Done> {
     let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
     let mut trainer = Trainer::new(&dataset, config, engine).map_err(|e| match e.place() {
         Some(_) => e,
         None => e.at_path(job.scene),
     })?;
-    let live = live(viewer, job.view, job.out, &dataset, &trainer)?;
+    let travel = TimeTravel::new(folder.clone(), job.device.clone());
+    let live = live(viewer, job.view, travel, job.out, &dataset, &trainer)?;
     drop(dataset);
-    trainer.set_launch(job.launch);
+    let count = job.view.snapshots(None);
+    trainer.set_launch(Launch {
+        snapshots: Some(count).filter(|&count| count > 0),
+        ..job.launch
+    });
     if let Some(pacer) = job.pacer {
         trainer.set_pacer(pacer);
     }
-    run_into(&folder, &mut trainer, job.stop_at, live, wall, console)
+    let shown = Shown {
+        live,
+        snapshots: Snapshots::new(&folder, trainer.config(), count),
+    };
+    run_into(&folder, &mut trainer, job.stop_at, shown, wall, console)
 }
 
 /// What shows a run that is about to begin, where it is wanted.
 fn live(
     viewer: Option<Viewer>,
     options: &ViewOptions,
+    travel: TimeTravel,
     out: &Path,
     dataset: &Dataset,
     trainer: &Trainer,
 ) -> Result<Option<Live>> {
-    let start = |viewer| Live::new(viewer, options, super::view::title(out), dataset, trainer);
-    viewer.map(start).transpose()
+    let Some(viewer) = viewer else {
+        return Ok(None);
+    };
+    let title = super::view::title(out);
+    Live::new(viewer, options, title, dataset, trainer, travel).map(Some)
 }
 
 fn load_capture(
@@ -342,7 +375,7 @@ fn run_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
     stop_at: Option<u32>,
-    live: Option<Live>,
+    shown: Shown,
     mut wall: Wall,
     console: &Console,
 ) -> Result<Done> {
@@ -367,7 +400,7 @@ fn run_into(
     ));
     trainer.stop_at(stop_at);
     let grace = interrupt::grace();
-    let mut display = TrainingDisplay::new(console, &grace, steps, live);
+    let mut display = TrainingDisplay::new(console, &grace, steps, shown);
     wall.training_begins(trainer);
     let outcome = train_into(folder, trainer, &mut display);
     display.finish(&ended(&outcome));

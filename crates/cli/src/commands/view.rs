@@ -4,13 +4,16 @@ use crate::cameras;
 use crate::console::Console;
 use crate::interrupt;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, splats_file};
+use crate::time_travel::TimeTravel;
+use crate::training_display::gaussians;
 use crate::viewing::{ListenOptions, Stance, entries, stage};
-use dapple::contract::RenderSettings;
+use dapple::contract::{Engine, RenderSettings, smoothing};
 use dapple::glam::DVec3;
+use dapple::scene::splat_file::Aside;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::evaluate::ImageScore;
-use dapple::train::{ConfigPatch, Metrics, RunFolder, TrainConfig, init};
-use dapple_viewer::{CameraEntry, Stage};
+use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig, init};
+use dapple_viewer::{CameraEntry, Encoded, Models, Request};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,11 +25,13 @@ its keys.
 
 What to look at:
   a file of splats    as they are; with --scene beside the photos they were trained on
-  the folder of a run its splats, its photos' scores, its settings
+  the folder of a run its splats, its photos' scores, its settings; its snapshots, by a slider of time
   a capture           its sparse points as first Gaussians, and its photos
+  two of the first    with one camera: by a slider, side by side, their difference
 
 Examples:
   dapple view out/bird --scene captures/bird
+  dapple view out/bird out/bird-mcmc --scene captures/bird
   dapple view scene.ply --port 8000
   dapple view captures/bird";
 
@@ -34,8 +39,9 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A file of splats, the folder of a run, or a capture
-    path: PathBuf,
+    /// A file of splats, the folder of a run, or a capture; two of splats or runs are compared
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
 
     /// The capture whose photos are shown beside the splats
     #[arg(long, value_name = "SCENE")]
@@ -60,41 +66,126 @@ struct Sight {
     settings: String,
 }
 
+/// A model, and the engine that holds it.
+struct Model {
+    engine: Box<dyn Engine>,
+    settings: RenderSettings,
+}
+
+impl Model {
+    /// Has the device hold the splats.
+    fn open(sight: &Sight, engine: Box<dyn Engine>) -> Result<Self> {
+        let mut engine = engine;
+        engine.upload(&sight.splats, None)?;
+        let settings = RenderSettings {
+            background: sight.config.background.fixed(),
+            sh_degree: sight.splats.sh_degree,
+            max_gaussians_per_tile: sight.config.max_gaussians_per_tile,
+            near: sight.config.near_plane(),
+            depth: false,
+            antialias: sight.config.antialias,
+        };
+        Ok(Self { engine, settings })
+    }
+}
+
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    let sight = sight(args, console)?;
-    let mut engine = args.device.engine(console)?;
-    engine.upload(&sight.splats, None)?;
-    let settings = RenderSettings {
-        background: sight.config.background.fixed(),
-        sh_degree: sight.splats.sh_degree,
-        max_gaussians_per_tile: sight.config.max_gaussians_per_tile,
-        near: sight.config.near_plane(),
-        depth: false,
-        antialias: sight.config.antialias,
-    };
+    let (first, second) = chosen(&args.paths)?;
+    let mut sight = sight(first, second.is_some(), args, console)?;
+    let other = second.map(|path| self::sight(path, true, args, console));
+    let other = other.transpose()?;
+    if let Some(other) = &other {
+        sight.stands_with(other);
+    }
+    let engine = args.device.engine(console)?;
+    let device = engine.description();
+    let mut model = Model::open(&sight, engine)?;
+    let open = args.device.opener();
+    let beside = |other: &Sight| Model::open(other, open(false)?.into_engine());
+    let mut compared = other.as_ref().map(beside).transpose()?;
     let grace = interrupt::grace();
     let viewer = args.listen.start(console)?;
-    viewer.show(Stage {
-        cameras: sight.cameras,
-        settings: sight.settings,
-        ..stage(
-            title(&args.path),
-            engine.description(),
-            sight.splats.len() as u64,
-            &sight.stance,
-        )
-    });
+    let mut shown = stage(
+        title(first),
+        device,
+        sight.splats.len() as u64,
+        &sight.stance,
+    );
+    if let (Some(path), Some(other)) = (second, &other) {
+        shown.models = names([first, path], [&sight.splats, &other.splats]);
+        shown.title = format!("{} and {}", title(first), title(path));
+    }
+    let mut travel = TimeTravel::new(RunFolder::open(first), args.device.clone());
+    if second.is_none() && first.is_dir() {
+        shown.snapshots = travel.steps();
+        shown.steps = sight.config.last_step();
+    }
+    shown.cameras = std::mem::take(&mut sight.cameras);
+    shown.settings = std::mem::take(&mut sight.settings);
+    viewer.show(shown);
     console.note("Ctrl-C ends it");
     while !grace.requested() {
-        if let Some(request) = viewer.next(Duration::from_millis(100)) {
-            let picture = request.picture(engine.as_mut(), &settings);
-            if let Err(error) = &picture {
-                console.detail(&format!("note: a picture could not be made: {error}"));
-            }
-            viewer.answer(&request, picture);
+        let Some(request) = viewer.next(Duration::from_millis(100)) else {
+            continue;
+        };
+        if !viewer.looks_back() {
+            travel.come_back();
         }
+        let picture = match request.look.snapshot {
+            Some(step) => travel.picture(step, &request, &model.settings),
+            None => picture(&request, &mut model, compared.as_mut()),
+        };
+        if let Err(error) = &picture {
+            console.detail(&format!("note: a picture could not be made: {error}"));
+        }
+        viewer.answer(&request, picture);
     }
     Ok(())
+}
+
+/// Renders what a page asks for, with the models that it is to show.
+fn picture(request: &Request, first: &mut Model, second: Option<&mut Model>) -> Result<Encoded> {
+    let Some(second) = second else {
+        return request.picture(first.engine.as_mut(), &first.settings);
+    };
+    match request.look.models {
+        Models::First => request.picture(first.engine.as_mut(), &first.settings),
+        Models::Second => request.picture(second.engine.as_mut(), &second.settings),
+        Models::Both => request.pictures(&mut [
+            (first.engine.as_mut(), &first.settings),
+            (second.engine.as_mut(), &second.settings),
+        ]),
+    }
+}
+
+/// One path, or two.
+fn chosen(paths: &[PathBuf]) -> Result<(&Path, Option<&Path>)> {
+    match paths {
+        [one] => Ok((one, None)),
+        [one, two] => Ok((one, Some(two))),
+        more => Err(Error::input(format!(
+            "{} models are named, and a page compares two",
+            more.len()
+        ))
+        .at("the options given")
+        .hint("name two of them: `dapple view A B`")),
+    }
+}
+
+/// What two models are called: as far as it tells them apart.
+fn names(paths: [&Path; 2], splats: [&Splats; 2]) -> Vec<String> {
+    let mut names = paths.map(title);
+    if names[0] == names[1] {
+        names = paths.map(|path| {
+            let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            let above = whole.parent().map(title).unwrap_or_default();
+            format!("{above}/{}", title(path))
+        });
+    }
+    let named = names.into_iter().zip(splats);
+    named
+        .map(|(name, splats)| format!("{name}: {}", gaussians(splats.len() as u64)))
+        .collect()
 }
 
 /// The last part of a path, or all of it where there is none.
@@ -104,20 +195,43 @@ pub fn title(path: &Path) -> String {
     dapple::scene::printable(&name.to_string_lossy()).to_string()
 }
 
-/// Finds out what is meant, and reads it.
-fn sight(args: &Args, console: &Console) -> Result<Sight> {
+impl Sight {
+    /// Takes cameras, and with them where to stand, from what it is compared with, where it has none of its own.
+    fn stands_with(&mut self, other: &Self) {
+        if self.cameras.is_empty() && !other.cameras.is_empty() {
+            self.cameras.clone_from(&other.cameras);
+            self.stance = other.stance;
+        }
+    }
+}
+
+/// Finds out what is meant by a path, and reads it; `compared`: with another.
+fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<Sight> {
     let flags = || ConfigPatch {
         data: args.capture.patch(),
         ..ConfigPatch::default()
     };
-    let run = RunFolder::open(&args.path);
+    let run = RunFolder::open(path);
     let holds_run = run.splats_path().is_file() || run.checkpoint_path().is_file();
-    if args.path.is_dir() && !holds_run {
-        return capture_alone(args, flags(), console);
+    if path.is_dir() && !holds_run {
+        if compared {
+            return Err(Error::input("this folder holds no splats to compare")
+                .at_path(path)
+                .hint("name two files of splats, or the folders of two runs; photos come with --scene"));
+        }
+        return capture_alone(path, args, flags(), console);
     }
-    let file = splats_file(&args.path)?;
+    // A run that is not finished may have nothing but its checkpoint.
+    let from_checkpoint = path.is_dir() && !run.splats_path().is_file();
+    let file = match from_checkpoint {
+        true => run.splats_path(),
+        false => splats_file(path)?,
+    };
     let config = config_beside(&file, flags(), console)?;
-    let (splats, aside) = read_splats(&file, console)?;
+    let (splats, aside) = match from_checkpoint {
+        true => (of_checkpoint(&run, console)?, Aside::default()),
+        false => read_splats(&file, console)?,
+    };
     let up = aside.up.map(DVec3::from);
     let scores = scores_beside(&file);
     let cameras = match &args.scene {
@@ -144,18 +258,33 @@ fn sight(args: &Args, console: &Console) -> Result<Sight> {
     })
 }
 
+/// The splats of a run's checkpoint, as files hold them.
+fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<Splats> {
+    let Checkpoint {
+        mut splats,
+        state,
+        step,
+        ..
+    } = run.read_checkpoint()?;
+    smoothing::fuse(&mut splats, &state.smoothing);
+    console.note(&format!(
+        "the run is not finished: this is its checkpoint, after step {step}"
+    ));
+    Ok(splats)
+}
+
 /// A capture without splats: its points as a run would begin with them.
-fn capture_alone(args: &Args, flags: ConfigPatch, console: &Console) -> Result<Sight> {
+fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console) -> Result<Sight> {
     if args.scene.is_some() {
         return Err(Error::input("this folder holds no splats to show beside the photos")
-            .at_path(&args.path)
+            .at_path(path)
             .hint("name a PLY file or the folder of a run; or leave --scene out to look at a capture"));
     }
     let config = crate::options::merged_config(None, None, flags)?;
-    let dataset = load_capture(&args.path, &config, console)?;
+    let dataset = load_capture(path, &config, console)?;
     if dataset.points.is_empty() {
         return Err(Error::input("the capture has no sparse points to show")
-            .at_path(&args.path)
+            .at_path(path)
             .hint("train it first: `dapple train`, then `dapple view` on the run's folder"));
     }
     let all: Vec<usize> = (0..dataset.views.len()).collect();

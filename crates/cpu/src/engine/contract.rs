@@ -5,13 +5,14 @@ use crate::antialias;
 use crate::blocks::Blocks;
 use crate::frame::CameraF32;
 use crate::simd::level_name;
+use crate::stages::blend::Beside;
 use crate::stages::blend_backward::Mode;
 use crate::stages::update::DensityStats;
 use crate::stages::{blend_backward, densify, update};
 use dapple_engine::{
-    Appearance, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
-    RefinedPose, RenderSettings, Rendered, Report, StepSettings, TrainView, ViewId, check_depths,
-    check_photo, check_poses, check_upload,
+    Appearance, BlendCounts, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
+    OptimizerState, RefinedPose, RenderSettings, Rendered, RenderedBytes, Report, StepSettings,
+    TrainView, ViewId, check_depths, check_photo, check_poses, check_upload,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -125,9 +126,30 @@ impl Engine for CpuEngine {
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            engine.forward(&camera, settings, settings.depth, &mut Clock::start());
+            let beside = Beside::depths(settings.depth);
+            engine.forward(&camera, settings, beside, &mut Clock::start());
         });
         Ok(self.image(&camera, settings.depth))
+    }
+
+    fn render_bytes(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<RenderedBytes> {
+        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        on_pool(self, |engine| {
+            engine.forward(&camera, settings, Beside::Nothing, &mut Clock::start());
+        });
+        Ok(self.image_bytes(&camera))
+    }
+
+    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
+        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        on_pool(self, |engine| {
+            engine.forward(&camera, settings, Beside::Counts, &mut Clock::start());
+        });
+        Ok(self.blended(&camera))
     }
 
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
@@ -163,7 +185,8 @@ impl Engine for CpuEngine {
             depths: derivative.depth.is_some(),
         };
         on_pool(self, |engine| {
-            engine.forward(&camera, settings, mode.depths, &mut Clock::start());
+            let beside = Beside::depths(mode.depths);
+            engine.forward(&camera, settings, beside, &mut Clock::start());
             engine.set_image_gradient(&camera, derivative)?;
             let cap = settings.max_gaussians_per_tile;
             blend_backward::run(&camera, cap, mode, &mut engine.frame);

@@ -9,8 +9,8 @@
 //!    one comparison does for both and nothing else needs to be kept.
 //!
 //! Where depths are asked for, they are blended like a colour, and a pixel takes the depth of the
-//! instance behind which its transmittance is first at most a half. Compiled apart: others do not
-//! pay for it.
+//! instance behind which its transmittance is first at most a half. Where counts are, a pixel counts the
+//! instances that it blends. Each compiled apart: others do not pay for it.
 //!
 //! `blend_backward` walks the same rows in the same order with the same arithmetic ([`Layer`]), so
 //! it meets the same alphas and the same ends without having them stored.
@@ -24,9 +24,32 @@ use pulp::Simd;
 use rayon::prelude::*;
 use std::sync::atomic::AtomicU32;
 
-/// Fills `image`: colours over the background, and the remaining transmittance; with `depths`, their
-/// images too.
-pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, depths: bool, frame: &mut Frame) {
+/// What is found beside colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// Nothing.
+    Nothing,
+    /// Images of depth.
+    Depths,
+    /// How many instances each pixel blends.
+    Counts,
+}
+
+impl Beside {
+    /// Depths, or nothing.
+    pub fn depths(asked: bool) -> Self {
+        if asked { Self::Depths } else { Self::Nothing }
+    }
+
+    /// Rows of a tile in the images of this that are asked for.
+    fn rows(self, of: Self) -> usize {
+        if self == of { ROW } else { 0 }
+    }
+}
+
+/// Fills `image`: colours over the background, and the remaining transmittance; and the images of what is
+/// `beside`.
+pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, beside: Beside, frame: &mut Frame) {
     let tiles = camera.tile_count();
     let Frame {
         splats2d,
@@ -36,22 +59,28 @@ pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, depths: bool, fra
         row_visits,
         counts,
         depth,
+        blended: counted,
         ..
     } = frame;
     grow(image, tiles * TILE_ROWS, Row::ZERO);
-    let depth_rows = if depths { ROW } else { 0 };
-    for plane in [&mut depth.blended, &mut depth.median] {
-        grow(plane, tiles * depth_rows, Row::ZERO);
+    let lengths = |of: Beside| std::iter::repeat_n(beside.rows(of), tiles);
+    for (plane, of) in [
+        (&mut depth.blended, Beside::Depths),
+        (&mut depth.median, Beside::Depths),
+        (&mut *counted, Beside::Counts),
+    ] {
+        grow(plane, tiles * beside.rows(of), Row::ZERO);
     }
-    let lengths = || std::iter::repeat_n(depth_rows, tiles);
-    let blended = split_by_lengths(&mut depth.blended, lengths());
-    let median = split_by_lengths(&mut depth.median, lengths());
+    let blended = split_by_lengths(&mut depth.blended, lengths(Beside::Depths));
+    let median = split_by_lengths(&mut depth.median, lengths(Beside::Depths));
+    let counted = split_by_lengths(counted, lengths(Beside::Counts));
     (*row_visits, counts.lost_transmittance) = image[..tiles * TILE_ROWS]
         .par_chunks_mut(TILE_ROWS)
         .zip(blended)
         .zip(median)
+        .zip(counted)
         .enumerate()
-        .map(|(tile, ((rows, blended), median))| {
+        .map(|(tile, (((rows, blended), median), counted))| {
             let instances = tile_instances(slot_gaussian, tile_starts, tile, cap);
             let all = tile_starts[tile + 1] - tile_starts[tile];
             let work = Tile {
@@ -62,10 +91,13 @@ pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, depths: bool, fra
                 rows,
                 blended,
                 median,
+                counted,
             };
-            let (visits, left) = match depths {
-                true => pulp::Arch::new().dispatch(WithDepths::<true>(work)),
-                false => pulp::Arch::new().dispatch(WithDepths::<false>(work)),
+            let arch = pulp::Arch::new();
+            let (visits, left) = match beside {
+                Beside::Nothing => arch.dispatch(With::<false, false>(work)),
+                Beside::Depths => arch.dispatch(With::<true, false>(work)),
+                Beside::Counts => arch.dispatch(With::<false, true>(work)),
             };
             let is_cut = instances.len() < all as usize;
             (visits, if is_cut { left } else { 0.0 })
@@ -136,12 +168,14 @@ struct Tile<'a> {
     /// Empty without depths, as the next.
     blended: &'a mut [Row],
     median: &'a mut [Row],
+    /// Empty without counts.
+    counted: &'a mut [Row],
 }
 
-/// A tile, with depths or without.
-struct WithDepths<'a, const DEPTHS: bool>(Tile<'a>);
+/// A tile, with depths or counts or without.
+struct With<'a, const DEPTHS: bool, const COUNTS: bool>(Tile<'a>);
 
-impl<const DEPTHS: bool> pulp::WithSimd for WithDepths<'_, DEPTHS> {
+impl<const DEPTHS: bool, const COUNTS: bool> pulp::WithSimd for With<'_, DEPTHS, COUNTS> {
     /// Rows of pixels visited, over all instances.
     type Output = (u64, f32);
 
@@ -155,6 +189,9 @@ impl<const DEPTHS: bool> pulp::WithSimd for WithDepths<'_, DEPTHS> {
         if DEPTHS {
             tile.blended.fill(Row::ZERO);
             tile.median.fill(Row::ZERO);
+        }
+        if COUNTS {
+            tile.counted.fill(Row::ZERO);
         }
         for instances in tile.instances.chunks(BATCH) {
             let live = LiveRows::new(s, &transmittance);
@@ -189,6 +226,11 @@ impl<const DEPTHS: bool> pulp::WithSimd for WithDepths<'_, DEPTHS> {
                         let row = &mut tile.median[y];
                         let median = crosses.and(layer.open).select(depth, V::load(s, row, part));
                         median.store(row, part);
+                    }
+                    if COUNTS {
+                        let row = &mut tile.counted[y];
+                        let one = s.k(0.0).lt(layer.weight).select(s.k(1.0), s.k(0.0));
+                        (V::load(s, row, part) + one).store(row, part);
                     }
                     layer.behind.store(&mut transmittance[y], part);
                 }

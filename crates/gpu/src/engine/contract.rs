@@ -3,9 +3,9 @@
 use super::GpuEngine;
 use super::commands::Command;
 use dapple_engine::{
-    Appearance, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
-    RefinedPose, RenderSettings, Rendered, Report, ScoreAsks, ScoredView, StepSettings, TrainView,
-    ViewId,
+    Appearance, BlendCounts, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
+    OptimizerState, RefinedPose, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,
+    ScoredView, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -77,6 +77,18 @@ impl Engine for GpuEngine {
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         self.picture(camera, settings)
+    }
+
+    fn render_bytes(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<RenderedBytes> {
+        self.bytes(camera, settings)
+    }
+
+    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
+        self.counted(camera, settings)
     }
 
     fn score(

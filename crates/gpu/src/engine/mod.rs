@@ -9,7 +9,7 @@
 //! 3. Calls that return something (`download`, `render`, `gradients`) wait.
 //!
 //! Here: options, and what the engine is made of. `contract` is the way in; `commands` are steps and
-//! rounds, `pictures` renders, `on_device` those that stay there, `scores` renders that are compared, `views` cameras and photos, `state` splats and checkpoints.
+//! rounds, `pictures` renders, `on_device` those that stay there, `scores` renders that are compared, `shown` those for eyes, `views` cameras and photos, `state` splats and checkpoints.
 
 mod commands;
 mod contract;
@@ -18,6 +18,7 @@ mod instruments;
 mod on_device;
 mod pictures;
 mod scores;
+mod shown;
 mod state;
 mod views;
 

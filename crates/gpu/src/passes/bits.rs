@@ -53,6 +53,10 @@ bits! {
     RELOCATE,
     /// Gaussians are put into Morton order.
     REORDER,
+    /// A render is rounded to bytes.
+    BYTES,
+    /// Pixels of a render count what they blend.
+    COUNTS,
 }
 
 impl Bits {

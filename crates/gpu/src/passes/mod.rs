@@ -22,8 +22,8 @@ use crate::Context;
 use crate::precision::Precision;
 use crate::recorder::Recorder;
 use crate::stages::{
-    appearance, blend, blend_backward, densify, depth, emit, finite, gradients, loss, morton,
-    order, poses, project, ranges, relocate, report, score, smoothing, sort, update,
+    appearance, blend, blend_backward, bytes, densify, depth, emit, finite, gradients, loss,
+    morton, order, poses, project, ranges, relocate, report, score, smoothing, sort, update,
 };
 use dapple_scene::Result;
 use rayon::prelude::*;
@@ -252,6 +252,7 @@ static GRADIENTS: &[&Pass] = &[
     &gradients::PASS,
 ];
 static SCORE: &[&Pass] = &[&score::PASS];
+static SHOWN: &[&Pass] = &[&bytes::PASS];
 static SMOOTHING: &[&Pass] = &[&smoothing::PASS];
 static FINITE: &[&Pass] = &[&finite::PASS];
 static ROUND: &[&Pass] = &[
@@ -276,6 +277,8 @@ pub enum Plan {
     Gradients,
     /// From a render to its scores.
     Score,
+    /// From a render to what is shown of it.
+    Shown,
     /// 3D filters, before a step.
     Smoothing,
     /// Looks for what is not finite, after a report.
@@ -286,13 +289,14 @@ pub enum Plan {
 
 impl Plan {
     /// Every plan.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Front,
         Self::Loss,
         Self::Back,
         Self::Step,
         Self::Gradients,
         Self::Score,
+        Self::Shown,
         Self::Smoothing,
         Self::Finite,
         Self::Round,
@@ -316,6 +320,7 @@ impl Plan {
             Self::Step => &[],
             Self::Gradients => GRADIENTS,
             Self::Score => SCORE,
+            Self::Shown => SHOWN,
             Self::Smoothing => SMOOTHING,
             Self::Finite => FINITE,
             Self::Round => ROUND,

@@ -9,7 +9,7 @@ use dapple_engine::constants::TILE_SIZE;
 use dapple_scene::Result;
 
 const BLEND: Code = Code::new("blend", "blend")
-    .by(Bits::DEPTH.with(Bits::IMAGE_ONLY))
+    .by(Bits::DEPTH.with(Bits::IMAGE_ONLY).with(Bits::COUNTS))
     .in_parts();
 
 /// Pixels of a tile.
@@ -18,8 +18,12 @@ const TILE_PIXELS: u32 = TILE_SIZE * TILE_SIZE;
 /// Words that a tile's pixels leave for `blend_backward` at the start of a bucket: colour and transmittance.
 pub const CHECKPOINT_WORDS: u32 = 4 * TILE_PIXELS;
 
+/// How many Gaussians each pixel blends.
+pub const COUNTED: &str = "pixel_blended";
+
 /// The stage: fills `image` and what `blend_backward` sets out from (`checkpoints`, `pixel_end`,
-/// `block_end`), with [`Bits::DEPTH`] also `depth_pixels` and `depth_checkpoints`, and raises
+/// `block_end`), with [`Bits::DEPTH`] also `depth_pixels` and `depth_checkpoints`, with [`Bits::COUNTS`]
+/// [`COUNTED`], and raises
 /// `state.lost_transmittance`. With [`Bits::IMAGE_ONLY`] what `blend_backward` needs is not filled, and need
 /// not be there.
 pub static PASS: Pass = Pass {
@@ -35,6 +39,7 @@ pub static PASS: Pass = Pass {
         Tensor::new(Axis::Bucket, "depth_checkpoints", TILE_PIXELS)
             .when(Bits::DEPTH)
             .unless(Bits::IMAGE_ONLY),
+        Tensor::new(Axis::Pixel, COUNTED, 1).when(Bits::COUNTS),
     ],
     first: &[Bits::NONE, Bits::IMAGE_ONLY],
     bytes: |load, _| {

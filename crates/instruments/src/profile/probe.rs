@@ -13,7 +13,9 @@ use dapple::contract::{
     Appearance, DensifyPlan, LossTerm, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView,
     StepSettings, TrainView, ViewId,
 };
-use dapple::contract::{DepthSample, ImageDerivative, Stage, StepReport};
+use dapple::contract::{
+    BlendCounts, DepthSample, ImageDerivative, RenderedBytes, Stage, StepReport,
+};
 use dapple::scene::{Camera, Photo, Result, Splats};
 use dapple::{Engine, Gradients, RenderSettings, Rendered};
 use dapple_profile::profile::Phase;
@@ -334,6 +336,18 @@ impl Engine for Probe {
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         self.lock().engine.render(camera, settings)
+    }
+
+    fn render_bytes(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<RenderedBytes> {
+        self.lock().engine.render_bytes(camera, settings)
+    }
+
+    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
+        self.lock().engine.blend_counts(camera, settings)
     }
 
     fn score(

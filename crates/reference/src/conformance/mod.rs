@@ -11,6 +11,7 @@
 //! - depths, their gradients, and a step that is supervised by them;
 //! - rounds of density control and of relocation, noise, regularisers;
 //! - scores that an engine finds itself, on images of every awkward size;
+//! - bytes of renders, and how many Gaussians pixels blend;
 //! - all of that with both filters against aliasing;
 //! - the same bits from run to run.
 
@@ -32,6 +33,7 @@ mod finite;
 mod parity;
 mod poses;
 mod score;
+mod shown;
 mod strategy;
 mod training;
 
@@ -52,6 +54,7 @@ pub use parity::{
 };
 pub use poses::poses_match_the_reference;
 pub use score::scores_match_the_reference;
+pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
 pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
 pub use training::{
     absolute_density_matches_the_reference, adam_takes_the_textbook_step,

@@ -83,6 +83,9 @@ pub struct Launch {
     pub precision: Option<String>,
     /// The engine's cap on Gaussians per tile where the configuration has 0, if it was told one.
     pub default_cap: Option<u32>,
+    /// How many snapshots were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshots: Option<u32>,
 }
 
 /// The metadata `run`.

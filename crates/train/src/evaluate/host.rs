@@ -3,6 +3,7 @@
 use super::ssim::Planes;
 use super::{Lpips, PSNR_MAX, Scores};
 use dapple_engine::Rendered;
+use dapple_engine::score::{mask_counts, over};
 use dapple_scene::{Error, Photo, Result};
 use rayon::prelude::*;
 
@@ -69,7 +70,7 @@ pub(crate) fn target_row(photo: &Photo, background: [f32; 3], y: usize, row: &mu
     for (pixel, &alpha) in row.as_chunks_mut::<3>().0.iter_mut().zip(alpha) {
         let a = f32::from(alpha) / 255.0;
         for (value, behind) in pixel.iter_mut().zip(background) {
-            *value = *value * a + behind * (1.0 - a);
+            *value = over(*value, a, behind);
         }
     }
 }
@@ -160,7 +161,7 @@ pub(crate) fn mean_difference(rgb: &[f32], photo: &Photo, background: [f32; 3]) 
 
 /// Whether a mask's value shows its pixel. Masks are 0 or 255; scaled ones have values between.
 pub(crate) fn counts(mask: u8) -> bool {
-    mask >= 128
+    mask_counts(mask)
 }
 
 /// Into 0..1; NaN becomes 0, so that a broken pixel costs instead of poisoning the mean.

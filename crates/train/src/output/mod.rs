@@ -23,6 +23,7 @@ mod lock;
 mod metrics;
 mod names;
 mod picture_writer;
+mod snapshots;
 
 use crate::{
     Checkpoint, EvalReport, Observer, Onlooker, Outcome, Seconds, StepProgress, TrainConfig,
@@ -41,6 +42,7 @@ pub use lock::RunLock;
 pub use metrics::{METRICS_VERSION, Metrics};
 pub use names::RenderNames;
 pub use picture_writer::PictureWriter;
+pub use snapshots::{MOST_BYTES as MOST_SNAPSHOT_BYTES, Snapshot, Snapshots, Taken};
 
 /// Trains to the end of the run (or until the observer stops it) and leaves everything in the
 /// folder. `config.toml` is written first, so that a run that was killed can be repeated; checkpoints
@@ -59,6 +61,7 @@ pub fn train_into(
     if trainer.steps_done() == 0 {
         // Of another run.
         folder.remove_checkpoint()?;
+        folder.remove_snapshots()?;
     }
     folder.write_config(trainer.config())?;
     let (started, before) = (Instant::now(), trainer.history().seconds);

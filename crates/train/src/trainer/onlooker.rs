@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use dapple_engine::{Engine, RenderSettings};
-use dapple_scene::Result;
+use dapple_scene::{Result, Splats};
 use std::time::Instant;
 
 /// A run between two steps: see [`crate::Observer::between_steps`].
@@ -20,6 +20,34 @@ impl<'a> Onlooker<'a> {
         self.run.state.step
     }
 
+    /// Steps of the run, as it stands.
+    pub fn steps(&self) -> u32 {
+        self.run.config().last_step()
+    }
+
+    /// Waits for the steps on their way, and hands out a copy of the splats, as files hold them. What is done with
+    /// it counts as saving.
+    ///
+    /// # Errors
+    /// The engine has failed.
+    pub fn save<T>(&mut self, with: impl FnOnce(Splats) -> T) -> Result<T> {
+        self.wait()?;
+        let started = Instant::now();
+        let result = self.run.engine.fused_splats().map(with);
+        self.run.state.history.seconds.checkpoints += started.elapsed().as_secs_f64();
+        result
+    }
+
+    /// Waits for the steps on their way: that is training time.
+    fn wait(&mut self) -> Result<()> {
+        let state = &mut self.run.state;
+        state.clock.resume();
+        let done = self.run.engine.finish();
+        state.clock.pause();
+        state.history.seconds.train = state.clock.seconds();
+        done
+    }
+
     /// Waits for the steps on their way, and hands out the engine with the settings that finished splats are
     /// rendered with. What is done with it is not training time, and must change nothing that the engine holds.
     ///
@@ -29,12 +57,7 @@ impl<'a> Onlooker<'a> {
         &mut self,
         with: impl FnOnce(&mut dyn Engine, &RenderSettings) -> T,
     ) -> Result<T> {
-        let state = &mut self.run.state;
-        state.clock.resume();
-        let done = self.run.engine.finish();
-        state.clock.pause();
-        state.history.seconds.train = state.clock.seconds();
-        done?;
+        self.wait()?;
         let started = Instant::now();
         let settings = self.run.schedule.render_settings();
         let result = with(self.run.engine.as_mut(), &settings);

@@ -3,13 +3,15 @@
 import { Orbit, listen } from "./controls.js";
 import { Path } from "./path.js";
 import { Plot } from "./plots.js";
+import { drawScale } from "./scale.js";
 
 /** @typedef {import("./vectors.js").Vec} Vec */
 /** @typedef {import("./vectors.js").Quat} Quat */
 /** @typedef {{name: string, width: number, height: number, position: Vec, rotation: Quat, focal: number,
  *   photo: boolean, held_out: boolean, psnr: number | null}} Camera */
 /** @typedef {{title: string, gaussians: number, device: string, up: Vec, centre: Vec, distance: number,
- *   trains: boolean, settings: string, cameras: Camera[]}} Stage */
+ *   trains: boolean, settings: string, models: string[], snapshots: number[], steps: number,
+ *   cameras: Camera[]}} Stage */
 
 /** Milliseconds without a move after which a view is at rest. */
 const REST_MS = 160;
@@ -30,6 +32,9 @@ const view = find("view");
 /** @type {HTMLSelectElement} */ const show = find("show");
 /** @type {HTMLSelectElement} */ const compare = find("compare");
 /** @type {HTMLSelectElement} */ const sort = find("sort");
+/** @type {HTMLCanvasElement} */ const other = find("other");
+/** @type {HTMLSelectElement} */ const mode = find("mode");
+/** @type {HTMLInputElement} */ const moment = find("moment");
 const notice = find("notice");
 const divider = find("divider");
 
@@ -43,6 +48,10 @@ let look = 0;
 let movedAt = -Infinity;
 let paused = false;
 let over = false;
+/** How the run has ended, if it has. */
+let ended = "";
+/** The step of the snapshot that is shown; nothing: the splats as they stand. @type {number | null} */ let snapshot = null;
+/** The picture that is being decoded. @type {Promise<void> | null} */ let decoding = null;
 /** @type {number | undefined} */ let restTimer;
 /** Times between a look and its picture, milliseconds. @type {Map<number, number>} */ const sent = new Map();
 
@@ -69,7 +78,8 @@ function say(text) {
 /** The size of a picture: that of the view, or of the camera looked through, within bounds. */
 function size() {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
-  let [width, height] = [view.clientWidth * ratio, view.clientHeight * ratio];
+  const part = view.classList.contains("beside") ? 0.5 : 1;
+  let [width, height] = [view.clientWidth * ratio * part, view.clientHeight * ratio];
   const camera = through === null ? null : stage?.cameras[through];
   if (camera) {
     const fit = Math.min(width / camera.width, height / camera.height);
@@ -88,11 +98,32 @@ function size() {
 function ask(camera = orbit.camera()) {
   if (!stage || socket?.readyState !== WebSocket.OPEN) return;
   look = (look + 1) >>> 0;
-  const message = { type: "look", id: look, ...size(), ...camera, show: show.value, through };
+  const message = {
+    type: "look", id: look, ...size(), ...camera, show: show.value, through, snapshot, models: models(),
+  };
   socket.send(JSON.stringify(message));
   view.dataset.asked = `${look}`;
   sent.set(look, performance.now());
   if (sent.size > 200) sent.clear();
+}
+
+/** Which models are asked for: "first", "second" or "both". */
+function models() {
+  if (!stage || stage.models.length < 2) return "first";
+  return mode.value === "first" || mode.value === "second" ? mode.value : "both";
+}
+
+/** Lays out one picture, or two that are compared. */
+function layOut() {
+  const both = models() === "both";
+  view.classList.toggle("beside", both && mode.value === "beside");
+  other.className = both ? mode.value : "";
+  other.hidden = !both;
+  for (const [id, at] of /** @type {[string, number][]} */ ([["name-first", 0], ["name-second", 1]])) {
+    find(id).hidden = !both || mode.value === "difference";
+    find(id).textContent = stage?.models[at] ?? "";
+  }
+  showPhoto();
 }
 
 let asking = false;
@@ -136,11 +167,11 @@ function lookThrough(index) {
 
 function showPhoto() {
   const camera = through === null ? null : stage?.cameras[through];
-  const mode = camera?.photo ? compare.value : "off";
-  photo.hidden = mode === "off";
-  divider.hidden = mode !== "slider";
-  photo.className = mode;
-  if (mode !== "off") photo.src = `/photo/${through}`;
+  const how = camera?.photo ? compare.value : "off";
+  photo.hidden = how === "off";
+  divider.hidden = how !== "slider" && (other.hidden || mode.value !== "slider");
+  photo.className = how;
+  if (how !== "off") photo.src = `/photo/${through}`;
 }
 
 /** @param {MessageEvent} event */
@@ -152,31 +183,49 @@ async function receive(event) {
     else if (message.type === "error") say([message.what, message.hint].filter(Boolean).join("\n"));
     return;
   }
-  const head = new DataView(event.data);
-  const [id, width, height, , count] = [0, 4, 8, 12, 16].map((at) => head.getUint32(at, true));
-  let begin = 20 + 4 * count;
-  const bands = Array.from({ length: count }, (_, i) => {
-    const bytes = new Uint8Array(event.data, begin, head.getUint32(20 + 4 * i, true));
+  const id = new DataView(event.data).getUint32(0, true);
+  // The next one is rendered while this one is decoded, but no more than that wait here.
+  const before = decoding;
+  const said = before === null;
+  if (said) socket?.send(JSON.stringify({ type: "shown", id }));
+  const mine = (before ?? Promise.resolve()).then(() => draw(event.data));
+  decoding = mine;
+  await mine;
+  if (decoding === mine) decoding = null;
+  if (!said) socket?.send(JSON.stringify({ type: "shown", id }));
+}
+
+/** Decodes the pictures of a message and shows them. @param {ArrayBuffer} data */
+async function draw(data) {
+  const head = new DataView(data);
+  const [id, width, height, rendering, coding, most, pictures, count] =
+    Array.from({ length: 8 }, (_, i) => head.getUint32(4 * i, true));
+  let begin = 4 * (8 + pictures * count);
+  const bands = Array.from({ length: pictures * count }, (_, i) => {
+    const bytes = new Uint8Array(data, begin, head.getUint32(4 * (8 + i), true));
     begin += bytes.length;
     return createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
   });
   const bitmaps = await Promise.all(bands);
-  picture.width = width;
-  picture.height = height;
-  let row = 0;
-  for (const bitmap of bitmaps) {
-    picture.getContext("2d")?.drawImage(bitmap, 0, row);
-    row += bitmap.height;
-    bitmap.close();
+  for (const [at, canvas] of [picture, other].slice(0, pictures).entries()) {
+    if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
+    let row = 0;
+    for (const bitmap of bitmaps.slice(at * count, (at + 1) * count)) {
+      canvas.getContext("2d")?.drawImage(bitmap, 0, row);
+      row += bitmap.height;
+      bitmap.close();
+    }
   }
-  socket?.send(JSON.stringify({ type: "shown", id }));
   const asked = sent.get(id);
   sent.delete(id);
   const round = asked === undefined ? "" : `, ${(performance.now() - asked).toFixed(0)} ms from asking to showing`;
   find("timing").textContent =
-    `${picture.width}x${picture.height}, rendered in ${(head.getUint32(12, true) / 1000).toFixed(1)} ms${round}`;
+    `${width}x${height}, rendered in ${((rendering + coding) / 1000).toFixed(1)} ms${round}`;
+  find("scale").hidden = most === 0;
+  find("scale-most").textContent = `${most} Gaussians`;
+  picture.dataset.most = `${most}`;
   picture.dataset.look = `${id}`;
-  if (!over) say("");
+  if (!over && !ended) say("");
 }
 
 /** @param {Stage} next */
@@ -185,11 +234,16 @@ function setStage(next) {
   stage = next;
   document.title = `${next.title} - Dapple`;
   find("title").textContent = next.title;
-  find("facts").textContent = `${count(next.gaussians)} Gaussians, ${next.device}`;
+  // Of two models each says its own.
+  const size = next.models.length > 1 ? "" : `${count(next.gaussians)} Gaussians, `;
+  find("facts").textContent = size + next.device;
   find("run").hidden = !next.trains;
   find("cameras").hidden = next.cameras.length === 0;
   find("settings").hidden = next.settings === "";
   find("config").textContent = next.settings;
+  find("models").hidden = next.models.length < 2;
+  layOut();
+  tellTime();
   list();
   if (first) reset();
   else askSoon();
@@ -207,7 +261,32 @@ function setStatus(status) {
   plots.gaussians.push(status.step, status.gaussians);
   plots.speed.push(status.step, paused ? null : status.steps_per_second);
   plots.memory.push(status.step, status.memory_bytes);
-  if (status.note) say(status.note);
+  ended = status.note ?? "";
+  if (ended) say(ended);
+}
+
+/** The slider of time: a place for each snapshot, and one for the splats as they stand. */
+function tellTime() {
+  const steps = stage?.snapshots ?? [];
+  find("time").hidden = steps.length === 0;
+  moment.max = `${steps.length}`;
+  const at = snapshot === null ? -1 : steps.indexOf(snapshot);
+  if (at < 0) snapshot = null;
+  moment.value = `${at < 0 ? steps.length : at}`;
+  const whole = stage?.steps ? ` of ${spaced(stage.steps)}` : "";
+  find("moment-told").textContent = snapshot === null ? "now" : `step ${spaced(snapshot)}${whole}`;
+  view.dataset.snapshot = `${snapshot ?? "now"}`;
+}
+
+/** @param {number} n */
+const spaced = (n) => `${n}`.replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
+/** Goes to a snapshot by its place, or beyond the last to the splats as they stand. @param {number} place */
+function travel(place) {
+  const steps = stage?.snapshots ?? [];
+  snapshot = steps[Math.max(0, place)] ?? null;
+  tellTime();
+  askSoon();
 }
 
 function list() {
@@ -298,13 +377,15 @@ function connect() {
   socket.binaryType = "arraybuffer";
   socket.addEventListener("open", () => {
     over = false;
+    ended = "";
     say("");
     askSoon();
   });
   socket.addEventListener("message", receive);
   socket.addEventListener("close", () => {
     over = true;
-    say("The connection has ended: dapple has stopped, or too many pages are open. This is the last picture.");
+    const why = ended || "The connection has ended: dapple has stopped, or too many pages are open.";
+    say(`${why} This is the last picture.`);
     setTimeout(connect, 2000);
   });
 }
@@ -315,8 +396,17 @@ show.addEventListener("change", () => {
 });
 compare.addEventListener("change", () => {
   if (compare.value !== "off" && through === null && stage?.cameras.length) lookThrough(0);
-  showPhoto();
+  // Of two models one is compared with the photo.
+  if (compare.value !== "off" && models() === "both") mode.value = "first";
+  layOut();
+  askSoon();
 });
+mode.addEventListener("change", () => {
+  compare.value = "off";
+  layOut();
+  askSoon();
+});
+moment.addEventListener("input", () => travel(Number(moment.value)));
 sort.addEventListener("change", list);
 find("reset").addEventListener("click", reset);
 find("pause").addEventListener("click", () => tell(paused ? "resume" : "pause"));
@@ -371,9 +461,9 @@ divider.addEventListener("pointermove", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
-  const shows = ["rgb", "depth", "normals", "alpha", "error"];
+  const shows = ["rgb", "depth", "normals", "alpha", "error", "count"];
   const cameras = stage?.cameras.length ?? 0;
-  if (event.key >= "1" && event.key <= "5") {
+  if (event.key >= "1" && event.key <= "6") {
     show.value = shows[Number(event.key) - 1];
     show.dispatchEvent(new Event("change"));
   } else if (event.key === "k") find("key").click();
@@ -382,7 +472,12 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "c") {
     compare.selectedIndex = (compare.selectedIndex + 1) % compare.options.length;
     compare.dispatchEvent(new Event("change"));
-  } else if (event.key === "?") help.showModal();
+  } else if (event.key === "m" && stage && stage.models.length > 1) {
+    mode.selectedIndex = (mode.selectedIndex + 1) % mode.options.length;
+    mode.dispatchEvent(new Event("change"));
+  } else if (event.key === "[") travel(Number(moment.value) - 1);
+  else if (event.key === "]") travel(Number(moment.value) + 1);
+  else if (event.key === "?") help.showModal();
   else if (event.key === " " && !(event.target instanceof HTMLButtonElement)) {
     event.preventDefault();
     tell(paused ? "resume" : "pause");
@@ -390,5 +485,6 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "ArrowRight" && cameras) lookThrough(((through ?? -1) + 1) % cameras);
   else if (event.key === "ArrowLeft" && cameras) lookThrough(((through ?? 1) - 1 + cameras) % cameras);
 });
+drawScale(find("scale-bar"));
 listen(view, orbit, moved);
 connect();

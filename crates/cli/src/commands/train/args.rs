@@ -19,7 +19,8 @@ result, commented, to stdout; given back with --config it makes the same run.
 
 OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo beside its
 render), errors/ (where they differ, blue to red), cameras.json (those trained on, in Nerfstudio's
-schema, refined with --refine-poses), and with --appearance appearance.safetensors. The first Ctrl-C ends the run and saves all of it;
+schema, refined with --refine-poses), with --appearance appearance.safetensors, and with --snapshots
+snapshots/ (the splats as they were after some steps). The first Ctrl-C ends the run and saves all of it;
 the second ends the program at once.
 
 The last line says where the wall time of the command went: opening the device, loading (the capture and the

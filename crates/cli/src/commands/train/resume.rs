@@ -8,8 +8,10 @@
 use super::{Args, Done, Wall, check_stop_at, live, load_capture, run_into};
 use crate::console::Console;
 use crate::options::DeviceOptions;
+use crate::time_travel::TimeTravel;
+use crate::training_display::Shown;
 use dapple::scene::{Error, Result};
-use dapple::train::{Checkpoint, ConfigPatch, RunFolder, RunLock, Trainer};
+use dapple::train::{Checkpoint, ConfigPatch, Launch, RunFolder, RunLock, Snapshots, Trainer};
 use std::path::Path;
 
 /// Goes on with the run in `out`.
@@ -60,16 +62,25 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
         })?;
     let viewer = args.view.start(console)?;
     let dataset = load_capture(&scene, &checkpoint.config, args.photo_memory, console)?;
-    let launch = device.launch(&scene);
+    let count = args.view.snapshots(checkpoint.launch.snapshots);
+    let launch = Launch {
+        snapshots: Some(count).filter(|&count| count > 0),
+        ..device.launch(&scene)
+    };
     let mut trainer =
         Trainer::resume(&dataset, checkpoint, engine).map_err(|e| match e.place() {
             Some(_) => e,
             None => e.at_path(&scene),
         })?;
-    let live = live(viewer, &args.view, out, &dataset, &trainer)?;
+    let travel = TimeTravel::new(folder.clone(), device);
+    let live = live(viewer, &args.view, travel, out, &dataset, &trainer)?;
     drop(dataset);
     trainer.set_launch(launch);
-    run_into(&folder, &mut trainer, args.stop_at, live, wall, console)
+    let shown = Shown {
+        live,
+        snapshots: Snapshots::new(&folder, trainer.config(), count),
+    };
+    run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)
 }
 
 /// Whether there is something to go on with, or somebody at it.

@@ -1,0 +1,159 @@
+//! A run as it was: its snapshots, on an engine of their own.
+//!
+//! 1. The engine is opened when a page first asks for a snapshot, and holds the last that was asked for.
+//! 2. It goes when no page looks back any more: its memory is the training's.
+//! 3. A snapshot that is damaged or gone, and one that does not fit the device, is an error for the page that asked.
+
+use crate::options::DeviceOptions;
+use dapple::contract::{Engine, RenderSettings};
+use dapple::scene::{Error, Result, splat_file};
+use dapple::train::RunFolder;
+use dapple_viewer::{Encoded, Request};
+
+/// See the module.
+pub struct TimeTravel {
+    folder: RunFolder,
+    device: DeviceOptions,
+    held: Option<Held>,
+}
+
+struct Held {
+    engine: Box<dyn Engine>,
+    /// The snapshot that the engine holds; none where it could not be read.
+    step: Option<u32>,
+    sh_degree: u8,
+}
+
+impl TimeTravel {
+    /// Through the snapshots of a run, on this device.
+    pub fn new(folder: RunFolder, device: DeviceOptions) -> Self {
+        Self {
+            folder,
+            device,
+            held: None,
+        }
+    }
+
+    /// Steps of the snapshots that are there.
+    pub fn steps(&self) -> Vec<u32> {
+        let all = self.folder.snapshots().into_iter();
+        all.map(|snapshot| snapshot.step).collect()
+    }
+
+    /// Renders the snapshot after `step` as the run's own splats are.
+    ///
+    /// # Errors
+    /// No such snapshot, one that is damaged, or larger than the device has room for.
+    pub fn picture(
+        &mut self,
+        step: u32,
+        request: &Request,
+        settings: &RenderSettings,
+    ) -> Result<Encoded> {
+        self.hold(step)?;
+        let held = self.held.as_mut();
+        let held = held.ok_or_else(|| Error::internal("the snapshot is not held"))?;
+        let settings = RenderSettings {
+            sh_degree: held.sh_degree,
+            ..*settings
+        };
+        request.picture(held.engine.as_mut(), &settings)
+    }
+
+    /// Lets the engine go.
+    pub fn come_back(&mut self) {
+        self.held = None;
+    }
+
+    /// Has the engine hold a snapshot.
+    fn hold(&mut self, step: u32) -> Result<()> {
+        if self
+            .held
+            .as_ref()
+            .is_some_and(|held| held.step == Some(step))
+        {
+            return Ok(());
+        }
+        let path = self.folder.snapshot_path(step);
+        let (splats, _) = splat_file::read(&path)?;
+        let does_not_fit = |error: Error| {
+            Error::unsupported(format!(
+                "the snapshot after step {step} cannot be shown beside the run: {}",
+                error.what()
+            ))
+            .hint("go back to now; `dapple view` shows it when the run has ended")
+        };
+        let mut held = match self.held.take() {
+            Some(held) => held,
+            None => Held {
+                engine: self.device.opener()(false)
+                    .map_err(does_not_fit)?
+                    .into_engine(),
+                step: None,
+                sh_degree: 0,
+            },
+        };
+        // Dropped where it fails: what it holds then nobody knows.
+        held.engine.upload(&splats, None).map_err(does_not_fit)?;
+        held.step = Some(step);
+        held.sh_degree = splats.sh_degree;
+        self.held = Some(held);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for TimeTravel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let step = self.held.as_ref().and_then(|held| held.step);
+        f.debug_struct("TimeTravel").field("step", &step).finish()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use super::*;
+    use dapple::scene::Splats;
+    use dapple::scene::splat_file::Format;
+
+    fn travel(folder: &std::path::Path, device: &str) -> TimeTravel {
+        let device = DeviceOptions {
+            device: Some(device.parse().unwrap()),
+            ..DeviceOptions::default()
+        };
+        TimeTravel::new(RunFolder::open(folder), device)
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_an_error_and_the_next_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = folder.path().join("snapshots");
+        std::fs::create_dir(&all).unwrap();
+        let mut splats = Splats::empty(0);
+        splats.means.push([0.0; 3]);
+        splats.scales.push([0.0; 3]);
+        splats.quats.push([1.0, 0.0, 0.0, 0.0]);
+        splats.opacities.push(0.0);
+        splats.sh0.push([0.0; 3]);
+        splat_file::write(&all.join("5.ply"), &splats, Format::Ply).unwrap();
+        let whole = std::fs::read(all.join("5.ply")).unwrap();
+        std::fs::write(all.join("7.ply"), &whole[..whole.len() - 3]).unwrap();
+        let mut here = travel(folder.path(), "cpu");
+        assert_eq!(here.steps(), [5, 7]);
+        assert!(here.hold(7).is_err() && here.hold(9).is_err());
+        here.hold(5).unwrap();
+        // What is held stays where another cannot be read.
+        assert!(here.hold(7).is_err());
+        assert_eq!(here.held.as_ref().and_then(|held| held.step), Some(5));
+        here.come_back();
+        assert!(here.held.is_none());
+        // A device that has no room for it, or is not there.
+        let error = travel(folder.path(), "gpu:no such device")
+            .hold(5)
+            .unwrap_err();
+        assert!(
+            error.what().contains("cannot be shown beside the run"),
+            "{error}"
+        );
+    }
+}

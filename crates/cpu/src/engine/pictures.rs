@@ -1,0 +1,88 @@
+//! What comes out of a view that was rendered, row by row, on the engine's own threads: colours, bytes, counts.
+
+use super::{CpuEngine, tiled};
+use crate::frame::{CameraF32, PLANES};
+use crate::simd::{ROW, Row};
+use crate::stages::depth::untiled;
+use dapple_engine::score::to_byte;
+use dapple_engine::{BlendCounts, DepthImage, Rendered, RenderedBytes};
+use rayon::prelude::*;
+
+/// Red, green, blue and transmittance of a row's pixels.
+fn row_of<'a>(
+    image: &'a [Row],
+    camera: &'a CameraF32,
+    y: usize,
+) -> impl Iterator<Item = [f32; PLANES]> + 'a {
+    (0..camera.size[0] as usize).map(move |x| {
+        let (row, lane) = tiled(camera, x, y);
+        std::array::from_fn(|plane| image[row + plane * ROW].0[lane])
+    })
+}
+
+impl CpuEngine {
+    /// The rendered image.
+    pub(super) fn image(&self, camera: &CameraF32, depths: bool) -> Rendered {
+        let [width, height] = camera.size.map(|v| v as usize);
+        let mut rgb = vec![0.0; 3 * width * height];
+        let mut alpha = vec![0.0; width * height];
+        let image = &self.frame.image;
+        self.pool.install(|| {
+            let rows = rgb
+                .par_chunks_mut(3 * width)
+                .zip(alpha.par_chunks_mut(width));
+            rows.enumerate().for_each(|(y, (rgb, alpha))| {
+                let places = rgb.chunks_exact_mut(3).zip(alpha);
+                for ((rgb, alpha), [r, g, b, rest]) in places.zip(row_of(image, camera, y)) {
+                    rgb.copy_from_slice(&[r, g, b]);
+                    *alpha = 1.0 - rest;
+                }
+            });
+        });
+        Rendered {
+            width: camera.size[0],
+            height: camera.size[1],
+            rgb,
+            alpha,
+            depth: depths.then(|| DepthImage {
+                blended: untiled(camera, &self.frame.depth.blended),
+                median: untiled(camera, &self.frame.depth.median),
+            }),
+            counts: self.frame.counts,
+        }
+    }
+
+    /// Its bytes.
+    pub(super) fn image_bytes(&self, camera: &CameraF32) -> RenderedBytes {
+        let [width, height] = camera.size.map(|v| v as usize);
+        let mut rgba = vec![0; 4 * width * height];
+        let image = &self.frame.image;
+        self.pool.install(|| {
+            let rows = rgba.par_chunks_mut(4 * width).enumerate();
+            rows.for_each(|(y, row)| {
+                let places = row.chunks_exact_mut(4);
+                for (place, [r, g, b, rest]) in places.zip(row_of(image, camera, y)) {
+                    place.copy_from_slice(&[r, g, b, 1.0 - rest].map(to_byte));
+                }
+            });
+        });
+        RenderedBytes {
+            width: camera.size[0],
+            height: camera.size[1],
+            rgba,
+            counts: self.frame.counts,
+        }
+    }
+
+    /// What pixels have blended, where `blend` was asked to count.
+    pub(super) fn blended(&self, camera: &CameraF32) -> BlendCounts {
+        let counts = untiled(camera, &self.frame.blended);
+        BlendCounts {
+            width: camera.size[0],
+            height: camera.size[1],
+            // Exact: a pixel blends fewer than 2^24, for each takes a share of its transmittance.
+            blended: counts.into_iter().map(|count| count as u32).collect(),
+            counts: self.frame.counts,
+        }
+    }
+}

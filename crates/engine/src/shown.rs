@@ -1,0 +1,91 @@
+//! Renders as they are shown: colours as bytes, and how many Gaussians a pixel blends.
+//!
+//! A byte is [`to_byte`] of a colour, on whatever device it is made: an engine that rounds where the picture is
+//! gives the bytes that the host makes of [`Rendered`], and 4 bytes of a pixel come back instead of 16.
+//!
+//! A pixel blends a Gaussian whose alpha there is at least [`ALPHA_MIN`] and that comes before the pixel is
+//! finished: what its colour is summed over, in the engine's own arithmetic. The work that a picture makes goes
+//! with their sum.
+//!
+//! [`ALPHA_MIN`]: crate::constants::ALPHA_MIN
+
+use crate::score::to_byte;
+use crate::{Rendered, StepCounts};
+use rayon::prelude::*;
+
+/// A rendered view as bytes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RenderedBytes {
+    /// Width, pixels.
+    pub width: u32,
+    /// Height, pixels.
+    pub height: u32,
+    /// Red, green and blue over the background, and alpha (one minus the remaining transmittance), each by
+    /// [`to_byte`], `[height, width, 4]`. The colours are not multiplied by alpha: they are over the background
+    /// already.
+    pub rgba: Vec<u8>,
+    /// What was rendered.
+    pub counts: StepCounts,
+}
+
+/// How many Gaussians each pixel of a view blends.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BlendCounts {
+    /// Width, pixels.
+    pub width: u32,
+    /// Height, pixels.
+    pub height: u32,
+    /// Gaussians that the pixel blends, `[height, width]`.
+    pub blended: Vec<u32>,
+    /// What was rendered.
+    pub counts: StepCounts,
+}
+
+impl BlendCounts {
+    /// The largest count; 0 of an empty picture.
+    pub fn most(&self) -> u32 {
+        self.blended.iter().copied().max().unwrap_or(0)
+    }
+}
+
+impl From<&Rendered> for RenderedBytes {
+    /// On all cores.
+    fn from(rendered: &Rendered) -> Self {
+        let mut rgba = vec![0; 4 * rendered.alpha.len()];
+        let colours = rendered.rgb.par_chunks_exact(3);
+        let pixels = rgba.par_chunks_exact_mut(4).zip(colours);
+        pixels
+            .zip(&rendered.alpha)
+            .with_min_len(1 << 12)
+            .for_each(|((pixel, colour), &alpha)| {
+                for (byte, &value) in pixel.iter_mut().zip(colour.iter().chain([&alpha])) {
+                    *byte = to_byte(value);
+                }
+            });
+        Self {
+            width: rendered.width,
+            height: rendered.height,
+            rgba,
+            counts: rendered.counts,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_rounded_colours() {
+        let rendered = Rendered {
+            width: 2,
+            height: 1,
+            rgb: vec![0.5, -1.0, 2.0, f32::NAN, 0.25, 1.0],
+            alpha: vec![0.0, 1.0],
+            ..Rendered::default()
+        };
+        let bytes = RenderedBytes::from(&rendered);
+        assert_eq!(bytes.rgba, [128, 0, 255, 0, 0, 64, 255, 255]);
+        assert_eq!((bytes.width, bytes.height), (2, 1));
+    }
+}

@@ -1,0 +1,86 @@
+//! Renders for eyes: as bytes, and how many Gaussians pixels blend. See `shaders/bytes.wgsl` and `COUNTS` in
+//! `shaders/blend.wgsl`.
+//!
+//! A submission renders, rounds, and copies the picture and the counts of the render to the host, so that it is
+//! waited for once. Where a buffer was too small, what came is no picture: it is grown, and all of it is done
+//! again.
+
+use super::GpuEngine;
+use super::pictures::counts_of;
+use crate::layout;
+use crate::messages::render_immediates;
+use crate::passes::{Bits, Plan};
+use crate::stages::blend::COUNTED;
+use crate::stages::bytes::BYTES;
+use dapple_engine::{BlendCounts, PosedCamera, RenderSettings, RenderedBytes};
+use dapple_runtime::Readback;
+use dapple_scene::{Camera, Error, Result};
+
+impl GpuEngine {
+    /// Renders and rounds; waits for it.
+    pub(super) fn bytes(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<RenderedBytes> {
+        let camera = PosedCamera::new(camera)?;
+        let size = 4 * camera.pixel_count();
+        let (state, rgba) = self.front_with(&camera, settings, Bits::BYTES, (BYTES, size))?;
+        Ok(RenderedBytes {
+            width: camera.size[0],
+            height: camera.size[1],
+            rgba,
+            counts: counts_of(&state, &camera),
+        })
+    }
+
+    /// Renders and counts; waits for it.
+    pub(super) fn counted(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<BlendCounts> {
+        let camera = PosedCamera::new(camera)?;
+        let size = camera.pixel_count();
+        let (state, blended) = self.front_with(&camera, settings, Bits::COUNTS, (COUNTED, size))?;
+        Ok(BlendCounts {
+            width: camera.size[0],
+            height: camera.size[1],
+            blended,
+            counts: counts_of(&state, &camera),
+        })
+    }
+
+    /// Renders with `bits` and what follows a render for them, and brings so many values of a buffer.
+    fn front_with<T: bytemuck::Pod>(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        bits: Bits,
+        (name, values): (&'static str, usize),
+    ) -> Result<(layout::State, Vec<T>)> {
+        let bits = self.prepare_front(camera, settings, Bits::IMAGE_ONLY | bits)?;
+        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        loop {
+            self.submit_front(settings, bits)?;
+            let recording = self.recording(Plan::Shown, bits, 0)?;
+            let gpu = &self.context.gpu;
+            let mut encoder = gpu.encoder();
+            recording.encode(&mut encoder, bytemuck::bytes_of(&immediates));
+            let state = self.buffers.get("state")?;
+            let mut state: Readback<layout::State> = gpu.begin_read(&mut encoder, state, 0, 1)?;
+            let picture = self.buffers.get(name)?;
+            let mut picture: Readback<T> = gpu.begin_read(&mut encoder, picture, 0, values)?;
+            let submission = gpu.submit(encoder);
+            state.submitted(submission.clone());
+            picture.submitted(submission);
+            let unread = || Error::internal("the GPU's counts could not be read");
+            let state = state.wait()?.first().copied().ok_or_else(unread)?;
+            if state.halted == 0 {
+                return Ok((state, picture.wait()?));
+            }
+            drop(picture);
+            self.grow_for(state.halted, state.wanted, state.gaussians)?;
+        }
+    }
+}

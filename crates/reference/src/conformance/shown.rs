@@ -1,0 +1,82 @@
+//! What is shown of renders: bytes of colours, and how many Gaussians a pixel blends.
+
+use super::decided::decided;
+use super::{Make, with_splats};
+use crate::oracle::{self as reference, Gaussian};
+use crate::scenes::{self, TestScene};
+use dapple_engine::RenderedBytes;
+use glam::DVec2;
+
+/// Nearer than this to a threshold, in units of ln alpha, `f32` may decide otherwise.
+const MARGIN: f64 = 1e-4;
+
+/// On every test scene, the bytes that an engine rounds are those that the host makes of its render, every one.
+pub fn bytes_are_those_of_the_host(make: Make<'_>) {
+    let mut engine = make();
+    for mut scene in scenes::all() {
+        // Colours on both sides of 0 and 1, and alphas that fill the range.
+        scene.settings.background = [-0.1, 0.4, 1.1];
+        engine.upload(&scene.splats, None).unwrap();
+        let rendered = engine.render(&scene.camera, &scene.settings).unwrap();
+        let expected = RenderedBytes::from(&rendered);
+        let actual = engine.render_bytes(&scene.camera, &scene.settings).unwrap();
+        assert_eq!(
+            (actual.width, actual.height, actual.counts),
+            (expected.width, expected.height, expected.counts),
+            "{}",
+            scene.name
+        );
+        let other = |(i, (a, b)): (usize, (&u8, &u8))| (a != b).then_some((i, *a, *b));
+        let pairs = actual.rgba.iter().zip(&expected.rgba).enumerate();
+        let others: Vec<_> = pairs.filter_map(other).collect();
+        assert_eq!(actual.rgba.len(), expected.rgba.len(), "{}", scene.name);
+        assert!(others.is_empty(), "{}: {others:?}", scene.name);
+    }
+}
+
+/// On every test scene, each pixel whose decisions are clear of their thresholds blends as many Gaussians as in
+/// the reference; 99 of 100 pixels at least.
+pub fn blend_counts_match_the_reference(make: Make<'_>) {
+    let scenes = scenes::all();
+    let mut most = 0;
+    for scene in &scenes {
+        let mut engine = with_splats(make, &scene.splats);
+        let counts = engine.blend_counts(&scene.camera, &scene.settings).unwrap();
+        let expected = counted(scene);
+        assert_eq!(counts.blended.len(), expected.len(), "{}", scene.name);
+        let all = Gaussian::all(&scene.splats);
+        let sure = decided(scene.name, &all, &scene.camera, &scene.settings, MARGIN);
+        let rows = counts.blended.iter().zip(&expected).zip(&sure).enumerate();
+        for (pixel, ((&actual, &expected), &is_sure)) in rows {
+            assert!(
+                actual == expected || !is_sure,
+                "{}, pixel {pixel}: {actual} Gaussians, not {expected}",
+                scene.name
+            );
+        }
+        most = most.max(counts.most());
+        assert_eq!(counts.counts.gaussians, scene.splats.len() as u64);
+        // A picture in between, and without counts.
+        let before = engine.render(&scene.camera, &scene.settings).unwrap();
+        let again = engine.blend_counts(&scene.camera, &scene.settings).unwrap();
+        assert_eq!(again, counts, "{}", scene.name);
+        let after = engine.render(&scene.camera, &scene.settings).unwrap();
+        assert_eq!(after, before, "{}: another picture", scene.name);
+    }
+    assert!(most > 20, "no scene has a pixel of many Gaussians: {most}");
+}
+
+/// What the reference blends.
+fn counted(scene: &TestScene) -> Vec<u32> {
+    let (camera, settings) = (&scene.camera, &scene.settings);
+    let all = Gaussian::all(&scene.splats);
+    let visible = reference::visible(&all, camera, settings).unwrap();
+    let lists = reference::ranges(&visible, camera, settings.max_gaussians_per_tile);
+    let pixels = (0..camera.height).flat_map(|y| (0..camera.width).map(move |x| (x, y)));
+    let count = |(x, y): (u32, u32)| {
+        let centre = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5);
+        let (blended, _) = reference::contributions(&visible, lists.at(x, y), centre);
+        blended.len() as u32
+    };
+    pixels.map(count).collect()
+}
