@@ -8,7 +8,7 @@
 //! 3. [`Joins::apply`] declares one array for each group, and where its members begin in it, in items, in a uniform
 //!    block ([`JOINED_AT`]). `member[i]` becomes `joined[begin + (i)]`.
 //! 4. Whoever dispatches puts the members into the one buffer before, and takes what was written out of it after:
-//!    copies, which change no bit. [`Joins::layout`] says where.
+//!    copies, which change no bit. [`Group::layout`] says where.
 //!
 //! A member is used by its items alone: an array whose length or address a shader takes is never joined.
 
