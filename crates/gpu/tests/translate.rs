@@ -158,6 +158,7 @@ fn axes() -> Vec<Axis> {
         switch(&["IOTA"]),
         switch(&["GATHER"]),
         switch(&["IMAGE_ONLY"]),
+        switch(&["COUNTS"]),
         switch(&["EXTRAS"]),
         Axis {
             names: &["ABSOLUTE", "DEPTH", "EXTRA_SLOTS"],
