@@ -1,23 +1,25 @@
 //! `dapple render`: pictures of splats.
 
-use crate::camera_paths::{self, CameraPath, KeyPath, PathChoice, Ring, Seen};
+mod shots;
+
+use crate::camera_paths::{KeyPath, PathChoice};
 use crate::cameras;
 use crate::channels::{Channel, FileFormat, Output};
 use crate::console::Console;
 use crate::interrupt;
 use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
-    refuse_existing, refuse_inputs, splats_file, split,
+    refuse_existing, refuse_inputs, splats_file,
 };
 use crate::video;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::provenance::is_dapples_picture;
-use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, Splats, load};
+use dapple::scene::{Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, load};
 use dapple::train::config::Background;
-use dapple::train::{ConfigPatch, RenderNames, RunLock, TrainConfig};
+use dapple::train::{ConfigPatch, RunLock};
+use shots::{Shot, frames, numbered, seen, shots};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -178,10 +180,6 @@ impl From<Up> for DVec3 {
 
 /// Pictures along a path where nobody says how many.
 const FRAMES: u32 = 60;
-
-/// A camera and the name of its picture.
-type Shot = (String, Camera);
-
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
@@ -432,159 +430,4 @@ fn save(
     }
     bar.finish_and_clear();
     Ok(())
-}
-
-/// The cameras that were asked for, but for paths.
-fn shots(args: &Args, config: &TrainConfig, console: &Console) -> Result<Vec<Shot>> {
-    if let Some(file) = &args.camera {
-        return Ok(vec![("camera.png".to_owned(), cameras::read(file)?)]);
-    }
-    let (Some(scene), Some(wanted)) = (&args.scene, &args.views) else {
-        return Err(Error::internal("the parser let a missing --views pass"));
-    };
-    let capture = load::open(scene, &config.load_options())?;
-    args.refuse_inputs(scene, &capture, &config.load_options())?;
-    let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
-    views_of(capture, &indices, config, console)
-}
-
-/// Where photos were taken from, by --scene or by what lies beside the splats.
-fn seen(
-    args: &Args,
-    splats: &Path,
-    up: Option<DVec3>,
-    config: &TrainConfig,
-    console: &Console,
-) -> Result<Option<Seen>> {
-    let (cameras, like) = match &args.scene {
-        Some(scene) => {
-            let capture = load::open(scene, &config.load_options())?;
-            args.refuse_inputs(scene, &capture, &config.load_options())?;
-            let cameras: Vec<Camera> = capture.images.iter().map(|image| image.camera).collect();
-            // As large as its photo is.
-            let first = views_of(capture, &[0], config, console)?;
-            (cameras, first.first().map(|(_, camera)| *camera))
-        }
-        None => {
-            let found = cameras::beside(splats).unwrap_or_else(|error| {
-                console.note(&format!(
-                    "note: the cameras beside the splats are not used: {error}"
-                ));
-                None
-            });
-            let Some((file, cameras)) = found else {
-                return Ok(None);
-            };
-            console.detail(&format!("cameras: those of {}", file.display()));
-            let first = cameras.first().copied();
-            (cameras, first)
-        }
-    };
-    let poses = cameras.iter().map(|camera| camera.camera_from_world);
-    Ok(like.map(|like| Seen {
-        poses: poses.collect(),
-        like: pinhole_camera(&like),
-        up,
-    }))
-}
-
-/// The cameras of a path; says which is taken and what of it is guessed.
-fn frames(
-    path: CameraPath,
-    seen: Option<Seen>,
-    count: u32,
-    splats: &Splats,
-    up: Option<DVec3>,
-    console: &Console,
-) -> Result<Vec<Shot>> {
-    let cameras = match &seen {
-        Some(seen) => {
-            let ring = Ring::of_poses(seen);
-            let mut path = path;
-            if path == CameraPath::Auto {
-                let (chosen, why) = camera_paths::choose(seen, &ring);
-                let name = chosen.to_possible_value().map(|v| v.get_name().to_owned());
-                console.note(&format!("path: {}, since {why}", name.unwrap_or_default()));
-                path = chosen;
-            }
-            match path {
-                CameraPath::Arc => ring.arc(count),
-                CameraPath::Capture => camera_paths::through(seen, count),
-                CameraPath::Orbit | CameraPath::Auto => ring.orbit(count),
-            }
-        }
-        None if matches!(path, CameraPath::Arc | CameraPath::Capture) => {
-            return Err(Error::input("nothing tells where the photos were taken from")
-                .at("--path")
-                .hint("name the capture with --scene; beside splats that Dapple trains lies a cameras.json"));
-        }
-        None => {
-            if path == CameraPath::Auto {
-                console.note("path: orbit, since nothing tells where the photos were taken from");
-            }
-            if up.is_none() {
-                console.note(
-                    "note: nothing tells which way is up: against y, as in COLMAP, is taken (--up z \
-                     and others name another)",
-                );
-            }
-            Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?.orbit(count)
-        }
-    };
-    Ok(numbered(cameras))
-}
-
-/// The pictures of a path, by number.
-fn numbered(cameras: Vec<Camera>) -> Vec<Shot> {
-    let cameras = cameras.into_iter().enumerate();
-    cameras
-        .map(|(i, camera)| (format!("{i:05}.png"), camera))
-        .collect()
-}
-
-/// Which views `wanted` names: indices into the capture's images, ascending.
-fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<usize>> {
-    let images = &capture.images;
-    let split = split(images, &config.data);
-    let indices: Vec<usize> = match wanted {
-        "all" => (0..images.len()).collect(),
-        "train" => split.train,
-        "held-out" => split.eval,
-        name => images
-            .iter()
-            .position(|i| i.name == name)
-            .into_iter()
-            .collect(),
-    };
-    if indices.is_empty() {
-        let first = images.first().map_or("", |image| image.name.as_str());
-        return Err(
-            Error::input(format!("the capture has no views \"{wanted}\"")).hint(format!(
-                "choose held-out, train, all, or the name of a photo, such as \"{first}\""
-            )),
-        );
-    }
-    Ok(indices)
-}
-
-/// The cameras of these views as training sees them: reduced, and undistorted if it is so. The
-/// photos are decoded, because theirs is the size that counts.
-fn views_of(
-    mut capture: Capture,
-    indices: &[usize],
-    config: &TrainConfig,
-    console: &Console,
-) -> Result<Vec<Shot>> {
-    let mut index = 0..;
-    capture.images.retain(|_| {
-        index
-            .next()
-            .is_some_and(|i| indices.binary_search(&i).is_ok())
-    });
-    let dataset = load::decode(capture, &config.load_options(), &console.progress())?;
-    let mut names = RenderNames::default();
-    let views = dataset.views.iter();
-    Ok(views
-        .map(|view| (names.name(&view.name), view.camera))
-        .collect())
 }

@@ -177,7 +177,7 @@ pub struct Pass {
     /// Permutations in which its kernels and sorts are compiled when an engine opens; all others are when
     /// they are first recorded.
     pub first: &'static [Bits],
-    /// The bytes that it moves at least: see [`bytes`].
+    /// The bytes that it moves at least: see [`bytes()`].
     pub bytes: fn(&Load, Precision) -> u64,
     /// Appends its dispatches.
     pub record: fn(&mut Recorder<'_>) -> Result<()>,

@@ -57,16 +57,17 @@ pub fn without_density_control() -> DensifyPatch {
     }
 }
 
-/// Steps 2 and 3 of an engine without splats.
+/// Steps 2 and 3 of an engine without splats, on whole photos.
 ///
 /// # Errors
 /// Those of training.
 pub fn run(
     dataset: Dataset,
-    config: TrainConfig,
+    mut config: TrainConfig,
     engine: Box<dyn Instrumented>,
     steps: u32,
 ) -> Result<Run> {
+    config.data.coarse_until = 0.0;
     let cameras = dataset.views.iter().map(|view| view.camera);
     let sizes = cameras.map(|camera| (camera.width, camera.height));
     let (width, height) = sizes

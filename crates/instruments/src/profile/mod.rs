@@ -75,15 +75,16 @@ pub struct Profiled {
 }
 
 impl<'a> Session<'a> {
-    /// Gets a run ready on an engine without splats.
+    /// Gets a run ready on an engine without splats. Its photos are whole from the first step on.
     ///
     /// # Errors
     /// Those of [`Trainer::new`] and of uploading splats.
     pub fn new(
         subject: &'a Subject,
-        config: TrainConfig,
+        mut config: TrainConfig,
         engine: Box<dyn Instrumented>,
     ) -> Result<Self> {
+        config.data.coarse_until = 0.0;
         let device = facts::device(engine.as_ref());
         let probe = Probe::new(engine);
         let mut trainer = Trainer::new(&subject.dataset, config, Box::new(probe.clone()))?;

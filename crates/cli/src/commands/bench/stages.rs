@@ -1,11 +1,11 @@
 //! `dapple bench stages`: what each stage of a training step takes, and how far it is from the
 //! machine's limit; [`dapple_instruments::bench::stages`] says how.
 
-use super::table::{host_line, limits_line, table};
+use super::table::{host_line, limits_line, table, title};
 use super::{SCHEMA, limits, parse_size, remark};
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::training_display::{gaussians, grouped};
+use crate::training_display::grouped;
 use dapple::scene::Result;
 use dapple_instruments::bench::Machine;
 use dapple_instruments::bench::rows::LimitRow;
@@ -83,7 +83,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let splats = stages::splats(count);
         for &size in &args.size {
             let run = stages::run(&args.device.opener(), &splats, size, args.steps, limits)?;
-            remark(&run.step, &title(&run), console);
+            remark(
+                &run.step,
+                &title(run.gaussians, [run.width, run.height]),
+                console,
+            );
             if !args.json {
                 console.data(&lines(&run))?;
             }
@@ -96,19 +100,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-fn title(run: &Run) -> String {
-    format!(
-        "{} at {}x{}",
-        gaussians(run.gaussians),
-        run.width,
-        run.height
-    )
-}
-
 fn lines(run: &Run) -> String {
     let mut lines = vec![format!(
         "\n{}: {} visible, {} instances, {} rows visited",
-        title(run),
+        title(run.gaussians, [run.width, run.height]),
         grouped(run.visible),
         grouped(run.instances),
         grouped(run.row_visits)

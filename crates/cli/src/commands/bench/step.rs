@@ -1,11 +1,11 @@
 //! `dapple bench step`: the field's fixed-size training step on the points of a real scene;
 //! [`dapple_instruments::bench::step`] says how.
 
-use super::table::{host_line, limits_line, table};
+use super::table::{host_line, limits_line, table, title};
 use super::{SCHEMA, limits, parse_size, remark};
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::training_display::{gaussians, grouped};
+use crate::training_display::grouped;
 use dapple::scene::Result;
 use dapple_instruments::bench::Machine;
 use dapple_instruments::bench::garden::Garden;
@@ -100,7 +100,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
                 args.steps,
                 limits,
             )?;
-            remark(&run.step, &title(&run), console);
+            remark(
+                &run.step,
+                &title(run.gaussians, [run.width, run.height]),
+                console,
+            );
             if !args.json {
                 console.data(&lines(&run))?;
             }
@@ -113,17 +117,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-fn title(run: &Run) -> String {
-    format!(
-        "{} at {}x{}",
-        gaussians(run.gaussians),
-        run.width,
-        run.height
-    )
-}
-
 fn lines(run: &Run) -> String {
-    let mut lines = vec![format!("\n{}", title(run))];
+    let mut lines = vec![format!(
+        "\n{}",
+        title(run.gaussians, [run.width, run.height])
+    )];
     for (i, counts) in run.cameras.iter().enumerate() {
         lines.push(format!(
             "camera {i}  {} visible, {} instances, {} in a tile at most",

@@ -1,7 +1,13 @@
 //! Stages, limits and what the host did, printed for people.
 
+use crate::training_display::gaussians;
 use dapple_instruments::bench::measure::HostPerStep;
 use dapple_instruments::bench::rows::{Bound, LimitRow, StageRow};
+
+/// What a run was of: how many Gaussians, and pixels of a photo.
+pub fn title(count: u64, [width, height]: [u32; 2]) -> String {
+    format!("{} at {width}x{height}", gaussians(count))
+}
 
 /// What the device reaches at most.
 pub fn limits_line(limits: &LimitRow) -> String {

@@ -1,0 +1,171 @@
+//! Which cameras a render is seen from: views of a capture, a camera's file, a path around the scene.
+
+use super::Args;
+use crate::camera_paths::{self, CameraPath, Ring, Seen};
+use crate::cameras;
+use crate::console::Console;
+use crate::options::split;
+use clap::ValueEnum;
+use dapple::glam::DVec3;
+use dapple::scene::undistort::pinhole_camera;
+use dapple::scene::{Camera, Capture, Error, Result, Splats, load};
+use dapple::train::{RenderNames, TrainConfig};
+use std::path::Path;
+
+/// A camera and the name of its picture.
+pub(super) type Shot = (String, Camera);
+
+/// The cameras that were asked for, but for paths.
+pub(super) fn shots(args: &Args, config: &TrainConfig, console: &Console) -> Result<Vec<Shot>> {
+    if let Some(file) = &args.camera {
+        return Ok(vec![("camera.png".to_owned(), cameras::read(file)?)]);
+    }
+    let (Some(scene), Some(wanted)) = (&args.scene, &args.views) else {
+        return Err(Error::internal("the parser let a missing --views pass"));
+    };
+    let capture = load::open(scene, &config.load_options())?;
+    args.refuse_inputs(scene, &capture, &config.load_options())?;
+    let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
+    views_of(capture, &indices, config, console)
+}
+
+/// Where photos were taken from, by --scene or by what lies beside the splats.
+pub(super) fn seen(
+    args: &Args,
+    splats: &Path,
+    up: Option<DVec3>,
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<Option<Seen>> {
+    let (cameras, like) = match &args.scene {
+        Some(scene) => {
+            let capture = load::open(scene, &config.load_options())?;
+            args.refuse_inputs(scene, &capture, &config.load_options())?;
+            let cameras: Vec<Camera> = capture.images.iter().map(|image| image.camera).collect();
+            // As large as its photo is.
+            let first = views_of(capture, &[0], config, console)?;
+            (cameras, first.first().map(|(_, camera)| *camera))
+        }
+        None => {
+            let found = cameras::beside(splats).unwrap_or_else(|error| {
+                console.note(&format!(
+                    "note: the cameras beside the splats are not used: {error}"
+                ));
+                None
+            });
+            let Some((file, cameras)) = found else {
+                return Ok(None);
+            };
+            console.detail(&format!("cameras: those of {}", file.display()));
+            let first = cameras.first().copied();
+            (cameras, first)
+        }
+    };
+    let poses = cameras.iter().map(|camera| camera.camera_from_world);
+    Ok(like.map(|like| Seen {
+        poses: poses.collect(),
+        like: pinhole_camera(&like),
+        up,
+    }))
+}
+
+/// The cameras of a path; says which is taken and what of it is guessed.
+pub(super) fn frames(
+    path: CameraPath,
+    seen: Option<Seen>,
+    count: u32,
+    splats: &Splats,
+    up: Option<DVec3>,
+    console: &Console,
+) -> Result<Vec<Shot>> {
+    let cameras = match &seen {
+        Some(seen) => {
+            let ring = Ring::of_poses(seen);
+            let mut path = path;
+            if path == CameraPath::Auto {
+                let (chosen, why) = camera_paths::choose(seen, &ring);
+                let name = chosen.to_possible_value().map(|v| v.get_name().to_owned());
+                console.note(&format!("path: {}, since {why}", name.unwrap_or_default()));
+                path = chosen;
+            }
+            match path {
+                CameraPath::Arc => ring.arc(count),
+                CameraPath::Capture => camera_paths::through(seen, count),
+                CameraPath::Orbit | CameraPath::Auto => ring.orbit(count),
+            }
+        }
+        None if matches!(path, CameraPath::Arc | CameraPath::Capture) => {
+            return Err(Error::input("nothing tells where the photos were taken from")
+                .at("--path")
+                .hint("name the capture with --scene; beside splats that Dapple trains lies a cameras.json"));
+        }
+        None => {
+            if path == CameraPath::Auto {
+                console.note("path: orbit, since nothing tells where the photos were taken from");
+            }
+            if up.is_none() {
+                console.note(
+                    "note: nothing tells which way is up: against y, as in COLMAP, is taken (--up z \
+                     and others name another)",
+                );
+            }
+            Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?.orbit(count)
+        }
+    };
+    Ok(numbered(cameras))
+}
+
+/// The pictures of a path, by number.
+pub(super) fn numbered(cameras: Vec<Camera>) -> Vec<Shot> {
+    let cameras = cameras.into_iter().enumerate();
+    cameras
+        .map(|(i, camera)| (format!("{i:05}.png"), camera))
+        .collect()
+}
+
+/// Which views `wanted` names: indices into the capture's images, ascending.
+fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<usize>> {
+    let images = &capture.images;
+    let split = split(images, &config.data);
+    let indices: Vec<usize> = match wanted {
+        "all" => (0..images.len()).collect(),
+        "train" => split.train,
+        "held-out" => split.eval,
+        name => images
+            .iter()
+            .position(|i| i.name == name)
+            .into_iter()
+            .collect(),
+    };
+    if indices.is_empty() {
+        let first = images.first().map_or("", |image| image.name.as_str());
+        return Err(
+            Error::input(format!("the capture has no views \"{wanted}\"")).hint(format!(
+                "choose held-out, train, all, or the name of a photo, such as \"{first}\""
+            )),
+        );
+    }
+    Ok(indices)
+}
+
+/// The cameras of these views as training sees them: reduced, and undistorted if it is so. The
+/// photos are decoded, because theirs is the size that counts.
+fn views_of(
+    mut capture: Capture,
+    indices: &[usize],
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<Vec<Shot>> {
+    let mut index = 0..;
+    capture.images.retain(|_| {
+        index
+            .next()
+            .is_some_and(|i| indices.binary_search(&i).is_ok())
+    });
+    let dataset = load::decode(capture, &config.load_options(), &console.progress())?;
+    let mut names = RenderNames::default();
+    let views = dataset.views.iter();
+    Ok(views
+        .map(|view| (names.name(&view.name), view.camera))
+        .collect())
+}
