@@ -402,6 +402,11 @@ impl PhotoOrder {
     /// The photo of a step.
     pub(crate) fn photo_at(&mut self, step: u32) -> usize {
         let view = self.view_at(step);
+        self.photo_of(view, step)
+    }
+
+    /// The photo of a step that takes this view.
+    pub(crate) fn photo_of(&self, view: usize, step: u32) -> usize {
         match step <= self.last_coarse {
             true => self.views() + view,
             false => view,

@@ -44,10 +44,7 @@ impl Uses {
     pub(super) fn photo_at(&mut self, step: u32) -> usize {
         let (epoch, place) = self.place(step);
         let view = self.epoch(epoch).views[place];
-        match step <= self.order.last_coarse() {
-            true => self.views + view,
-            false => view,
-        }
+        self.order.photo_of(view, step)
     }
 
     /// The first step from `from` on that takes `photo`; `u32::MAX` if none does.
