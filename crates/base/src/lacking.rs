@@ -1,5 +1,26 @@
 //! What tests do that need something which is not everywhere: a GPU driver, real captures, a browser.
 
+use std::path::{Path, PathBuf};
+
+/// A file or folder of the real captures: in the folder that `DAPPLE_DATA` names, or in `shared/data` beside a
+/// folder above `from`, a crate's own. Where it is not, the test that asks is [`skipped`], and this is `None`.
+///
+/// # Panics
+/// As [`skipped`].
+pub fn capture(from: &str, name: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("DAPPLE_DATA").map(PathBuf::from);
+    let beside = Path::new(from)
+        .ancestors()
+        .map(|folder| folder.join("shared/data"));
+    let mut paths = named.into_iter().chain(beside).map(|data| data.join(name));
+    let found = paths.find(|path| path.exists());
+    if found.is_none() {
+        let why = format!("{name} is not there; set DAPPLE_DATA to the folder of real captures");
+        skipped("captures", &why);
+    }
+    found
+}
+
 /// Says loudly that a test does not run because `what` is not here, and why it matters or how to get it.
 /// `what` is one of `gpu`, `captures`, `chromium`, `node`.
 ///

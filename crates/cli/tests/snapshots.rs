@@ -5,7 +5,7 @@ mod common;
 #[path = "common/page.rs"]
 mod page;
 
-use common::{dapple, ok_in, refused, small_capture};
+use common::{SNAPPED, dapple, ok_in, refused, small_capture};
 use page::Served;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -22,17 +22,6 @@ fn snapshots(folder: &Path, out: &str) -> Vec<(String, Vec<u8>)> {
     all.sort();
     all
 }
-
-const SNAPPED: [&str; 8] = [
-    "train",
-    "capture",
-    "-q",
-    "--preset",
-    "micro",
-    "--snapshots",
-    "3",
-    "-o",
-];
 
 #[test]
 fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {

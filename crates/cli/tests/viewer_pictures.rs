@@ -12,7 +12,7 @@ mod page;
 #[path = "../../profile/tests/support/chromium.rs"]
 mod chromium;
 
-use common::{TRAIN, dapple, ok_in, refused, small_capture};
+use common::{SNAPPED, TRAIN, dapple, ok_in, refused, small_capture};
 use page::{Browser, Served};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -333,17 +333,6 @@ fn two_models_are_compared_and_no_more() {
     browser.key("m");
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
-
-const SNAPPED: [&str; 8] = [
-    "train",
-    "capture",
-    "-q",
-    "--preset",
-    "micro",
-    "--snapshots",
-    "3",
-    "-o",
-];
 
 #[test]
 fn the_page_goes_back_in_time() {

@@ -7,16 +7,14 @@ mod support;
 
 use dapple_engine::{
     Appearance, AppearanceSettings, DensifyPlan, DepthSample, Engine, Extras, ImageDerivative,
-    LossTerm, PoseRates, Relocation, RenderSettings, StepSettings, TrainView, ViewId,
+    LossTerm, PoseRates, Relocation, RenderSettings, StepSettings, ViewId,
 };
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
 use dapple_reference::scenes;
 use dapple_runtime::DeviceClass;
-use dapple_scene::{Camera, Photo, Pose, Splats};
+use dapple_scene::{Camera, Pose, Splats};
 use glam::DVec3;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use support::{plan, settings};
+use support::{plan, settings, views};
 
 fn engine(class: DeviceClass, change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
     let mut options = GpuEngineOptions {
@@ -92,27 +90,6 @@ fn images_and_gradients_are_those_of_any_other_device() {
             assert!(a == b, "{name}: the gradients differ");
         }
     }
-}
-
-/// A smooth photo.
-fn view(camera: Camera) -> TrainView {
-    let (width, height) = (camera.width, camera.height);
-    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| [3 * x, 4 * y, x + y]));
-    let rgb = pixels.flatten().map(|v| v as u8).collect();
-    TrainView {
-        camera,
-        photo: Arc::new(Photo::from_rgb(width, height, rgb)),
-    }
-}
-
-/// Views from three places; all see the test scenes.
-fn views() -> Vec<TrainView> {
-    let from = |x: f64| {
-        let eye = DVec3::new(x, -0.7, -3.9);
-        let pose = Pose::look_at(eye, DVec3::new(0.1, 0.05, 0.0), DVec3::NEG_Y);
-        view(Camera::pinhole(72, 52, 66.0, pose))
-    };
-    vec![from(1.1), from(0.0), from(-1.3)]
 }
 
 /// Everything that a step can be asked for, appearance apart.
@@ -239,24 +216,6 @@ fn a_training_that_relocates_is_too() {
     });
 }
 
-/// The folder of real captures: `DAPPLE_DATA`, or `shared/data` beside a folder above this crate.
-fn data(name: &str) -> Option<PathBuf> {
-    let beside = |folder: &Path| folder.join("shared/data");
-    let set = std::env::var_os("DAPPLE_DATA").map(PathBuf::from);
-    let found = set.or_else(|| {
-        let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-        above.map(beside).find(|folder| folder.is_dir())
-    });
-    let path = found
-        .map(|folder| folder.join(name))
-        .filter(|path| path.exists());
-    if path.is_none() {
-        let why = format!("{name} is not there; set DAPPLE_DATA to the folder of real captures");
-        dapple_scene::lacking::skipped("captures", &why);
-    }
-    path
-}
-
 /// Cameras around the middle of a scene, the whole of it in view.
 fn around(splats: &Splats) -> Vec<Camera> {
     let n = splats.len() as f64;
@@ -277,7 +236,9 @@ fn around(splats: &Splats) -> Vec<Camera> {
 
 #[test]
 fn the_guitar_is_that_of_any_other_device() {
-    let Some(path) = data("guitar/guitar.ply") else {
+    let Some(path) =
+        dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")
+    else {
         return;
     };
     let splats = dapple_scene::ply::read(&path).unwrap();

@@ -7,15 +7,14 @@ mod support;
 
 use dapple_engine::{
     AppearanceSettings, DensifyPlan, Engine, OptimizerState, Report, StepReport, StepSettings,
-    TrainView, ViewId,
+    ViewId,
 };
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision, Room, Storage};
 use dapple_reference::scenes::{self, TestScene};
 use dapple_runtime::{Detail, Gpu};
-use dapple_scene::{Camera, Photo, Pose, Splats};
+use dapple_scene::{Camera, Pose, Splats};
 use glam::DVec3;
-use std::sync::Arc;
-use support::{plan, settings};
+use support::{plan, settings, view, views};
 
 fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
     let mut options = GpuEngineOptions {
@@ -28,27 +27,6 @@ fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
 
 fn scene(name: &str) -> TestScene {
     scenes::by_name(name).unwrap()
-}
-
-/// A smooth photo.
-fn view(camera: Camera) -> TrainView {
-    let (width, height) = (camera.width, camera.height);
-    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| [3 * x, 4 * y, x + y]));
-    let rgb = pixels.flatten().map(|v| v as u8).collect();
-    TrainView {
-        camera,
-        photo: Arc::new(Photo::from_rgb(width, height, rgb)),
-    }
-}
-
-/// Views from three places; all see the test scenes.
-fn views() -> Vec<TrainView> {
-    let from = |x: f64| {
-        let eye = DVec3::new(x, -0.7, -3.9);
-        let pose = Pose::look_at(eye, DVec3::new(0.1, 0.05, 0.0), DVec3::NEG_Y);
-        view(Camera::pinhole(72, 52, 66.0, pose))
-    };
-    vec![from(1.1), from(0.0), from(-1.3)]
 }
 
 /// Prunes every Gaussian.

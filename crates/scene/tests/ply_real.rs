@@ -3,27 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use dapple_scene::ply;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The folder of real captures: `DAPPLE_DATA`, or `shared/data` beside a folder above this crate.
 fn data(name: &str) -> Option<PathBuf> {
-    let beside = |folder: &Path| folder.join("shared/data");
-    let found = std::env::var_os("DAPPLE_DATA")
-        .map(PathBuf::from)
-        .or_else(|| {
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .ancestors()
-                .map(beside)
-                .find(|folder| folder.is_dir())
-        });
-    let path = found
-        .map(|folder| folder.join(name))
-        .filter(|path| path.exists());
-    if path.is_none() {
-        let why = format!("{name} is not there; set DAPPLE_DATA to the folder of real captures");
-        dapple_scene::lacking::skipped("captures", &why);
-    }
-    path
+    dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), name)
 }
 
 #[test]

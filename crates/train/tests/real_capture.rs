@@ -6,29 +6,10 @@ use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_scene::{NoProgress, load};
 use dapple_train::config::DataPatch;
 use dapple_train::{ConfigPatch, Preset, Silent, TrainConfig, Trainer};
-use std::path::{Path, PathBuf};
-
-/// The folder of real captures: `DAPPLE_DATA`, or `shared/data` beside the repository.
-fn data() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("DAPPLE_DATA") {
-        return Some(path.into());
-    }
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .map(|folder| folder.join("shared/data"))
-        .find(|folder| folder.is_dir())
-}
 
 #[test]
 fn banana_reaches_its_bar() {
-    let Some(capture) = data()
-        .map(|data| data.join("banana"))
-        .filter(|p| p.is_dir())
-    else {
-        dapple_scene::lacking::skipped(
-            "captures",
-            "the capture `banana` is not here; set DAPPLE_DATA to the folder of captures",
-        );
+    let Some(capture) = dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "banana") else {
         return;
     };
     let flags = ConfigPatch {

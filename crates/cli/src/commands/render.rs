@@ -45,9 +45,9 @@ either there are the splats alone: a ring around them, up as the file says (Nerf
 
 --channel chooses what they show. With .exr (or --format exr) files hold floats: R, G, B; A; depth
 as Z, world units along the camera's axis; normals as X, Y, Z, camera coordinates (x right, y down,
-z forward), facing the camera; counts, how many Gaussians a pixel blends, as N. With .png: alpha in 16 bits; depth in 16 bits, in steps of
---depth-unit (0 where there is none); counts in 16 bits; normals in the usual colours, red right,
-green up, blue towards the camera. Expected depth and normals are 0 where alpha is below a half.
+z forward), facing the camera; counts, how many Gaussians a pixel blends, as N. With .png: alpha and
+counts in 16 bits; depth in 16 bits, in steps of --depth-unit (0 where there is none); normals in the
+usual colours, red right, green up, blue towards the camera. Expected depth and normals are 0 where alpha is below a half.
 
 A single picture may go to a file that ends in .png or .exr; several go into a folder, or, where ffmpeg is
 installed, into a video of 30 a second: -o NAME.mp4 (or .mov, .mkv, .webm). Pictures of
@@ -180,6 +180,7 @@ impl From<Up> for DVec3 {
 
 /// Pictures along a path where nobody says how many.
 const FRAMES: u32 = 60;
+
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),

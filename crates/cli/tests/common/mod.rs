@@ -6,6 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
+/// A short run that takes snapshots; what follows is its folder.
+pub const SNAPPED: [&str; 8] = [
+    "train",
+    "capture",
+    "-q",
+    "--preset",
+    "micro",
+    "--snapshots",
+    "3",
+    "-o",
+];
+
 /// `dapple`, with nothing on its stdin, on the processor unless told otherwise: the same on machines
 /// with a GPU.
 pub fn dapple() -> Command {

@@ -4,10 +4,14 @@
 
 use dapple_engine::{
     Adam, DensifyPlan, Extras, LearningRates, LossTerm, LossWeights, PoseRates, StepSettings,
+    TrainView,
 };
 use dapple_gpu::Context;
 use dapple_reference::scenes;
 use dapple_runtime::{Choice, Gpu, GpuOptions};
+use dapple_scene::{Camera, Photo, Pose};
+use glam::DVec3;
+use std::sync::Arc;
 
 /// A device, with every check on. `DAPPLE_TEST_GPU` names one (`gpu`, `gpu:0`, `gpu:llvmpipe`), and
 /// then it must be there, as in CI; otherwise the first there is. On a machine without any driver
@@ -91,4 +95,25 @@ pub fn plan(step: u32) -> DensifyPlan {
         room_share: 1.0,
         relocate: None,
     }
+}
+
+/// A smooth photo.
+pub fn view(camera: Camera) -> TrainView {
+    let (width, height) = (camera.width, camera.height);
+    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| [3 * x, 4 * y, x + y]));
+    let rgb = pixels.flatten().map(|v| v as u8).collect();
+    TrainView {
+        camera,
+        photo: Arc::new(Photo::from_rgb(width, height, rgb)),
+    }
+}
+
+/// Views from three places; all see the test scenes.
+pub fn views() -> Vec<TrainView> {
+    let from = |x: f64| {
+        let eye = DVec3::new(x, -0.7, -3.9);
+        let pose = Pose::look_at(eye, DVec3::new(0.1, 0.05, 0.0), DVec3::NEG_Y);
+        view(Camera::pinhole(72, 52, 66.0, pose))
+    };
+    vec![from(1.1), from(0.0), from(-1.3)]
 }

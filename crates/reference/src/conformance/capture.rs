@@ -15,7 +15,6 @@ use crate::oracle as reference;
 use crate::scenes::Random;
 use dapple_engine::RenderSettings;
 use dapple_scene::{Dataset, LoadOptions, NoProgress, SH_C0, Splats, View, load};
-use std::path::{Path, PathBuf};
 
 /// Longest side of a photo, pixels.
 const LONGEST_SIDE: u32 = 80;
@@ -31,9 +30,7 @@ const MARGIN: f64 = 1e-4;
 /// [`TOLERANCE`]. Skipped, loudly, where the capture is not: in the folder `DAPPLE_DATA`, or in
 /// `shared/data` beside the repository.
 pub fn real_capture_matches_the_reference(make: Make<'_>) {
-    let Some(folder) = capture("banana") else {
-        let why = "the capture `banana` is not here; set DAPPLE_DATA to its parent";
-        dapple_scene::lacking::skipped("captures", why);
+    let Some(folder) = dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "banana") else {
         return;
     };
     let options = LoadOptions {
@@ -76,15 +73,6 @@ pub fn real_capture_matches_the_reference(make: Make<'_>) {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
-}
-
-fn capture(name: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("DAPPLE_DATA").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .map(|folder| folder.join("shared/data"));
-    let mut folders = named.into_iter().chain(beside).map(|data| data.join(name));
-    folders.find(|folder| folder.is_dir())
 }
 
 /// dL/dimage of the training loss, times the number of pixels: values near 1.

@@ -122,20 +122,7 @@ pub fn write_png(path: &Path, width: u32, height: u32) {
     .unwrap();
 }
 
-/// The folder of real captures, or a loud word that a test is skipped.
+/// A real capture, or a loud word that a test is skipped.
 pub fn data(capture: &str) -> Option<PathBuf> {
-    let from_env = std::env::var_os("DAPPLE_DATA").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .map(|folder| folder.join("shared/data"));
-    let found = from_env
-        .into_iter()
-        .chain(beside)
-        .map(|data| data.join(capture))
-        .find(|folder| folder.is_dir());
-    if found.is_none() {
-        let why = format!("the capture \"{capture}\" is not here; set DAPPLE_DATA to its parent");
-        dapple_scene::lacking::skipped("captures", &why);
-    }
-    found
+    dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), capture)
 }
