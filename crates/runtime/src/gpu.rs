@@ -302,6 +302,11 @@ impl Gpu {
         Arc::clone(self.inner.parameters.get_or_init(make))
     }
 
+    /// What tells this device from the process's others.
+    pub(crate) fn number(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+
     pub(crate) fn link(&self) -> &Link {
         &self.inner.link
     }

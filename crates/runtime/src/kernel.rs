@@ -11,6 +11,7 @@ use crate::buffer::ByteSlice;
 use crate::counters::Tally;
 use crate::join::Joins;
 use crate::parameters::{Ring, Values, without_immediates};
+use crate::turns::COMPILING;
 use crate::{Defines, Gpu, ShaderSet};
 use dapple_base::{Error, Result};
 use std::sync::Arc;
@@ -341,6 +342,7 @@ fn pipeline(
             bind_group_layouts: groups,
             immediate_size: if has_immediates { IMMEDIATE_BYTES } else { 0 },
         });
+    let _turn = COMPILING.take(gpu.number());
     gpu.device()
         .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(label),

@@ -59,6 +59,7 @@ mod readback;
 mod recording;
 mod shader;
 mod translate;
+mod turns;
 mod upload;
 
 pub use adapter::{AdapterReport, Choice, adapters};

@@ -1,0 +1,100 @@
+//! [`Turns`]: the threads of one device work at a time, those of others wait.
+//!
+//! NVIDIA's compiler (driver 580.159) now and then never comes back where a process has it compile for two
+//! devices at once: one thread computes for good, the others wait for the driver's lock. Many threads of one
+//! device do it no harm. So kernels are compiled for one device at a time; a program with one waits for nobody.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Who works, and who is told when nobody does any more.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// The device whose threads work, and how many of them.
+    working: Mutex<Option<(usize, usize)>>,
+    free: Condvar,
+}
+
+/// Work of one thread; its end is that of the turn.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    of: &'a Turns,
+}
+
+/// Compiling, of the whole process.
+pub(crate) static COMPILING: Turns = Turns::new();
+
+impl Turns {
+    const fn new() -> Self {
+        Self {
+            working: Mutex::new(None),
+            free: Condvar::new(),
+        }
+    }
+
+    /// Waits until no other device's threads work.
+    pub(crate) fn take(&self, device: usize) -> Turn<'_> {
+        let lock = self.working.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = |working: &mut Option<(usize, usize)>| {
+            working.is_some_and(|(other, _)| other != device)
+        };
+        let waited = self.free.wait_while(lock, others);
+        let mut working = waited.unwrap_or_else(PoisonError::into_inner);
+        let threads = working.map_or(0, |(_, threads)| threads);
+        *working = Some((device, threads + 1));
+        Turn { of: self }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let lock = self.of.working.lock();
+        let mut working = lock.unwrap_or_else(PoisonError::into_inner);
+        *working = match *working {
+            Some((device, threads)) if threads > 1 => Some((device, threads - 1)),
+            _ => None,
+        };
+        if working.is_none() {
+            self.of.free.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn devices_take_turns_and_threads_of_one_do_not() {
+        let turns = Turns::new();
+        let (together, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // Two threads of one device hold their turns at once.
+        let (first, second) = (turns.take(1), turns.take(1));
+        std::thread::scope(|scope| {
+            for device in [2, 3, 2, 3, 4] {
+                let (turns, together, most) = (&turns, &together, &most);
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        let _turn = turns.take(device);
+                        // The low digits count device 2's threads, the next 3's, then 4's.
+                        let digit = 100_usize.pow(u32::try_from(device - 2).unwrap_or(0));
+                        let now = together.fetch_add(digit, Ordering::SeqCst) + digit;
+                        let devices = [now % 100, now / 100 % 100, now / 10_000];
+                        let devices = devices.iter().filter(|&&threads| threads > 0).count();
+                        most.fetch_max(devices, Ordering::SeqCst);
+                        std::thread::sleep(Duration::from_micros(100));
+                        together.fetch_sub(digit, Ordering::SeqCst);
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            assert_eq!(most.load(Ordering::SeqCst), 0, "device 1 still works");
+            drop(first);
+            std::thread::sleep(Duration::from_millis(5));
+            assert_eq!(most.load(Ordering::SeqCst), 0, "one of its threads does");
+            drop(second);
+        });
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+    }
+}
