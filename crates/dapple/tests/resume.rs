@@ -284,7 +284,10 @@ fn keeps_what_belongs_together(engine: &dyn Fn() -> Box<dyn Engine>) {
     let path = folder.path().join("c.safetensors");
     trainer.checkpoint().unwrap().write(&path).unwrap();
     let checkpoint = Checkpoint::read(&path).unwrap();
-    assert!(checkpoint.state.appearance != then.1, "it has not changed");
+    assert!(
+        checkpoint.state.views.appearance != then.1,
+        "it has not changed"
+    );
     let mut resumed = Trainer::resume(&CAPTURE, checkpoint, engine()).unwrap();
     assert!(kept(&mut resumed) == (step, then), "not as without a stop");
 }

@@ -5,8 +5,8 @@
 
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::{
-    Appearance, BlendCounts, DensifyPlan, Gradients, RefinedPose, RenderSettings, RenderedBytes,
-    Report, ScoreAsks, ScoredView, StepCounts, StepSettings,
+    BlendCounts, DensifyPlan, Gradients, RenderSettings, RenderedBytes, Report, ScoreAsks,
+    ScoredView, StepCounts, StepSettings, ViewState,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
@@ -39,10 +39,8 @@ pub struct OptimizerState {
     /// Standard deviation of each Gaussian's 3D smoothing filter, world units, `[N]`; empty where no
     /// step or render was anti-aliased. See [`crate::smoothing`].
     pub smoothing: Vec<f32>,
-    /// Poses of the views, by [`ViewId`]; empty where no step has refined any.
-    pub poses: Vec<RefinedPose>,
-    /// Of the engine's views; empty until a step asks for it.
-    pub appearance: Appearance,
+    /// What training changes of the engine's views.
+    pub views: ViewState,
 }
 
 /// A rendered view.
@@ -88,10 +86,10 @@ pub trait Engine: Send {
         Ok(self.download()?.0)
     }
 
-    /// Waits for enqueued work and copies the appearance of the views alone out; empty where no step
-    /// has asked for it.
-    fn appearance(&mut self) -> Result<Appearance> {
-        Ok(self.download()?.1.appearance)
+    /// Waits for enqueued work and copies what it has changed of the views alone out: refined poses, learnt
+    /// appearances.
+    fn view_state(&mut self) -> Result<ViewState> {
+        Ok(self.download()?.1.views)
     }
 
     /// As [`Self::splats`], with the 3D smoothing filters in scales and opacities, as files hold them:
@@ -100,12 +98,6 @@ pub trait Engine: Send {
         let (mut splats, state) = self.download()?;
         crate::smoothing::fuse(&mut splats, &state.smoothing);
         Ok(splats)
-    }
-
-    /// Waits for enqueued work and copies the refined poses of all views out, by [`ViewId`]; none where
-    /// no step has refined any.
-    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        Ok(Vec::new())
     }
 
     /// Hands over photographs to train on; the ids follow the order given.

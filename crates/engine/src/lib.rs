@@ -37,6 +37,7 @@ pub mod smoothing;
 mod stage;
 mod trace;
 mod upload;
+mod view_state;
 
 pub use adam_step::adam;
 pub use appearance::{Appearance, AppearanceSettings};
@@ -58,4 +59,5 @@ pub use shown::{BlendCounts, RenderedBytes};
 pub use stage::Stage;
 #[doc(hidden)]
 pub use trace::{Trace, TracedSplat};
-pub use upload::{check_image_gradient, check_photo, check_poses, check_upload};
+pub use upload::{check_image_gradient, check_photo, check_upload, check_views};
+pub use view_state::{VIEW_GROUPS, ViewGroup, ViewNumbers, ViewSizes, ViewState};

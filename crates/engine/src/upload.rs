@@ -14,7 +14,7 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
     };
     check_splats(&state.first_moments, "the first moments")?;
     check_splats(&state.second_moments, "the second moments")?;
-    state.appearance.check()?;
+    state.views.appearance.check()?;
     let n = splats.len();
     let fits = [&state.first_moments, &state.second_moments]
         .iter()
@@ -49,8 +49,8 @@ fn check_splats(splats: &Splats, what: &str) -> Result<()> {
 ///
 /// # Errors
 /// They are neither none nor one for each.
-pub fn check_poses(state: Option<&OptimizerState>, views: usize) -> Result<()> {
-    let poses = state.map_or(0, |state| state.poses.len());
+pub fn check_views(state: Option<&OptimizerState>, views: usize) -> Result<()> {
+    let poses = state.map_or(0, |state| state.views.poses.len());
     if poses == 0 || poses == views {
         return Ok(());
     }

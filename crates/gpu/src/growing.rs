@@ -6,7 +6,7 @@ use crate::stages::appearance;
 use crate::stages::smoothing::SMOOTHING;
 use crate::{GpuEngine, layout, room};
 use dapple_engine::appearance::{check_cells, grid_floats, other_cells};
-use dapple_engine::{AppearanceSettings, Engine, PosedCamera};
+use dapple_engine::{AppearanceSettings, PosedCamera};
 use dapple_runtime::Defines;
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
@@ -156,7 +156,7 @@ impl GpuEngine {
             }
             Some(grids) if grids.views == views => {}
             _ => {
-                let mut all = self.appearance()?;
+                let mut all = self.download_appearance()?;
                 check_cells(settings.cells)?;
                 self.check_grids(settings.cells, views)?;
                 all.cells = settings.cells;

@@ -120,7 +120,7 @@ pub fn download(
         gradient_sums: stats[..n].to_vec(),
         visible_counts: stats[capacity..capacity + n].to_vec(),
         smoothing: download_smoothing(gpu, buffers, n)?,
-        // The engine knows poses and appearance.
+        // The engine knows its views.
         ..OptimizerState::default()
     };
     let splats = download_splats(gpu, buffers, precision, capacity, n, sh_degree)?;

@@ -194,7 +194,12 @@ fn appearance_is_learnt_there_too_but_for_rounding() {
         ..plan(step)
     };
     let classes = [DeviceClass::Native, DeviceClass::WebGpuDefault];
-    let [a, b] = classes.map(|class| trained(class, of_step, plan).appearance().unwrap());
+    let [a, b] = classes.map(|class| {
+        trained(class, of_step, plan)
+            .view_state()
+            .unwrap()
+            .appearance
+    });
     assert_eq!((&a.seen, &b.seen), (&vec![4; 3], &vec![4; 3]));
     let start = Appearance::identity(a.cells, 3).coefficients;
     let (mut moved, mut apart) = (0.0f64, 0.0f64);

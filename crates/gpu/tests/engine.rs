@@ -117,7 +117,7 @@ fn growing_buffers_changes_no_bit() {
             identity: 0.1,
         };
         train_with(engine, 1..=20, &[4, 5, 13], Some(appearance));
-        assert_eq!(engine.appearance().unwrap().seen, [6, 7, 7]);
+        assert_eq!(engine.view_state().unwrap().appearance.seen, [6, 7, 7]);
         all.push((before, reports(engine), engine.room()));
     }
     let (before, expected, after) = &all[0];

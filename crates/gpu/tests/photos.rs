@@ -218,10 +218,10 @@ fn refined_poses_and_known_depths_are_those_of_photos_that_are_held() {
         o.photo_budget_bytes = 4 * LARGEST;
     });
     assert_same(&mut held, &mut ring);
-    let (poses, start) = (held.poses().unwrap(), views());
+    let (poses, start) = (held.view_state().unwrap().poses, views());
     assert_eq!(poses.len(), start.len());
     assert!(poses.iter().all(|pose| pose.weights[0] != 0.0), "all moved");
-    assert_eq!(poses, ring.poses().unwrap());
+    assert_eq!(poses, ring.view_state().unwrap().poses);
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Trainer {
             Some(poses) => poses.to_vec(),
             None => {
                 self.wait()?;
-                self.run.poses()?
+                self.run.view_state()?.poses
             }
         };
         Ok(placed(self.given_cameras(), &poses))

@@ -17,7 +17,7 @@ use crate::views::Chosen;
 use crate::{
     CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Silent, Trainer, broken,
 };
-use dapple_engine::{Appearance, Engine, RefinedPose, smoothing};
+use dapple_engine::{Appearance, Engine, RefinedPose, ViewState, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,9 +46,7 @@ struct Kept {
     /// Steps that went into them.
     step: u32,
     splats: Arc<Splats>,
-    /// Empty where none were refined.
-    poses: Vec<RefinedPose>,
-    appearance: Appearance,
+    views: ViewState,
 }
 
 impl Kept {
@@ -83,8 +81,7 @@ impl Saving {
         self.kept = Some(Kept {
             step,
             splats: Arc::new(splats.clone()),
-            poses: Vec::new(),
-            appearance: Appearance::default(),
+            views: ViewState::default(),
         });
     }
 
@@ -181,8 +178,7 @@ impl Saving {
         let kept = Kept {
             step: run.state.step,
             splats: Arc::new(splats),
-            poses: state.poses,
-            appearance: state.appearance,
+            views: state.views,
         };
         self.keep(kept, started, run);
         Ok(())
@@ -196,12 +192,11 @@ impl Saving {
         if run.is_lost(&splats) {
             return Ok(splats);
         }
-        let (poses, appearance) = (run.poses()?, run.learnt()?);
+        let views = run.view_state()?;
         let kept = Kept {
             step: run.state.step,
             splats: Arc::clone(&splats),
-            poses,
-            appearance,
+            views,
         };
         self.keep(kept, started, run);
         Ok(splats)
@@ -252,13 +247,11 @@ impl Saving {
         {
             // Of these reports only the steps matter now.
             let _ = run.collect(observer);
-            let appearance = run.learnt().unwrap_or_default();
-            let poses = run.poses().unwrap_or_default();
+            let views = run.view_state().unwrap_or_default();
             self.kept = Some(Kept {
                 step: run.state.reported,
                 splats: Arc::new(splats),
-                poses,
-                appearance,
+                views,
             });
         }
         // What the run began with is not worth a file.
@@ -357,7 +350,7 @@ impl Trainer {
 
     /// The poses that go with them.
     pub(crate) fn failed_poses(&self) -> Option<&[RefinedPose]> {
-        self.failed().map(|kept| kept.poses.as_slice())
+        self.failed().map(|kept| kept.views.poses.as_slice())
     }
 
     fn failed(&self) -> Option<&Kept> {
@@ -379,10 +372,10 @@ impl Trainer {
     /// after the engine has failed, what was saved from it.
     pub fn appearance(&mut self) -> Result<Appearance> {
         if let Some(kept) = self.failed() {
-            return Ok(kept.appearance.clone());
+            return Ok(kept.views.appearance.clone());
         }
         self.run.drain(&mut Silent)?;
-        self.run.learnt()
+        Ok(self.run.view_state()?.appearance)
     }
 
     /// Why the last checkpoint could not be saved, if it could not.
@@ -393,7 +386,10 @@ impl Trainer {
 
 /// A run that learns appearances has one for each photo it trains on, from its first step on.
 fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
-    let (held, asked) = (&checkpoint.state.appearance, &checkpoint.config.appearance);
+    let (held, asked) = (
+        &checkpoint.state.views.appearance,
+        &checkpoint.config.appearance,
+    );
     let expected = match asked.is_on() && checkpoint.step > 0 {
         true => (asked.grid, photos),
         false => ([0; 3], 0),

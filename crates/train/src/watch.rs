@@ -120,7 +120,7 @@ impl Watch {
             self.best = Some(Arc::new(Best {
                 splats: engine.fused_splats()?,
                 appearance: match self.learns_appearance {
-                    true => engine.appearance()?,
+                    true => engine.view_state()?.appearance,
                     false => Appearance::default(),
                 },
             }));

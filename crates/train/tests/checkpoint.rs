@@ -4,7 +4,7 @@
 
 mod fake;
 
-use dapple_engine::{Appearance, DensifyReport, OptimizerState, RefinedPose};
+use dapple_engine::{Appearance, DensifyReport, OptimizerState, RefinedPose, ViewState};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
@@ -95,13 +95,15 @@ fn sample() -> Checkpoint {
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
             smoothing: Vec::new(),
-            poses: (0..3)
-                .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))
-                .collect(),
-            appearance: Appearance {
-                first_moments: numbers(2 * 2 * 12, 500),
-                seen: vec![7, 9],
-                ..Appearance::identity([2, 1, 1], 2)
+            views: ViewState {
+                poses: (0..3)
+                    .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))
+                    .collect(),
+                appearance: Appearance {
+                    first_moments: numbers(2 * 2 * 12, 500),
+                    seen: vec![7, 9],
+                    ..Appearance::identity([2, 1, 1], 2)
+                },
             },
         },
         watched: vec![WatchRow {

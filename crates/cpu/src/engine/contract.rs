@@ -10,9 +10,9 @@ use crate::stages::blend_backward::Mode;
 use crate::stages::update::DensityStats;
 use crate::stages::{blend_backward, densify, update};
 use dapple_engine::{
-    Appearance, BlendCounts, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
-    OptimizerState, RefinedPose, RenderSettings, Rendered, RenderedBytes, Report, StepSettings,
-    TrainView, ViewId, check_depths, check_photo, check_poses, check_upload,
+    BlendCounts, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
+    RenderSettings, Rendered, RenderedBytes, Report, StepSettings, TrainView, ViewId, ViewState,
+    check_depths, check_photo, check_upload, check_views,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Engine for CpuEngine {
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
-        check_poses(state, self.views.len())?;
+        check_views(state, self.views.len())?;
         let n = splats.len();
         let (first, second, stats) = match state {
             None => (
@@ -51,9 +51,9 @@ impl Engine for CpuEngine {
         self.second = second;
         self.stats = stats;
         self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
-        self.poses = state.map(|state| state.poses.clone()).unwrap_or_default();
+        let views = state.map(|state| state.views.clone()).unwrap_or_default();
+        (self.poses, self.appearance) = (views.poses, views.appearance);
         self.sh_degree = splats.sh_degree;
-        self.appearance = state.map_or_else(Appearance::default, |s| s.appearance.clone());
         Ok(())
     }
 
@@ -65,18 +65,16 @@ impl Engine for CpuEngine {
             gradient_sums: self.stats.gradient_sums.clone(),
             visible_counts: self.stats.visible_counts.clone(),
             smoothing: antialias::values(&self.smoothing, self.params.len),
-            poses: self.poses()?,
-            appearance: self.appearance.clone(),
+            views: self.view_state()?,
         };
         Ok((self.params.to_splats(degree), state))
     }
 
-    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        Ok(self.poses.clone())
-    }
-
-    fn appearance(&mut self) -> Result<Appearance> {
-        Ok(self.appearance.clone())
+    fn view_state(&mut self) -> Result<ViewState> {
+        Ok(ViewState {
+            poses: self.poses.clone(),
+            appearance: self.appearance.clone(),
+        })
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {

@@ -3,9 +3,9 @@
 use super::GpuEngine;
 use super::commands::Command;
 use dapple_engine::{
-    Appearance, BlendCounts, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
-    OptimizerState, RefinedPose, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,
-    ScoredView, StepSettings, TrainView, ViewId,
+    BlendCounts, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
+    RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks, ScoredView, StepSettings,
+    TrainView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -23,10 +23,6 @@ impl Engine for GpuEngine {
         self.upload_state(splats, state)
     }
 
-    fn appearance(&mut self) -> Result<Appearance> {
-        self.download_appearance()
-    }
-
     fn download(&mut self) -> Result<(Splats, OptimizerState)> {
         self.download_state()
     }
@@ -39,8 +35,8 @@ impl Engine for GpuEngine {
         self.download_fused()
     }
 
-    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        self.download_poses()
+    fn view_state(&mut self) -> Result<ViewState> {
+        self.download_views()
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {

@@ -4,7 +4,7 @@ use super::GpuEngine;
 use crate::stages::appearance;
 use crate::stages::smoothing::SMOOTHING;
 use crate::{layout, params};
-use dapple_engine::{Appearance, OptimizerState, RefinedPose, check_poses, check_upload};
+use dapple_engine::{Appearance, OptimizerState, ViewState, check_upload, check_views};
 use dapple_scene::{Error, Result, Splats};
 
 impl GpuEngine {
@@ -15,7 +15,7 @@ impl GpuEngine {
         state: Option<&OptimizerState>,
     ) -> Result<()> {
         check_upload(splats, state)?;
-        check_poses(state, self.views.len())?;
+        check_views(state, self.views.len())?;
         self.settle()?;
         if self.room.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.
@@ -41,7 +41,8 @@ impl GpuEngine {
             splats,
             state,
         )?;
-        let poses = state.map(|state| state.poses.clone()).unwrap_or_default();
+        let poses = state.map(|state| state.views.poses.clone());
+        let poses = poses.unwrap_or_default();
         if self.views.poses.is_some() || !poses.is_empty() {
             self.views.poses = (!poses.is_empty()).then_some(poses);
             self.views_changed = true;
@@ -57,7 +58,7 @@ impl GpuEngine {
         self.context
             .gpu
             .write(self.buffers.get("state")?, 0, &[gpu_state]);
-        let grids = state.map(|state| &state.appearance);
+        let grids = state.map(|state| &state.views.appearance);
         self.grids = match grids.filter(|grids| !grids.is_empty()) {
             Some(grids) => {
                 self.check_grids(grids.cells, grids.views())?;
@@ -83,8 +84,7 @@ impl GpuEngine {
             n,
             self.sh_degree,
         )?;
-        state.poses = self.download_poses()?;
-        state.appearance = self.download_appearance()?;
+        state.views = self.download_views()?;
         Ok((splats, state))
     }
 
@@ -115,7 +115,7 @@ impl GpuEngine {
     }
 
     /// Waits, and copies the appearance of all views out.
-    pub(super) fn download_appearance(&mut self) -> Result<Appearance> {
+    pub(crate) fn download_appearance(&mut self) -> Result<Appearance> {
         self.settle()?;
         let grids = self.grids.as_ref();
         grids.map_or_else(
@@ -124,11 +124,14 @@ impl GpuEngine {
         )
     }
 
-    /// Waits, and copies the refined poses out.
-    pub(super) fn download_poses(&mut self) -> Result<Vec<RefinedPose>> {
+    /// Waits, and copies out what has changed of the views.
+    pub(super) fn download_views(&mut self) -> Result<ViewState> {
         self.settle()?;
         self.fetch_poses()?;
-        Ok(self.views.poses.clone().unwrap_or_default())
+        Ok(ViewState {
+            poses: self.views.poses.clone().unwrap_or_default(),
+            appearance: self.download_appearance()?,
+        })
     }
 
     /// The counts on the GPU; waits.

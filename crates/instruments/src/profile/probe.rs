@@ -10,11 +10,11 @@
 use crate::Instrumented;
 use dapple::contract::instruments::{Counters, Detail, DeviceClock, Work};
 use dapple::contract::{
-    Appearance, DensifyPlan, LossTerm, OptimizerState, RefinedPose, Report, ScoreAsks, ScoredView,
-    StepSettings, TrainView, ViewId,
+    BlendCounts, DepthSample, ImageDerivative, RenderedBytes, Stage, StepReport,
 };
 use dapple::contract::{
-    BlendCounts, DepthSample, ImageDerivative, RenderedBytes, Stage, StepReport,
+    DensifyPlan, LossTerm, OptimizerState, Report, ScoreAsks, ScoredView, StepSettings, TrainView,
+    ViewId, ViewState,
 };
 use dapple::scene::{Camera, Photo, Result, Splats};
 use dapple::{Engine, Gradients, RenderSettings, Rendered};
@@ -299,16 +299,12 @@ impl Engine for Probe {
         self.lock().engine.splats()
     }
 
-    fn appearance(&mut self) -> Result<Appearance> {
-        self.lock().engine.appearance()
+    fn view_state(&mut self) -> Result<ViewState> {
+        self.lock().engine.view_state()
     }
 
     fn fused_splats(&mut self) -> Result<Splats> {
         self.lock().engine.fused_splats()
-    }
-
-    fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        self.lock().engine.poses()
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {

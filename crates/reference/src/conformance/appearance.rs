@@ -88,7 +88,7 @@ impl Bench<'_> {
     fn step(&self, engine: &mut dyn Engine, appearance: &Appearance) -> (f32, OptimizerState) {
         engine.upload(&self.scene.splats, None).unwrap();
         let (_, mut state) = engine.download().unwrap();
-        state.appearance = appearance.clone();
+        state.views.appearance = appearance.clone();
         engine.upload(&self.scene.splats, Some(&state)).unwrap();
         engine
             .step(
@@ -100,7 +100,7 @@ impl Bench<'_> {
             panic!("no report of a step");
         };
         let (_, state) = engine.download().unwrap();
-        assert_eq!(engine.appearance().unwrap(), state.appearance);
+        assert_eq!(engine.view_state().unwrap(), state.views);
         (report.loss, state)
     }
 
@@ -132,7 +132,7 @@ impl Bench<'_> {
 
         // After one step the first moments are 0.1 times the gradient.
         let floats = grid_floats(cells);
-        let after = &state.appearance;
+        let after = &state.views.appearance;
         let (seen, others) = after.seen.split_last().unwrap();
         assert!(*seen == 1 && others.iter().all(|&n| n == 0), "{what}");
         let first = widened(&after.first_moments[last * floats..]);
@@ -248,16 +248,16 @@ fn its_own_steps_count(make: Make<'_>) {
     };
     engine.upload(&scene.splats, None).unwrap();
     engine.add_views(vec![view.clone()]).unwrap();
-    assert!(engine.appearance().unwrap().is_empty());
+    assert!(engine.view_state().unwrap().appearance.is_empty());
     // Nothing is learnt where no step asks for it.
     engine.step(ViewId(0), &bench.settings).unwrap();
-    assert!(engine.appearance().unwrap().is_empty());
+    assert!(engine.view_state().unwrap().appearance.is_empty());
     engine
         .step(ViewId(0), &bench.settings_with_appearance())
         .unwrap();
     // A view that comes later begins at the identity.
     engine.add_views(vec![view]).unwrap();
-    let mut before = engine.appearance().unwrap();
+    let mut before = engine.view_state().unwrap().appearance;
     before.extend_to(2);
     for (step, seen) in [(8, [1, 1]), (9, [1, 2]), (10, [1, 3])] {
         let settings = StepSettings {
@@ -265,7 +265,7 @@ fn its_own_steps_count(make: Make<'_>) {
             ..bench.settings_with_appearance()
         };
         engine.step(ViewId(1), &settings).unwrap();
-        let after = engine.appearance().unwrap();
+        let after = engine.view_state().unwrap().appearance;
         assert_eq!(after.seen, seen);
         bench.check_adam(&before, &after, &format!("step {step}"));
         before = after;
@@ -302,8 +302,11 @@ pub fn appearance_repeats_itself(makes: &[Make<'_>]) {
     second.upload(&splats, Some(&state)).unwrap();
     second.add_views(views()).unwrap();
     let (splats, state) = steps(second.as_mut(), 4..=6);
-    assert_eq!(state.appearance.seen, [3, 3]);
-    assert_ne!(state.appearance.grid(0), state.appearance.grid(1));
+    assert_eq!(state.views.appearance.seen, [3, 3]);
+    assert_ne!(
+        state.views.appearance.grid(0),
+        state.views.appearance.grid(1)
+    );
     let mut engines = vec![first, second];
     for make in &makes[2..] {
         let mut engine = make();

@@ -31,7 +31,10 @@ pub fn poses_match_the_reference(makes: &[Make<'_>]) {
         follows_the_reference(makes[0], &scene, &photo);
         let whole = run(makes[0], &scene, &photo, RATES, None);
         let (plain, state) = run(makes[0], &scene, &photo, PoseRates::default(), None);
-        assert!(state.poses.is_empty(), "{name}: poses nobody asked for");
+        assert!(
+            state.views.poses.is_empty(),
+            "{name}: poses nobody asked for"
+        );
         assert!(plain != whole.0, "{name}: the camera has not moved");
         for stop in 1..STEPS {
             let parts = run(makes[0], &scene, &photo, RATES, Some(stop));
@@ -163,7 +166,7 @@ fn check_step(
         &settings.adam,
     );
 
-    let poses = engine.poses().unwrap();
+    let poses = engine.view_state().unwrap().poses;
     assert_eq!(poses.len(), 2);
     assert_eq!(poses[0].pose(&scene.camera), scene.camera.camera_from_world);
     let after = poses[1];
@@ -218,5 +221,8 @@ fn a_first_step_changes_no_splat(make: Make<'_>) {
         "a step that refines steps splats otherwise"
     );
     assert!(state.first_moments == plain_state.first_moments);
-    assert_eq!((state.poses.len(), plain_state.poses.len()), (2, 0));
+    assert_eq!(
+        (state.views.poses.len(), plain_state.views.poses.len()),
+        (2, 0)
+    );
 }

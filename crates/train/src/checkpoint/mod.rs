@@ -24,7 +24,8 @@ pub use capture::{CaptureIdentity, ViewIdentity};
 
 use crate::{Best, Budget, CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
 use dapple_engine::{
-    Appearance, DensifyReport, OptimizerState, PARAM_GROUPS, POSE_WORDS, RefinedPose, STATISTICS,
+    DensifyReport, OptimizerState, PARAM_GROUPS, STATISTICS, VIEW_GROUPS, ViewNumbers, ViewSizes,
+    ViewState,
 };
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats};
@@ -38,9 +39,11 @@ use tensors::{Metadata, Reader};
 /// Version of the file: rises when a reader of the old one would go on differently.
 pub const CHECKPOINT_VERSION: u32 = 2;
 
-/// The groups of tensors of the photos' appearance, after the last step and after the best.
-const APPEARANCE: &str = "appearance";
-const BEST_APPEARANCE: &str = "best.appearance";
+/// Before the names of what belongs to the best splats.
+const BEST: &str = "best.";
+
+/// The tensor that says of how many photos appearance is learnt.
+const SEEN: &str = "appearance.seen";
 
 const FORMAT: &str = "dapple-checkpoint";
 
@@ -144,7 +147,6 @@ impl Checkpoint {
         all.extend(splat_tensors("second_moments", &state.second_moments));
         if let Some(best) = &self.best {
             all.extend(splat_tensors("best", &best.splats));
-            all.extend(appearance_tensors(BEST_APPEARANCE, &best.appearance));
         }
         for statistic in STATISTICS {
             let values = statistic.values(state);
@@ -154,13 +156,16 @@ impl Checkpoint {
                 all.push(Tensor::new(name, Kind::F32, &[values.len()], values));
             }
         }
-        let poses: Vec<[f32; POSE_WORDS]> = state.poses.iter().map(RefinedPose::to_words).collect();
-        if !poses.is_empty() {
-            let shape = [poses.len(), POSE_WORDS];
-            let poses = poses.as_flattened();
-            all.push(Tensor::new("poses".to_owned(), Kind::F32, &shape, poses));
-        }
-        all.extend(appearance_tensors(APPEARANCE, &state.appearance));
+        let views = view_values(&state.views);
+        all.extend(view_tensors("", &state.views, &views));
+        let best = self.best.as_deref();
+        let best = best.map(|best| ViewState {
+            appearance: best.appearance.clone(),
+            ..ViewState::default()
+        });
+        let best = best.unwrap_or_default();
+        let best_values = view_values(&best);
+        all.extend(view_tensors(BEST, &best, &best_values));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
 
@@ -177,7 +182,7 @@ impl Checkpoint {
             densify: self.history.densify.clone(),
             watched: self.watched.clone(),
             budget: self.history.budget,
-            poses: self.state.poses.len(),
+            poses: self.state.views.poses.len(),
             strategy: self.strategy.clone(),
         };
         let run = serde_json::to_string(&run).map_err(|e| {
@@ -260,21 +265,17 @@ impl Checkpoint {
                 statistic.set(&mut state, values);
             }
         }
-        state.poses = read_poses(&mut reader, run.poses)?;
         // As with poses: the metadata tell, which the checksum covers as it does not tensors' names.
-        if config.appearance.is_on() && run.step > 0 {
-            state.appearance = read_appearance(&mut reader, APPEARANCE, config.appearance.grid)?;
-        }
+        let cells = config.appearance.is_on().then_some(config.appearance.grid);
+        let learnt = cells.filter(|_| run.step > 0);
+        state.views = read_views(&mut reader, "", run.poses, learnt)?;
         let best = if run.watched.is_empty() {
             None
         } else {
             let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
             let splats = read_splats(&mut reader, "best", n, degree)?;
-            let appearance = match config.appearance.is_on() {
-                true => read_appearance(&mut reader, BEST_APPEARANCE, config.appearance.grid)?,
-                false => Appearance::default(),
-            };
-            if appearance.views() != state.appearance.views() {
+            let appearance = read_views(&mut reader, BEST, 0, cells)?.appearance;
+            if appearance.views() != state.views.appearance.views() {
                 return Err(contradiction("its best splats are of other photos"));
             }
             Some(Arc::new(Best { splats, appearance }))
@@ -364,53 +365,62 @@ fn read_splats<R: Read + Seek>(
     Ok(splats)
 }
 
-fn read_poses<R: Read + Seek>(reader: &mut Reader<R>, count: usize) -> Result<Vec<RefinedPose>> {
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    let words: Vec<f32> = reader.read("poses", Kind::F32, &[count, POSE_WORDS])?;
-    let rows = words.as_chunks::<POSE_WORDS>().0;
-    Ok(rows.iter().map(RefinedPose::from_words).collect())
+/// The numbers of a state of views, in the order of their list.
+fn view_values(state: &ViewState) -> Vec<ViewNumbers<'_>> {
+    let values = VIEW_GROUPS.iter().map(|group| group.values(state));
+    values.collect()
 }
 
-/// The tensors of the photos' appearance; none where it is not learnt.
-fn appearance_tensors<'a>(group: &str, appearance: &'a Appearance) -> Vec<Tensor<'a>> {
-    if appearance.is_empty() {
-        return Vec::new();
-    }
-    let of = |name: &str| format!("{group}.{name}");
-    let [x, y, luminance] = appearance.cells.map(|n| n as usize);
-    let shape = [appearance.views(), y, x, luminance, 3, 4];
-    let grids = [
-        ("coefficients", &appearance.coefficients),
-        ("first_moments", &appearance.first_moments),
-        ("second_moments", &appearance.second_moments),
-    ];
-    let grids = grids.map(|(name, values)| Tensor::new(of(name), Kind::F32, &shape, values));
-    let seen = Tensor::new(of("seen"), Kind::U32, &shape[..1], &appearance.seen);
-    grids.into_iter().chain([seen]).collect()
+/// The tensors of what a step has changed of views; none of what no step has changed.
+fn view_tensors<'a>(
+    before: &str,
+    state: &ViewState,
+    values: &'a [ViewNumbers<'a>],
+) -> Vec<Tensor<'a>> {
+    let sizes = state.sizes();
+    let all = VIEW_GROUPS.iter().zip(values);
+    let tensors = all.filter_map(|(group, values)| {
+        let (name, shape) = (format!("{before}{}", group.name), group.shape(&sizes));
+        let is_there = shape.first().is_some_and(|&views| views > 0);
+        is_there.then(|| match values {
+            ViewNumbers::F32(values) => Tensor::new(name, Kind::F32, &shape, values),
+            ViewNumbers::U32(values) => Tensor::new(name, Kind::U32, &shape, values),
+        })
+    });
+    tensors.collect()
 }
 
-fn read_appearance<R: Read + Seek>(
+/// The same, of so many refined poses and, where appearance is learnt, of grids of these cells.
+fn read_views<R: Read + Seek>(
     reader: &mut Reader<R>,
-    group: &str,
-    cells: [u32; 3],
-) -> Result<Appearance> {
-    let of = |name: &str| format!("{group}.{name}");
-    let &[views] = reader.shape(&of("seen"))? else {
-        return Err(contradiction("its photos' steps are no list"));
+    before: &str,
+    poses: usize,
+    cells: Option<[u32; 3]>,
+) -> Result<ViewState> {
+    let mut sizes = ViewSizes {
+        poses,
+        ..ViewSizes::default()
     };
-    let [x, y, luminance] = cells.map(|n| n as usize);
-    let shape = [views, y, x, luminance, 3, 4];
-    let appearance = Appearance {
-        cells,
-        coefficients: reader.read(&of("coefficients"), Kind::F32, &shape)?,
-        first_moments: reader.read(&of("first_moments"), Kind::F32, &shape)?,
-        second_moments: reader.read(&of("second_moments"), Kind::F32, &shape)?,
-        seen: reader.read(&of("seen"), Kind::U32, &[views])?,
-    };
-    appearance.check()?;
-    Ok(appearance)
+    if let Some(cells) = cells {
+        let &[grids] = reader.shape(&format!("{before}{SEEN}"))? else {
+            return Err(contradiction("its photos' steps are no list"));
+        };
+        (sizes.grids, sizes.cells) = (grids, cells);
+    }
+    let mut state = ViewState::default();
+    for group in VIEW_GROUPS {
+        let (name, shape) = (format!("{before}{}", group.name), group.shape(&sizes));
+        if shape.first().is_none_or(|&views| views == 0) {
+            continue;
+        }
+        let values = match group.is_count {
+            false => ViewNumbers::F32(reader.read(&name, Kind::F32, &shape)?.into()),
+            true => ViewNumbers::U32(reader.read(&name, Kind::U32, &shape)?.into()),
+        };
+        group.set(&mut state, &sizes, values)?;
+    }
+    state.appearance.check()?;
+    Ok(state)
 }
 
 fn read_losses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<LossRow>> {

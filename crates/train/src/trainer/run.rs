@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::history::Smoothed;
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{Appearance, Engine, NotFinite, RefinedPose};
+use dapple_engine::{Appearance, Engine, NotFinite, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 
 /// A run, whoever watches it.
@@ -104,18 +104,13 @@ impl Run {
         self.state.bad_end.is_none()
     }
 
-    /// What the engine has learnt of the photos' appearance, if the run asks for it.
-    pub(crate) fn learnt(&mut self) -> Result<Appearance> {
-        match &self.learnt {
-            Some(learnt) => Ok(learnt.clone()),
-            None if self.config().appearance.is_on() => self.engine.appearance(),
-            None => Ok(Appearance::default()),
+    /// What the run has changed of the photos' poses and learnt of their appearance.
+    pub(crate) fn view_state(&mut self) -> Result<ViewState> {
+        let mut views = self.engine.view_state()?;
+        if let Some(learnt) = &self.learnt {
+            views.appearance = learnt.clone();
         }
-    }
-
-    /// Where the engine has refined the poses to; none where no step has refined any.
-    pub(crate) fn poses(&mut self) -> Result<Vec<RefinedPose>> {
-        self.engine.poses()
+        Ok(views)
     }
 
     /// Notes what an engine found of its parameters after `step`.

@@ -5,7 +5,7 @@ use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
     DensifyPlan, DensifyReport, DepthSample, Engine, Gradients, ImageDerivative, NotFinite,
     OptimizerState, RenderSettings, Rendered, Report, StepCounts, StepReport, StepSettings,
-    TrainView, ViewId,
+    TrainView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
 use dapple_train::{EvalReport, Observer, StepProgress};
@@ -100,6 +100,10 @@ impl Engine for FakeEngine {
         self.wait();
         self.log.lock().unwrap().downloads += 1;
         Ok((self.splats.clone(), OptimizerState::default()))
+    }
+
+    fn view_state(&mut self) -> Result<ViewState> {
+        Ok(ViewState::default())
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {

@@ -6,7 +6,7 @@ use crate::options::DeviceOptions;
 use crate::viewing::ViewOptions;
 use dapple::contract::{
     DensifyPlan, DepthSample, ImageDerivative, OptimizerState, Rendered, Report, StepSettings,
-    TrainView, ViewId,
+    TrainView, ViewId, ViewState,
 };
 use dapple::contract::{Engine, Gradients, RenderSettings};
 use dapple::scene::synth::SynthOptions;
@@ -43,6 +43,9 @@ impl Engine for Lossy {
     }
     fn download(&mut self) -> Result<(Splats, OptimizerState)> {
         self.there()?.download()
+    }
+    fn view_state(&mut self) -> Result<ViewState> {
+        self.there()?.view_state()
     }
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.there()?.add_views(views)

@@ -1,0 +1,231 @@
+//! What training keeps of each view beside its camera and photo, as a list: [`VIEW_GROUPS`] is of views what
+//! [`crate::PARAM_GROUPS`] is of Gaussians.
+//!
+//! Who stores or reads it (checkpoints) goes through the list and names no tensor: another one is a field of
+//! [`ViewState`] and a row here.
+
+use crate::appearance::Appearance;
+use crate::{POSE_WORDS, RefinedPose};
+use dapple_scene::{Error, Result};
+use std::borrow::Cow;
+
+/// What training changes of the views, by [`crate::ViewId`]. Empty until a step asks for it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ViewState {
+    /// Poses; empty where no step has refined any.
+    pub poses: Vec<RefinedPose>,
+    /// Grids of affine maps of colours; empty where no step has learnt any.
+    pub appearance: Appearance,
+}
+
+/// Of how many views there is what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ViewSizes {
+    /// Views whose poses are refined.
+    pub poses: usize,
+    /// Views whose appearance is learnt.
+    pub grids: usize,
+    /// Cells of a grid along x, y and luminance.
+    pub cells: [u32; 3],
+}
+
+/// The numbers of a tensor, row by row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ViewNumbers<'a> {
+    /// Most of them.
+    F32(Cow<'a, [f32]>),
+    /// Counts.
+    U32(Cow<'a, [u32]>),
+}
+
+/// A tensor with a row for each view.
+#[derive(Debug, Clone, Copy)]
+pub struct ViewGroup {
+    /// The name, in files too; up to the first dot that of the group.
+    pub name: &'static str,
+    /// Whether the numbers are counts.
+    pub is_count: bool,
+    shape: fn(&ViewSizes) -> Vec<usize>,
+    values: fn(&ViewState) -> ViewNumbers<'_>,
+    set: fn(&mut ViewState, &ViewSizes, ViewNumbers<'_>) -> bool,
+}
+
+/// All of them.
+pub const VIEW_GROUPS: [ViewGroup; 5] = [
+    ViewGroup {
+        name: "poses",
+        is_count: false,
+        shape: |sizes| vec![sizes.poses, POSE_WORDS],
+        values: |state| {
+            let words = state.poses.iter().flat_map(RefinedPose::to_words);
+            ViewNumbers::F32(words.collect())
+        },
+        set: |state, _, values| {
+            let ViewNumbers::F32(words) = values else {
+                return false;
+            };
+            let rows = words.as_chunks::<POSE_WORDS>().0;
+            state.poses = rows.iter().map(RefinedPose::from_words).collect();
+            true
+        },
+    },
+    grids(
+        "appearance.coefficients",
+        |state| ViewNumbers::F32((&state.appearance.coefficients).into()),
+        |state, sizes, values| set_grids(state, sizes, values, |held| &mut held.coefficients),
+    ),
+    grids(
+        "appearance.first_moments",
+        |state| ViewNumbers::F32((&state.appearance.first_moments).into()),
+        |state, sizes, values| set_grids(state, sizes, values, |held| &mut held.first_moments),
+    ),
+    grids(
+        "appearance.second_moments",
+        |state| ViewNumbers::F32((&state.appearance.second_moments).into()),
+        |state, sizes, values| set_grids(state, sizes, values, |held| &mut held.second_moments),
+    ),
+    ViewGroup {
+        name: "appearance.seen",
+        is_count: true,
+        shape: |sizes| vec![sizes.grids],
+        values: |state| ViewNumbers::U32((&state.appearance.seen).into()),
+        set: |state, _, values| {
+            let ViewNumbers::U32(counts) = values else {
+                return false;
+            };
+            state.appearance.seen = counts.into_owned();
+            true
+        },
+    },
+];
+
+/// A tensor that is shaped like the grids.
+const fn grids(
+    name: &'static str,
+    values: fn(&ViewState) -> ViewNumbers<'_>,
+    set: fn(&mut ViewState, &ViewSizes, ViewNumbers<'_>) -> bool,
+) -> ViewGroup {
+    ViewGroup {
+        name,
+        is_count: false,
+        shape: |sizes| {
+            let [x, y, luminance] = sizes.cells.map(|n| n as usize);
+            vec![sizes.grids, y, x, luminance, 3, 4]
+        },
+        values,
+        set,
+    }
+}
+
+fn set_grids(
+    state: &mut ViewState,
+    sizes: &ViewSizes,
+    values: ViewNumbers<'_>,
+    of: fn(&mut Appearance) -> &mut Vec<f32>,
+) -> bool {
+    let ViewNumbers::F32(values) = values else {
+        return false;
+    };
+    state.appearance.cells = sizes.cells;
+    *of(&mut state.appearance) = values.into_owned();
+    true
+}
+
+impl ViewState {
+    /// Of how many views there is what.
+    pub fn sizes(&self) -> ViewSizes {
+        ViewSizes {
+            poses: self.poses.len(),
+            grids: self.appearance.views(),
+            cells: self.appearance.cells,
+        }
+    }
+}
+
+impl ViewGroup {
+    /// The shape, the number of views first; without views there is no tensor.
+    pub fn shape(&self, sizes: &ViewSizes) -> Vec<usize> {
+        (self.shape)(sizes)
+    }
+
+    /// The numbers, view after view.
+    pub fn values<'a>(&self, state: &'a ViewState) -> ViewNumbers<'a> {
+        (self.values)(state)
+    }
+
+    /// Replaces them.
+    ///
+    /// # Errors
+    /// Floats where counts belong, or the other way round.
+    pub fn set(
+        &self,
+        state: &mut ViewState,
+        sizes: &ViewSizes,
+        values: ViewNumbers<'_>,
+    ) -> Result<()> {
+        if (self.set)(state, sizes, values) {
+            return Ok(());
+        }
+        let name = self.name;
+        Err(Error::internal(format!(
+            "the numbers of {name} have another type"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every number of a state goes through the list, and each row writes what it reads.
+    #[test]
+    fn groups_are_all_there_is_of_a_view() {
+        let mut next = 0.0f32;
+        let mut number = || {
+            next += 1.0;
+            next
+        };
+        let mut state = ViewState {
+            poses: (0..3)
+                .map(|_| RefinedPose::from_words(&std::array::from_fn(|_| number())))
+                .collect(),
+            appearance: Appearance::identity([2, 3, 1], 2),
+        };
+        let held = &mut state.appearance;
+        for values in [
+            &mut held.coefficients,
+            &mut held.first_moments,
+            &mut held.second_moments,
+        ] {
+            values.iter_mut().for_each(|value| *value = number());
+        }
+        held.seen = vec![7, 9];
+        let sizes = state.sizes();
+        let mut copy = ViewState::default();
+        for group in VIEW_GROUPS {
+            let values = group.values(&state);
+            let len = match &values {
+                ViewNumbers::F32(values) => values.len(),
+                ViewNumbers::U32(values) => values.len(),
+            };
+            let name = group.name;
+            assert_eq!(len, group.shape(&sizes).iter().product::<usize>(), "{name}");
+            assert_eq!(
+                group.is_count,
+                matches!(values, ViewNumbers::U32(_)),
+                "{name}"
+            );
+            group.set(&mut copy, &sizes, values).unwrap();
+        }
+        assert_eq!(copy, state);
+        let wrong = match group_of_counts() {
+            group if group.is_count => ViewNumbers::F32(Vec::new().into()),
+            _ => ViewNumbers::U32(Vec::new().into()),
+        };
+        assert!(group_of_counts().set(&mut copy, &sizes, wrong).is_err());
+    }
+
+    fn group_of_counts() -> ViewGroup {
+        VIEW_GROUPS[4]
+    }
+}
