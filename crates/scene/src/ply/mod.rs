@@ -26,6 +26,7 @@ use crate::splat_file::Aside;
 use crate::{Point, Result, Splats};
 use std::path::Path;
 
+pub(crate) use splats::{Block, blocks, empty};
 pub use write::write;
 pub(crate) use write::write_to;
 
@@ -75,6 +76,7 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
     Ok(Aside {
         up: header.comments.iter().find_map(|text| vertical_axis(text)),
         notes: left.map(note).into_iter().collect(),
+        ..Aside::default()
     })
 }
 

@@ -85,14 +85,14 @@ impl<'a> Columns<'a> {
 }
 
 /// The arrays' part for [`BLOCK_ROWS`] Gaussians.
-pub(super) struct Block<'a> {
-    pub(super) first: usize,
-    pub(super) means: &'a mut [[f32; 3]],
-    pub(super) scales: &'a mut [[f32; 3]],
-    pub(super) quats: &'a mut [[f32; 4]],
-    pub(super) opacities: &'a mut [f32],
-    pub(super) sh0: &'a mut [[f32; 3]],
-    pub(super) sh_rest: &'a mut [f32],
+pub(crate) struct Block<'a> {
+    pub(crate) first: usize,
+    pub(crate) means: &'a mut [[f32; 3]],
+    pub(crate) scales: &'a mut [[f32; 3]],
+    pub(crate) quats: &'a mut [[f32; 4]],
+    pub(crate) opacities: &'a mut [f32],
+    pub(crate) sh0: &'a mut [[f32; 3]],
+    pub(crate) sh_rest: &'a mut [f32],
 }
 
 /// Copies the rows, in parallel, each block by its columns.
@@ -112,7 +112,7 @@ pub(super) fn from_table(table: &Table<'_>) -> Result<Splats> {
 }
 
 /// Room for Gaussians.
-pub(super) fn empty(rows: usize, sh_degree: u8) -> Splats {
+pub(crate) fn empty(rows: usize, sh_degree: u8) -> Splats {
     let mut splats = Splats {
         means: vec![[0.0; 3]; rows],
         scales: vec![[0.0; 3]; rows],
@@ -156,7 +156,7 @@ pub(super) fn sh_degree(table: &Table<'_>) -> Result<u8> {
 }
 
 /// Cuts the arrays into blocks.
-pub(super) fn blocks(splats: &mut Splats) -> Vec<Block<'_>> {
+pub(crate) fn blocks(splats: &mut Splats) -> Vec<Block<'_>> {
     let (rows, stride) = (splats.len(), splats.sh_rest_stride());
     let mut sh_rest = &mut splats.sh_rest[..];
     let mut first = 0;

@@ -5,17 +5,12 @@
 //! what has come of a file that is loading shows most.
 
 use super::Aside;
+use super::packed::{LEAST_SCALE, alpha, logit, unit};
 use crate::{Error, Result, SH_C0, Splats};
 use std::io::{self, Write};
 
 /// Bytes of a Gaussian.
 const BYTES: usize = 32;
-
-/// The nearest opacities to 0 and 1 that a byte stands for: half a step from either.
-const OPACITY_MARGIN: f32 = 0.5 / 255.0;
-
-/// ln of the standard deviation that stands for 0.
-const LEAST_SCALE: f32 = -20.0;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
     let (records, rest) = bytes.as_chunks::<BYTES>();
@@ -41,28 +36,19 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
                 .at(format!("Gaussian {i}, byte {}", i * BYTES + 4 * bad))
                 .hint("the program that wrote the file went wrong, or it is another format under this name"));
         }
-        let unit = |k: usize| f32::from(packed[k]) / 255.0;
-        let opacity = unit(3).clamp(OPACITY_MARGIN, 1.0 - OPACITY_MARGIN);
+        let share = |k: usize| f32::from(packed[k]) / 255.0;
         let quat = [4, 5, 6, 7].map(|k| (f32::from(packed[k]) - 128.0) / 128.0);
-        let length = norm(quat);
         splats.means.push(mean);
         splats.scales.push(scale.map(|s| s.ln().max(LEAST_SCALE)));
-        splats.quats.push(match length > 0.0 {
-            true => quat.map(|q| q / length),
-            false => [1.0, 0.0, 0.0, 0.0],
-        });
-        splats.opacities.push((opacity / (1.0 - opacity)).ln());
-        splats.sh0.push([0, 1, 2].map(|k| (unit(k) - 0.5) / SH_C0));
+        splats.quats.push(unit(quat));
+        splats.opacities.push(logit(share(3)));
+        splats.sh0.push([0, 1, 2].map(|k| (share(k) - 0.5) / SH_C0));
     }
     Ok((splats, Aside::default()))
 }
 
-fn norm(quat: [f32; 4]) -> f32 {
-    quat.iter().map(|q| q * q).sum::<f32>().sqrt()
-}
-
 pub(super) fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
-    let opacity = |i: usize| 1.0 / (1.0 + (-splats.opacities[i]).exp());
+    let opacity = |i: usize| alpha(splats.opacities[i]);
     let covers = |i: usize| splats.scales[i].iter().sum::<f32>().exp() * opacity(i);
     let mut order: Vec<(f32, usize)> = (0..splats.len()).map(|i| (covers(i), i)).collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -79,10 +65,8 @@ pub(super) fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
         let colour = splats.sh0[i].map(|c| byte(0.5 + SH_C0 * c));
         record[24..27].copy_from_slice(&colour);
         record[27] = byte(opacity(i));
-        let quat = splats.quats[i];
-        let length = norm(quat);
-        let length = if length > 0.0 { length } else { 1.0 };
-        record[28..].copy_from_slice(&quat.map(|q| (128.0 * q / length + 128.0).round() as u8));
+        record[28..]
+            .copy_from_slice(&unit(splats.quats[i]).map(|q| (128.0 * q + 128.0).round() as u8));
         out.write_all(&record)?;
     }
     Ok(())

@@ -4,6 +4,14 @@
 //! and written, and what it cannot hold.
 
 mod antimatter;
+mod axes;
+mod ksplat;
+mod options;
+mod packed;
+mod spz;
+
+pub use axes::Axes;
+pub use options::{ReadOptions, SpzVersion, WriteOptions};
 
 use crate::atomic::write_atomically;
 use crate::mapped::with_bytes;
@@ -17,6 +25,10 @@ pub struct Aside {
     /// The direction that the file's program calls up, as Nerfstudio's exporter writes it into PLY: a header
     /// line `comment Vertical Axis: z`.
     pub up: Option<[f64; 3]>,
+    /// Whether it was trained with anti-aliasing, and is to be drawn so.
+    pub antialiased: bool,
+    /// The axes that the file declares; the splats that were read have Dapple's.
+    pub axes: Option<Axes>,
     /// Remarks for the user: what follows the last Gaussian that the file promises.
     pub notes: Vec<String>,
 }
@@ -28,6 +40,10 @@ pub enum Format {
     Ply,
     /// 32 bytes a Gaussian, without view dependence: what web viewers began with (antimatter15).
     Splat,
+    /// Niantic's packed format: versions 1 to 4 are read, 3 or 4 is written.
+    Spz,
+    /// The buffers of mkkellogg's GaussianSplats3D, read only.
+    Ksplat,
 }
 
 /// What the door knows of a format.
@@ -38,8 +54,18 @@ struct Known {
     max_sh_degree: u8,
     /// Whether bytes are such a file's, from its beginning; never where nothing there tells.
     is_content: fn(&[u8]) -> bool,
-    read: fn(&[u8]) -> Result<(Splats, Aside)>,
-    write: fn(&mut dyn Write, &Splats) -> io::Result<()>,
+    read: fn(&[u8], &ReadOptions) -> Result<(Splats, Aside)>,
+    write: Writer,
+}
+
+/// How a format is written.
+enum Writer {
+    /// Row by row.
+    Rows(fn(&mut dyn Write, &Splats, &WriteOptions) -> io::Result<()>),
+    /// In memory first: small files, and what may be refused.
+    Whole(fn(&Splats, &WriteOptions) -> Result<Vec<u8>>),
+    /// It is not.
+    None,
 }
 
 /// Bytes that tell what a file is.
@@ -47,7 +73,7 @@ const TELLING_BYTES: usize = 16;
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Ply, Self::Splat];
+    pub const ALL: [Self; 4] = [Self::Ply, Self::Splat, Self::Spz, Self::Ksplat];
 
     fn known(self) -> Known {
         match self {
@@ -55,15 +81,29 @@ impl Format {
                 extension: "ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: ply::is_content,
-                read: ply::parse_all,
-                write: ply::write_to,
+                read: |bytes, _| ply::parse_all(bytes),
+                write: Writer::Rows(|out, splats, _| ply::write_to(out, splats)),
             },
             Self::Splat => Known {
                 extension: "splat",
                 max_sh_degree: 0,
                 is_content: |_| false,
-                read: antimatter::parse,
-                write: antimatter::write_to,
+                read: |bytes, _| antimatter::parse(bytes),
+                write: Writer::Rows(|out, splats, _| antimatter::write_to(out, splats)),
+            },
+            Self::Spz => Known {
+                extension: "spz",
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: spz::is_content,
+                read: spz::parse,
+                write: Writer::Whole(spz::encode),
+            },
+            Self::Ksplat => Known {
+                extension: "ksplat",
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: |_| false,
+                read: |bytes, _| ksplat::parse(bytes),
+                write: Writer::None,
             },
         }
     }
@@ -71,6 +111,11 @@ impl Format {
     /// How names of its files end, without the dot.
     pub fn extension(self) -> &'static str {
         self.known().extension
+    }
+
+    /// Whether it can be written; all can be read.
+    pub fn is_written(self) -> bool {
+        !matches!(self.known().write, Writer::None)
     }
 
     /// The degree of spherical harmonics that it holds at most; what is above is lost.
@@ -92,11 +137,26 @@ impl Format {
         })
     }
 
-    /// ".ply or .splat", for messages.
+    /// ".ply, .splat, .spz or .ksplat", for messages.
     pub fn extensions() -> String {
-        Self::ALL
-            .map(|format| format!(".{}", format.extension()))
-            .join(" or ")
+        listed(&Self::ALL)
+    }
+
+    /// The same of those that are written.
+    pub fn written_extensions() -> String {
+        let written: Vec<Self> = Self::ALL.into_iter().filter(|f| f.is_written()).collect();
+        listed(&written)
+    }
+}
+
+fn listed(formats: &[Format]) -> String {
+    let all: Vec<String> = formats
+        .iter()
+        .map(|f| format!(".{}", f.extension()))
+        .collect();
+    match all.split_last() {
+        Some((last, before)) => format!("{} or {last}", before.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -106,6 +166,14 @@ impl Format {
 /// # Errors
 /// A file that cannot be read, that is of no known format, or is not what its format promises: with the place.
 pub fn read(path: &Path) -> Result<(Splats, Aside)> {
+    read_with(path, &ReadOptions::default())
+}
+
+/// [`read`], with what the file may leave open.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> {
     let by_name = Format::of_name(path).ok();
     let is_content = |bytes: &[u8], format: &Format| (format.known().is_content)(bytes);
     let by_content = |bytes: &[u8]| Format::ALL.into_iter().find(|f| is_content(bytes, f));
@@ -113,7 +181,8 @@ pub fn read(path: &Path) -> Result<(Splats, Aside)> {
     let is_wanted = |bytes: &[u8]| by_content(bytes).or(by_name).is_some();
     with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
         // PLY has the words for a file that is none of them.
-        parse(bytes, by_content(bytes).or(by_name).unwrap_or(Format::Ply))
+        let format = by_content(bytes).or(by_name).unwrap_or(Format::Ply);
+        parse_with(bytes, format, options)
     })
 }
 
@@ -122,7 +191,15 @@ pub fn read(path: &Path) -> Result<(Splats, Aside)> {
 /// # Errors
 /// Bytes that are not what the format promises: with the place.
 pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
-    (format.known().read)(bytes)
+    parse_with(bytes, format, &ReadOptions::default())
+}
+
+/// [`parse`], with what the file may leave open.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result<(Splats, Aside)> {
+    (format.known().read)(bytes, options)
 }
 
 /// Writes splats: whole or not at all. Spherical harmonics above the format's degree are left out.
@@ -130,13 +207,48 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
 /// # Errors
 /// When the file cannot be written, and when the arrays of `splats` do not fit together.
 pub fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
+    write_with(path, splats, format, &WriteOptions::default())
+}
+
+/// [`write`], with what formats leave to choose.
+///
+/// # Errors
+/// As [`write`]; splats that the format has no room for.
+pub fn write_with(
+    path: &Path,
+    splats: &Splats,
+    format: Format,
+    options: &WriteOptions,
+) -> Result<()> {
     splats.check_lengths()?;
     let known = format.known();
     if splats.sh_degree > known.max_sh_degree {
         let less = splats.clone().with_sh_degree(known.max_sh_degree);
-        return write_atomically(path, |out| (known.write)(out, &less));
+        return write_with(path, &less, format, options);
     }
-    write_atomically(path, |out| (known.write)(out, splats))
+    match known.write {
+        Writer::Rows(write) => write_atomically(path, |out| write(out, splats, options)),
+        Writer::Whole(encode) => {
+            if splats.is_empty() {
+                return Err(nothing_to_write(format).at_path(path));
+            }
+            let bytes = encode(splats, options)?;
+            write_atomically(path, |out| out.write_all(&bytes))
+        }
+        Writer::None => {
+            let what = format!(".{} files are read, not written", format.extension());
+            let hint = format!("end the name in {}", Format::written_extensions());
+            Err(Error::unsupported(what).at_path(path).hint(hint))
+        }
+    }
+}
+
+fn nothing_to_write(format: Format) -> Error {
+    let what = format!(
+        "a .{} file holds at least one Gaussian, and there is none",
+        format.extension()
+    );
+    Error::unsupported(what).hint("only .ply and .splat files can be empty")
 }
 
 #[cfg(test)]
@@ -153,7 +265,7 @@ mod tests {
         }
         let error = Format::of_name(Path::new("a.spl")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.hint_text().unwrap().contains(".ply or .splat"));
+        assert!(error.hint_text().unwrap().contains(".spz or .ksplat"));
     }
 
     #[test]

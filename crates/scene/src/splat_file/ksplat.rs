@@ -1,0 +1,281 @@
+//! `.ksplat`: the buffers of mkkellogg's GaussianSplats3D (`SplatBuffer.js`, MIT), read only: the viewer is no longer
+//! maintained.
+//!
+//! 1. A header of 4096 bytes: version, counts of sections, level of compression, range of the harmonics.
+//! 2. A header of 1024 bytes for each section there may be; then the sections one after the other: lengths of
+//!    buckets that are not full, the buckets' centres, the Gaussians.
+//! 3. A Gaussian: centre, linear scales, rotation `w x y z`, colour and opacity in bytes, harmonics. Level 0 has
+//!    `f32`; levels 1 and 2 have centres in 16 bits about their bucket's, the others as halves; level 2 harmonics as
+//!    bytes between the header's ends. Harmonics go band by band, channel by channel within.
+
+use super::Aside;
+use super::packed::{Cursor, LEAST_SCALE, float_at, logit, unit};
+use crate::ply::{Block, blocks, empty};
+use crate::{Error, MAX_SH_DEGREE, Result, SH_C0, Splats};
+use rayon::prelude::*;
+
+const HEADER: usize = 4096;
+const SECTION_HEADER: usize = 1024;
+
+/// The ends of harmonics of level 2 where the header says 0.
+const USUAL_SH_END: f32 = 1.5;
+
+/// Centres of a bucket reach so many steps to either side, where its header says 0.
+const USUAL_RANGE: u32 = 32_767;
+
+const DAMAGED: &str = "the file is damaged or cut, or it is another format under this name";
+
+/// What a section says of its Gaussians.
+struct Section<'a> {
+    count: usize,
+    degree: u8,
+    level: u16,
+    /// Ends of harmonics of level 2.
+    ends: [f32; 2],
+    /// Units of a step of a centre.
+    step: f32,
+    range: f32,
+    /// How many there are in buckets before each that is not full.
+    bucket_size: usize,
+    full_buckets: usize,
+    /// Where each bucket that is not full begins, from the first of these.
+    partial_starts: Vec<usize>,
+    centres: &'a [u8],
+    /// Gaussians, `stride` bytes each.
+    rows: &'a [u8],
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
+    let mut head = Cursor::new(bytes, 0, ".ksplat");
+    head.take(HEADER, "header")?;
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+    let (major, minor, level) = (
+        bytes[0],
+        bytes[1],
+        u16::from_le_bytes([bytes[20], bytes[21]]),
+    );
+    if major != 0 || minor < 1 || level > 2 {
+        let what = format!(
+            "this is no .ksplat file that is known: version {major}.{minor}, level {level}"
+        );
+        return Err(Error::unsupported(what).at("byte 0").hint(DAMAGED));
+    }
+    let ends = [(36, -USUAL_SH_END), (40, USUAL_SH_END)].map(|(at, usual)| {
+        let end = f32::from_bits(word(at));
+        if end == 0.0 { usual } else { end }
+    });
+    if ends.iter().any(|end| !end.is_finite()) {
+        return Err(not_finite("range of harmonics", 36));
+    }
+    let (most, count) = (word(4) as usize, word(8) as usize);
+    let headers_end = SECTION_HEADER
+        .checked_mul(most)
+        .and_then(|b| b.checked_add(HEADER));
+    let Some(mut at) = headers_end.filter(|&end| end <= bytes.len() && count <= most) else {
+        let what = format!(
+            "the .ksplat file promises {count} of {most} sections, more than it has bytes for"
+        );
+        return Err(Error::input(what).at("byte 4").hint(DAMAGED));
+    };
+    let mut sections = Vec::new();
+    for k in 0..count {
+        let (section, end) = Section::find(bytes, HEADER + k * SECTION_HEADER, at, level, ends)?;
+        sections.push(section);
+        at = end;
+    }
+    let degree = sections.iter().map(|s| s.degree).max().unwrap_or(0);
+    // Each is there with all its bytes.
+    let mut splats = empty(0, degree);
+    for section in &sections {
+        let mut part = empty(section.count, section.degree);
+        let bad = blocks(&mut part)
+            .into_par_iter()
+            .filter_map(|block| section.fill(block))
+            .min();
+        if let Some(row) = bad {
+            return Err(not_finite(
+                &format!("Gaussian {} of the file", splats.len() + row),
+                at,
+            ));
+        }
+        append(&mut splats, part.with_sh_degree(degree));
+    }
+    Ok((splats, Aside::default()))
+}
+
+fn not_finite(what: &str, at: usize) -> Error {
+    Error::input(format!("{what} has a number that is not finite"))
+        .at(format!("before byte {at}"))
+        .hint(DAMAGED)
+}
+
+fn append(splats: &mut Splats, part: Splats) {
+    splats.means.extend(part.means);
+    splats.scales.extend(part.scales);
+    splats.quats.extend(part.quats);
+    splats.opacities.extend(part.opacities);
+    splats.sh0.extend(part.sh0);
+    splats.sh_rest.extend(part.sh_rest);
+}
+
+/// Bytes of a Gaussian: what is before the harmonics, and all.
+fn stride(level: u16, degree: u8) -> (usize, usize) {
+    let rest = 3 * ((usize::from(degree) + 1).pow(2) - 1);
+    let base = if level == 0 { 44 } else { 24 };
+    (base, base + rest * [4, 2, 1][usize::from(level.min(2))])
+}
+
+impl<'a> Section<'a> {
+    /// The section whose header is at `header_at` and whose data begin at `at`, and where they end.
+    fn find(
+        bytes: &'a [u8],
+        header_at: usize,
+        at: usize,
+        level: u16,
+        ends: [f32; 2],
+    ) -> Result<(Self, usize)> {
+        let mut head = Cursor::new(bytes, header_at, ".ksplat");
+        let mut word = || head.u32("section's header").map(|word| word as usize);
+        let (count, most, bucket_size, bucket_count) = (word()?, word()?, word()?, word()?);
+        let block_size = f32::from_bits(word()? as u32);
+        let centre_bytes = word()? & 0xffff;
+        let range = match word()? as u32 {
+            0 => USUAL_RANGE,
+            range => range,
+        };
+        let _storage = word()?;
+        let (full_buckets, partial) = (word()?, word()?);
+        let degree = word()? & 0xffff;
+        let refuse = |what: String| {
+            Err(Error::input(what)
+                .at(format!("byte {header_at}"))
+                .hint(DAMAGED))
+        };
+        if count > most || degree > usize::from(MAX_SH_DEGREE) || !block_size.is_finite() {
+            return refuse(format!(
+                "a section of the .ksplat file has {count} of {most} Gaussians with harmonics of degree {degree}"
+            ));
+        }
+        let degree = degree as u8;
+        let mut data = Cursor::new(bytes, at, ".ksplat");
+        let size = |count: usize, each: usize| count.saturating_mul(each);
+        let lengths = data.take(size(partial, 4), "lengths of buckets")?;
+        let centres = data.take(size(bucket_count, centre_bytes), "centres of buckets")?;
+        let stored = data.take(size(most, stride(level, degree).1), "Gaussians")?;
+        let rows = &stored[..count * stride(level, degree).1];
+        let mut partial_starts = vec![0usize];
+        for length in lengths.as_chunks::<4>().0 {
+            let before = partial_starts.last().copied().unwrap_or(0);
+            partial_starts.push(before.saturating_add(u32::from_le_bytes(*length) as usize));
+        }
+        let in_full = full_buckets.saturating_mul(bucket_size);
+        let in_all = in_full.saturating_add(partial_starts.last().copied().unwrap_or(0));
+        let known = centre_bytes == 12 && full_buckets.saturating_add(partial) <= bucket_count;
+        if level > 0 && (in_all < count || !known) {
+            return refuse(format!(
+                "the buckets of the .ksplat file hold {in_all} Gaussians in place of {count}"
+            ));
+        }
+        let section = Self {
+            count,
+            degree,
+            level,
+            ends,
+            step: block_size / 2.0 / range as f32,
+            range: range as f32,
+            bucket_size,
+            full_buckets,
+            partial_starts,
+            centres,
+            rows,
+        };
+        Ok((section, data.at()))
+    }
+
+    /// The centre of the bucket that a Gaussian is in.
+    fn bucket_centre(&self, i: usize) -> [f32; 3] {
+        let in_full = self.full_buckets.saturating_mul(self.bucket_size);
+        let bucket = match i < in_full {
+            true => i / self.bucket_size,
+            // The last that begins at it or before.
+            false => {
+                self.full_buckets + self.partial_starts.partition_point(|&s| s <= i - in_full) - 1
+            }
+        };
+        [0, 1, 2].map(|k| float_at(self.centres, 3 * bucket + k))
+    }
+
+    /// Fills a block; the first row with a number that is not finite.
+    fn fill(&self, block: Block<'_>) -> Option<usize> {
+        let (base, stride) = stride(self.level, self.degree);
+        let rest = block.sh_rest.len() / block.means.len().max(1);
+        for i in 0..block.means.len() {
+            let row = &self.rows[(block.first + i) * stride..][..stride];
+            let short = |at: usize| u16::from_le_bytes([row[at], row[at + 1]]);
+            let half = |at: usize| half::f16::from_bits(short(at)).to_f32();
+            let (mean, scale, quat, packed) = match self.level {
+                0 => {
+                    let float = |k: usize| float_at(row, k);
+                    let quat = [6, 7, 8, 9].map(float);
+                    (
+                        [0, 1, 2].map(float),
+                        [3, 4, 5].map(float),
+                        quat,
+                        &row[40..44],
+                    )
+                }
+                _ => {
+                    let centre = self.bucket_centre(block.first + i);
+                    let mean =
+                        |k: usize| (f32::from(short(2 * k)) - self.range) * self.step + centre[k];
+                    let quat = [12, 14, 16, 18].map(half);
+                    (
+                        [0, 1, 2].map(mean),
+                        [6, 8, 10].map(half),
+                        quat,
+                        &row[20..24],
+                    )
+                }
+            };
+            if !mean
+                .iter()
+                .chain(&scale)
+                .chain(&quat)
+                .all(|v| v.is_finite())
+            {
+                return Some(block.first + i);
+            }
+            block.means[i] = mean;
+            block.scales[i] = scale.map(|s| s.max(0.0).ln().max(LEAST_SCALE));
+            block.quats[i] = unit(quat);
+            for k in 0..3 {
+                block.sh0[i][k] = (f32::from(packed[k]) / 255.0 - 0.5) / SH_C0;
+            }
+            block.opacities[i] = logit(f32::from(packed[3]) / 255.0);
+            let values = &mut block.sh_rest[i * rest..][..rest];
+            for (at, place) in harmonic_places(self.degree).enumerate() {
+                let value = match self.level {
+                    0 => float_at(&row[base..], at),
+                    1 => half(base + 2 * at),
+                    _ => {
+                        let [low, high] = self.ends;
+                        low + f32::from(row[base + at]) / 255.0 * (high - low)
+                    }
+                };
+                if !value.is_finite() {
+                    return Some(block.first + i);
+                }
+                values[place] = value;
+            }
+        }
+        None
+    }
+}
+
+/// Where in `[K-1, 3]` the file's harmonics belong, in its order.
+fn harmonic_places(degree: u8) -> impl Iterator<Item = usize> {
+    (1..=usize::from(degree)).flat_map(|band| {
+        let (first, width) = (band * band - 1, 2 * band + 1);
+        (0..3 * width).map(move |at| (first + at % width) * 3 + at / width)
+    })
+}

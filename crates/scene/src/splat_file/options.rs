@@ -1,0 +1,63 @@
+//! What files of splats leave open, for who reads and who writes them.
+
+use super::Axes;
+
+/// What a file may leave open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The axes of an SPZ file that declares none. Default: right, up, back, as the format's description says. Some
+    /// tools have written those of the PLY file instead (right, down, forward): such scenes stand on their heads.
+    pub undeclared_axes: Axes,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            undeclared_axes: Axes::Rub,
+        }
+    }
+}
+
+/// The versions of SPZ that are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum SpzVersion {
+    /// Packed by gzip: opens everywhere.
+    #[default]
+    V3,
+    /// Packed by Zstandard, attribute by attribute: faster to read, and not known to all viewers yet.
+    V4,
+}
+
+impl SpzVersion {
+    /// As files say it.
+    pub(super) fn number(self) -> u32 {
+        match self {
+            Self::V3 => 3,
+            Self::V4 => 4,
+        }
+    }
+}
+
+/// What formats leave to choose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WriteOptions {
+    /// Of SPZ files.
+    pub spz_version: SpzVersion,
+    /// In which axes SPZ files are; version 4 declares them. Default: right, up, back.
+    pub axes: Axes,
+    /// Whether the splats were trained with anti-aliasing: noted where the format has a place for it.
+    pub antialiased: bool,
+    /// Rounds in which SOG's palette of harmonics settles.
+    pub sog_iterations: u32,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            spz_version: SpzVersion::default(),
+            axes: Axes::Rub,
+            antialiased: false,
+            sog_iterations: 10,
+        }
+    }
+}

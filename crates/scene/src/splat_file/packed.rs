@@ -1,0 +1,114 @@
+//! What formats of few bits share: opacities that end before 0 and 1, rotations by their three smaller components,
+//! and numbers at places of a file.
+
+use crate::{Error, Result};
+
+/// The nearest opacities to 0 and 1 that a byte stands for: half a step from either.
+const OPACITY_MARGIN: f32 = 0.5 / 255.0;
+
+/// ln of the standard deviation that stands for 0.
+pub(super) const LEAST_SCALE: f32 = -20.0;
+
+/// 0 to 1.
+pub(super) fn alpha(logit: f32) -> f32 {
+    1.0 / (1.0 + (-logit).exp())
+}
+
+/// The logit of an opacity, 0 to 1; where a byte says 0 or 1, the logit of what is half a step away.
+pub(super) fn logit(alpha: f32) -> f32 {
+    let alpha = alpha.clamp(OPACITY_MARGIN, 1.0 - OPACITY_MARGIN);
+    (alpha / (1.0 - alpha)).ln()
+}
+
+/// The same of length 1; the identity where there is no direction.
+pub(super) fn unit(quat: [f32; 4]) -> [f32; 4] {
+    let length = quat.iter().map(|q| q * q).sum::<f32>().sqrt();
+    match length > 0.0 && length.is_finite() {
+        true => quat.map(|q| q / length),
+        false => [1.0, 0.0, 0.0, 0.0],
+    }
+}
+
+/// The place of the component whose magnitude is largest, the first of equals.
+pub(super) fn largest(quat: &[f32; 4]) -> usize {
+    (1..4).fold(0, |best, i| match quat[i].abs() > quat[best].abs() {
+        true => i,
+        false => best,
+    })
+}
+
+/// Fills the component at `largest` so that the length is 1.
+pub(super) fn complete(quat: &mut [f32; 4], largest: usize) {
+    quat[largest] = 0.0;
+    let others: f32 = quat.iter().map(|q| q * q).sum();
+    // Damaged files can be longer than 1 already.
+    quat[largest] = (1.0 - others).max(0.0).sqrt();
+}
+
+/// Bytes of a file that is read from its beginning.
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// The format's name, for errors.
+    format: &'static str,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(bytes: &'a [u8], at: usize, format: &'static str) -> Self {
+        Self { bytes, at, format }
+    }
+
+    /// Where it stands, bytes from the file's beginning.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The next bytes; `what` they are says the error that there are less.
+    pub(super) fn take(&mut self, count: usize, what: &str) -> Result<&'a [u8]> {
+        let end = self.at.checked_add(count);
+        let found = end.and_then(|end| self.bytes.get(self.at..end));
+        let Some(found) = found else {
+            let left = self.bytes.len().saturating_sub(self.at);
+            let what = format!(
+                "the {} file ends within its {what}: {count} bytes are needed, {left} are left",
+                self.format
+            );
+            return Err(Error::input(what)
+                .at(format!("byte {}", self.at))
+                .hint("copy the file again: it is cut or damaged"));
+        };
+        self.at += count;
+        Ok(found)
+    }
+
+    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        let bytes = self.take(N, what)?;
+        Ok(bytes.try_into().unwrap_or([0; N]))
+    }
+
+    pub(super) fn u8(&mut self, what: &str) -> Result<u8> {
+        Ok(self.array::<1>(what)?[0])
+    }
+
+    pub(super) fn u16(&mut self, what: &str) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array(what)?))
+    }
+
+    pub(super) fn u32(&mut self, what: &str) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array(what)?))
+    }
+
+    pub(super) fn u64(&mut self, what: &str) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array(what)?))
+    }
+
+    pub(super) fn f32(&mut self, what: &str) -> Result<f32> {
+        Ok(f32::from_le_bytes(self.array(what)?))
+    }
+}
+
+/// The `index`-th little-endian `f32` of bytes that have it; 0 beyond them.
+pub(super) fn float_at(bytes: &[u8], index: usize) -> f32 {
+    let bytes = bytes.get(4 * index..4 * index + 4);
+    f32::from_le_bytes(bytes.and_then(|b| b.try_into().ok()).unwrap_or_default())
+}

@@ -1,0 +1,93 @@
+//! One gzip member, packed by all cores.
+//!
+//! 1. Each attribute is cut into pieces of a fixed size, so that the bytes depend on no number of threads, and every
+//!    piece is deflated by itself; all but the last end with an empty stored block, at a whole byte.
+//! 2. Blocks of deflate may follow one another: together they are one stream. The checksums of the pieces combine.
+
+use crate::{Error, Result};
+use flate2::{Compress, Compression, Crc, FlushCompress, Status};
+use rayon::prelude::*;
+
+/// A piece: large against deflate's window of 32 KiB, so that little is lost where pieces meet.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A member without name and time, from no operating system in particular.
+const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+
+/// Packs `parts`, one after the other.
+pub(super) fn pack(parts: &[&[u8]]) -> Result<Vec<u8>> {
+    let pieces: Vec<&[u8]> = parts.iter().flat_map(|p| p.chunks(PIECE_BYTES)).collect();
+    let last = pieces.len().saturating_sub(1);
+    let packed: Vec<(Vec<u8>, Crc)> = pieces
+        .par_iter()
+        .enumerate()
+        .map(|(i, piece)| {
+            let mut crc = Crc::new();
+            crc.update(piece);
+            Ok((deflate(piece, i == last)?, crc))
+        })
+        .collect::<Result<_>>()?;
+    let mut crc = Crc::new();
+    let mut bytes = HEAD.to_vec();
+    for (piece, sum) in &packed {
+        bytes.extend_from_slice(piece);
+        crc.combine(sum);
+    }
+    bytes.extend(crc.sum().to_le_bytes());
+    bytes.extend(crc.amount().to_le_bytes());
+    Ok(bytes)
+}
+
+fn deflate(piece: &[u8], is_last: bool) -> Result<Vec<u8>> {
+    let mut compress = Compress::new(Compression::new(6), false);
+    let flush = match is_last {
+        true => FlushCompress::Finish,
+        false => FlushCompress::Sync,
+    };
+    let failed = |what: String| Error::internal(format!("bytes cannot be deflated: {what}"));
+    let mut out = Vec::with_capacity(piece.len() + piece.len() / 64 + 64);
+    loop {
+        let read = compress.total_in() as usize;
+        let status = compress
+            .compress_vec(&piece[read..], &mut out, flush)
+            .map_err(|e| failed(e.to_string()))?;
+        let all_read = compress.total_in() as usize == piece.len();
+        match status {
+            Status::StreamEnd => return Ok(out),
+            // With room left, a flush is whole.
+            Status::Ok if !is_last && all_read && out.len() < out.capacity() => return Ok(out),
+            Status::BufError if out.len() < out.capacity() => match is_last {
+                true => return Err(failed("no progress".to_owned())),
+                false => return Ok(out),
+            },
+            _ => out.reserve(out.capacity() / 4 + 1024),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn pieces_are_one_member_whatever_is_in_them() {
+        let noise: Vec<u8> = (0..3_000_000u64)
+            .map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
+            .collect();
+        let even = vec![7u8; 2 * PIECE_BYTES + 1];
+        for parts in [
+            vec![&noise[..], &even[..], &[1, 2, 3][..]],
+            vec![&even[..]],
+            vec![&noise[..16], &[][..]],
+        ] {
+            let packed = pack(&parts).unwrap();
+            let mut back = Vec::new();
+            let mut decoder = flate2::bufread::GzDecoder::new(&packed[..]);
+            decoder.read_to_end(&mut back).unwrap();
+            assert!(decoder.into_inner().is_empty());
+            assert!(back == parts.concat());
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Formats of splats beside PLY: bytes by hand, other tools, damage.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod damage;
+mod ksplat;
+mod measure;
+mod spz;
+mod support;
+mod tool;

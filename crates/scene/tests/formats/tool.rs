@@ -1,0 +1,96 @@
+//! What we write `splat-transform` reads as we do, and what it writes we read as it does.
+//!
+//! Needs `DAPPLE_SPLAT_TRANSFORM`, as `ply_splat_transform.rs`.
+
+use crate::support::{Steps, assert_near, crowd};
+use dapple_scene::splat_file::{self, Format, SpzVersion, WriteOptions};
+use dapple_scene::{Splats, ply};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn tool() -> Option<PathBuf> {
+    let tool = std::env::var_os("DAPPLE_SPLAT_TRANSFORM").map(PathBuf::from);
+    if tool.is_none() {
+        dapple_scene::lacking::skipped(
+            "node",
+            "set DAPPLE_SPLAT_TRANSFORM to bin/cli.mjs of @playcanvas/splat-transform",
+        );
+    }
+    tool
+}
+
+/// Converts one file; options of the tool's come first.
+fn convert(tool: &Path, options: &[&str], input: &Path, output: &Path) {
+    let mut command = if tool.extension().is_some_and(|e| e == "mjs" || e == "js") {
+        let mut node = Command::new("node");
+        node.arg(tool);
+        node
+    } else {
+        Command::new(tool)
+    };
+    let command = command
+        .args(["--quiet", "--overwrite"])
+        .args(options)
+        .args([input, output]);
+    let result = command.output().expect("the tool cannot be started");
+    assert!(
+        result.status.success() && output.exists(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&result.stderr)
+    );
+}
+
+/// Our file as the tool reads it and as we do: the same; and both near what went in.
+#[track_caller]
+fn ours_is_theirs(
+    tool: &Path,
+    splats: &Splats,
+    name: &str,
+    format: Format,
+    options: &WriteOptions,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let [ours, back] = [name, "back.ply"].map(|n| folder.path().join(n));
+    splat_file::write_with(&ours, splats, format, options).unwrap();
+    convert(tool, &[], &ours, &back);
+    let what = format!("{name}, degree {}, {options:?}", splats.sh_degree);
+    let (read, _) = splat_file::read(&ours).unwrap();
+    assert_near(&read, splats, Steps::of(format), &what);
+    assert_near(&ply::read(&back).unwrap(), &read, Steps::NONE, &what);
+}
+
+/// The tool's file as we read it and as it does itself.
+#[track_caller]
+fn theirs_is_ours(tool: &Path, splats: &Splats, name: &str, format: Format, options: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let [ply, theirs, back] = ["ours.ply", name, "back.ply"].map(|n| folder.path().join(n));
+    ply::write(&ply, splats).unwrap();
+    convert(tool, options, &ply, &theirs);
+    let what = format!("their {name}, degree {}, {options:?}", splats.sh_degree);
+    let (read, _) = splat_file::read(&theirs).unwrap();
+    assert_near(&read, splats, Steps::of(format), &what);
+    convert(tool, &[], &theirs, &back);
+    assert_near(&read, &ply::read(&back).unwrap(), Steps::NONE, &what);
+}
+
+#[test]
+fn spz_of_both_versions() {
+    let Some(tool) = tool() else { return };
+    for degree in 0..=3 {
+        let splats = crowd(700, degree);
+        for (version, number) in [(SpzVersion::V3, "3"), (SpzVersion::V4, "4")] {
+            let options = WriteOptions {
+                spz_version: version,
+                ..WriteOptions::default()
+            };
+            ours_is_theirs(&tool, &splats, "a.spz", Format::Spz, &options);
+            theirs_is_ours(
+                &tool,
+                &splats,
+                "a.spz",
+                Format::Spz,
+                &["--spz-version", number],
+            );
+        }
+    }
+}
