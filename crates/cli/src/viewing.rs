@@ -135,6 +135,11 @@ impl Stance {
         })
     }
 
+    /// What is up, what is looked at, and from how far.
+    pub fn parts(&self) -> (DVec3, DVec3, f64) {
+        (self.up, self.centre, self.distance)
+    }
+
     fn of_ring(ring: &Ring) -> Self {
         let (centre, up, distance) = ring.stance();
         Self {

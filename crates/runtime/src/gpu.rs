@@ -8,6 +8,7 @@ use crate::cache::{self, Cache};
 use crate::link::Link;
 use crate::needs::{DeviceClass, Granted, Needs, TIMESTAMPS};
 use crate::parameters::Ring;
+use crate::turns::COMPILING;
 use crate::{AdapterReport, Choice, Counters, Pool, Pooled};
 use dapple_base::{Error, Result};
 use std::borrow::Cow;
@@ -115,6 +116,7 @@ impl Gpu {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(options: &GpuOptions, overrides: &Overrides) -> Result<Self> {
+        let _turn = COMPILING.take_alone();
         let mut adapters = adapter::listed(options.validate);
         if options.class == DeviceClass::WebGpuDefault {
             // All have its limits: what they lack for native kernels is not asked for.

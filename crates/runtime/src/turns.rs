@@ -2,8 +2,10 @@
 //!
 //! NVIDIA's compiler (driver 580.159) now and then never comes back where a process has it compile for two
 //! devices at once: one thread computes for good, the others wait for the driver's lock. Many threads of one
-//! device do it no harm. So kernels are compiled for one device at a time; a program with one waits for nobody.
+//! device do it no harm. So kernels are compiled for one device at a time, and devices are opened alone; a
+//! program with one waits for nobody.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Who works, and who is told when nobody does any more.
@@ -29,6 +31,13 @@ impl Turns {
             working: Mutex::new(None),
             free: Condvar::new(),
         }
+    }
+
+    /// Waits until nobody works, and lets nobody in.
+    pub(crate) fn take_alone(&self) -> Turn<'_> {
+        // Devices' numbers are addresses, which are even.
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        self.take(NEXT.fetch_add(2, Ordering::Relaxed))
     }
 
     /// Waits until no other device's threads work.
@@ -62,8 +71,33 @@ impl Drop for Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
+
+    #[test]
+    fn who_works_alone_waits_for_all_and_all_for_it() {
+        let turns = Turns::new();
+        let inside = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for i in 0..6 {
+                let (turns, inside) = (&turns, &inside);
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        let _turn = if i < 3 {
+                            turns.take_alone()
+                        } else {
+                            turns.take(8)
+                        };
+                        // Those of device 8 count one, who is alone a hundred.
+                        let own = if i < 3 { 100 } else { 1 };
+                        let now = inside.fetch_add(own, Ordering::SeqCst) + own;
+                        assert!(now <= 100, "{now}");
+                        std::thread::sleep(Duration::from_micros(50));
+                        inside.fetch_sub(own, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+    }
 
     #[test]
     fn devices_take_turns_and_threads_of_one_do_not() {

@@ -32,6 +32,7 @@
 //! exchanges for a cookie; without it nothing is served. Requests for other hosts' names, or from other sites'
 //! pages, are refused. No path of a request reads a file.
 
+pub mod export;
 mod guard;
 mod hub;
 mod page;

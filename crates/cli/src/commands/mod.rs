@@ -5,6 +5,7 @@ pub mod convert;
 pub mod demo;
 pub mod doctor;
 pub mod eval;
+pub mod export;
 pub mod info;
 pub mod profile;
 pub mod render;

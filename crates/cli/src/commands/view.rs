@@ -310,7 +310,7 @@ fn load_capture(scene: &Path, config: &TrainConfig, console: &Console) -> Result
 }
 
 /// The cameras that lie beside splats, without photos.
-fn cameras_beside(file: &Path, console: &Console) -> Vec<CameraEntry> {
+pub fn cameras_beside(file: &Path, console: &Console) -> Vec<CameraEntry> {
     let found = cameras::named_beside(file).unwrap_or_else(|error| {
         console.note(&format!(
             "note: the cameras beside the splats are not used: {error}"

@@ -133,13 +133,19 @@ pub struct Browser {
 impl Browser {
     /// Opens Chromium with a profile in `scratch`.
     pub fn open(chromium: &Path, scratch: &Path) -> Self {
+        Self::open_with(chromium, scratch, &["--disable-gpu"])
+    }
+
+    /// The same with WebGL, which the processor draws.
+    pub fn open_drawing(chromium: &Path, scratch: &Path) -> Self {
+        let options = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"];
+        Self::open_with(chromium, scratch, &options)
+    }
+
+    fn open_with(chromium: &Path, scratch: &Path, options: &[&str]) -> Self {
         let child = Command::new(chromium)
-            .args([
-                "--headless=new",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-            ])
+            .args(["--headless=new", "--no-sandbox", "--no-first-run"])
+            .args(options)
             .args(["--remote-debugging-port=0", "--window-size=1000,700"])
             .arg(format!("--user-data-dir={}", scratch.display()))
             .arg("about:blank")

@@ -235,12 +235,38 @@ pub fn write_with(
             let bytes = encode(splats, options)?;
             write_atomically(path, |out| out.write_all(&bytes))
         }
-        Writer::None => {
-            let what = format!(".{} files are read, not written", format.extension());
-            let hint = format!("end the name in {}", Format::written_extensions());
-            Err(Error::unsupported(what).at_path(path).hint(hint))
-        }
+        Writer::None => Err(not_written(format).at_path(path)),
     }
+}
+
+/// The bytes of a file, in memory.
+///
+/// # Errors
+/// As [`write_with`].
+pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result<Vec<u8>> {
+    splats.check_lengths()?;
+    let known = format.known();
+    if splats.sh_degree > known.max_sh_degree {
+        let less = splats.clone().with_sh_degree(known.max_sh_degree);
+        return encode(&less, format, options);
+    }
+    match known.write {
+        Writer::Rows(write) => {
+            let mut bytes = Vec::new();
+            write(&mut bytes, splats, options)
+                .map_err(|e| Error::io("cannot pack the splats", "", e))?;
+            Ok(bytes)
+        }
+        Writer::Whole(_) if splats.is_empty() => Err(nothing_to_write(format)),
+        Writer::Whole(encode) => encode(splats, options),
+        Writer::None => Err(not_written(format)),
+    }
+}
+
+fn not_written(format: Format) -> Error {
+    let what = format!(".{} files are read, not written", format.extension());
+    let hint = format!("end the name in {}", Format::written_extensions());
+    Error::unsupported(what).hint(hint)
 }
 
 fn nothing_to_write(format: Format) -> Error {

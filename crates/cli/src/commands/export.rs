@@ -1,0 +1,281 @@
+//! `dapple export`: a scene as one page to send, or as a folder for a web server.
+
+use super::view::{cameras_beside, title};
+use crate::camera_paths::KeyPath;
+use crate::console::Console;
+use crate::machine::human_bytes;
+use crate::options::{
+    DeviceOptions, NewFolders, config_beside, read_splats, refuse_existing, splats_file,
+};
+use crate::training_display::gaussians;
+use crate::viewing::Stance;
+use dapple::contract::RenderSettings;
+use dapple::glam::DVec3;
+use dapple::scene::atomic::write_atomically;
+use dapple::scene::{Error, Result, Splats, bounded};
+use dapple::train::ConfigPatch;
+use dapple_viewer::export::{self, PageCamera, PageOptions};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+page.html holds everything: it opens from disk, without a network, in browsers with WebGL2 (all of today's),
+also on phones. A folder is for a web server: it shows a coarse scene early and refines it.
+The splats are packed as SPZ does: about a tenth of their PLY file; `dapple convert SPLATS x.spz` gives the same
+numbers as a file, for `dapple eval` to say what that costs in quality.
+
+NOTES is a JSON list; `view`, where clicking the note takes one, is a key as paths have them:
+  [{\"position\": [0, 0, 1], \"text\": \"the lamp\",
+    \"view\": {\"position\": [0, -1, -2], \"rotation\": [1, 0, 0, 0], \"focal\": 1.2}}]
+Paths are those of `dapple view`: `Save path` on its page.
+
+Examples:
+  dapple export out/bird bird.html
+  dapple export out/bird www/bird/ --path tour.json --notes notes.json
+  dapple export scene.ply scene.html --title \"The old harbour\" --no-poster";
+
+/// The size of posters, pixels.
+const POSTER: [u32; 2] = [1280, 720];
+
+/// Most notes of a page.
+const MOST_NOTES: usize = 999;
+
+/// Makes a page that shows splats in any browser, to send or to put on a web server
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A file of splats, or the folder of a run
+    input: PathBuf,
+
+    /// The page to write, ending in .html; else a folder for a web server
+    output: PathBuf,
+
+    /// The page's name [default: that of the input]
+    #[arg(long)]
+    title: Option<String>,
+
+    /// A path of cameras that the page can play
+    #[arg(long, value_name = "FILE.json")]
+    path: Option<PathBuf>,
+
+    /// Notes at places of the scene
+    #[arg(long, value_name = "NOTES.json")]
+    notes: Option<PathBuf>,
+
+    /// Leave out the picture that is shown while the scene loads
+    #[arg(long)]
+    no_poster: bool,
+
+    /// Replace OUTPUT if it exists
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Print one JSON object that says what was made
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+/// A note, as its file has it.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    position: [f64; 3],
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    view: Option<NoteView>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct NoteView {
+    position: [f64; 3],
+    rotation: [f64; 4],
+    focal: f64,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Summary<'a> {
+    output: &'a Path,
+    gaussians: usize,
+    /// Of all files.
+    bytes: usize,
+    /// Of them the page itself, without the splats and the poster.
+    page_bytes: usize,
+    files: usize,
+}
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    refuse_existing(&args.output, args.overwrite)?;
+    let file = splats_file(&args.input)?;
+    let config = config_beside(&file, ConfigPatch::default(), console)?;
+    let (splats, aside) = read_splats(&file, console)?;
+    if splats.is_empty() {
+        return Err(Error::input("there is no Gaussian to show").at_path(&file));
+    }
+    let seen: Vec<_> = cameras_beside(&file, console)
+        .iter()
+        .map(|entry| entry.camera)
+        .collect();
+    let up = aside.up.map(DVec3::from);
+    let stance = match Stance::of_cameras(&seen, up) {
+        Some(stance) => stance,
+        None => Stance::of_splats(&splats, up)?,
+    };
+    let (up, centre, distance) = stance.parts();
+    let view = PageCamera::around(up.into(), centre.into(), distance);
+    let antialiased = config.antialias || aside.antialiased;
+    let mut options = PageOptions {
+        title: args.title.clone().unwrap_or_else(|| title(&args.input)),
+        up: up.into(),
+        centre: centre.into(),
+        distance,
+        view: Some(view),
+        background: config.background.fixed().map(f64::from),
+        near: f64::from(config.near_plane()),
+        antialiased,
+        path: args.path.as_deref().map(key_path).transpose()?,
+        notes: match args.notes.as_deref() {
+            Some(file) => notes(file)?,
+            None => serde_json::Value::Array(Vec::new()),
+        },
+        poster: None,
+    };
+    if !args.no_poster {
+        let settings = RenderSettings {
+            background: config.background.fixed(),
+            sh_degree: splats.sh_degree,
+            max_gaussians_per_tile: config.max_gaussians_per_tile,
+            near: config.near_plane(),
+            depth: false,
+            antialias: antialiased,
+        };
+        options.poster = Some(poster(args, &splats, &settings, &view, console)?);
+    }
+    let is_page = args
+        .output
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("html"));
+    let folders = NewFolders::before(&args.output);
+    let (bytes, page_bytes, files) = folders.unless_ok(write(args, &splats, &options, is_page))?;
+    let summary = Summary {
+        output: &args.output,
+        gaussians: splats.len(),
+        bytes,
+        page_bytes,
+        files,
+    };
+    if args.json {
+        return console.json(&summary);
+    }
+    let hint = match is_page {
+        true => "open it in a browser, or send it".to_owned(),
+        false => format!(
+            "copy it to a web server; to try it: `python3 -m http.server --directory {}`",
+            args.output.display()
+        ),
+    };
+    console.data(&format!(
+        "{}: {}, {} of it the page itself, {}",
+        args.output.display(),
+        gaussians(splats.len() as u64),
+        human_bytes(page_bytes as u64),
+        human_bytes(bytes as u64)
+    ))?;
+    console.note(&hint);
+    Ok(())
+}
+
+/// Writes what was asked for: its bytes, those of the page itself, the number of files.
+fn write(
+    args: &Args,
+    splats: &Splats,
+    options: &PageOptions,
+    is_page: bool,
+) -> Result<(usize, usize, usize)> {
+    let empty = PageOptions {
+        poster: None,
+        ..options.clone()
+    };
+    let folder = match is_page {
+        true => args.output.parent(),
+        false => Some(args.output.as_path()),
+    };
+    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
+    }
+    let page_bytes = export::frame_bytes(&empty);
+    if is_page {
+        let page = export::page(splats, options)?;
+        write_atomically(&args.output, |out| out.write_all(page.as_bytes()))?;
+        return Ok((page.len(), page_bytes, 1));
+    }
+    let files = export::folder(splats, options)?;
+    for (name, bytes) in &files {
+        write_atomically(&args.output.join(name), |out| out.write_all(bytes))?;
+    }
+    let bytes = files.iter().map(|(_, bytes)| bytes.len()).sum();
+    Ok((bytes, page_bytes, files.len()))
+}
+
+fn poster(
+    args: &Args,
+    splats: &Splats,
+    settings: &RenderSettings,
+    view: &PageCamera,
+    console: &Console,
+) -> Result<Vec<u8>> {
+    let mut engine = args.device.engine(console)?;
+    engine.upload(splats, None)?;
+    let [width, height] = POSTER;
+    export::poster(engine.as_mut(), settings, &view.camera(width, height))
+}
+
+/// A path, checked as `render` does, as the page reads it.
+fn key_path(file: &Path) -> Result<serde_json::Value> {
+    KeyPath::read(file)?;
+    json(file, "cannot read the path")
+}
+
+fn notes(file: &Path) -> Result<serde_json::Value> {
+    let hint = "`dapple export --help` shows an example";
+    let told = |what: String| Error::input(what).at_path(file).hint(hint);
+    let value = json(file, "cannot read the notes")?;
+    let notes: Vec<Note> =
+        serde_json::from_value(value).map_err(|e| told(format!("these are no notes: {e}")))?;
+    if notes.len() > MOST_NOTES {
+        return Err(told(format!(
+            "a page has at most {MOST_NOTES} notes, not {}",
+            notes.len()
+        )));
+    }
+    for (i, note) in notes.iter().enumerate() {
+        let near = |position: &[f64; 3]| position.iter().all(|v| v.abs() <= 1e9);
+        let stands = note.view.as_ref().is_none_or(|view| {
+            let length: f64 = view.rotation.iter().map(|v| v * v).sum();
+            near(&view.position)
+                && (1e-6..=1e6).contains(&length)
+                && (1e-3..=1e3).contains(&view.focal)
+        });
+        if !near(&note.position) || !stands {
+            return Err(told(format!(
+                "note {} is at no place that can be seen",
+                i + 1
+            )));
+        }
+    }
+    serde_json::to_value(notes).map_err(|e| told(format!("these are no notes: {e}")))
+}
+
+fn json(file: &Path, what: &'static str) -> Result<serde_json::Value> {
+    let text = bounded::read_text(what, file, bounded::SETTINGS_BYTES)?;
+    serde_json::from_str(&text).map_err(|e| {
+        Error::input(format!("this is not JSON: {e}"))
+            .at_path(file)
+            .hint("`dapple export --help` shows an example")
+    })
+}

@@ -1,0 +1,393 @@
+//! A scene as a page: one file that opens from disk without a network, or a folder for a web server.
+//!
+//! 1. The splats are packed as SPZ 3: the browser's own gzip unpacks it.
+//! 2. In a page they stand in base64; in a folder beside it, in parts: what matters most comes first, so that a
+//!    coarse scene is seen early.
+//! 3. The page is plain modules, joined to one script here, for browsers load no modules from disk. It draws with
+//!    WebGL2 by the engine's formulas (`page/export/draw.js`).
+
+use base64::Engine as Base64;
+use base64::engine::general_purpose::STANDARD;
+use dapple_engine::groups::zeros;
+use dapple_engine::{Engine, PARAM_GROUPS, RenderSettings};
+use dapple_scene::splat_file::{Axes, Format, WriteOptions, encode};
+use dapple_scene::{Camera, Error, Pose, Result, Splats};
+use glam::{DMat3, DQuat, DVec3};
+use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::Value;
+
+const PAGE: &str = include_str!("page/export/index.html");
+const STYLE: &str = include_str!("page/export/style.css");
+
+/// In the order of their dependence.
+const MODULES: [&str; 7] = [
+    include_str!("page/vectors.js"),
+    include_str!("page/path.js"),
+    include_str!("page/controls.js"),
+    include_str!("page/export/spz.js"),
+    include_str!("page/export/sorter.js"),
+    include_str!("page/export/draw.js"),
+    include_str!("page/export/main.js"),
+];
+
+/// Gaussians of a folder's parts, as shares of all: the first is seen early, each next is larger.
+const PARTS: [f64; 4] = [0.05, 0.2, 0.5, 1.0];
+
+/// A scene with few Gaussians comes in one part.
+const LEAST_PART: usize = 20_000;
+
+/// A camera: where it stands, the rotation from world to camera `[w, x, y, z]`, and its focal length in heights of
+/// the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PageCamera {
+    /// World units.
+    pub position: [f64; 3],
+    /// Of length 1.
+    pub rotation: [f64; 4],
+    /// In heights of the picture.
+    pub focal: f64,
+}
+
+/// JPEG quality of posters.
+const POSTER_QUALITY: u8 = 82;
+
+impl PageCamera {
+    /// Looks at `centre` from `distance`, a little from above.
+    pub fn around(up: [f64; 3], centre: [f64; 3], distance: f64) -> Self {
+        let (up, centre) = (DVec3::from(up).normalize(), DVec3::from(centre));
+        let side = if up.x.abs() < 0.9 { DVec3::X } else { DVec3::Z };
+        let level = side.cross(up).normalize();
+        let eye = centre + (0.35 * up - level).normalize() * distance;
+        let forward = (centre - eye).normalize();
+        let right = forward.cross(up).normalize();
+        let rows = DMat3::from_cols(right, forward.cross(right), forward).transpose();
+        let [x, y, z, w] = DQuat::from_mat3(&rows).to_array();
+        Self {
+            position: eye.to_array(),
+            rotation: [w, x, y, z],
+            focal: 1.0,
+        }
+    }
+
+    /// As engines take it, for a picture of this size.
+    pub fn camera(&self, width: u32, height: u32) -> Camera {
+        let pose = Pose::from_wxyz(self.rotation, DVec3::ZERO);
+        let pose = Pose {
+            translation: -(pose.rotation * DVec3::from(self.position)),
+            ..pose
+        };
+        Camera::pinhole(width, height, self.focal * f64::from(height), pose)
+    }
+}
+
+/// A JPEG of a view, of the splats that the engine holds.
+///
+/// # Errors
+/// What the engine cannot do.
+pub fn poster(
+    engine: &mut dyn Engine,
+    settings: &RenderSettings,
+    camera: &Camera,
+) -> Result<Vec<u8>> {
+    let rendered = engine.render_bytes(camera, settings)?;
+    let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
+    let mut jpeg = Vec::new();
+    jpeg_encoder::Encoder::new(&mut jpeg, POSTER_QUALITY)
+        .encode(
+            &rendered.rgba,
+            side(camera.width),
+            side(camera.height),
+            jpeg_encoder::ColorType::Rgba,
+        )
+        .map_err(|e| Error::internal("the poster cannot be packed").caused_by(e))?;
+    Ok(jpeg)
+}
+
+/// What a page shows beside the splats.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageOptions {
+    /// The page's name.
+    pub title: String,
+    /// What is up.
+    pub up: [f64; 3],
+    /// What the first view turns about, world units.
+    pub centre: [f64; 3],
+    /// From how far.
+    pub distance: f64,
+    /// The first view, where it is not one from `distance`.
+    pub view: Option<PageCamera>,
+    /// Colour behind everything, 0 to 1.
+    pub background: [f64; 3],
+    /// Gaussians nearer than this are not drawn, world units.
+    pub near: f64,
+    /// Whether the splats are to be drawn with anti-aliasing.
+    pub antialiased: bool,
+    /// A path of cameras, as the viewer saves it.
+    pub path: Option<Value>,
+    /// Annotations: a list of `{position, text, view}`, `view` as [`PageCamera`] or left out.
+    pub notes: Value,
+    /// A JPEG of the first view, shown while the scene loads.
+    pub poster: Option<Vec<u8>>,
+}
+
+impl Default for PageOptions {
+    fn default() -> Self {
+        Self {
+            title: "Splats".to_owned(),
+            up: [0.0, -1.0, 0.0],
+            centre: [0.0; 3],
+            distance: 4.0,
+            view: None,
+            background: [0.0; 3],
+            near: 0.01,
+            antialiased: false,
+            path: None,
+            notes: Value::Array(Vec::new()),
+            poster: None,
+        }
+    }
+}
+
+/// A file of a folder: its name and bytes.
+pub type PageFile = (String, Vec<u8>);
+
+/// One file with everything in it.
+///
+/// # Errors
+/// Splats that SPZ cannot hold; none at all.
+pub fn page(splats: &Splats, options: &PageOptions) -> Result<String> {
+    let packed = pack(splats, options)?;
+    let mut data = tag("part-0", &STANDARD.encode(packed));
+    data.push_str(&described(splats, options, &[None])?);
+    Ok(put_together(options, &data))
+}
+
+/// The bytes of a page beside its data: script, style, elements, and the poster where there is one.
+pub fn frame_bytes(options: &PageOptions) -> usize {
+    put_together(options, "").len()
+}
+
+/// An `index.html` and its parts, for a web server.
+///
+/// # Errors
+/// As [`page`].
+pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
+    let order = most_seen_first(splats);
+    let count = splats.len();
+    let mut ends: Vec<usize> = PARTS.map(|share| (share * count as f64) as usize).to_vec();
+    ends.retain(|&end| end >= LEAST_PART || end == count);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let ranges: Vec<(usize, usize)> = starts.zip(ends.iter().copied()).collect();
+    let parts: Vec<Vec<u8>> = ranges
+        .par_iter()
+        .map(|&(start, end)| {
+            // Neighbours beside each other pack better than the order of what matters.
+            let mut some = order[start..end].to_vec();
+            some.sort_unstable();
+            pack(&gathered(splats, &some), options)
+        })
+        .collect::<Result<_>>()?;
+    let names: Vec<String> = (0..parts.len())
+        .map(|i| format!("splats-{i}.spz"))
+        .collect();
+    let named: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
+    let html = put_together(options, &described(splats, options, &named)?);
+    let mut files: Vec<PageFile> = names.iter().cloned().zip(parts).collect();
+    files.push(("index.html".to_owned(), html.into_bytes()));
+    Ok(files)
+}
+
+fn pack(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {
+    let axes = WriteOptions {
+        axes: Axes::Rdf,
+        antialiased: options.antialiased,
+        ..WriteOptions::default()
+    };
+    encode(splats, Format::Spz, &axes)
+}
+
+/// By what a Gaussian covers at its opacity, most first; of equals the first.
+fn most_seen_first(splats: &Splats) -> Vec<usize> {
+    let seen = |i: usize| {
+        let mut scales = splats.scales[i];
+        scales.sort_unstable_by(f32::total_cmp);
+        let opacity = 1.0 / (1.0 + (-splats.opacities[i]).exp());
+        opacity * (scales[1] + scales[2]).exp()
+    };
+    let mut order: Vec<usize> = (0..splats.len()).collect();
+    order.par_sort_by(|&a, &b| seen(b).total_cmp(&seen(a)).then(a.cmp(&b)));
+    order
+}
+
+/// Some of the Gaussians, in the order of the list.
+fn gathered(splats: &Splats, list: &[usize]) -> Splats {
+    let degree = splats.sh_degree;
+    let mut some = zeros(list.len(), degree);
+    for group in PARAM_GROUPS {
+        let width = group.width(degree);
+        let values = group.values(splats);
+        let held = group.values_mut(&mut some);
+        for (to, &from) in list.iter().enumerate().filter(|_| width > 0) {
+            held[to * width..][..width].copy_from_slice(&values[from * width..][..width]);
+        }
+    }
+    some
+}
+
+/// What the script reads of the scene.
+fn described(splats: &Splats, options: &PageOptions, parts: &[Option<&str>]) -> Result<String> {
+    let scene = serde_json::json!({
+        "title": options.title,
+        "up": options.up,
+        "centre": options.centre,
+        "distance": options.distance,
+        "background": options.background,
+        "near": options.near,
+        "gaussians": splats.len(),
+        "parts": parts,
+        "view": options.view,
+        "path": options.path,
+        "notes": options.notes,
+    });
+    let text = serde_json::to_string(&scene)
+        .map_err(|e| Error::internal("the page cannot be described").caused_by(e))?;
+    // Nothing in it may end the element.
+    Ok(tag("scene", &text.replace('<', "\\u003c")))
+}
+
+fn tag(id: &str, text: &str) -> String {
+    format!("<script type=\"text/plain\" id=\"{id}\">{text}</script>\n")
+}
+
+fn put_together(options: &PageOptions, data: &str) -> String {
+    let poster = options.poster.as_ref().map_or_else(String::new, |jpeg| {
+        let bytes = STANDARD.encode(jpeg);
+        format!("<img id=\"poster\" alt=\"\" src=\"data:image/jpeg;base64,{bytes}\">")
+    });
+    let mut page = String::with_capacity(PAGE.len() + data.len() + poster.len() + 64_000);
+    let parts = [
+        ("/*style*/", STYLE),
+        ("<!--poster-->", &poster),
+        ("<!--data-->", data),
+        ("/*script*/", &script()),
+    ];
+    let mut rest = PAGE;
+    for (mark, text) in parts {
+        let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
+        page.push_str(before);
+        page.push_str(text);
+        rest = after;
+    }
+    page.push_str(rest);
+    page
+}
+
+/// The modules as one script: without imports, and without comments of a line's own.
+fn script() -> String {
+    let mut out = String::new();
+    for line in MODULES.iter().flat_map(|module| module.lines()) {
+        let bare = line.trim_start();
+        if bare.starts_with("import ") || bare.starts_with("// ") {
+            continue;
+        }
+        out.push_str(line.strip_prefix("export ").unwrap_or(line));
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn splats(n: usize) -> Splats {
+        let mut splats = Splats::empty(0);
+        for i in 0..n {
+            splats.means.push([i as f32 * 0.01, 0.0, 1.0]);
+            splats
+                .scales
+                .push([-3.0, -3.0, if i % 3 == 0 { -1.0 } else { -3.0 }]);
+            splats.quats.push([1.0, 0.0, 0.0, 0.0]);
+            splats.opacities.push(1.0);
+            splats.sh0.push([0.1, 0.2, 0.3]);
+        }
+        splats
+    }
+
+    #[test]
+    fn a_page_is_whole_and_small_beside_its_data() {
+        let options = PageOptions {
+            title: "</script><b>".to_owned(),
+            poster: Some(vec![1, 2, 3]),
+            ..PageOptions::default()
+        };
+        let splats = splats(10);
+        let page = page(&splats, &options).unwrap();
+        let data = STANDARD.encode(pack(&splats, &options).unwrap());
+        assert!(page.len() - data.len() < 60_000, "{}", page.len());
+        assert!(page.contains(&data) && page.contains("data:image/jpeg;base64,AQID"));
+        for gone in [
+            "/*style*/",
+            "<!--poster-->",
+            "<!--data-->",
+            "/*script*/",
+            "import {",
+            "\nexport ",
+        ] {
+            assert!(!page.contains(gone), "{gone} is left");
+        }
+        // A title cannot end the element that it stands in, and nothing is loaded from elsewhere.
+        assert!(!page.contains("</script><b>"));
+        assert!(
+            !page.contains("http://") && !page.contains("https://"),
+            "an address"
+        );
+        assert_eq!(
+            page.matches("<script").count(),
+            page.matches("</script").count()
+        );
+    }
+
+    /// Modules share one scope in the page.
+    #[test]
+    fn no_name_is_made_twice() {
+        let mut names = std::collections::BTreeSet::new();
+        for line in script().lines() {
+            let word = ["const ", "let ", "function ", "async function ", "class "];
+            let Some(rest) = word.iter().find_map(|word| line.strip_prefix(word)) else {
+                continue;
+            };
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+            let name = &rest[..end.unwrap_or(rest.len())];
+            assert!(
+                name.is_empty() || names.insert(name.to_owned()),
+                "{name} is made twice"
+            );
+        }
+        assert!(names.contains("Renderer") && names.len() > 20);
+    }
+
+    #[test]
+    fn a_folder_begins_with_what_is_seen_most_and_leaves_nothing_out() {
+        let splats = splats(120_000);
+        let files = folder(&splats, &PageOptions::default()).unwrap();
+        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["splats-0.spz", "splats-1.spz", "splats-2.spz", "index.html"]
+        );
+        let parts = files.iter().filter(|(name, _)| name.ends_with("spz"));
+        let read: Vec<Splats> = parts
+            .map(|(name, bytes)| {
+                dapple_scene::splat_file::parse(bytes, Format::Spz)
+                    .unwrap_or_else(|e| panic!("{name}: {e}"))
+                    .0
+            })
+            .collect();
+        assert_eq!(read.iter().map(Splats::len).sum::<usize>(), 120_000);
+        assert!(read[0].scales.iter().all(|scales| scales[2] > -2.0));
+        let few = folder(&self::splats(10), &PageOptions::default()).unwrap();
+        assert_eq!(few.len(), 2);
+    }
+}

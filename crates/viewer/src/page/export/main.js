@@ -1,0 +1,249 @@
+// One page that shows a scene: its data lie in it, or beside it on a web server.
+// @ts-check
+import { Orbit, listen } from "../controls.js";
+import { Path } from "../path.js";
+import { Renderer } from "./draw.js";
+import { Sorter } from "./sorter.js";
+import { parse, unzip } from "./spz.js";
+import { dot, rowsOf, sub } from "../vectors.js";
+
+/** @typedef {import("../vectors.js").Vec} Vec */
+/** @typedef {import("../path.js").Key} Key */
+/** @typedef {{position: Vec, text: string, view?: Key}} Note */
+/**
+ * @typedef {{title: string, up: Vec, centre: Vec, distance: number, background: Vec, near: number, gaussians: number,
+ *   parts: (string | null)[], view: Key | null, path: object | null, notes: Note[]}} Scene
+ */
+
+const element = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const canvas = /** @type {HTMLCanvasElement} */ (element("picture"));
+/** @type {Scene} */
+const scene = JSON.parse(element("scene").textContent ?? "");
+
+/** Seconds that a move to a note takes. */
+const TRAVEL = 1.2;
+
+const orbit = new Orbit();
+const path = new Path();
+/** @type {Renderer} */ let renderer;
+/** @type {Sorter} */ let sorter;
+let [stale, fresh] = [true, false];
+/** @type {((camera: Key) => void) | null} */ let waiting = null;
+/** @type {{from: number, seconds: number, again: boolean, along: Path} | null} */ let travel = null;
+
+function home() {
+  orbit.reset(scene.up, scene.centre, scene.distance);
+  if (scene.view) orbit.stand(scene.view.position, scene.view.rotation, scene.view.focal);
+}
+
+/** Camera z of a place: an axis, and what is added. @param {Key} key */
+const depth = (key) => {
+  const forward = rowsOf(key.rotation)[2];
+  return [...forward, -dot(forward, key.position)];
+};
+
+/** @param {Key} key @param {Vec} place @returns {[number, number] | null} of the picture's width and height */
+function project(key, place) {
+  const rows = rowsOf(key.rotation);
+  const [x, y, z] = rows.map((row) => dot(row, sub(place, key.position)));
+  if (z <= 0) return null;
+  const wide = canvas.clientWidth / canvas.clientHeight;
+  return [0.5 + (key.focal * x) / z / wide, 0.5 + (key.focal * y) / z];
+}
+
+function moved() {
+  stale = true;
+  sorter.sort(depth(orbit.camera()));
+}
+
+function resize() {
+  const sharp = Math.min(devicePixelRatio, 2);
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, Math.round(side * sharp)));
+  if (canvas.width === width && canvas.height === height) return;
+  [canvas.width, canvas.height] = [width, height];
+  stale = true;
+}
+
+/** @param {number} now */
+function frame(now) {
+  requestAnimationFrame(frame);
+  if (travel) {
+    const { from, seconds, again, along } = travel;
+    const part = (now - from) / 1000 / seconds;
+    // At its end it stands where the path ends, whatever came between two frames.
+    const key = along.at(again ? part % 1 : part);
+    if (key) orbit.stand(key.position, key.rotation, key.focal);
+    if (part >= 1 && !again) stop();
+    moved();
+  }
+  if (!stale || waiting || !fresh) return;
+  stale = false;
+  renderer.draw(orbit.camera());
+  const poster = document.getElementById("poster");
+  if (poster) poster.remove();
+  place();
+}
+
+/** Puts the numbers of notes where they are seen. */
+function place() {
+  const key = orbit.camera();
+  scene.notes.forEach((note, i) => {
+    const mark = element(`note-${i}`);
+    const at = project(key, note.position);
+    const inside = at !== null && at[0] > 0 && at[0] < 1 && at[1] > 0 && at[1] < 1;
+    mark.hidden = !inside;
+    if (inside) [mark.style.left, mark.style.top] = [`${100 * at[0]}%`, `${100 * at[1]}%`];
+  });
+}
+
+function stop() {
+  travel = null;
+  element("play").textContent = "▶ Path";
+}
+
+/** Goes along a path of cameras. @param {Path} along @param {number} seconds @param {boolean} again */
+function go(along, seconds, again) {
+  travel = { from: performance.now(), seconds, again, along };
+}
+
+/** @param {Note} note @param {HTMLElement} mark */
+function visit(note, mark) {
+  const open = element("note");
+  const same = !open.hidden && open.textContent === note.text;
+  open.hidden = same;
+  open.textContent = note.text;
+  for (const other of document.querySelectorAll("#notes button")) other.setAttribute("aria-pressed", "false");
+  mark.setAttribute("aria-pressed", String(!same));
+  if (same || !note.view) return;
+  const there = new Path();
+  there.add(orbit.camera());
+  there.add(note.view);
+  go(there, TRAVEL, false);
+}
+
+function prepareNotes() {
+  scene.notes.forEach((note, i) => {
+    const mark = document.createElement("button");
+    [mark.id, mark.textContent, mark.title] = [`note-${i}`, String(i + 1), note.text];
+    mark.addEventListener("click", () => visit(note, mark));
+    element("notes").append(mark);
+  });
+}
+
+function preparePath() {
+  const button = element("play");
+  button.hidden = !scene.path;
+  if (scene.path) path.read(JSON.stringify(scene.path));
+  button.addEventListener("click", () => {
+    if (travel) return stop();
+    go(path, path.seconds, path.closed);
+    button.textContent = "■ Path";
+  });
+}
+
+/** @param {number} index @returns {Promise<Uint8Array>} */
+async function data(index) {
+  const url = scene.parts[index];
+  if (url !== null) {
+    const answer = await fetch(url);
+    if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
+    return new Uint8Array(await answer.arrayBuffer());
+  }
+  const holder = element(`part-${index}`);
+  const text = atob((holder.textContent ?? "").trim());
+  holder.remove();
+  return Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+}
+
+async function load() {
+  const bar = element("progress");
+  for (let i = 0; i < scene.parts.length; i++) {
+    const part = parse(await unzip(await data(i)));
+    sorter.add(part.positions);
+    renderer.add(part);
+    const share = renderer.count / scene.gaussians;
+    bar.style.width = `${100 * share}%`;
+    moved();
+  }
+  bar.hidden = true;
+}
+
+/**
+ * For programs that embed the page: `await dapple.picture(camera, width, height)` gives the bytes of a picture,
+ * `dapple.look(camera)` moves there; `dapple.loaded` is a promise.
+ */
+function offer(/** @type {Promise<void>} */ loaded) {
+  const look = (/** @type {Key} */ key) => {
+    stop();
+    orbit.stand(key.position, key.rotation, key.focal);
+    moved();
+  };
+  const picture = async (/** @type {Key} */ key, /** @type {number} */ width, /** @type {number} */ height) => {
+    await loaded;
+    await new Promise((done) => {
+      waiting = done;
+      sorter.sort(depth(key));
+    });
+    [canvas.width, canvas.height] = [width, height];
+    renderer.draw(key);
+    const bytes = renderer.pixels();
+    waiting = null;
+    resize();
+    moved();
+    return bytes;
+  };
+  Object.assign(globalThis, { dapple: { loaded, look, picture, camera: () => orbit.camera(), scene } });
+}
+
+function start() {
+  document.title = scene.title;
+  element("title").textContent = scene.title;
+  renderer = new Renderer(canvas, scene.background, scene.near);
+  sorter = new Sorter((order, axis) => {
+    renderer.sorted(order);
+    [fresh, stale] = [order.length > 0, true];
+    // A picture is waited for: its own order, not one that was under way.
+    if (waiting && order.length === renderer.count) waiting(/** @type {any} */ (axis));
+  });
+  home();
+  prepareNotes();
+  preparePath();
+  listen(canvas, orbit, () => {
+    stop();
+    moved();
+  });
+  addEventListener("resize", resize);
+  element("home").addEventListener("click", () => {
+    stop();
+    home();
+    moved();
+  });
+  element("whole").addEventListener("click", () => {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else document.documentElement.requestFullscreen();
+  });
+  const help = /** @type {HTMLDialogElement} */ (element("help"));
+  element("ask").addEventListener("click", () => help.showModal());
+  addEventListener("keydown", (event) => {
+    if (event.key === "?") help.showModal();
+    if (event.key === "r") element("home").click();
+  });
+  resize();
+  requestAnimationFrame(frame);
+}
+
+try {
+  start();
+  const loaded = load();
+  offer(loaded);
+  loaded.catch(fail);
+} catch (error) {
+  fail(error);
+}
+
+/** @param {unknown} error */
+function fail(error) {
+  const told = element("wrong");
+  told.hidden = false;
+  told.textContent = `This scene cannot be shown: ${error instanceof Error ? error.message : error}`;
+}
