@@ -13,20 +13,20 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-The output's name says its format; bytes are a Gaussian's, with harmonics of degree 3 and with none:
+The output's name says its format; bytes are a Gaussian's, with harmonics of degree 3 and without:
   .ply             236 / 56   the layout that 3DGS tools share, whatever dialect was read
-  .spz              20 / 15   Niantic's: opens nearly everywhere; --spz-version 4 is newer, faster to read
-  .sog, meta.json   20 / 14   PlayCanvas', in one file or in a folder: SuperSplat, PlayCanvas, Spark
+  .spz              25 / 15   Niantic's: opens nearly everywhere; --spz-version 4 is newer
+  .sog, meta.json   19 / 14   PlayCanvas', a file or a folder: SuperSplat, PlayCanvas, Spark
   .compressed.ply   61 / 16   SuperSplat's
   .splat             - / 32   for older web viewers; no view dependence
   .glb             236 / 56   glTF with KHR_gaussian_splatting: three.js, PlayCanvas
 All of these are read, and .ksplat. docs/FORMATS.md has what each loses on real scenes.
 
-What is lost is measured: the file is read back, and renders before and after are compared, from a ring
-around the splats or, with --capture, from the cameras of its photos, where the dB that are lost are those
-against the photos. Formats that lose nothing (.ply, .glb) are not rendered.
+What is lost is measured: the file is read back, and renders before and after are compared, from
+a ring around the splats or, with --capture, from the cameras of its photos; the dB that are lost
+are those against the photos then. What loses nothing (.ply, .glb) is not rendered.
 
-With --max-loss the smallest file that loses no more is chosen, among formats and degrees of spherical
+With --max-loss the smallest file that loses no more is chosen, among formats and degrees of
 harmonics; OUTPUT is a name without an ending then, or ends in the format that it must be.
 
 Examples:
@@ -64,6 +64,11 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4))]
     spz_version: Option<u8>,
 
+    /// Bits that an .spz file keeps of harmonics of degree 1, and of the others, 1 to 8; other programs keep 5,4
+    /// [default: 6,5]
+    #[arg(long, value_name = "N,N", value_parser = parse_bits)]
+    spz_sh_bits: Option<[u8; 2]>,
+
     /// Where x, y and z point in an .spz file that is written: rdf is right, down, forward, as PLY files of
     /// captures are [default: rub, as the format's description says]
     #[arg(long, value_name = "AXES", value_parser = parse_axes)]
@@ -100,6 +105,17 @@ pub struct Args {
 
 fn parse_axes(text: &str) -> Result<Axes, String> {
     Axes::of_name(text).map_err(|e| format!("{}: {}", e.what(), e.hint_text().unwrap_or_default()))
+}
+
+fn parse_bits(text: &str) -> Result<[u8; 2], String> {
+    let bits: Vec<u8> = text
+        .split(',')
+        .filter_map(|part| part.trim().parse().ok())
+        .collect();
+    match bits[..] {
+        [a, b] if (1..=8).contains(&a) && (1..=8).contains(&b) => Ok([a, b]),
+        _ => Err("two numbers from 1 to 8 are needed, 6,5 for example".to_owned()),
+    }
 }
 
 fn parse_decibels(text: &str) -> Result<f64, String> {
@@ -166,6 +182,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             _ => SpzVersion::V3,
         },
         axes: args.axes.unwrap_or(WriteOptions::default().axes),
+        spz_sh_bits: args
+            .spz_sh_bits
+            .unwrap_or(WriteOptions::default().spz_sh_bits),
         antialiased: aside.antialiased,
         ..WriteOptions::default()
     };

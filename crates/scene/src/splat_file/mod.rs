@@ -66,9 +66,15 @@ struct Known {
     max_sh_degree: u8,
     /// Whether bytes are such a file's, from its beginning; never where nothing there tells.
     is_content: fn(&[u8]) -> bool,
-    read: fn(&[u8], &ReadOptions) -> Result<(Splats, Aside)>,
+    read: Reader,
     write: Writer,
 }
+
+/// How a format is read: the splats, and what is beside them.
+type Reader = fn(&[u8], &ReadOptions) -> Result<(Splats, Aside)>;
+
+/// Contents of files by their names.
+type NamedFiles = Vec<(String, Vec<u8>)>;
 
 /// How a format is written.
 enum Writer {
@@ -77,7 +83,7 @@ enum Writer {
     /// In memory first: small files, and what may be refused.
     Whole(fn(&Splats, &WriteOptions) -> Result<Vec<u8>>),
     /// Several files, by name; the last is the path itself.
-    Folder(fn(&Splats, &WriteOptions) -> Result<Vec<(String, Vec<u8>)>>),
+    Folder(fn(&Splats, &WriteOptions) -> Result<NamedFiles>),
     /// It is not.
     None,
 }

@@ -26,6 +26,11 @@ fn measure() {
             let out = folder.path().join(name);
             let options = WriteOptions {
                 spz_version: version,
+                spz_sh_bits: if version == SpzVersion::V4 {
+                    [5, 4]
+                } else {
+                    [6, 5]
+                },
                 ..WriteOptions::default()
             };
             let began = Instant::now();

@@ -14,7 +14,7 @@ use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::{Camera, Photo, Result, Splats, load};
 use dapple::train::config::DataPatch;
-use dapple::train::evaluate::{psnr, score, ssim};
+use dapple::train::evaluate::{PSNR_MAX, psnr, score, ssim};
 use dapple::train::{ConfigPatch, TrainConfig};
 use serde::Serialize;
 use std::path::Path;
@@ -145,7 +145,7 @@ impl Judge {
         self.engine.upload(splats, None)?;
         let settings = RenderSettings {
             sh_degree: splats.sh_degree,
-            ..self.settings.clone()
+            ..self.settings
         };
         let (mut sum_psnr, mut sum_ssim, mut lost) = (0.0, 0.0, 0.0);
         let bar = console.bar(
@@ -165,7 +165,7 @@ impl Judge {
             };
             let after = clamped(rendered.rgb);
             let difference = psnr(&after, &sight.before, width, None);
-            if sight.photo.is_none() {
+            if sight.photo.is_none() && difference < PSNR_MAX {
                 let error = |db: f64| 10f64.powf(-db / 10.0);
                 lost += 10.0 * (error(difference) / error(ASSUMED_PSNR)).ln_1p()
                     / std::f64::consts::LN_10;

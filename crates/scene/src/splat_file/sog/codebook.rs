@@ -120,8 +120,9 @@ fn runs(bins: &[Bin]) -> Vec<f64> {
             }
             let end = (low + high) / 2;
             let mut found = (f64::INFINITY, first);
-            for from in first..=last.min(end - 1) {
-                let cost = best[from] + sums.cost(from, end);
+            let runs = best.iter().enumerate().skip(first);
+            for (from, before) in runs.take((last.min(end - 1) + 1).saturating_sub(first)) {
+                let cost = before + sums.cost(from, end);
                 if cost < found.0 {
                     found = (cost, from);
                 }

@@ -122,7 +122,7 @@ fn choose_modes(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
     (0..across * down)
         .into_par_iter()
         .map(|tile| {
-            let (left, top) = (tile % across << TILE_BITS, tile / across << TILE_BITS);
+            let (left, top) = ((tile % across) << TILE_BITS, (tile / across) << TILE_BITS);
             let mut best = (u32::MAX, 0u8);
             for mode in 0..14u8 {
                 let mut sum = 0;
