@@ -225,6 +225,11 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
     if splats.is_file() {
         return Ok(splats);
     }
+    // A SOG file's folder.
+    let textures = path.join("meta.json");
+    if textures.is_file() {
+        return Ok(textures);
+    }
     let hint = match folder.checkpoint_path().is_file() {
         true => format!(
             "the run in it is not finished: `dapple train --resume {}` goes on with it",

@@ -481,9 +481,9 @@ fn mistakes_in_settings() {
     );
     refused(
         path,
-        &["convert", "a.ply", "b.spz"],
+        &["convert", "a.ply", "b.ksplat"],
         UNSUPPORTED,
-        &["b.spz"],
+        &["b.ksplat"],
     );
     refused(
         path,

@@ -371,6 +371,67 @@ fn info_and_convert_tell_what_is_there() {
         (&count.into(), &0.into())
     );
     ok_in(path, &["eval", "capture", "web.splat", "-q"]);
+    // Every format is read as it is written, and says what it lost; the smallest within a loss is found.
+    for name in [
+        "a.spz",
+        "a.sog",
+        "a.compressed.ply",
+        "a.glb",
+        "sog/meta.json",
+    ] {
+        let said = json(&ok_in(path, &["convert", "out", name, "--json", "-q"]));
+        assert_eq!(said["gaussians"], count, "{name}");
+        assert!(
+            said["bytes"].as_u64().unwrap() > 0 && said["ratio"].as_f64().unwrap() > 1.0,
+            "{name}"
+        );
+        let lost = &said["loss"]["lost_db"];
+        assert_eq!(lost.as_f64().is_some(), name != "a.glb", "{name}: {said}");
+        assert_eq!(
+            json(&ok_in(path, &["info", name, "--json"]))["gaussians"],
+            count,
+            "{name}"
+        );
+    }
+    ok_in(path, &["info", "sog"]);
+    let measured = [
+        "convert",
+        "out",
+        "b.spz",
+        "--capture",
+        "capture",
+        "--spz-version",
+        "4",
+        "--json",
+        "-q",
+    ];
+    let measured = json(&ok_in(path, &measured));
+    assert_eq!(measured["loss"]["cameras"], "capture");
+    let chosen = json(&ok_in(
+        path,
+        &[
+            "convert",
+            "out",
+            "best",
+            "--max-loss",
+            "30dB",
+            "--json",
+            "-q",
+        ],
+    ));
+    assert!(
+        chosen["loss"]["lost_db"].as_f64().unwrap() <= 30.0,
+        "{chosen}"
+    );
+    assert!(path.join(chosen["output"].as_str().unwrap()).is_file());
+    let exact = json(&ok_in(
+        path,
+        &["convert", "out", "exact", "--max-loss", "0", "--json", "-q"],
+    ));
+    assert_eq!(
+        (&exact["output"], &exact["loss"]["psnr"]),
+        (&"exact.ply".into(), &100.0.into())
+    );
     // Opacities between 0 and 1 leave fewer, never more.
     let clear = ["convert", "small.ply", "clear.ply", "--min-opacity", "1"];
     assert!(ok_in(path, &clear).stdout.contains("0 of 50"));

@@ -150,3 +150,52 @@ fn other_elements_are_named_where_vertices_are_missing() {
     let hint = error.hint_text().unwrap();
     assert!(hint.contains("vertex_0, codebook_centers"), "{hint}");
 }
+
+/// Brush's and Postshot's words for Mip-Splatting's filters, the last of them counts; and ours.
+#[test]
+fn anti_aliased_files_say_so_and_are_known() {
+    use dapple_scene::splat_file::{self, Format, WriteOptions};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.ply");
+    let mut splats = dapple_scene::Splats::empty(0);
+    splats.means.push([0.0; 3]);
+    splats.scales.push([0.0; 3]);
+    splats.quats.push([1.0, 0.0, 0.0, 0.0]);
+    splats.opacities.push(0.0);
+    splats.sh0.push([0.0; 3]);
+    for format in [Format::Ply, Format::CompressedPly] {
+        for antialiased in [false, true] {
+            let options = WriteOptions {
+                antialiased,
+                ..WriteOptions::default()
+            };
+            splat_file::write_with(&path, &splats, format, &options).unwrap();
+            assert_eq!(
+                splat_file::read(&path).unwrap().1.antialiased,
+                antialiased,
+                "{format:?}"
+            );
+        }
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    for (lines, expected) in [
+        ("comment SplatRenderMode: default", false),
+        ("comment splatrendermode: MIP", true),
+        ("comment antialiased 1", true),
+        (
+            "comment antialiased 1\ncomment SplatRenderMode: default",
+            false,
+        ),
+        ("comment SplatRenderMode: 2dgs\ncomment antialiased 1", true),
+        ("comment antialiased", false),
+    ] {
+        let at = b"ply\nformat binary_little_endian 1.0\ncomment SplatRenderMode: mip\n".len();
+        let head = format!("ply\nformat binary_little_endian 1.0\n{lines}\n");
+        let file = [head.as_bytes(), &bytes[at..]].concat();
+        assert_eq!(
+            dapple_scene::ply::aside(&file).unwrap().antialiased,
+            expected,
+            "{lines}"
+        );
+    }
+}

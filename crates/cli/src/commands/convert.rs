@@ -1,33 +1,50 @@
-//! `dapple convert`: splats from one file to another, smaller on the way if asked.
+//! `dapple convert`: splats from one file to another, smaller on the way if asked, and what that loses.
+
+mod loss;
 
 use crate::console::Console;
 use crate::machine::human_bytes;
-use crate::options::{NewFolders, read_splats, refuse_existing, splats_file};
+use crate::options::{DeviceOptions, NewFolders, refuse_existing, splats_file};
 use crate::training_display::{gaussians, grouped};
-use dapple::scene::splat_file::{self, Format};
+use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
+use loss::{Judge, Loss};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-The output's name says its format:
-  .ply    the layout that 3DGS tools share (SuperSplat, gsplat, ...), whatever dialect was read
-  .splat  32 bytes a Gaussian for web viewers; no view dependence, eight bits for colour and rotation
+The output's name says its format; bytes are a Gaussian's, with harmonics of degree 3 and without:
+  .ply             236 / 56   the layout that 3DGS tools share, whatever dialect was read
+  .spz              25 / 15   Niantic's: opens nearly everywhere; --spz-version 4 is newer
+  .sog, meta.json   19 / 14   PlayCanvas', a file or a folder: SuperSplat, PlayCanvas, Spark
+  .compressed.ply   61 / 16   SuperSplat's
+  .splat             - / 32   for older web viewers; no view dependence
+  .glb             236 / 56   glTF with KHR_gaussian_splatting: three.js, PlayCanvas
+All of these are read, and .ksplat. docs/FORMATS.md has what each loses on real scenes.
+
+What is lost is measured: the file is read back, and renders before and after are compared, from
+a ring around the splats or, with --capture, from the cameras of its photos; the dB that are lost
+are those against the photos then. What loses nothing (.ply, .glb) is not rendered.
+
+With --max-loss the smallest file that loses no more is chosen, among formats and degrees of
+harmonics; OUTPUT is a name without an ending then, or ends in the format that it must be.
 
 Examples:
   dapple convert out/bird small.ply --sh-degree 0        no view dependence: a quarter of the size
-  dapple convert out/bird web.splat
+  dapple convert out/bird bird.spz --capture captures/bird   what does it lose against the photos?
+  dapple convert out/bird bird --max-loss 0.3dB          the smallest file within 0.3 dB
+  dapple convert out/bird bird-sog/meta.json             SOG's textures in a folder
   dapple convert splats.ply clean.ply --min-opacity 0.02
   dapple convert splats.ply phone.ply --max-gaussians 500000";
 
-/// Converts splats, and reduces them on request
+/// Converts splats, reduces them on request, and says what was lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The splats to read: a .ply or .splat file, or the folder of a run
+    /// The splats to read: a file of any format, the folder of a SOG file, or that of a run
     input: PathBuf,
 
-    /// The file to write, ending in .ply or .splat; folders that are not there are made
+    /// The file to write; its ending says the format. Folders that are not there are made
     output: PathBuf,
 
     /// Cut or pad the spherical harmonics to this degree, 0 to 3 [default: as they are]
@@ -43,6 +60,37 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     max_gaussians: Option<usize>,
 
+    /// The version of an .spz file, 3 or 4 [default: 3, which opens in more viewers]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4))]
+    spz_version: Option<u8>,
+
+    /// Bits that an .spz file keeps of harmonics of degree 1, and of the others, 1 to 8; other programs keep 5,4
+    /// [default: 6,5]
+    #[arg(long, value_name = "N,N", value_parser = parse_bits)]
+    spz_sh_bits: Option<[u8; 2]>,
+
+    /// Where x, y and z point in an .spz file that is written: rdf is right, down, forward, as PLY files of
+    /// captures are [default: rub, as the format's description says]
+    #[arg(long, value_name = "AXES", value_parser = parse_axes)]
+    axes: Option<Axes>,
+
+    /// Where they point in an .spz file that is read and does not say it; a scene that stands on its head was
+    /// probably rdf [default: rub]
+    #[arg(long, value_name = "AXES", value_parser = parse_axes)]
+    from_axes: Option<Axes>,
+
+    /// Measure what is lost from the cameras and against the photos of this capture [default: from a ring]
+    #[arg(long, value_name = "SCENE", conflicts_with = "no_loss")]
+    capture: Option<PathBuf>,
+
+    /// Write the smallest file that loses at most this, in dB: 0.3 or 0.3dB
+    #[arg(long, value_name = "DB", value_parser = parse_decibels, conflicts_with_all = ["no_loss", "sh_degree"])]
+    max_loss: Option<f64>,
+
+    /// Do not measure what is lost, which needs renders
+    #[arg(long)]
+    no_loss: bool,
+
     /// Replace OUTPUT if it exists
     #[arg(long)]
     overwrite: bool,
@@ -50,6 +98,33 @@ pub struct Args {
     /// Print one JSON object that says what was done
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+fn parse_axes(text: &str) -> Result<Axes, String> {
+    Axes::of_name(text).map_err(|e| format!("{}: {}", e.what(), e.hint_text().unwrap_or_default()))
+}
+
+fn parse_bits(text: &str) -> Result<[u8; 2], String> {
+    let bits: Vec<u8> = text
+        .split(',')
+        .filter_map(|part| part.trim().parse().ok())
+        .collect();
+    match bits[..] {
+        [a, b] if (1..=8).contains(&a) && (1..=8).contains(&b) => Ok([a, b]),
+        _ => Err("two numbers from 1 to 8 are needed, 6,5 for example".to_owned()),
+    }
+}
+
+fn parse_decibels(text: &str) -> Result<f64, String> {
+    let number = text.trim().to_lowercase();
+    let number = number.strip_suffix("db").unwrap_or(&number).trim();
+    match number.parse::<f64>() {
+        Ok(db) if db >= 0.0 && db.is_finite() => Ok(db),
+        _ => Err("a number of decibels is needed, 0.3dB for example".to_owned()),
+    }
 }
 
 /// What `--json` prints.
@@ -60,17 +135,94 @@ struct Summary<'a> {
     gaussians: usize,
     sh_degree: u8,
     bytes: u64,
+    bytes_read: u64,
+    /// Bytes as a PLY file, over those of the output.
+    ratio: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<Loss>,
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    let format = Format::of_name(&args.output)?;
-    refuse_existing(&args.output, args.overwrite)?;
+    // A name without a known ending leaves the format to --max-loss.
+    let format = match (Format::of_name(&args.output), args.max_loss) {
+        (Ok(format), _) => Some(format),
+        (Err(_), Some(_)) if args.output.extension().is_none() => None,
+        (Err(error), _) => return Err(error),
+    };
+    if let Some(format) = format {
+        refuse_existing(&args.output, args.overwrite)?;
+        if !format.is_written() {
+            return Err(Error::unsupported(format!(
+                ".{} files are read, not written",
+                format.extension()
+            ))
+            .at_path(&args.output)
+            .hint(format!("end the name in {}", Format::written_extensions())));
+        }
+    }
     if args.min_opacity.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
         return Err(Error::input("an opacity lies between 0 and 1")
             .at("--min-opacity")
             .hint("0.005 is what training itself prunes at"));
     }
-    let (mut splats, _) = read_splats(&splats_file(&args.input)?, console)?;
+    let input = splats_file(&args.input)?;
+    let read_options = args
+        .from_axes
+        .map_or(ReadOptions::default(), |axes| ReadOptions {
+            undeclared_axes: axes,
+        });
+    let (read, aside) = splat_file::read_with(&input, &read_options)?;
+    for note in &aside.notes {
+        console.note(&format!("note: {}: {note}", input.display()));
+    }
+    let splats = reduced(read.clone(), args, console);
+    let options = WriteOptions {
+        spz_version: match args.spz_version {
+            Some(4) => SpzVersion::V4,
+            _ => SpzVersion::V3,
+        },
+        axes: args.axes.unwrap_or(WriteOptions::default().axes),
+        spz_sh_bits: args
+            .spz_sh_bits
+            .unwrap_or(WriteOptions::default().spz_sh_bits),
+        antialiased: aside.antialiased,
+        ..WriteOptions::default()
+    };
+    let folders = NewFolders::before(&args.output);
+    let done = write_judged(args, format, (&read, &splats), (&input, &options), console);
+    let (output, written, loss) = folders.unless_ok(done)?;
+    let format = Format::of_name(&output)?;
+    let bytes = splat_file::size_bytes(&output, format);
+    let summary = Summary {
+        output: &output,
+        gaussians_read: read.len(),
+        gaussians: written.0,
+        sh_degree: written.1,
+        bytes,
+        bytes_read: Format::of_name(&input).map_or(0, |f| splat_file::size_bytes(&input, f)),
+        ratio: read.size_bytes() as f64 / bytes.max(1) as f64,
+        loss,
+    };
+    if args.json {
+        return console.json(&summary);
+    }
+    console.data(&format!(
+        "{}: {} of {}, SH degree {}, {}, a {:.1}th of plain PLY{}",
+        output.display(),
+        grouped(summary.gaussians as u64),
+        gaussians(read.len() as u64),
+        summary.sh_degree,
+        human_bytes(bytes),
+        summary.ratio,
+        match &summary.loss {
+            Some(loss) => format!("\n{}", loss.shown()),
+            None => String::new(),
+        }
+    ))
+}
+
+/// What options leave of splats.
+fn reduced(mut splats: Splats, args: &Args, console: &Console) -> Splats {
     let gaussians_read = splats.len();
     if let Some(min) = args.min_opacity {
         let opacities = splats.opacities.clone();
@@ -89,9 +241,43 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             args.output.display()
         ));
     }
-    if let Some(degree) = args.sh_degree {
-        splats = splats.with_sh_degree(degree);
+    match args.sh_degree {
+        Some(degree) => splats.with_sh_degree(degree),
+        None => splats,
     }
+}
+
+/// How many were written, with which degree.
+type Written = (usize, u8);
+
+/// Writes the output, or the best of candidates, and measures what is lost.
+fn write_judged(
+    args: &Args,
+    format: Option<Format>,
+    (read, splats): (&Splats, &Splats),
+    (input, options): (&Path, &WriteOptions),
+    console: &Console,
+) -> Result<(PathBuf, Written, Option<Loss>)> {
+    let judge = |antialiased| {
+        let engine = args.device.engine(console)?;
+        Judge::of(
+            read,
+            input,
+            args.capture.as_deref(),
+            antialiased,
+            engine,
+            console,
+        )
+    };
+    if let Some(most) = args.max_loss {
+        let mut judge = judge(options.antialiased)?;
+        return choose(args, format, splats, options, (&mut judge, most), console);
+    }
+    let format = match format {
+        Some(format) => format,
+        None => Format::of_name(&args.output)?,
+    };
+    let mut splats = splats.clone();
     let holds = format.max_sh_degree();
     if splats.sh_degree > holds {
         console.note(&format!(
@@ -102,31 +288,104 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ));
         splats = splats.with_sh_degree(holds);
     }
-    let folders = NewFolders::before(&args.output);
-    folders.unless_ok(write(&args.output, &splats, format))?;
-    let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
-    let summary = Summary {
-        output: &args.output,
-        gaussians_read,
-        gaussians: splats.len(),
-        sh_degree: splats.sh_degree,
-        bytes,
+    write(&args.output, &splats, format, options)?;
+    let measures =
+        !args.no_loss && (format.is_lossy() || args.capture.is_some()) && !splats.is_empty();
+    let loss = match measures {
+        true => {
+            let back = read_back(&args.output, options)?;
+            Some(judge(options.antialiased)?.loss(&back, console)?)
+        }
+        false => None,
     };
-    if args.json {
-        return console.json(&summary);
+    Ok((args.output.clone(), (splats.len(), splats.sh_degree), loss))
+}
+
+fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
+    let options = ReadOptions {
+        undeclared_axes: options.axes,
+    };
+    Ok(splat_file::read_with(path, &options)?.0)
+}
+
+/// Formats that --max-loss chooses among, likely the smallest first.
+const CANDIDATES: [Format; 4] = [Format::Sog, Format::Spz, Format::CompressedPly, Format::Ply];
+
+/// Writes the smallest file that loses at most so much: every format and degree is tried in a folder beside the
+/// output, and rendered only where it is smaller than the best so far.
+fn choose(
+    args: &Args,
+    format: Option<Format>,
+    splats: &Splats,
+    options: &WriteOptions,
+    (judge, most): (&mut Judge, f64),
+    console: &Console,
+) -> Result<(PathBuf, Written, Option<Loss>)> {
+    let formats = match format {
+        Some(format) => vec![format],
+        None => CANDIDATES.to_vec(),
+    };
+    let trial = tempfile::tempdir().map_err(|e| {
+        Error::io(
+            "cannot make a folder for trials in",
+            std::env::temp_dir(),
+            e,
+        )
+    })?;
+    let mut best: Option<(u64, Format, u8, Loss)> = None;
+    let mut nearest = f64::INFINITY;
+    for &format in &formats {
+        for degree in (0..=splats.sh_degree.min(format.max_sh_degree())).rev() {
+            let less = splats.clone().with_sh_degree(degree);
+            let name = match format {
+                Format::SogFolder => "meta.json".to_owned(),
+                _ => format!("trial.{}", format.extension()),
+            };
+            let path = trial.path().join(name);
+            splat_file::write_with(&path, &less, format, options)?;
+            let bytes = splat_file::size_bytes(&path, format);
+            if best
+                .as_ref()
+                .is_some_and(|(smallest, ..)| bytes >= *smallest)
+            {
+                continue;
+            }
+            let loss = judge.loss(&read_back(&path, options)?, console)?;
+            console.note(&format!(
+                "tried .{}, SH degree {degree}: {}, {:.2} dB",
+                format.extension(),
+                human_bytes(bytes),
+                loss.lost_db
+            ));
+            nearest = nearest.min(loss.lost_db);
+            if loss.lost_db > most {
+                // Fewer harmonics lose more.
+                break;
+            }
+            best = Some((bytes, format, degree, loss));
+        }
     }
-    console.data(&format!(
-        "{}: {} of {}, SH degree {}, {}",
-        args.output.display(),
-        grouped(summary.gaussians as u64),
-        gaussians(gaussians_read as u64),
-        summary.sh_degree,
-        human_bytes(bytes)
-    ))
+    let Some((_, format, degree, loss)) = best else {
+        return Err(Error::input(format!("no file loses as little as {most} dB: the best of them loses {nearest:.2} dB"))
+            .at("--max-loss")
+            .hint("name another format, or a larger loss; what --min-opacity and --max-gaussians leave out counts too"));
+    };
+    let output = match Format::of_name(&args.output) {
+        Ok(_) => args.output.clone(),
+        Err(_) => args.output.with_extension(format.extension()),
+    };
+    refuse_existing(&output, args.overwrite)?;
+    write(
+        &output,
+        &splats.clone().with_sh_degree(degree),
+        format,
+        options,
+    )?;
+    Ok((output, (splats.len(), degree), Some(loss)))
 }
 
 /// Writes the file, and makes its folder.
-fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
+fn write(path: &Path, splats: &Splats, format: Format, options: &WriteOptions) -> Result<()> {
     if let Some(folder) = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -134,7 +393,7 @@ fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
     }
-    splat_file::write(path, splats, format)
+    splat_file::write_with(path, splats, format, options)
 }
 
 /// Keeps the `max` Gaussians that cover most, in their order. Ties go to the earlier one.

@@ -171,9 +171,11 @@ struct Subject {
 impl Subject {
     fn open(path: &Path, flags: &ConfigPatch, console: &Console) -> Result<Self> {
         let path = splats_file(path)?;
-        let config = config_beside(&path, flags.clone(), console)?;
+        let mut config = config_beside(&path, flags.clone(), console)?;
+        let (splats, aside) = read_splats(&path, console)?;
+        config.antialias |= aside.antialiased;
         Ok(Self {
-            splats: read_splats(&path, console)?.0,
+            splats,
             config,
             path,
         })

@@ -235,7 +235,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),
         depth: output.channel.needs_depth(),
-        antialias: config.antialias,
+        antialias: config.antialias || aside.antialiased,
     };
     if video::is_video(&args.out) {
         refuse_existing(&args.out, args.overwrite)?;

@@ -227,11 +227,12 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         true => run.splats_path(),
         false => splats_file(path)?,
     };
-    let config = config_beside(&file, flags(), console)?;
+    let mut config = config_beside(&file, flags(), console)?;
     let (splats, aside) = match from_checkpoint {
         true => (of_checkpoint(&run, console)?, Aside::default()),
         false => read_splats(&file, console)?,
     };
+    config.antialias |= aside.antialiased;
     let up = aside.up.map(DVec3::from);
     let scores = scores_beside(&file);
     let cameras = match &args.scene {

@@ -21,10 +21,10 @@ use crate::{Error, Result, SH_C0, Splats, sh_coefficient_count};
 use rayon::prelude::*;
 
 /// Gaussians that share a row of `chunk`.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 
 /// What a Gaussian is packed into.
-const PACKED: [&str; 4] = [
+pub(super) const PACKED: [&str; 4] = [
     "packed_position",
     "packed_rotation",
     "packed_scale",
@@ -32,7 +32,7 @@ const PACKED: [&str; 4] = [
 ];
 
 /// The columns of `chunk`, in the order of [`Ranges`].
-const CHUNK_COLUMNS: [&str; 12] = [
+pub(super) const CHUNK_COLUMNS: [&str; 12] = [
     "min_x",
     "min_y",
     "min_z",
@@ -48,7 +48,7 @@ const CHUNK_COLUMNS: [&str; 12] = [
 ];
 
 /// Those of newer files.
-const COLOUR_COLUMNS: [&str; 6] = ["min_r", "min_g", "min_b", "max_r", "max_g", "max_b"];
+pub(super) const COLOUR_COLUMNS: [&str; 6] = ["min_r", "min_g", "min_b", "max_r", "max_g", "max_b"];
 
 /// An opacity of 0 or 1 has no logit: half a step of 8 bits lies between it and what is taken.
 const ALPHA_MARGIN: f64 = 0.5 / 255.0;

@@ -12,10 +12,11 @@
 //! 3. `splats`, `points`: columns found by name, in any order, copied in blocks of rows in
 //!    parallel; the rest is ignored.
 //! 4. `compressed`: SuperSplat's layout of 256 Gaussians a chunk, packed into integers.
-//! 5. `write`: the plain layout backwards, always binary little-endian.
+//! 5. `write`: the plain layout backwards, always binary little-endian; `pack`: the compressed one.
 
 mod compressed;
 mod header;
+mod pack;
 mod points;
 mod splats;
 mod table;
@@ -26,6 +27,7 @@ use crate::splat_file::Aside;
 use crate::{Point, Result, Splats};
 use std::path::Path;
 
+pub(crate) use pack::write_compressed_to;
 pub(crate) use splats::{Block, blocks, empty};
 pub use write::write;
 pub(crate) use write::write_to;
@@ -75,9 +77,25 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
     let left = table::left_over(&header, bytes).filter(|&count| count > 0);
     Ok(Aside {
         up: header.comments.iter().find_map(|text| vertical_axis(text)),
+        antialiased: header
+            .comments
+            .iter()
+            .fold(false, |before, text| is_mip(text).unwrap_or(before)),
         notes: left.map(note).into_iter().collect(),
         ..Aside::default()
     })
+}
+
+/// Whether a comment says how splats are to be drawn, and if so, whether with the filters of Mip-Splatting: Brush's
+/// `SplatRenderMode: mip` and Postshot's `antialiased 1`. The last one counts.
+fn is_mip(comment: &str) -> Option<bool> {
+    let text = comment.to_ascii_lowercase();
+    let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());
+    match (words.next()?, words.next()?) {
+        ("splatrendermode", mode) => Some(mode == "mip"),
+        ("antialiased", flag) => Some(flag == "1"),
+        _ => None,
+    }
 }
 
 fn vertical_axis(comment: &str) -> Option<[f64; 3]> {

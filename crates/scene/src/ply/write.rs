@@ -17,14 +17,18 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 /// When the file cannot be written, and when the arrays of `splats` do not fit together.
 pub fn write(path: &Path, splats: &Splats) -> Result<()> {
     splats.check_lengths()?;
-    write_atomically(path, |out| write_to(out, splats))
+    write_atomically(path, |out| write_to(out, splats, false))
 }
 
-/// The same into something open.
-pub(crate) fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
+/// The line of splats that were trained with anti-aliasing, as Brush and `splat-transform` know it.
+pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";
+
+/// The same into something open. `is_mip` says that the splats are to be drawn with the filters of Mip-Splatting.
+pub(crate) fn write_to(out: &mut dyn Write, splats: &Splats, is_mip: bool) -> io::Result<()> {
     let names = property_names(splats.sh_rest_stride());
     let mut header = format!(
-        "ply\nformat binary_little_endian 1.0\nelement vertex {}\n",
+        "ply\nformat binary_little_endian 1.0\n{}element vertex {}\n",
+        if is_mip { MIP_LINE } else { "" },
         splats.len()
     );
     for name in &names {

@@ -248,9 +248,7 @@ impl<'a> Section<'a> {
             block.means[i] = mean;
             block.scales[i] = scale.map(|s| s.max(0.0).ln().max(LEAST_SCALE));
             block.quats[i] = unit(quat);
-            for k in 0..3 {
-                block.sh0[i][k] = (f32::from(packed[k]) / 255.0 - 0.5) / SH_C0;
-            }
+            block.sh0[i] = [0, 1, 2].map(|k| (f32::from(packed[k]) / 255.0 - 0.5) / SH_C0);
             block.opacities[i] = logit(f32::from(packed[3]) / 255.0);
             let values = &mut block.sh_rest[i * rest..][..rest];
             for (at, place) in harmonic_places(self.degree).enumerate() {

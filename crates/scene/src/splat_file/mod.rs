@@ -5,13 +5,17 @@
 
 mod antimatter;
 mod axes;
+mod glb;
 mod ksplat;
 mod options;
 mod packed;
+mod sog;
 mod spz;
 
 pub use axes::Axes;
 pub use options::{ReadOptions, SpzVersion, WriteOptions};
+pub(crate) use packed::{alpha, largest, unit};
+pub(crate) use sog::morton_order;
 
 use crate::atomic::write_atomically;
 use crate::mapped::with_bytes;
@@ -38,10 +42,18 @@ pub struct Aside {
 pub enum Format {
     /// The layout of the first publication, and SuperSplat's compressed one when reading.
     Ply,
+    /// SuperSplat's layout of 16 bytes a Gaussian and one a coefficient, a PLY file too.
+    CompressedPly,
     /// 32 bytes a Gaussian, without view dependence: what web viewers began with (antimatter15).
     Splat,
     /// Niantic's packed format: versions 1 to 4 are read, 3 or 4 is written.
     Spz,
+    /// PlayCanvas' textures in one archive.
+    Sog,
+    /// The same textures beside a `meta.json`, which is the path.
+    SogFolder,
+    /// Binary glTF with KHR_gaussian_splatting.
+    Glb,
     /// The buffers of mkkellogg's GaussianSplats3D, read only.
     Ksplat,
 }
@@ -54,9 +66,15 @@ struct Known {
     max_sh_degree: u8,
     /// Whether bytes are such a file's, from its beginning; never where nothing there tells.
     is_content: fn(&[u8]) -> bool,
-    read: fn(&[u8], &ReadOptions) -> Result<(Splats, Aside)>,
+    read: Reader,
     write: Writer,
 }
+
+/// How a format is read: the splats, and what is beside them.
+type Reader = fn(&[u8], &ReadOptions) -> Result<(Splats, Aside)>;
+
+/// Contents of files by their names.
+type NamedFiles = Vec<(String, Vec<u8>)>;
 
 /// How a format is written.
 enum Writer {
@@ -64,6 +82,8 @@ enum Writer {
     Rows(fn(&mut dyn Write, &Splats, &WriteOptions) -> io::Result<()>),
     /// In memory first: small files, and what may be refused.
     Whole(fn(&Splats, &WriteOptions) -> Result<Vec<u8>>),
+    /// Several files, by name; the last is the path itself.
+    Folder(fn(&Splats, &WriteOptions) -> Result<NamedFiles>),
     /// It is not.
     None,
 }
@@ -72,8 +92,17 @@ enum Writer {
 const TELLING_BYTES: usize = 16;
 
 impl Format {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ply, Self::Splat, Self::Spz, Self::Ksplat];
+    /// All of them; those whose names end in another's name come before it.
+    pub const ALL: [Self; 8] = [
+        Self::CompressedPly,
+        Self::Ply,
+        Self::Splat,
+        Self::Spz,
+        Self::Sog,
+        Self::SogFolder,
+        Self::Glb,
+        Self::Ksplat,
+    ];
 
     fn known(self) -> Known {
         match self {
@@ -82,7 +111,17 @@ impl Format {
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: ply::is_content,
                 read: |bytes, _| ply::parse_all(bytes),
-                write: Writer::Rows(|out, splats, _| ply::write_to(out, splats)),
+                write: Writer::Rows(|out, splats, o| ply::write_to(out, splats, o.antialiased)),
+            },
+            // What is read as PLY says itself which of the two it is.
+            Self::CompressedPly => Known {
+                extension: "compressed.ply",
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: |_| false,
+                read: |bytes, _| ply::parse_all(bytes),
+                write: Writer::Rows(|out, splats, o| {
+                    ply::write_compressed_to(out, splats, o.antialiased)
+                }),
             },
             Self::Splat => Known {
                 extension: "splat",
@@ -98,6 +137,27 @@ impl Format {
                 read: spz::parse,
                 write: Writer::Whole(spz::encode),
             },
+            Self::Sog => Known {
+                extension: "sog",
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: sog::is_content,
+                read: |bytes, _| sog::parse(bytes),
+                write: Writer::Whole(sog::encode),
+            },
+            Self::SogFolder => Known {
+                extension: sog::META,
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: |_| false,
+                read: |bytes, _| sog::parse_meta_alone(bytes),
+                write: Writer::Folder(sog::encode_files),
+            },
+            Self::Glb => Known {
+                extension: "glb",
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: glb::is_content,
+                read: |bytes, _| glb::parse(bytes),
+                write: Writer::Whole(glb::encode),
+            },
             Self::Ksplat => Known {
                 extension: "ksplat",
                 max_sh_degree: crate::MAX_SH_DEGREE,
@@ -108,7 +168,7 @@ impl Format {
         }
     }
 
-    /// How names of its files end, without the dot.
+    /// How names of its files end, without the dot; `meta.json` is a whole name.
     pub fn extension(self) -> &'static str {
         self.known().extension
     }
@@ -116,6 +176,11 @@ impl Format {
     /// Whether it can be written; all can be read.
     pub fn is_written(self) -> bool {
         !matches!(self.known().write, Writer::None)
+    }
+
+    /// Whether numbers of its files are rounded to few bits.
+    pub fn is_lossy(self) -> bool {
+        !matches!(self, Self::Ply | Self::Glb)
     }
 
     /// The degree of spherical harmonics that it holds at most; what is above is lost.
@@ -128,8 +193,15 @@ impl Format {
     /// # Errors
     /// A name that ends otherwise.
     pub fn of_name(path: &Path) -> Result<Self> {
-        let end = path.extension().map(|e| e.to_string_lossy().to_lowercase());
-        let named = |format: &Self| end.as_deref() == Some(format.extension());
+        let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase());
+        let named = |format: &Self| {
+            let name = name.as_deref().unwrap_or_default();
+            let rest = name.strip_suffix(format.extension());
+            rest.is_some_and(|rest| match format {
+                Self::SogFolder => rest.is_empty(),
+                _ => rest.ends_with('.'),
+            })
+        };
         Self::ALL.into_iter().find(named).ok_or_else(|| {
             Error::unsupported("no format of splats has a name that ends so")
                 .at_path(path)
@@ -150,10 +222,11 @@ impl Format {
 }
 
 fn listed(formats: &[Format]) -> String {
-    let all: Vec<String> = formats
-        .iter()
-        .map(|f| format!(".{}", f.extension()))
-        .collect();
+    let ending = |format: &Format| match format {
+        Format::SogFolder => sog::META.to_owned(),
+        _ => format!(".{}", format.extension()),
+    };
+    let all: Vec<String> = formats.iter().map(ending).collect();
     match all.split_last() {
         Some((last, before)) => format!("{} or {last}", before.join(", ")),
         None => String::new(),
@@ -175,6 +248,9 @@ pub fn read(path: &Path) -> Result<(Splats, Aside)> {
 /// As [`read`].
 pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> {
     let by_name = Format::of_name(path).ok();
+    if by_name == Some(Format::SogFolder) {
+        return sog::read_folder(path);
+    }
     let is_content = |bytes: &[u8], format: &Format| (format.known().is_content)(bytes);
     let by_content = |bytes: &[u8]| Format::ALL.into_iter().find(|f| is_content(bytes, f));
     // What begins with no mark and has no known name need not be read to its end: a device has none.
@@ -228,12 +304,20 @@ pub fn write_with(
     }
     match known.write {
         Writer::Rows(write) => write_atomically(path, |out| write(out, splats, options)),
+        Writer::Whole(_) | Writer::Folder(_) if splats.is_empty() => {
+            Err(nothing_to_write(format).at_path(path))
+        }
         Writer::Whole(encode) => {
-            if splats.is_empty() {
-                return Err(nothing_to_write(format).at_path(path));
-            }
             let bytes = encode(splats, options)?;
             write_atomically(path, |out| out.write_all(&bytes))
+        }
+        Writer::Folder(encode) => {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            // meta.json comes last: before, there is nothing to open.
+            for (name, bytes) in encode(splats, options)? {
+                write_atomically(&folder.join(name), |out| out.write_all(&bytes))?;
+            }
+            Ok(())
         }
         Writer::None => Err(not_written(format).at_path(path)),
     }
@@ -259,6 +343,10 @@ pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result
         }
         Writer::Whole(_) if splats.is_empty() => Err(nothing_to_write(format)),
         Writer::Whole(encode) => encode(splats, options),
+        Writer::Folder(_) => Err(Error::unsupported(
+            "a SOG folder is several files, and these bytes are of one",
+        )
+        .hint("choose .sog: the same in one file")),
         Writer::None => Err(not_written(format)),
     }
 }
@@ -267,6 +355,21 @@ fn not_written(format: Format) -> Error {
     let what = format!(".{} files are read, not written", format.extension());
     let hint = format!("end the name in {}", Format::written_extensions());
     Error::unsupported(what).hint(hint)
+}
+
+/// Bytes of the file at `path`, with those of the textures where a SOG folder's `meta.json` is named; 0 where there is
+/// none.
+pub fn size_bytes(path: &Path, format: Format) -> u64 {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    match format {
+        Format::SogFolder => {
+            let textures = sog::TEXTURES
+                .iter()
+                .map(|name| size(&path.with_file_name(name)));
+            size(path) + textures.sum::<u64>()
+        }
+        _ => size(path),
+    }
 }
 
 fn nothing_to_write(format: Format) -> Error {
@@ -286,12 +389,20 @@ mod tests {
     #[test]
     fn every_format_is_listed_once_and_found_by_its_name() {
         for format in Format::ALL {
-            let name = format!("some.{}", format.extension().to_uppercase());
+            let name = match format {
+                Format::SogFolder => "a/meta.JSON".to_owned(),
+                _ => format!("some.{}", format.extension().to_uppercase()),
+            };
             assert_eq!(Format::of_name(Path::new(&name)).unwrap(), format);
         }
         let error = Format::of_name(Path::new("a.spl")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.hint_text().unwrap().contains(".spz or .ksplat"));
+        assert!(
+            error
+                .hint_text()
+                .unwrap()
+                .contains("meta.json, .glb or .ksplat")
+        );
     }
 
     #[test]

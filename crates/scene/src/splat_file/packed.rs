@@ -10,7 +10,7 @@ const OPACITY_MARGIN: f32 = 0.5 / 255.0;
 pub(super) const LEAST_SCALE: f32 = -20.0;
 
 /// 0 to 1.
-pub(super) fn alpha(logit: f32) -> f32 {
+pub(crate) fn alpha(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
@@ -21,7 +21,7 @@ pub(super) fn logit(alpha: f32) -> f32 {
 }
 
 /// The same of length 1; the identity where there is no direction.
-pub(super) fn unit(quat: [f32; 4]) -> [f32; 4] {
+pub(crate) fn unit(quat: [f32; 4]) -> [f32; 4] {
     let length = quat.iter().map(|q| q * q).sum::<f32>().sqrt();
     match length > 0.0 && length.is_finite() {
         true => quat.map(|q| q / length),
@@ -30,7 +30,7 @@ pub(super) fn unit(quat: [f32; 4]) -> [f32; 4] {
 }
 
 /// The place of the component whose magnitude is largest, the first of equals.
-pub(super) fn largest(quat: &[f32; 4]) -> usize {
+pub(crate) fn largest(quat: &[f32; 4]) -> usize {
     (1..4).fold(0, |best, i| match quat[i].abs() > quat[best].abs() {
         true => i,
         false => best,
@@ -100,10 +100,6 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn u64(&mut self, what: &str) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array(what)?))
-    }
-
-    pub(super) fn f32(&mut self, what: &str) -> Result<f32> {
-        Ok(f32::from_le_bytes(self.array(what)?))
     }
 }
 

@@ -9,7 +9,10 @@ fn files() -> Vec<(String, Format, Vec<u8>)> {
     let mut files = Vec::new();
     for format in Format::ALL {
         for version in [SpzVersion::V3, SpzVersion::V4] {
-            if !format.is_written() || (format != Format::Spz && version == SpzVersion::V4) {
+            if !format.is_written()
+                || format == Format::SogFolder
+                || (format != Format::Spz && version == SpzVersion::V4)
+            {
                 continue;
             }
             let path = folder.path().join(format!("a.{}", format.extension()));
@@ -59,4 +62,62 @@ fn flipped_bits_are_read_or_refused() {
             }
         }
     }
+}
+
+#[track_caller]
+fn refused(bytes: &[u8], format: Format, word: &str) {
+    let error = parse(bytes, format).unwrap_err();
+    assert!(error.to_string().contains(word), "{error}");
+    assert!(
+        error.place().is_some() && error.hint_text().is_some(),
+        "{error}"
+    );
+}
+
+/// Files that promise far more than they hold: refused before memory is taken for it. Nothing here would fit
+/// into the memory of the machine that runs this.
+#[test]
+fn bombs_do_not_go_off() {
+    // Four thousand million Gaussians in a gzip member of a kilobyte, and in a Zstandard frame.
+    let mut spz = crate::spz::by_hand(3);
+    spz[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+    spz.resize(1 << 20, 0);
+    refused(&crate::spz::gzip(&spz), Format::Spz, "cannot hold");
+    let mut four = b"NGSP".to_vec();
+    four.extend(4u32.to_le_bytes());
+    four.extend(u32::MAX.to_le_bytes());
+    four.extend([0, 12, 0, 5]);
+    four.extend(32u32.to_le_bytes());
+    four.resize(200, 0);
+    refused(&four, Format::Spz, "cannot hold");
+    // Zeros without end: what is unpacked stops at what the header says.
+    let mut long = crate::spz::by_hand(3);
+    long.resize(64 << 20, 0);
+    let (splats, aside) = parse(&crate::spz::gzip(&long), Format::Spz).unwrap();
+    assert_eq!((splats.len(), aside.notes.len()), (2, 1));
+
+    // An archive whose meta.json promises more than textures of its size can have.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sog");
+    splat_file::write(&path, &crowd(300, 0), Format::Sog).unwrap();
+    let meta = folder.path().join("meta.json");
+    splat_file::write(&meta, &crowd(300, 0), Format::SogFolder).unwrap();
+    let text = std::fs::read_to_string(&meta).unwrap();
+    assert!(text.contains("\"count\":300"));
+    let with = |to: &str| {
+        std::fs::write(&meta, text.replace("\"count\":300", to)).unwrap();
+        splat_file::read(&meta).unwrap_err().to_string()
+    };
+    assert!(with("\"count\":99999999999").contains("cannot hold"));
+    assert!(with("\"count\":1000000").contains("1000000 are needed"));
+    assert!(with("\"count\":-1").contains("no meta.json"));
+    std::fs::write(&meta, text.replace("means_l.webp", "../means_l.webp")).unwrap();
+    let error = splat_file::read(&meta).unwrap_err().to_string();
+    assert!(error.contains("not beside it"), "{error}");
+    // Its directory promises entries beyond the file.
+    let mut zip = std::fs::read(&path).unwrap();
+    let end = zip.len() - 22;
+    let directory = u32::from_le_bytes(zip[end + 16..end + 20].try_into().unwrap()) as usize;
+    zip[directory + 20..directory + 28].fill(0xff);
+    refused(&zip, Format::Sog, "ends within its means_l.webp");
 }

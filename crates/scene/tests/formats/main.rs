@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod damage;
+mod glb;
 mod ksplat;
 mod measure;
 mod spz;

@@ -1,5 +1,6 @@
 //! Bytes and seconds of every format: `DAPPLE_MEASURE=a.ply cargo test --release -p dapple-scene --test formats
-//! measure -- --ignored --nocapture`. Prints, and judges nothing: times belong to no test.
+//! measure -- --ignored --nocapture`. Prints, and judges nothing: times belong to no test. What is read back goes into
+//! the folder `DAPPLE_MEASURE_BACK`, as PLY, for `dapple eval`.
 
 use dapple_scene::splat_file::{self, Format, SpzVersion, WriteOptions};
 use std::time::Instant;
@@ -18,22 +19,35 @@ fn measure() {
             if format != Format::Spz && version == SpzVersion::V4 {
                 continue;
             }
-            let out = folder.path().join(format!("a.{}", format.extension()));
+            let name = match format {
+                Format::SogFolder => continue,
+                _ => format!("a.{}", format.extension()),
+            };
+            let out = folder.path().join(name);
             let options = WriteOptions {
                 spz_version: version,
+                spz_sh_bits: if version == SpzVersion::V4 {
+                    [5, 4]
+                } else {
+                    [6, 5]
+                },
                 ..WriteOptions::default()
             };
             let began = Instant::now();
             splat_file::write_with(&out, &splats, format, &options).unwrap();
             let wrote = began.elapsed();
             let began = Instant::now();
-            splat_file::read(&out).unwrap();
+            let (back, _) = splat_file::read(&out).unwrap();
             println!(
                 "{format:?} {version:?}: {} bytes, written in {:.2} s, read in {:.2} s",
                 std::fs::metadata(&out).unwrap().len(),
                 wrote.as_secs_f64(),
                 began.elapsed().as_secs_f64()
             );
+            if let Some(folder) = std::env::var_os("DAPPLE_MEASURE_BACK") {
+                let name = format!("{format:?}_{version:?}.ply");
+                dapple_scene::ply::write(&std::path::Path::new(&folder).join(name), &back).unwrap();
+            }
         }
     }
 }

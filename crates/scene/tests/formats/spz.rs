@@ -25,7 +25,7 @@ pub fn by_hand(version: u32) -> Vec<u8> {
     match version {
         // Halves: 1, -2, 0.5; 0, 0, 0.
         1 => bytes.extend([0x00, 0x3c, 0x00, 0xc0, 0x00, 0x38, 0, 0, 0, 0, 0, 0]),
-        // 256ths: 256, -512, 128; 0, -1, 2^23 - 1.
+        // In steps of 1/256: 256, -512, 128; 0, -1, 2^23 - 1.
         _ => bytes.extend([
             0, 1, 0, 0, 0xfe, 0xff, 0x80, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
         ]),

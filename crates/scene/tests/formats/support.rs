@@ -67,6 +67,32 @@ impl Steps {
                 sh0: 0.5 / 255.0 / 0.15 + 1e-4,
                 rest: 8.6 / 128.0,
             },
+            // 16 bits of a range of ln 15 and of ln 3, stretched back by up to 15; rotations to the nearest of 8 bits;
+            // codebooks of spread values, and a palette of as many entries as there are vectors.
+            Format::Sog | Format::SogFolder => Self {
+                mean: 1.02 * 4.0 / 65_535.0 * 15.0,
+                scale: 0.04,
+                quat: 0.02,
+                // Others cut off instead of rounding.
+                alpha: 1.0 / 255.0 + 1e-5,
+                sh0: 0.02,
+                rest: 0.02,
+            },
+            // Ranges are at most 14 and 2 wide, in 2047 and 1023 steps.
+            Format::CompressedPly => Self {
+                mean: 0.5 * 14.0 / 2047.0 + 1e-5,
+                scale: 0.5 * 2.0 / 1023.0 + 1e-5,
+                quat: 3.0 * 0.5 * std::f32::consts::SQRT_2 / 1023.0 + 1e-5,
+                alpha: 0.5 / 255.0 + 1e-5,
+                sh0: 0.5 * 2.0 / 255.0 + 1e-4,
+                rest: 0.5 / 32.0 + 1e-5,
+            },
+            Format::Splat => Self {
+                quat: 1.5 / 128.0,
+                alpha: 0.51 / 255.0,
+                sh0: 0.51 / 255.0 / 0.282,
+                ..Self::NONE
+            },
             _ => Self::NONE,
         }
     }
@@ -74,6 +100,18 @@ impl Steps {
 
 fn alpha(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
+}
+
+/// Of the rotations that give an ellipsoid the same shape, after a half turn about one of its own axes or not, and of
+/// their two signs, the nearest.
+fn same_shape(found: [f32; 4], [w, x, y, z]: [f32; 4]) -> [f32; 4] {
+    let dot = |q: &[f32; 4]| -> f32 { q.iter().zip(&found).map(|(a, b)| a * b).sum() };
+    let turned = [[w, x, y, z], [-x, w, z, -y], [-y, -z, w, x], [-z, y, -x, w]];
+    let near = turned
+        .into_iter()
+        .max_by(|a, b| dot(a).abs().total_cmp(&dot(b).abs()));
+    let near = near.unwrap();
+    near.map(|q| q * dot(&near).signum())
 }
 
 /// Compares in the order of the files, or, where one has sorted, by the nearest.
@@ -103,10 +141,7 @@ pub fn assert_near(found: &Splats, expected: &Splats, steps: Steps, what: &str) 
         };
         within(&found.means[i], &expected.means[k], steps.mean, "mean");
         within(&found.scales[i], &expected.scales[k], steps.scale, "scale");
-        let dot: f32 = (found.quats[i].iter().zip(&expected.quats[k]))
-            .map(|(a, b)| a * b)
-            .sum();
-        let quat = expected.quats[k].map(|q| q * dot.signum());
+        let quat = same_shape(found.quats[i], expected.quats[k]);
         within(&found.quats[i], &quat, steps.quat, "rotation");
         let (a, b) = (alpha(found.opacities[i]), alpha(expected.opacities[k]));
         // What ends at 0 or 1 lies half a step within for one and not for the other.

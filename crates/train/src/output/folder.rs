@@ -5,7 +5,7 @@ use super::lock::RunLock;
 use super::metrics::{Metrics, csv};
 use crate::{Checkpoint, Ending, TrainConfig, Trainer};
 use dapple_scene::atomic::{remove_leftovers, write_atomically};
-use dapple_scene::splat_file::{self, Format};
+use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result, Splats, write_cameras};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -183,9 +183,13 @@ impl RunFolder {
         write_bytes(&self.config_path(), text.as_bytes())
     }
 
-    /// Writes `splats.ply`.
-    pub fn write_splats(&self, splats: &Splats) -> Result<()> {
-        splat_file::write(&self.splats_path(), splats, Format::Ply)
+    /// Writes `splats.ply`, which says so where they were trained with anti-aliasing.
+    pub fn write_splats(&self, splats: &Splats, antialiased: bool) -> Result<()> {
+        let options = WriteOptions {
+            antialiased,
+            ..WriteOptions::default()
+        };
+        splat_file::write_with(&self.splats_path(), splats, Format::Ply, &options)
     }
 
     /// Writes `cameras.json`: refined where poses are, else as they were given.

@@ -93,7 +93,7 @@ pub fn train_into(
                 (splats, _) => splats?,
             };
             keep_finite(&mut splats);
-            folder.write_splats(&splats)
+            folder.write_splats(&splats, trainer.config().antialias)
         }
     };
     if !trainer.config().pace.is_empty() {
@@ -191,12 +191,13 @@ impl Observer for Saver<'_> {
 
     fn on_last_splats(&mut self, splats: &Arc<Splats>) {
         let (folder, mut held) = (self.folder.clone(), Arc::clone(splats));
+        let antialiased = self.config.antialias;
         let thread = std::thread::Builder::new().name("splats".to_owned());
         let write = move || {
             if !(0..held.len()).all(|i| is_finite(&held, i)) {
                 keep_finite(Arc::make_mut(&mut held));
             }
-            folder.write_splats(&held)
+            folder.write_splats(&held, antialiased)
         };
         // Without a thread they are written after scoring; where the folder is another run's by now, not at all.
         if self.folder.reclaim(self.config).is_ok() {

@@ -10,7 +10,7 @@
 
 use super::{RunFolder, is_finite};
 use crate::{Onlooker, TrainConfig};
-use dapple_scene::splat_file::{self, Format};
+use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result};
 use std::path::PathBuf;
 
@@ -108,7 +108,11 @@ impl Snapshots {
             let above = self.folder.snapshots_path();
             std::fs::create_dir_all(&above)
                 .map_err(|e| Error::io("cannot make the folder of snapshots", &above, e))?;
-            splat_file::write(&path, &splats, Format::Ply)?;
+            let options = WriteOptions {
+                antialiased: self.config.antialias,
+                ..WriteOptions::default()
+            };
+            splat_file::write_with(&path, &splats, Format::Ply, &options)?;
             Ok(Taken {
                 is_new: true,
                 dropped: self.thin(steps)?,

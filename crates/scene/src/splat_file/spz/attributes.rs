@@ -113,9 +113,6 @@ fn pack_smallest_three(quat: [f32; 4]) -> u32 {
     word
 }
 
-/// Bits of degree 1's coefficients, and of the others: what the format's own writer leaves.
-const SH_BITS: [u32; 2] = [5, 4];
-
 /// The byte of a coefficient, at the middle of a step of `8 - bits` bits.
 fn pack_harmonic(value: f32, bits: u32) -> u8 {
     let step = 1 << (8 - bits);
@@ -126,7 +123,12 @@ fn pack_harmonic(value: f32, bits: u32) -> u8 {
 }
 
 /// The attributes' bytes; signs turn a Gaussian from Dapple's axes into the file's.
-pub(super) fn encode(splats: &Splats, fractional_bits: u8, signs: &Signs) -> [Vec<u8>; 6] {
+pub(super) fn encode(
+    splats: &Splats,
+    fractional_bits: u8,
+    sh_bits: [u8; 2],
+    signs: &Signs,
+) -> [Vec<u8>; 6] {
     let count = splats.len();
     let plane = |stride: usize, put: &(dyn Fn(usize, &mut [u8]) + Sync)| {
         let mut bytes = vec![0u8; stride * count];
@@ -168,7 +170,10 @@ pub(super) fn encode(splats: &Splats, fractional_bits: u8, signs: &Signs) -> [Ve
     let harmonics = plane(rest, &|i, row| {
         let values = &splats.sh_rest[i * rest..][..rest];
         for (k, (to, &from)) in row.iter_mut().zip(values).enumerate() {
-            *to = pack_harmonic(from * signs.sh[k / 3], SH_BITS[usize::from(k >= 9)]);
+            *to = pack_harmonic(
+                from * signs.sh[k / 3],
+                sh_bits[usize::from(k >= 9)].clamp(1, 8).into(),
+            );
         }
     });
     [positions, opacities, colours, scales, rotations, harmonics]

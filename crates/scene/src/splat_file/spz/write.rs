@@ -20,7 +20,7 @@ pub(in crate::splat_file) fn encode(splats: &Splats, options: &WriteOptions) -> 
     let count = u32::try_from(splats.len()).map_err(|_| {
         Error::unsupported("an SPZ file holds no more than 4 294 967 295 Gaussians")
     })?;
-    let planes = attributes(splats, bits, &options.axes.signs());
+    let planes = attributes(splats, bits, options.spz_sh_bits, &options.axes.signs());
     let flags = if options.antialiased { ANTIALIASED } else { 0 };
     let mut head = MAGIC.to_vec();
     head.extend(options.spz_version.number().to_le_bytes());

@@ -1,0 +1,218 @@
+//! What a conversion loses: renders of the splats that were read and of those that the file holds.
+//!
+//! 1. Cameras: those of a capture's held-out photos (all photos where none is), at most [`MOST_VIEWS`] of them; else
+//!    a ring around the splats.
+//! 2. The splats as they were read are rendered once and their renders kept.
+//! 3. Each file that is asked about is read back and rendered: PSNR and SSIM between the renders, and how many dB
+//!    of PSNR against the photos are lost. Without photos these are estimated: of splats that are [`ASSUMED_PSNR`]
+//!    dB from the truth, with errors that have nothing to do with one another.
+
+use crate::camera_paths::Ring;
+use crate::console::Console;
+use crate::options::{config_beside, split};
+use dapple::contract::{Engine, RenderSettings};
+use dapple::glam::DVec3;
+use dapple::scene::{Camera, Photo, Result, Splats, load};
+use dapple::train::config::DataPatch;
+use dapple::train::evaluate::{PSNR_MAX, psnr, score, ssim};
+use dapple::train::{ConfigPatch, TrainConfig};
+use serde::Serialize;
+use std::path::Path;
+
+/// Cameras of a ring, and the most of a capture.
+const RING_VIEWS: u32 = 8;
+const MOST_VIEWS: usize = 24;
+
+/// The longer side of what is rendered of a capture, pixels.
+const LONGEST_SIDE: u32 = 960;
+
+/// What splats without photos are taken to be worth, dB: a usual score of captures.
+const ASSUMED_PSNR: f64 = 30.0;
+
+/// What was lost; means over the views.
+#[derive(Debug, Clone, Serialize)]
+pub struct Loss {
+    /// `capture` or `ring`.
+    pub cameras: &'static str,
+    pub views: usize,
+    /// Between the renders, dB; 100 where there is no difference.
+    pub psnr: f64,
+    pub ssim: f64,
+    /// Of the PSNR against photos, dB: of the capture's, or of photos that are assumed.
+    pub lost_db: f64,
+}
+
+impl Loss {
+    /// "loses 0.12 dB (...)", for people.
+    pub fn shown(&self) -> String {
+        let of = match self.cameras {
+            "capture" => "against the photos".to_owned(),
+            _ => format!("of splats that score {ASSUMED_PSNR:.0} dB, estimated from a ring"),
+        };
+        format!(
+            "loses {:.2} dB {of}; renders before and after: PSNR {:.2} dB, SSIM {:.4}, {} views",
+            self.lost_db, self.psnr, self.ssim, self.views
+        )
+    }
+}
+
+/// A view with the render of the splats as they were read.
+struct Sight {
+    camera: Camera,
+    before: Vec<f32>,
+    /// The photo, and the PSNR of the render before.
+    photo: Option<(Photo, f64)>,
+}
+
+/// Renders before, and the engine for those after.
+pub struct Judge {
+    engine: Box<dyn Engine>,
+    settings: RenderSettings,
+    sights: Vec<Sight>,
+    cameras: &'static str,
+}
+
+impl Judge {
+    /// Renders the splats that were read from `input`.
+    pub fn of(
+        splats: &Splats,
+        input: &Path,
+        capture: Option<&Path>,
+        antialiased: bool,
+        engine: Box<dyn Engine>,
+        console: &Console,
+    ) -> Result<Self> {
+        let flags = ConfigPatch {
+            data: DataPatch {
+                max_resolution: capture.map(|_| LONGEST_SIDE),
+                ..DataPatch::default()
+            },
+            ..ConfigPatch::default()
+        };
+        let config = config_beside(input, flags, console)?;
+        let settings = RenderSettings {
+            background: config.background.fixed(),
+            sh_degree: splats.sh_degree,
+            max_gaussians_per_tile: config.max_gaussians_per_tile,
+            near: config.near_plane(),
+            depth: false,
+            antialias: config.antialias || antialiased,
+        };
+        let (views, cameras) = match capture {
+            Some(capture) => (of_capture(capture, &config, console)?, "capture"),
+            None => {
+                let ring = Ring::of_splats(splats, DVec3::NEG_Y)?.orbit(RING_VIEWS);
+                (
+                    ring.into_iter().map(|camera| (camera, None)).collect(),
+                    "ring",
+                )
+            }
+        };
+        let mut judge = Self {
+            engine,
+            settings,
+            sights: Vec::new(),
+            cameras,
+        };
+        judge.engine.upload(splats, None)?;
+        let bar = console.bar(
+            views.len() as u64,
+            "rendering before [{bar:30}] {pos}/{len} {eta}",
+        );
+        for (camera, photo) in views {
+            let rendered = judge.engine.render(&camera, &judge.settings)?;
+            bar.inc(1);
+            let photo = match photo {
+                None => None,
+                Some(photo) => match score(&rendered, &photo, judge.settings.background, None)? {
+                    Some(scores) => Some((photo, scores.psnr)),
+                    // A mask hides all of it.
+                    None => continue,
+                },
+            };
+            judge.sights.push(Sight {
+                camera,
+                before: clamped(rendered.rgb),
+                photo,
+            });
+        }
+        bar.finish_and_clear();
+        Ok(judge)
+    }
+
+    /// How far these splats are from those that were read.
+    pub fn loss(&mut self, splats: &Splats, console: &Console) -> Result<Loss> {
+        self.engine.upload(splats, None)?;
+        let settings = RenderSettings {
+            sh_degree: splats.sh_degree,
+            ..self.settings
+        };
+        let (mut sum_psnr, mut sum_ssim, mut lost) = (0.0, 0.0, 0.0);
+        let bar = console.bar(
+            self.sights.len() as u64,
+            "rendering after [{bar:30}] {pos}/{len} {eta}",
+        );
+        for sight in &self.sights {
+            let rendered = self.engine.render(&sight.camera, &settings)?;
+            bar.inc(1);
+            let (width, height) = (rendered.width as usize, rendered.height as usize);
+            lost += match &sight.photo {
+                Some((photo, before)) => {
+                    let after = score(&rendered, photo, settings.background, None)?;
+                    after.map_or(0.0, |after| before - after.psnr)
+                }
+                None => 0.0,
+            };
+            let after = clamped(rendered.rgb);
+            let difference = psnr(&after, &sight.before, width, None);
+            if sight.photo.is_none() && difference < PSNR_MAX {
+                let error = |db: f64| 10f64.powf(-db / 10.0);
+                lost += 10.0 * (error(difference) / error(ASSUMED_PSNR)).ln_1p()
+                    / std::f64::consts::LN_10;
+            }
+            sum_psnr += difference;
+            sum_ssim += ssim(&after, &sight.before, width, height, None);
+        }
+        bar.finish_and_clear();
+        let count = self.sights.len().max(1) as f64;
+        Ok(Loss {
+            cameras: self.cameras,
+            views: self.sights.len(),
+            psnr: sum_psnr / count,
+            ssim: sum_ssim / count,
+            lost_db: lost / count,
+        })
+    }
+}
+
+fn clamped(mut values: Vec<f32>) -> Vec<f32> {
+    values.iter_mut().for_each(|v| *v = v.clamp(0.0, 1.0));
+    values
+}
+
+/// The capture's cameras with their photos.
+fn of_capture(
+    scene: &Path,
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<Vec<(Camera, Option<Photo>)>> {
+    let options = config.load_options();
+    let mut capture = load::open(scene, &options)?;
+    let held_out = split(&capture.images, &config.data).eval;
+    let chosen: Vec<usize> = match held_out.is_empty() {
+        true => (0..capture.images.len()).collect(),
+        false => held_out,
+    };
+    let step = chosen.len().div_ceil(MOST_VIEWS).max(1);
+    let chosen: Vec<usize> = chosen.into_iter().step_by(step).collect();
+    let mut index = 0..;
+    let is_chosen = |i: usize| chosen.binary_search(&i).is_ok();
+    capture
+        .images
+        .retain(|_| index.next().is_some_and(is_chosen));
+    let options = crate::photo_memory::limited(options, None);
+    let dataset = load::decode(capture, &options, &console.progress())?;
+    let views = dataset.views.into_iter();
+    let views = views.map(|view| Ok((view.camera, Some(view.photo.read()?.as_ref().clone()))));
+    views.collect()
+}

@@ -1,0 +1,159 @@
+//! The compressed PLY backwards; `compressed` describes the layout.
+//!
+//! 1. Gaussians go along a Morton curve, so that the 256 of a chunk are near one another and its ranges narrow.
+//! 2. A chunk's ranges: centres, ln of scales within -20 to 20, colours as they are seen, without view dependence.
+//! 3. Words and bytes, each to its nearest step.
+
+use super::compressed::{CHUNK, CHUNK_COLUMNS, COLOUR_COLUMNS, PACKED};
+use crate::splat_file::{alpha, largest, morton_order, unit};
+use crate::{SH_C0, Splats};
+use rayon::prelude::*;
+use std::f32::consts::FRAC_1_SQRT_2;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// What scales are cut at.
+const SCALE_LIMIT: f32 = 20.0;
+
+/// Minimum and maximum of each axis.
+type Range = [[f32; 3]; 2];
+
+/// A chunk as it is in the file.
+struct Packed {
+    ranges: [Range; 3],
+    words: Vec<[u32; 4]>,
+    rest: Vec<u8>,
+}
+
+pub(crate) fn write_compressed_to(
+    out: &mut dyn Write,
+    splats: &Splats,
+    is_mip: bool,
+) -> io::Result<()> {
+    let order = morton_order(&splats.means);
+    let chunks: Vec<Packed> = order
+        .par_chunks(CHUNK)
+        .map(|rows| pack(splats, rows))
+        .collect();
+    out.write_all(header(splats, chunks.len(), is_mip).as_bytes())?;
+    for chunk in &chunks {
+        for value in chunk.ranges.as_flattened().as_flattened() {
+            out.write_all(&value.to_le_bytes())?;
+        }
+    }
+    for chunk in &chunks {
+        let words: Vec<u8> = chunk
+            .words
+            .as_flattened()
+            .iter()
+            .flat_map(|w| w.to_le_bytes())
+            .collect();
+        out.write_all(&words)?;
+    }
+    chunks
+        .iter()
+        .try_for_each(|chunk| out.write_all(&chunk.rest))
+}
+
+fn header(splats: &Splats, chunks: usize, is_mip: bool) -> String {
+    let mut text = "ply\nformat binary_little_endian 1.0\n".to_owned();
+    if is_mip {
+        text.push_str(super::write::MIP_LINE);
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "element chunk {chunks}");
+    for name in CHUNK_COLUMNS.iter().chain(&COLOUR_COLUMNS) {
+        let _ = writeln!(text, "property float {name}");
+    }
+    let _ = writeln!(text, "element vertex {}", splats.len());
+    for name in PACKED {
+        let _ = writeln!(text, "property uint {name}");
+    }
+    if splats.sh_rest_stride() > 0 {
+        let _ = writeln!(text, "element sh {}", splats.len());
+        for k in 0..splats.sh_rest_stride() {
+            let _ = writeln!(text, "property uchar f_rest_{k}");
+        }
+    }
+    text.push_str("end_header\n");
+    text
+}
+
+fn pack(splats: &Splats, rows: &[usize]) -> Packed {
+    let mean = |i: usize| splats.means[i];
+    let scale = |i: usize| splats.scales[i].map(|s| s.clamp(-SCALE_LIMIT, SCALE_LIMIT));
+    let colour = |i: usize| splats.sh0[i].map(|c| 0.5 + SH_C0 * c);
+    let ranges = [range(rows, mean), range(rows, scale), range(rows, colour)];
+    let words = rows.iter().map(|&i| {
+        let [r, g, b] = shares(colour(i), &ranges[2]).map(|s| unorm(s, 8));
+        [
+            pack_11_10_11(shares(mean(i), &ranges[0])),
+            pack_rotation(splats.quats[i]),
+            pack_11_10_11(shares(scale(i), &ranges[1])),
+            r << 24 | g << 16 | b << 8 | unorm(alpha(splats.opacities[i]), 8),
+        ]
+    });
+    let stride = splats.sh_rest_stride();
+    let coefficients = stride / 3;
+    let rest = rows.iter().flat_map(|&i| {
+        let values = &splats.sh_rest[i * stride..][..stride];
+        // The file goes channel by channel.
+        (0..stride).map(move |at| {
+            let value = values[at % coefficients * 3 + at / coefficients];
+            // `as` saturates, and cuts off: a step's middle is read.
+            ((value / 8.0 + 0.5) * 256.0) as u8
+        })
+    });
+    Packed {
+        ranges,
+        words: words.collect(),
+        rest: rest.collect(),
+    }
+}
+
+fn range(rows: &[usize], values: impl Fn(usize) -> [f32; 3]) -> Range {
+    let start = [[f32::INFINITY; 3], [f32::NEG_INFINITY; 3]];
+    rows.iter().fold(start, |[low, high], &i| {
+        let value = values(i);
+        [0, 1].map(|end| {
+            [0, 1, 2].map(|k| {
+                if end == 0 {
+                    low[k].min(value[k])
+                } else {
+                    high[k].max(value[k])
+                }
+            })
+        })
+    })
+}
+
+/// Where values lie within their range, 0 to 1.
+fn shares(values: [f32; 3], [low, high]: &Range) -> [f32; 3] {
+    [0, 1, 2].map(|k| match high[k] > low[k] {
+        true => (values[k] - low[k]) / (high[k] - low[k]),
+        false => 0.0,
+    })
+}
+
+/// To the nearest of 2^bits steps.
+fn unorm(share: f32, bits: u32) -> u32 {
+    let most = (1u32 << bits) - 1;
+    // `as` saturates.
+    ((share * most as f32 + 0.5) as u32).min(most)
+}
+
+fn pack_11_10_11([x, y, z]: [f32; 3]) -> u32 {
+    unorm(x, 11) << 21 | unorm(y, 10) << 11 | unorm(z, 11)
+}
+
+fn pack_rotation(quat: [f32; 4]) -> u32 {
+    let quat = unit(quat);
+    let largest = largest(&quat);
+    let sign = if quat[largest] < 0.0 { -1.0 } else { 1.0 };
+    (0..4)
+        .filter(|&k| k != largest)
+        .fold(largest as u32, |word, k| {
+            // From -1/sqrt 2 to 1/sqrt 2.
+            word << 10 | unorm(quat[k] * sign * FRAC_1_SQRT_2 + 0.5, 10)
+        })
+}

@@ -1,0 +1,234 @@
+//! ZIP archives of stored files: written plainly, read with care.
+//!
+//! What is read: entries that are stored or deflated, without encryption, below 4 GiB, found by the directory at the
+//! end, each compared with its checksum. The directory's promises are compared with the file before they cost memory.
+
+use super::DAMAGED;
+use crate::splat_file::packed::Cursor;
+use crate::{Error, Result};
+use std::borrow::Cow;
+use std::io::Read;
+
+const LOCAL: u32 = 0x0403_4b50;
+const CENTRAL: u32 = 0x0201_4b50;
+const END: u32 = 0x0605_4b50;
+
+/// Bytes of the end of the directory, without its comment, and the longest comment.
+const END_BYTES: usize = 22;
+const LONGEST_COMMENT: usize = 65_535;
+
+/// Midnight of 1 January 1980, the first day there is: the same splats are the same bytes.
+const DAY: u16 = 0x21;
+
+/// The most bytes that one byte of deflate becomes.
+const MOST_RATIO: usize = 1032;
+
+/// Puts files into an archive.
+pub(super) fn pack(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
+    let all: usize = files
+        .iter()
+        .map(|(name, bytes)| 2 * name.len() + bytes.len() + 76)
+        .sum();
+    if u32::try_from(all + END_BYTES).is_err() {
+        return Err(Error::unsupported("a .sog file holds no more than 4 GiB")
+            .hint("name meta.json in a folder: the files are apart there"));
+    }
+    let mut out = Vec::with_capacity(all + END_BYTES);
+    let mut directory = Vec::new();
+    let put =
+        |out: &mut Vec<u8>, fields: &[u16]| out.extend(fields.iter().flat_map(|f| f.to_le_bytes()));
+    for (name, bytes) in files {
+        let at = out.len() as u32;
+        let mut fields = Vec::new();
+        // Version 2.0, nothing special, stored, when.
+        put(&mut fields, &[20, 0, 0, 0, DAY]);
+        let (crc, size) = (crc32fast::hash(bytes), bytes.len() as u32);
+        fields.extend([crc, size, size].iter().flat_map(|f| f.to_le_bytes()));
+        put(&mut fields, &[name.len() as u16, 0]);
+        out.extend(LOCAL.to_le_bytes());
+        out.extend_from_slice(&fields);
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(bytes);
+        directory.extend(CENTRAL.to_le_bytes());
+        put(&mut directory, &[20]);
+        directory.extend_from_slice(&fields);
+        // No comment, first disk, no attributes.
+        put(&mut directory, &[0, 0, 0, 0, 0]);
+        directory.extend(at.to_le_bytes());
+        directory.extend_from_slice(name.as_bytes());
+    }
+    let (at, count) = (out.len() as u32, files.len() as u16);
+    out.extend_from_slice(&directory);
+    out.extend(END.to_le_bytes());
+    put(&mut out, &[0, 0, count, count]);
+    out.extend((directory.len() as u32).to_le_bytes());
+    out.extend(at.to_le_bytes());
+    put(&mut out, &[0]);
+    Ok(out)
+}
+
+/// The files of an archive, by name.
+pub(super) struct Archive<'a> {
+    bytes: &'a [u8],
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    name: String,
+    method: u16,
+    crc: u32,
+    packed: usize,
+    unpacked: usize,
+    header_at: usize,
+}
+
+fn damaged(what: String, at: usize) -> Error {
+    Error::input(what).at(format!("byte {at}")).hint(DAMAGED)
+}
+
+impl<'a> Archive<'a> {
+    pub(super) fn open(bytes: &'a [u8]) -> Result<Self> {
+        let first = bytes.len().saturating_sub(END_BYTES + LONGEST_COMMENT);
+        let end = (first..=bytes.len().saturating_sub(END_BYTES))
+            .rev()
+            .find(|&at| bytes.get(at..at + 4) == Some(&END.to_le_bytes()[..]))
+            .ok_or_else(|| {
+                damaged(
+                    "the .sog file has no directory at its end".to_owned(),
+                    bytes.len(),
+                )
+            })?;
+        let mut cursor = Cursor::new(bytes, end + 10, ".sog");
+        let count = cursor.u16("directory")?;
+        let (_, at) = (cursor.u32("directory")?, cursor.u32("directory")?);
+        let mut cursor = Cursor::new(bytes, at as usize, ".sog");
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let at = cursor.at();
+            if cursor.u32("directory")? != CENTRAL {
+                return Err(damaged(
+                    "the .sog file's directory is broken".to_owned(),
+                    at,
+                ));
+            }
+            cursor.take(6, "directory")?;
+            let method = cursor.u16("directory")?;
+            cursor.take(4, "directory")?;
+            let crc = cursor.u32("directory")?;
+            let [packed, unpacked] =
+                [cursor.u32("directory")?, cursor.u32("directory")?].map(|s| s as usize);
+            let [name, extra, comment] = [(); 3].map(|()| cursor.u16("directory"));
+            cursor.take(8, "directory")?;
+            let header_at = cursor.u32("directory")? as usize;
+            let name =
+                String::from_utf8_lossy(cursor.take(name?.into(), "directory")?).into_owned();
+            cursor.take(usize::from(extra?) + usize::from(comment?), "directory")?;
+            entries.push(Entry {
+                name,
+                method,
+                crc,
+                packed,
+                unpacked,
+                header_at,
+            });
+        }
+        Ok(Self { bytes, entries })
+    }
+
+    /// The content of a file; also where it is in a folder of the archive.
+    pub(super) fn get(&self, name: &str) -> Result<Cow<'a, [u8]>> {
+        let is_it =
+            |entry: &&Entry| entry.name == name || entry.name.ends_with(&format!("/{name}"));
+        let Some(entry) = self.entries.iter().find(is_it) else {
+            let what = format!("the .sog file has no {name:?} in it");
+            return Err(Error::input(what)
+                .at("the archive's directory")
+                .hint("it is another ZIP archive under this name, or was not written whole"));
+        };
+        let mut cursor = Cursor::new(self.bytes, entry.header_at, ".sog");
+        if cursor.u32("entry")? != LOCAL {
+            return Err(damaged(
+                format!("the .sog file's {name} is not where it should be"),
+                entry.header_at,
+            ));
+        }
+        cursor.take(22, "entry")?;
+        let skip = usize::from(cursor.u16("entry")?) + usize::from(cursor.u16("entry")?);
+        cursor.take(skip, "entry")?;
+        let at = cursor.at();
+        let packed = cursor.take(entry.packed, name)?;
+        let content = match entry.method {
+            0 => Cow::Borrowed(packed),
+            8 => Cow::Owned(inflate(packed, entry, at)?),
+            method => {
+                let what = format!("the .sog file's {name} is packed by method {method}");
+                return Err(Error::unsupported(what).at(format!("byte {at}")).hint(
+                    "SOG files are stored, without compression of their own: export it again",
+                ));
+            }
+        };
+        match crc32fast::hash(&content) == entry.crc {
+            true => Ok(content),
+            false => Err(damaged(
+                format!("the .sog file's {name} does not have its checksum"),
+                at,
+            )),
+        }
+    }
+
+    /// Bytes of all of it.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+fn inflate(packed: &[u8], entry: &Entry, at: usize) -> Result<Vec<u8>> {
+    let fails = || {
+        damaged(
+            format!("the .sog file's {} cannot be unpacked", entry.name),
+            at,
+        )
+    };
+    if entry.unpacked > packed.len().saturating_mul(MOST_RATIO) {
+        return Err(fails());
+    }
+    let mut bytes = Vec::new();
+    let stream = flate2::bufread::DeflateDecoder::new(packed);
+    let read = stream.take(entry.unpacked as u64).read_to_end(&mut bytes);
+    match read {
+        Ok(_) if bytes.len() == entry.unpacked => Ok(bytes),
+        Ok(_) => Err(fails()),
+        Err(e) => Err(fails().caused_by(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_there_and_what_is_damaged_is_told() {
+        let files = [("a.txt", b"hello".to_vec()), ("b", vec![7; 300])];
+        let files = files.map(|(name, bytes)| (name.to_owned(), bytes));
+        let packed = pack(&files).unwrap();
+        let archive = Archive::open(&packed).unwrap();
+        for (name, bytes) in &files {
+            assert_eq!(archive.get(name).unwrap()[..], bytes[..]);
+        }
+        assert!(archive.get("c").unwrap_err().what().contains("\"c\""));
+        let mut flipped = packed.clone();
+        flipped[37] ^= 1;
+        let archive = Archive::open(&flipped).unwrap();
+        assert!(
+            archive
+                .get("a.txt")
+                .unwrap_err()
+                .what()
+                .contains("checksum")
+        );
+        for end in 0..packed.len() {
+            assert!(Archive::open(&packed[..end]).is_err(), "{end}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! SOG, PlayCanvas' splats in pictures, version 2: a few lossless WebP textures, one texel a Gaussian, and a
+//! `meta.json`; in a folder, or together in a ZIP archive that is called `.sog`.
+//!
+//! 1. Gaussians go along a Morton curve, so that neighbours in a picture are neighbours in space.
+//! 2. `means_l`, `means_u`: sign(p) ln(1 + |p|) within the scene's range, 16 bits, low and high byte apart.
+//! 3. `quats`: the three smaller components in 8 bits, the largest's place in alpha, from 252.
+//! 4. `scales` (logarithms) and `sh0`: 8-bit places in a codebook that all axes or channels share (`codebook`); the
+//!    opacity in the alpha of `sh0`.
+//! 5. Harmonics: a palette of at most 65 536 vectors (`palette`), its values through a codebook again; a texel of
+//!    `shN_labels` says which.
+//!
+//! The format's description and its first writer differ in places; files follow the writer (`splat-transform`).
+
+mod archive;
+mod codebook;
+mod huffman;
+mod lossless;
+mod meta;
+mod morton;
+mod palette;
+mod picture;
+mod read;
+mod write;
+
+pub(crate) use morton::order as morton_order;
+pub(super) use read::{parse, parse_meta_alone, read_folder};
+pub(super) use write::{encode, encode_files};
+
+/// The file that says what the others are.
+pub(super) const META: &str = "meta.json";
+
+/// What the textures are called that Dapple and the first writer write.
+pub(super) const TEXTURES: [&str; 7] = [
+    "means_l.webp",
+    "means_u.webp",
+    "scales.webp",
+    "quats.webp",
+    "sh0.webp",
+    "shN_centroids.webp",
+    "shN_labels.webp",
+];
+
+/// Whether bytes begin as a ZIP archive does.
+pub(super) fn is_content(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PK\x03\x04")
+}
+
+const DAMAGED: &str = "the file is damaged or cut: copy or export it again";
+
+/// Texels a Gaussian's palette entry takes are side by side, and entries 64 to a row.
+const ENTRIES_A_ROW: usize = 64;
+
+/// Quaternions' alpha for a largest component at place 0.
+const LARGEST_FROM: u8 = 252;

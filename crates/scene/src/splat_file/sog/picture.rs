@@ -1,0 +1,71 @@
+//! Lossless WebP pictures of bytes that mean something else: exact, alpha included.
+
+use super::{DAMAGED, lossless};
+use crate::{Error, Result};
+use image_webp::WebPDecoder;
+use std::io::Cursor;
+
+/// The longest side that WebP has.
+pub(super) const LONGEST_SIDE: usize = 16_383;
+
+/// RGBA texels, rows from the top.
+pub(super) struct Picture {
+    pub width: usize,
+    pub height: usize,
+    pub texels: Vec<[u8; 4]>,
+}
+
+impl Picture {
+    /// Opaque black, as square as it gets for `count` texels, sides multiples of 4.
+    pub(super) fn for_count(count: usize) -> Self {
+        let width = ((count as f64).sqrt() / 4.0).ceil() as usize * 4;
+        let height = count.div_ceil(width.max(1)).div_ceil(4) * 4;
+        Self::new(width, height)
+    }
+
+    pub(super) fn new(width: usize, height: usize) -> Self {
+        Self {
+            width,
+            height,
+            texels: vec![[0, 0, 0, 255]; width * height],
+        }
+    }
+
+    /// The file's bytes.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        lossless::encode(&self.texels, self.width, self.height)
+    }
+
+    /// Reads a texture of at least `needed` texels. How many more it may be says the memory that a small damaged
+    /// file can cost.
+    pub(super) fn decode(bytes: &[u8], needed: usize, name: &str) -> Result<Self> {
+        let fails = |what: String| Error::input(what).at(name.to_owned()).hint(DAMAGED);
+        let failed = |e: image_webp::DecodingError| {
+            fails(format!("the texture {name} is damaged: {e}")).caused_by(e)
+        };
+        let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(failed)?;
+        let (width, height) = decoder.dimensions();
+        let (width, height) = (width as usize, height as usize);
+        if width * height < needed || width * height > 4 * needed + (1 << 16) {
+            return Err(fails(format!(
+                "the texture {name} has {width} times {height} texels, and {needed} are needed"
+            )));
+        }
+        decoder.set_memory_limit(64 * (width * height) + (1 << 20));
+        let channels = if decoder.has_alpha() { 4 } else { 3 };
+        let mut flat = vec![0u8; width * height * channels];
+        decoder.read_image(&mut flat).map_err(failed)?;
+        let texels = match channels {
+            4 => flat.as_chunks::<4>().0.to_vec(),
+            _ => {
+                let opaque = |&[r, g, b]: &[u8; 3]| [r, g, b, 255];
+                flat.as_chunks::<3>().0.iter().map(opaque).collect()
+            }
+        };
+        Ok(Self {
+            width,
+            height,
+            texels,
+        })
+    }
+}
