@@ -17,6 +17,7 @@ mod appearance;
 mod broken;
 mod checkpoint;
 mod clock;
+mod contributions;
 pub mod config;
 mod depth;
 pub mod evaluate;
@@ -28,6 +29,7 @@ mod observer;
 mod output;
 mod pictures;
 mod poses;
+mod refit;
 mod saving;
 mod schedule;
 pub mod strategy;
@@ -38,6 +40,7 @@ mod watch;
 
 pub use appearance::{APPEARANCE_VERSION, write_appearance};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch, ViewIdentity};
+pub use contributions::contributions;
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use evaluate::{EvalReport, ImageScore, Scoring, evaluate, evaluate_aligned};
 pub use evidence::{Bound, Budget, Evidence, Seen};
@@ -49,6 +52,7 @@ pub use output::{
     Snapshot, Snapshots, Taken, Writes, train_into,
 };
 pub use poses::PoseErrors;
+pub use refit::{Refit, refit};
 pub(crate) use schedule::PhotoOrder;
 pub use schedule::{Schedule, ViewOrder};
 pub use strategy::{DensityStrategy, Strategy};
