@@ -1,7 +1,7 @@
 //! The command line: its verbs and the options that all of them share.
 
 use crate::commands::{
-    bench, convert, demo, doctor, eval, info, profile, render, synth, train, view,
+    bench, convert, demo, doctor, edit, eval, info, profile, render, synth, train, view,
 };
 use crate::console::Console;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -59,6 +59,7 @@ pub enum Command {
     View(view::Args),
     Info(info::Args),
     Convert(convert::Args),
+    Edit(Box<edit::Args>),
     Profile(Box<profile::Args>),
     Bench(bench::Args),
     Doctor(doctor::Args),
@@ -76,6 +77,7 @@ impl Command {
             Self::View(args) => view::run(&args, console),
             Self::Info(args) => info::run(&args, console),
             Self::Convert(args) => convert::run(&args, console),
+            Self::Edit(args) => edit::run(&args, console),
             Self::Profile(args) => profile::run(&args, console),
             Self::Bench(args) => bench::run(&args, console),
             Self::Doctor(args) => doctor::run(&args, console),

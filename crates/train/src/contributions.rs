@@ -56,5 +56,8 @@ pub fn contributions(
 
 /// The error of work that was told to stop.
 pub(crate) fn stopped() -> Error {
-    Error::new(ErrorKind::Interrupted, "the edit was stopped; nothing was written")
+    Error::new(
+        ErrorKind::Interrupted,
+        "the edit was stopped; nothing was written",
+    )
 }

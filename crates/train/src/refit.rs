@@ -59,7 +59,11 @@ pub fn refit(
     let mut views = Vec::with_capacity(how.cameras.len());
     for camera in how.cameras {
         let shown = engine.render_bytes(camera, &how.settings)?;
-        let rgb = shown.rgba.chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]).collect();
+        let rgb = shown
+            .rgba
+            .chunks_exact(4)
+            .flat_map(|p| [p[0], p[1], p[2]])
+            .collect();
         let photo = Photo::from_rgb(camera.width, camera.height, rgb);
         views.push(TrainView {
             camera: *camera,
