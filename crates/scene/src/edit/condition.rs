@@ -40,8 +40,11 @@ pub enum Property {
     Contribution,
 }
 
+/// How a name begins, how many there are, and which property each number is.
+type Numbered = (&'static str, usize, fn(usize) -> Property);
+
 /// Names with a number at their end.
-const NUMBERED: [(&str, usize, fn(usize) -> Property); 4] = [
+const NUMBERED: [Numbered; 4] = [
     ("scale_", 3, Property::Scale),
     ("f_dc_", 3, Property::Dc),
     ("f_rest_", 45, Property::Rest),

@@ -14,7 +14,8 @@ use crate::{Camera, Error, Pose, Result, Splats};
 use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
 
-/// How much the mean of the cameras' up axes counts beside their right axes.
+/// How much the mean of the cameras' up axes counts beside their right axes, which are level where nobody tilted the
+/// camera, however far it looks down.
 const MEAN_UP: f64 = 1e-3;
 
 /// Slabs that heights are sorted into.

@@ -9,9 +9,6 @@ use dapple::scene::{Error, MAX_SH_DEGREE};
 use glam::DQuat;
 use std::path::PathBuf;
 
-/// Share of all opacity that a cluster needs not to be a floater, percent, where none is given.
-const FLOATERS: f64 = 0.1;
-
 /// An entry of the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Link {
@@ -56,8 +53,8 @@ const KNOWN: [Known; 15] = [
         value: "FACTOR",
         help: "Scale about the origin, by a factor above 0",
         missing: None,
-        read: |text| match numbers(text)?.as_slice() {
-            &[factor] => transform(Similarity::scale(factor)),
+        read: |text| match *numbers(text)?.as_slice() {
+            [factor] => transform(Similarity::scale(factor)),
             _ => Err(wrong(text, "one factor is needed, such as 0.1")),
         },
     },
@@ -137,13 +134,9 @@ const KNOWN: [Known; 15] = [
         help: "Take away clusters with less than this share of all opacity, percent [default: 0.1]. Clusters are \
                what fills touching cubes with a side of CELL [default: by the distances]",
         missing: Some("0.1"),
-        read: |text| match numbers(&text.replace('%', ""))?.as_slice() {
-            &[] => checked(Action::Floaters {
-                cell: None,
-                share: FLOATERS,
-            }),
-            &[share] => checked(Action::Floaters { cell: None, share }),
-            &[share, cell] => checked(Action::Floaters {
+        read: |text| match *numbers(&text.replace('%', ""))?.as_slice() {
+            [share] => checked(Action::Floaters { cell: None, share }),
+            [share, cell] => checked(Action::Floaters {
                 cell: Some(cell),
                 share,
             }),
@@ -166,8 +159,8 @@ const KNOWN: [Known; 15] = [
         help: "Take away those that contribute least to the photos, together this share of all blend weights, \
                percent; 0 takes what no photo shows. Needs cameras",
         missing: None,
-        read: |text| match numbers(text.trim_end_matches('%'))?.as_slice() {
-            &[share] => checked(Action::Prune { share }),
+        read: |text| match *numbers(text.trim_end_matches('%'))?.as_slice() {
+            [share] => checked(Action::Prune { share }),
             _ => Err(wrong(text, "a share in percent is needed, such as 1")),
         },
     },
@@ -205,9 +198,9 @@ fn three(text: &str) -> Result<[f64; 3], Error> {
 }
 
 fn rotation(text: &str) -> Result<Link, Error> {
-    match numbers(text)?.as_slice() {
-        &[x, y, z] => transform(Similarity::from_degrees([x, y, z])),
-        &[w, x, y, z] => {
+    match *numbers(text)?.as_slice() {
+        [x, y, z] => transform(Similarity::from_degrees([x, y, z])),
+        [w, x, y, z] => {
             let quat = DQuat::from_xyzw(x, y, z, w);
             let exact = Similarity {
                 rotation: [w, x, y, z],
@@ -226,9 +219,9 @@ fn rotation(text: &str) -> Result<Link, Error> {
 fn clusters(text: &str) -> Result<Link, Error> {
     let numbers = numbers(text)?;
     let hint = "how many to keep, and the side of a cube: --clusters 1,0.05";
-    let (count, cell) = match numbers.as_slice() {
-        &[count] => (count, None),
-        &[count, cell] => (count, Some(cell)),
+    let (count, cell) = match *numbers.as_slice() {
+        [count] => (count, None),
+        [count, cell] => (count, Some(cell)),
         _ => return Err(wrong(text, hint)),
     };
     match count.fract() == 0.0 && (1.0..=1e9).contains(&count) {
@@ -340,7 +333,7 @@ mod tests {
         let wanted = vec![
             decimate(Amount::Percent(10.0)),
             translate([-1.0, 0.0, 2.0]),
-            floaters(FLOATERS, None),
+            floaters(0.1, None),
             Link::Recipe("a.json".into()),
             translate([0.0, 0.0, 1.0]),
             floaters(0.5, Some(2.0)),

@@ -189,11 +189,11 @@ pub(super) fn eigen(c: &Covariance) -> ([f64; 3], DMat3) {
                 turn(&mut x, &mut y);
                 (row[p], row[q]) = (x, y);
             }
-            for k in 0..3 {
-                let (mut x, mut y) = (a[p][k], a[q][k]);
-                turn(&mut x, &mut y);
-                (a[p][k], a[q][k]) = (x, y);
+            let (mut above, mut below) = (a[p], a[q]);
+            for (x, y) in above.iter_mut().zip(&mut below) {
+                turn(x, y);
             }
+            (a[p], a[q]) = (above, below);
         }
     }
     let mut vectors = DMat3::from_cols_array_2d(&v).transpose();
