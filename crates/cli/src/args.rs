@@ -1,7 +1,7 @@
 //! The command line: its verbs and the options that all of them share.
 
 use crate::commands::{
-    bench, convert, demo, doctor, eval, export, info, profile, render, synth, train, view,
+    bench, convert, demo, doctor, edit, eval, export, info, profile, render, synth, train, view,
 };
 use crate::console::Console;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -60,6 +60,7 @@ pub enum Command {
     Info(info::Args),
     Convert(convert::Args),
     Export(export::Args),
+    Edit(Box<edit::Args>),
     Profile(Box<profile::Args>),
     Bench(bench::Args),
     Doctor(doctor::Args),
@@ -78,6 +79,7 @@ impl Command {
             Self::Info(args) => info::run(&args, console),
             Self::Convert(args) => convert::run(&args, console),
             Self::Export(args) => export::run(&args, console),
+            Self::Edit(args) => edit::run(&args, console),
             Self::Profile(args) => profile::run(&args, console),
             Self::Bench(args) => bench::run(&args, console),
             Self::Doctor(args) => doctor::run(&args, console),

@@ -21,6 +21,7 @@ pub mod colmap;
 mod content;
 mod dataset;
 mod depth_map;
+pub mod edit;
 pub mod exr_file;
 mod images;
 mod jpeg;

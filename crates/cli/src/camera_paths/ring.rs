@@ -2,6 +2,7 @@
 
 use super::Seen;
 use crate::cameras::{DEFAULT_FIELD_OF_VIEW, focal};
+use dapple::scene::edit::up_of_poses;
 use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
 use glam::{DMat3, DQuat, DVec3};
 use std::f64::consts::TAU;
@@ -23,10 +24,6 @@ const INWARD_COSINE: f64 = 0.7;
 /// The mean of the cameras' up axes is about 1 long if they agree, and near 0 if they look straight down
 /// from all sides: then it tells nothing.
 const LEAST_UP: f64 = 0.3;
-
-/// How much that mean counts beside the cameras' right axes, which are level where nobody tilted the
-/// camera, however far it looks down.
-const MEAN_UP: f64 = 1e-3;
 
 /// Where a camera stands around the target.
 #[derive(Debug, Clone, Copy)]
@@ -67,24 +64,15 @@ impl Ring {
     /// The ring that the poses of a capture suggest.
     ///
     /// 1. The target is the point nearest to all optical axes (least squares).
-    /// 2. Up is at right angles to the cameras' x axes, as far as they agree (least squares), towards the
-    ///    side of the mean of their negative y axes, and is that mean where x axes tell nothing; unless
-    ///    something else tells it.
+    /// 2. Up is that of [`up_of_poses`], unless something else tells it.
     /// 3. The ring starts at the first camera's side.
     pub fn of_poses(seen: &Seen) -> Self {
         let poses = &seen.poses;
         let count = poses.len().max(1) as f64;
         let axis = |pose: &Pose, row: usize| pose.rotation_matrix().transpose().col(row);
         let mean_up = -poses.iter().map(|pose| axis(pose, 1)).sum::<DVec3>() / count;
-        let level = poses
-            .iter()
-            .map(|pose| outer(axis(pose, 0)) * (1.0 / count));
-        let level = level.fold(DMat3::from_diagonal(DVec3::splat(MEAN_UP)), |sum, x| {
-            sum + x
-        });
-        let up = (level.inverse() * mean_up).try_normalize();
-        let up = up.unwrap_or(DVec3::NEG_Y);
-        let up = seen.up.and_then(DVec3::try_normalize).unwrap_or(up);
+        let told = seen.up.and_then(DVec3::try_normalize);
+        let up = told.unwrap_or_else(|| up_of_poses(poses));
         let centre = poses.iter().map(Pose::centre).sum::<DVec3>() / count;
         let (mut matrix, mut right) = (DMat3::ZERO, DVec3::ZERO);
         for pose in poses {

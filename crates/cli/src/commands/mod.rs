@@ -4,6 +4,7 @@ pub mod bench;
 pub mod convert;
 pub mod demo;
 pub mod doctor;
+pub mod edit;
 pub mod eval;
 pub mod export;
 pub mod info;

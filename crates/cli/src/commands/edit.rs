@@ -1,0 +1,289 @@
+//! `dapple edit`: a chain of actions on splats.
+
+mod chain;
+mod photos;
+
+use crate::console::Console;
+use crate::interrupt;
+use crate::machine::human_bytes;
+use crate::options::{
+    CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
+    refuse_existing, splats_file,
+};
+use crate::training_display::{gaussians, grouped};
+use chain::{Chain, Link};
+use dapple::scene::edit::{Action, Editor, Recipe};
+use dapple::scene::splat_file::{self, Format};
+use dapple::scene::{Error, Result};
+use dapple::train::ConfigPatch;
+use dapple::train::config::Background;
+use photos::{Loss, Photos};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+Actions are applied in the order in which they are given: what is moved first is cropped where it then is.
+
+Conditions compare a property with a number by < <= > >= == != (in quotes, for the shell) or by lt lte gt gte
+eq neq between commas. Properties:
+  x y z                   the centre, world units
+  opacity                 0 to 1
+  size, thickness         the largest and the smallest standard deviation, world units; scale_0 to
+                          scale_2 are those along its own axes, elongation is size / thickness
+  area                    of the largest cross-section, world units squared
+  red green blue          colour without what changes with the view, 0 to 1; luminance
+  contribution            the sum of its blend weights over the pixels of all photos trained on
+  f_dc_N f_rest_N rot_N opacity_raw scale_N_raw   as in a PLY file
+
+Cameras are those of --capture, or of a cameras.json beside IN (runs have one). They are needed by --orient,
+--prune, contribution and --refit; --decimate is far better with them. What --decimate and --prune lose is then
+said: on the held-out photos, and between renders before and after; without cameras, with --ring, from a ring
+around the splats.
+
+--save-recipe writes the chain as a file that --recipe replays, to the same bytes, or on other splats.
+
+Examples:
+  dapple edit out/bird clean.ply --drop 'opacity<0.02' --floaters
+  dapple edit out/bird level.ply --capture captures/bird --orient auto --crop sphere:0,0,0,2
+  dapple edit out/bird small.ply --capture captures/bird --decimate 10% --refit 300
+  dapple edit in.ply out.ply --rotate 180,0,0 --scale 0.1 --translate 0,1.5,0 --order morton
+  dapple edit in.ply out.splat --keep finite --cut box:0,2,0,10,1,10 --save-recipe mine.json
+  dapple edit a.ply both.ply --translate -2,0,0 --merge b.ply
+  dapple edit other.ply out.ply --recipe mine.json";
+
+/// Edits splats by a chain of actions: move, crop, filter, clean, merge, decimate
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The splats to read: a file of any format that Dapple reads, or the folder of a run
+    input: PathBuf,
+
+    /// The file to write; its name says the format. Folders that are not there are made
+    output: PathBuf,
+
+    #[command(flatten)]
+    chain: Chain,
+
+    /// After each --decimate, fit what is left to what was shown before, in so many steps of training on
+    /// renders; needs cameras. 300 halve the loss at a tenth [default: 0, none]
+    #[arg(long, value_name = "STEPS", default_value_t = 0, hide_default_value = true,
+        value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    refit: u32,
+
+    /// Write the chain as a recipe
+    #[arg(long, value_name = "FILE.json")]
+    save_recipe: Option<PathBuf>,
+
+    /// The capture that the splats were trained on
+    #[arg(long, value_name = "SCENE")]
+    capture: Option<PathBuf>,
+
+    /// Where no cameras are known, say from a ring around the splats what is lost
+    #[arg(long)]
+    ring: bool,
+
+    /// Colour behind everything, where photos count [default: that of the run, else black]
+    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
+    background: Option<[f64; 3]>,
+
+    /// Replace OUTPUT and the recipe if they exist
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Print one JSON object that says what was done
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    photos: CaptureOptions,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Summary<'a> {
+    output: &'a Path,
+    gaussians_read: usize,
+    gaussians: usize,
+    sh_degree: u8,
+    bytes: u64,
+    actions: Vec<Done>,
+}
+
+/// What came of an action.
+#[derive(Serialize)]
+struct Done {
+    action: Action,
+    gaussians: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<Loss>,
+}
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let format = Format::of_name(&args.output)?;
+    refuse_existing(&args.output, args.overwrite)?;
+    if let Some(recipe) = &args.save_recipe {
+        refuse_existing(recipe, args.overwrite)?;
+    }
+    let actions = args.actions()?;
+    let _grace = interrupt::grace();
+    let file = splats_file(&args.input)?;
+    let flags = ConfigPatch {
+        background: args.background.map(Background::Colour),
+        data: args.photos.patch(),
+        ..ConfigPatch::default()
+    };
+    let config = config_beside(&file, flags, console)?;
+    let (splats, _) = read_splats(&file, console)?;
+    let gaussians_read = splats.len();
+    let mut photos = Photos::new(args, &file, config, console);
+    let mut editor = Editor::new(splats);
+    let mut done = Vec::with_capacity(actions.len());
+    for (i, action) in actions.iter().enumerate() {
+        done.push(apply(&mut editor, action, &mut photos, console).map_err(
+            |e| match e.place() {
+                Some(_) => e,
+                None => e.at(format!(
+                    "action {} of {}, {}",
+                    i + 1,
+                    actions.len(),
+                    name(action)
+                )),
+            },
+        )?);
+    }
+    let mut splats = editor.into_splats();
+    let holds = format.max_sh_degree();
+    if splats.sh_degree > holds {
+        console.note(&format!(
+            "remark: .{} holds spherical harmonics up to degree {holds}, these have degree {}: what changes with \
+             the direction of view is lost",
+            format.extension(),
+            splats.sh_degree
+        ));
+        splats = splats.with_sh_degree(holds);
+    }
+    let folders = NewFolders::before(&args.output);
+    folders.unless_ok(
+        make_folder_of(&args.output)
+            .and_then(|()| splat_file::write(&args.output, &splats, format)),
+    )?;
+    if let Some(path) = &args.save_recipe {
+        let folders = NewFolders::before(path);
+        folders.unless_ok(make_folder_of(path).and_then(|()| Recipe::new(actions).write(path)))?;
+    }
+    let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
+    let summary = Summary {
+        output: &args.output,
+        gaussians_read,
+        gaussians: splats.len(),
+        sh_degree: splats.sh_degree,
+        bytes,
+        actions: done,
+    };
+    if args.json {
+        return console.json(&summary);
+    }
+    console.data(&format!(
+        "{}: {} of {}, SH degree {}, {}",
+        args.output.display(),
+        grouped(summary.gaussians as u64),
+        gaussians(gaussians_read as u64),
+        summary.sh_degree,
+        human_bytes(bytes)
+    ))
+}
+
+/// Makes the folder of a file.
+fn make_folder_of(path: &Path) -> Result<()> {
+    match path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        None => Ok(()),
+        Some(folder) => std::fs::create_dir_all(folder)
+            .map_err(|e| Error::io("cannot make the output folder", folder, e)),
+    }
+}
+
+/// Applies one action, and says what it did and what it has lost.
+fn apply(
+    editor: &mut Editor,
+    action: &Action,
+    photos: &mut Photos<'_>,
+    console: &Console,
+) -> Result<Done> {
+    let count = editor.splats().len();
+    let loses = matches!(action, Action::Decimate { .. } | Action::Prune { .. });
+    let before = loses.then(|| editor.splats().clone());
+    editor.apply(action, photos, &console.progress())?;
+    let after = editor.splats();
+    let loss = match &before {
+        Some(before) if before.len() != after.len() => {
+            photos.loss(before, after, editor.moved())?
+        }
+        _ => None,
+    };
+    let changed = match after.len() == count {
+        true => grouped(count as u64),
+        false => format!(
+            "{} -> {}",
+            grouped(count as u64),
+            gaussians(after.len() as u64)
+        ),
+    };
+    match &loss {
+        Some(loss) => console.note(&format!("{}: {changed}; {}", name(action), loss.line())),
+        None => console.note(&format!("{}: {changed}", name(action))),
+    }
+    Ok(Done {
+        action: action.clone(),
+        gaussians: after.len(),
+        loss,
+    })
+}
+
+/// The option of an action.
+fn name(action: &Action) -> &'static str {
+    match action {
+        Action::Transform(_) => "transform",
+        Action::Orient(_) => "orient",
+        Action::Crop(_) => "crop",
+        Action::Cut(_) => "cut",
+        Action::Keep(_) => "keep",
+        Action::Drop(_) => "drop",
+        Action::Remove(_) => "remove",
+        Action::ShDegree(_) => "sh-degree",
+        Action::Merge(_) => "merge",
+        Action::Order(_) => "order",
+        Action::Floaters { .. } => "floaters",
+        Action::Clusters { .. } => "clusters",
+        Action::Prune { .. } => "prune",
+        Action::Decimate { .. } => "decimate",
+    }
+}
+
+impl Args {
+    /// The chain, with the actions of recipes in their places.
+    fn actions(&self) -> Result<Vec<Action>> {
+        let mut actions = Vec::new();
+        for link in &self.chain.0 {
+            match link {
+                Link::Action(Action::Decimate { to, .. }) => actions.push(Action::Decimate {
+                    to: *to,
+                    refit: self.refit,
+                }),
+                Link::Action(action) => actions.push(action.clone()),
+                Link::Recipe(path) => actions.extend(Recipe::read(path)?.actions),
+            }
+        }
+        if actions.is_empty() {
+            return Err(Error::input("there is nothing to do: no action is given")
+                .at("the options given")
+                .hint("`dapple edit --help` lists the actions; `dapple convert` writes another format"));
+        }
+        Ok(actions)
+    }
+}

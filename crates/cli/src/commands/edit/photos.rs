@@ -1,0 +1,306 @@
+//! What edits need beside splats: the cameras of photos, an engine, and what an action has lost.
+//!
+//! 1. Cameras are the capture's (`--capture`), those trained on to weigh and to fit to, those held out to score;
+//!    without a capture those of the `cameras.json` beside the splats; to score, with `--ring`, a ring around them.
+//! 2. They are moved along with the splats, and what is nearest to them is scaled along.
+
+use super::Args;
+use crate::camera_paths::Ring;
+use crate::cameras;
+use crate::console::Console;
+use crate::options::split;
+use crate::photo_memory;
+use dapple::contract::{Engine, RenderSettings};
+use dapple::glam::DVec3;
+use dapple::scene::edit::{Similarity, Surroundings};
+use dapple::scene::{Camera, Error, Result, Splats, View, load};
+use dapple::train::{Refit, Scoring, TrainConfig, contributions, evaluate, refit};
+use serde::Serialize;
+use std::path::Path;
+
+/// Pictures along a ring.
+const RING: u32 = 24;
+
+/// Of cameras without photos every so many are looked through to score.
+const EVERY: usize = 8;
+
+/// What an action has cost.
+#[derive(Debug, Clone, Serialize)]
+pub struct Loss {
+    /// Views that were rendered before and after.
+    views: usize,
+    /// Mean PSNR between both, dB; identical pictures count as 100.
+    renders_psnr: f64,
+    /// Mean PSNR against the held-out photos before and after, dB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    photos_psnr: Option<[f64; 2]>,
+}
+
+impl Loss {
+    /// In words.
+    pub fn line(&self) -> String {
+        let renders = format!(
+            "renders of {} views are {:.2} dB from those before",
+            self.views, self.renders_psnr
+        );
+        match self.photos_psnr {
+            None => renders,
+            Some([before, after]) => format!(
+                "held-out photos {before:.2} -> {after:.2} dB, {:.2} dB lost; {renders}",
+                before - after
+            ),
+        }
+    }
+}
+
+/// Where to look from, in the world of the file.
+struct Known {
+    trained: Vec<Camera>,
+    /// With photos where there is a capture.
+    held_out: Vec<View>,
+    scored: Vec<Camera>,
+}
+
+/// See the module.
+pub struct Photos<'a> {
+    args: &'a Args,
+    splats: &'a Path,
+    config: TrainConfig,
+    console: &'a Console,
+    known: Option<Option<Known>>,
+    engine: Option<Box<dyn Engine>>,
+}
+
+impl<'a> Photos<'a> {
+    pub fn new(
+        args: &'a Args,
+        splats: &'a Path,
+        config: TrainConfig,
+        console: &'a Console,
+    ) -> Self {
+        Self {
+            args,
+            splats,
+            config,
+            console,
+            known: None,
+            engine: None,
+        }
+    }
+
+    /// Cameras, where some are known; found once.
+    fn known(&mut self) -> Result<Option<&Known>> {
+        if self.known.is_none() {
+            self.known = Some(self.find()?);
+        }
+        Ok(self.known.as_ref().and_then(Option::as_ref))
+    }
+
+    fn find(&self) -> Result<Option<Known>> {
+        let Some(scene) = &self.args.capture else {
+            let Some((file, cameras)) = cameras::beside(self.splats)? else {
+                return Ok(None);
+            };
+            self.console
+                .note(&format!("cameras: those of {}", file.display()));
+            let scored = cameras.iter().step_by(EVERY).copied().collect();
+            return Ok(Some(Known {
+                trained: cameras,
+                held_out: Vec::new(),
+                scored,
+            }));
+        };
+        let options = self.config.load_options();
+        let capture = load::open(scene, &options)?;
+        load::refuse_output_file(&self.args.output, &capture)?;
+        let split = split(&capture.images, &self.config.data);
+        let options = photo_memory::limited(options, None);
+        let dataset = load::decode(capture, &options, &self.console.progress())?;
+        let view = |&i: &usize| dataset.views.get(i);
+        let held_out: Vec<View> = split.eval.iter().filter_map(view).cloned().collect();
+        Ok(Some(Known {
+            trained: split
+                .train
+                .iter()
+                .filter_map(view)
+                .map(|view| view.camera)
+                .collect(),
+            scored: held_out.iter().map(|view| view.camera).collect(),
+            held_out,
+        }))
+    }
+
+    fn needed(&mut self) -> Result<&Known> {
+        self.known()?.ok_or_else(|| {
+            Error::input("this action needs the cameras of the photos, and nothing tells them")
+                .at("--capture")
+                .hint("name the capture that the splats were trained on with --capture; a cameras.json beside the splats does as well")
+        })
+    }
+
+    fn engine(&mut self) -> Result<&mut dyn Engine> {
+        if self.engine.is_none() {
+            self.engine = Some(self.args.device.engine(self.console)?);
+        }
+        match &mut self.engine {
+            Some(engine) => Ok(engine.as_mut()),
+            None => Err(Error::internal("an engine that was opened is not there")),
+        }
+    }
+
+    /// How to render splats that were moved so. Nearer than a twentieth of the cameras' extent nothing is drawn, as
+    /// in training, unless the run said otherwise.
+    fn settings(&self, cameras: &[Camera], sh_degree: u8, moved: &Similarity) -> RenderSettings {
+        let near = match self.config.near > 0.0 || cameras.is_empty() {
+            true => self.config.near_plane(),
+            false => (0.05 * extent(cameras)) as f32,
+        };
+        RenderSettings {
+            background: self.config.background.fixed(),
+            sh_degree,
+            max_gaussians_per_tile: self.config.max_gaussians_per_tile,
+            near: near * moved.scale as f32,
+            depth: false,
+            antialias: self.config.antialias,
+        }
+    }
+
+    /// What `after` has lost of `before`; `None` where there is nowhere to look from.
+    ///
+    /// # Errors
+    /// What the engine cannot do; photos that cannot be read.
+    pub fn loss(
+        &mut self,
+        before: &Splats,
+        after: &Splats,
+        moved: &Similarity,
+    ) -> Result<Option<Loss>> {
+        let ring = self.args.ring;
+        let (mut scored, trained, mut held_out) = match self.known()? {
+            Some(known) => (
+                known.scored.clone(),
+                known.trained.clone(),
+                known.held_out.clone(),
+            ),
+            None => (Vec::new(), Vec::new(), Vec::new()),
+        };
+        for camera in &mut scored {
+            *camera = moved.camera(camera);
+        }
+        for view in &mut held_out {
+            view.camera = moved.camera(&view.camera);
+        }
+        if scored.is_empty() && ring {
+            scored = Ring::of_splats(before, DVec3::NEG_Y)?.orbit(RING);
+        }
+        if scored.is_empty() {
+            return Ok(None);
+        }
+        let settings = self.settings(&trained, before.sh_degree, moved);
+        let engine = self.engine()?;
+        let mut reports = Vec::new();
+        let mut pictures: Vec<Vec<Vec<f32>>> = Vec::new();
+        for splats in [before, after] {
+            let settings = RenderSettings {
+                sh_degree: splats.sh_degree,
+                ..settings
+            };
+            engine.upload(splats, None)?;
+            let render = |camera| {
+                engine
+                    .render(camera, &settings)
+                    .map(|rendered| rendered.rgb)
+            };
+            pictures.push(scored.iter().map(render).collect::<Result<_>>()?);
+            if !held_out.is_empty() {
+                let views: Vec<&View> = held_out.iter().collect();
+                let report = evaluate(
+                    engine,
+                    &views,
+                    &settings,
+                    &Scoring::default(),
+                    &mut |_, _| Ok(()),
+                )?;
+                reports.push(report.psnr);
+            }
+        }
+        let pairs = pictures[0].iter().zip(&pictures[1]);
+        let sum: f64 = pairs.map(|(a, b)| psnr(a, b)).sum();
+        Ok(Some(Loss {
+            views: scored.len(),
+            renders_psnr: sum / scored.len() as f64,
+            photos_psnr: reports.try_into().ok(),
+        }))
+    }
+}
+
+/// PSNR of displayed pictures, dB, at most 100.
+fn psnr(a: &[f32], b: &[f32]) -> f64 {
+    let shown = |v: f32| f64::from(v.clamp(0.0, 1.0));
+    let error: f64 = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| (shown(*a) - shown(*b)).powi(2))
+        .sum();
+    -10.0 * (error / a.len().max(1) as f64).max(1e-10).log10()
+}
+
+/// 1.1 times the largest distance of a camera from their mean, as training has it.
+fn extent(cameras: &[Camera]) -> f64 {
+    let centres: Vec<DVec3> = cameras
+        .iter()
+        .map(|camera| camera.camera_from_world.centre())
+        .collect();
+    let mean = centres.iter().copied().sum::<DVec3>() / centres.len().max(1) as f64;
+    let radius = centres.iter().map(|c| c.distance(mean)).fold(0.0, f64::max);
+    if radius > 0.0 { 1.1 * radius } else { 1.0 }
+}
+
+impl Surroundings for Photos<'_> {
+    fn cameras(&mut self) -> Result<Vec<Camera>> {
+        let known = self.needed()?;
+        Ok(known.trained.clone())
+    }
+
+    fn contributions(
+        &mut self,
+        splats: &Splats,
+        moved: &Similarity,
+        is_needed: bool,
+    ) -> Result<Option<Vec<f32>>> {
+        if !is_needed && self.known()?.is_none() {
+            self.console.note(
+                "note: nothing tells where photos were taken from, so all sides count alike; --capture names the \
+                 capture, and then what photos show is kept best",
+            );
+            return Ok(None);
+        }
+        let trained = self.needed()?.trained.clone();
+        let settings = self.settings(&trained, 0, moved);
+        let cameras: Vec<Camera> = trained.iter().map(|camera| moved.camera(camera)).collect();
+        let progress = self.console.progress();
+        contributions(self.engine()?, splats, &cameras, &settings, &progress).map(Some)
+    }
+
+    fn refit(
+        &mut self,
+        many: &Splats,
+        few: Splats,
+        moved: &Similarity,
+        steps: u32,
+    ) -> Result<Splats> {
+        let trained = self.needed()?.trained.clone();
+        let how = Refit {
+            cameras: &trained
+                .iter()
+                .map(|camera| moved.camera(camera))
+                .collect::<Vec<_>>(),
+            settings: self.settings(&trained, many.sh_degree, moved),
+            extent: extent(&trained) * moved.scale,
+            steps,
+        };
+        // An engine holds what it is fitted to for good: this one is let go afterwards.
+        let mut engine = self.args.device.open_quietly(false)?.engine.into_engine();
+        refit(engine.as_mut(), many, &few, &how, &self.console.progress())
+    }
+}

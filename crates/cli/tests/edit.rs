@@ -1,0 +1,324 @@
+//! `dapple edit`: chains of actions, recipes, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{TRAIN, files, json, ok_in, refused, run_in, small_capture};
+use std::path::Path;
+use tempfile::TempDir;
+
+const INPUT: i32 = 3;
+
+/// A small capture and a run on it.
+fn trained() -> TempDir {
+    let folder = small_capture();
+    ok_in(folder.path(), &TRAIN);
+    folder
+}
+
+fn bytes(folder: &Path, name: &str) -> Vec<u8> {
+    std::fs::read(folder.join(name)).unwrap()
+}
+
+/// A file of splats in ASCII: x, opacity (a logit).
+fn write_splats(path: &Path, rows: &[(&str, &str)]) {
+    let names =
+        "x y z f_dc_0 f_dc_1 f_dc_2 opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3";
+    let properties: String = names
+        .split(' ')
+        .map(|name| format!("property float {name}\n"))
+        .collect();
+    let rows: String = rows
+        .iter()
+        .map(|(x, opacity)| format!("{x} 0 0 0.1 0.2 0.3 {opacity} -2 -2 -2 1 0 0 0\n"))
+        .collect();
+    let count = rows.lines().count();
+    let text =
+        format!("ply\nformat ascii 1.0\nelement vertex {count}\n{properties}end_header\n{rows}");
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_saved_recipe_replays_to_the_same_bytes_on_any_number_of_threads() {
+    let folder = trained();
+    let path = folder.path();
+    ok_in(path, &["edit", "out", "other.ply", "--scale", "0.5"]);
+    let first = json(&ok_in(
+        path,
+        &[
+            "edit",
+            "out",
+            "a.ply",
+            "--json",
+            "--capture",
+            "capture",
+            "--orient",
+            "auto",
+            "--rotate",
+            "10,-20,33.3",
+            "--scale",
+            "1.7",
+            "--translate",
+            "-1,0.5,2",
+            "--drop",
+            "opacity<0.02",
+            "--merge",
+            "other.ply",
+            "--order",
+            "morton",
+            "--prune",
+            "0",
+            "--sh-degree",
+            "1",
+            "--decimate",
+            "50%",
+            "--save-recipe",
+            "recipe.json",
+        ],
+    ));
+    let actions = first["actions"].as_array().unwrap();
+    assert_eq!(actions.len(), 10);
+    let count = |i: usize| actions[i]["gaussians"].as_u64().unwrap();
+    assert_eq!(count(9), (count(8) as f64 / 2.0).round() as u64);
+    assert_eq!(first["gaussians"].as_u64().unwrap(), count(9));
+    assert_eq!(first["sh_degree"], 1);
+    // What was lost is said, against renders and against the photos.
+    let loss = &actions[9]["loss"];
+    assert!(loss["renders_psnr"].as_f64().unwrap() > 10.0, "{loss}");
+    assert_eq!(loss["views"], 2);
+    assert_eq!(loss["photos_psnr"].as_array().unwrap().len(), 2);
+    for threads in ["1", "3"] {
+        let replay = [
+            "edit",
+            "out",
+            "b.ply",
+            "--overwrite",
+            "--capture",
+            "capture",
+            "--recipe",
+            "recipe.json",
+            "--threads",
+            threads,
+        ];
+        ok_in(path, &replay);
+        assert!(
+            bytes(path, "a.ply") == bytes(path, "b.ply"),
+            "{threads} threads"
+        );
+    }
+    // A recipe in the middle of a chain is all of its actions there.
+    ok_in(
+        path,
+        &[
+            "edit",
+            "out",
+            "x.ply",
+            "--translate",
+            "1,0,0",
+            "--save-recipe",
+            "move.json",
+        ],
+    );
+    ok_in(
+        path,
+        &[
+            "edit",
+            "out",
+            "y.ply",
+            "--scale",
+            "2",
+            "--recipe",
+            "move.json",
+        ],
+    );
+    ok_in(
+        path,
+        &[
+            "edit",
+            "out",
+            "z.ply",
+            "--scale",
+            "2",
+            "--translate",
+            "1,0,0",
+        ],
+    );
+    assert!(bytes(path, "y.ply") == bytes(path, "z.ply"));
+    let kept = bytes(path, "move.json");
+    refused(
+        path,
+        &[
+            "edit",
+            "out",
+            "w.ply",
+            "--scale",
+            "2",
+            "--save-recipe",
+            "move.json",
+        ],
+        INPUT,
+        &["overwrite"],
+    );
+    assert_eq!(kept, bytes(path, "move.json"));
+}
+
+#[test]
+fn the_order_of_actions_counts_and_each_does_what_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    write_splats(
+        &path.join("in.ply"),
+        &[("0", "3"), ("1", "-3"), ("2", "3"), ("50", "3")],
+    );
+    let left = |args: &[&str]| {
+        let args = [
+            &["edit", "in.ply", "o.ply", "--json", "-q", "--overwrite"],
+            args,
+        ]
+        .concat();
+        json(&ok_in(path, &args))["gaussians"].as_u64().unwrap()
+    };
+    assert_eq!(left(&["--crop", "sphere:0,0,0,1.5"]), 2);
+    assert_eq!(
+        left(&["--translate", "-2,0,0", "--crop", "sphere:0,0,0,1.5"]),
+        2
+    );
+    assert_eq!(
+        left(&["--translate", "-50,0,0", "--crop", "sphere:0,0,0,1.5"]),
+        1
+    );
+    assert_eq!(
+        left(&["--crop", "sphere:0,0,0,1.5", "--translate", "-50,0,0"]),
+        2
+    );
+    assert_eq!(left(&["--cut", "box:50,0,0,1,1,1"]), 3);
+    assert_eq!(left(&["--keep", "opacity>0.5"]), 3);
+    assert_eq!(left(&["--drop", "x,gte,2", "--drop", "opacity<0.5"]), 1);
+    assert_eq!(left(&["--floaters=40,5"]), 3);
+    assert_eq!(left(&["--clusters", "1,5"]), 3);
+    assert_eq!(left(&["--merge", "in.ply", "--decimate", "5"]), 5);
+    assert_eq!(left(&["--decimate", "25%", "--ring"]), 1);
+    // Another format by its name.
+    ok_in(path, &["edit", "in.ply", "o.splat", "--order", "morton"]);
+    assert_eq!(bytes(path, "o.splat").len(), 4 * 32);
+}
+
+#[test]
+fn splats_that_were_turned_look_the_same_from_cameras_that_turned_with_them() {
+    let folder = trained();
+    let path = folder.path();
+    // Pruned after a turn: the capture's cameras have turned too, so the same Gaussians show.
+    let left = |args: &[&str]| {
+        let line = [
+            "edit",
+            "out",
+            "o.ply",
+            "--json",
+            "-q",
+            "--overwrite",
+            "--capture",
+            "capture",
+        ];
+        json(&ok_in(path, &[&line, args].concat()))
+    };
+    let plain = left(&["--prune", "5"]);
+    let turned = left(&[
+        "--rotate",
+        "40,50,60",
+        "--scale",
+        "3",
+        "--translate",
+        "1,2,3",
+        "--prune",
+        "5",
+    ]);
+    let of = |run: &serde_json::Value, i: usize| {
+        (
+            run["gaussians"].as_f64().unwrap(),
+            run["actions"][i]["loss"]["photos_psnr"][0]
+                .as_f64()
+                .unwrap(),
+        )
+    };
+    let ((a, before), (b, moved)) = (of(&plain, 0), of(&turned, 3));
+    assert!((a - b).abs() <= 0.01 * a, "{a} {b}");
+    assert!((before - moved).abs() < 0.02, "{before} {moved}");
+    // Fitting after a decimation brings back what it can.
+    let rough = left(&["--decimate", "20%"]);
+    let fitted = left(&["--decimate", "20%", "--refit", "40"]);
+    let after =
+        |run: &serde_json::Value| run["actions"][0]["loss"]["renders_psnr"].as_f64().unwrap();
+    assert!(
+        after(&fitted) > after(&rough),
+        "{} {}",
+        after(&fitted),
+        after(&rough)
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    write_splats(&path.join("in.ply"), &[("0", "3"), ("1", "-3")]);
+    std::fs::write(
+        path.join("bad.json"),
+        "{\"dapple_recipe\": 7, \"actions\": []}",
+    )
+    .unwrap();
+    let before = files(path);
+    for (args, code, words) in [
+        (
+            &["--crop", "sphere:9,9,9,1"][..],
+            INPUT,
+            &["leaves no Gaussian of 2"][..],
+        ),
+        (
+            &["--keep", "size>100"],
+            INPUT,
+            &["size>100", "leaves no Gaussian"],
+        ),
+        (&["--prune", "1"], INPUT, &["--capture"]),
+        (&["--orient", "auto"], INPUT, &["cameras", "--capture"]),
+        (&["--drop", "contribution<1"], INPUT, &["--capture"]),
+        (&["--decimate", "1", "--refit", "5"], INPUT, &["--capture"]),
+        (&["--merge", "nowhere.ply"], 4, &["nowhere.ply"]),
+        (&["--recipe", "bad.json"], 5, &["version 7", "bad.json"]),
+        (&["--recipe", "none.json"], 4, &["none.json"]),
+        (&[], INPUT, &["no action"]),
+    ] {
+        let args = [&["edit", "in.ply", "new/o.ply"], args].concat();
+        refused(path, &args, code, words);
+    }
+    refused(
+        path,
+        &["edit", "in.ply", "in.ply", "--scale", "2"],
+        INPUT,
+        &["--overwrite"],
+    );
+    refused(
+        path,
+        &["edit", "in.ply", "o.txt", "--scale", "2"],
+        5,
+        &["ends so"],
+    );
+    for (option, value, word) in [
+        ("--translate", "1,nan,0", "finite"),
+        ("--scale", "0", "scaled by 0"),
+        ("--rotate", "0,0,0,0", "rotation"),
+        ("--keep", "weight>1", "no property"),
+        ("--decimate", "0", "number of Gaussians"),
+        ("--crop", "sphere:0,0,0,-1", "above 0"),
+        ("--sh-degree", "4", "choose"),
+    ] {
+        let ran = run_in(path, &["edit", "in.ply", "o.ply", option, value]);
+        assert_eq!(ran.code, 2, "{option} {value}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(word) && ran.stderr.contains("hint: "),
+            "{}",
+            ran.stderr
+        );
+    }
+    assert_eq!(files(path), before);
+}

@@ -1,0 +1,450 @@
+//! Edits of splats: a chain of actions, applied in order, that can be saved and replayed.
+//!
+//! ```
+//! use dapple_scene::edit::{Action, Editor, NoCapture};
+//! # use dapple_scene::{NoProgress, Splats};
+//! # let splats = Splats { means: vec![[1.0, 0.0, 0.0]], scales: vec![[0.0; 3]], quats: vec![[1.0, 0.0, 0.0, 0.0]],
+//! #     opacities: vec![0.0], sh0: vec![[0.0; 3]], sh_rest: vec![], sh_degree: 0 };
+//! let mut editor = Editor::new(splats);
+//! editor.apply(&Action::Keep("opacity>0.01".parse()?), &mut NoCapture, &NoProgress)?;
+//! editor.apply(&Action::rotate([0.0, 0.0, 90.0]), &mut NoCapture, &NoProgress)?;
+//! assert!((editor.splats().means[0][1] - 1.0).abs() < 1e-6);
+//! # Ok::<(), dapple_scene::Error>(())
+//! ```
+//!
+//! A family of actions a file: [`transform`] (with [`harmonics`], since colours turn too), [`orient`], [`region`],
+//! [`condition`], [`order`] (the Z curve, merging of files), [`clusters`], [`decimate`], [`recipe`].
+//!
+//! All of it is a function of its input: no result depends on the number of threads. What needs cameras, or an
+//! engine, asks a [`Surroundings`] for it; its cameras are those that photos were taken with, and the editor moves
+//! them along with the splats.
+
+pub mod clusters;
+pub mod condition;
+pub mod decimate;
+pub mod harmonics;
+mod neighbours;
+pub mod order;
+pub mod orient;
+pub mod recipe;
+pub mod region;
+pub mod transform;
+
+use crate::{Camera, Error, Progress, Result, Splats, splat_file};
+pub use condition::{Comparison, Condition, Property};
+pub use decimate::Amount;
+pub use orient::{Up, up_of_poses};
+pub use recipe::Recipe;
+pub use region::Region;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+pub use transform::Similarity;
+
+/// A step of an edit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Action {
+    /// Moves, turns and scales.
+    Transform(Similarity),
+    /// Up on an axis, the ground on its zero, from the capture's cameras.
+    Orient(Up),
+    /// Keeps what is inside.
+    Crop(Region),
+    /// Takes away what is inside.
+    Cut(Region),
+    /// Keeps what is so.
+    Keep(Condition),
+    /// Takes away what is so.
+    Drop(Condition),
+    /// Takes these away: `[first, count]` of indices, ascending and apart.
+    Remove(Vec<[u32; 2]>),
+    /// Spherical harmonics up to this degree; more are zeros.
+    ShDegree(u8),
+    /// Adds the splats of a file behind.
+    Merge(PathBuf),
+    /// Along the Z curve.
+    Order(Order),
+    /// Takes away clusters with less than this share of all opacity.
+    Floaters {
+        /// A cube's side, world units; `None` = [`clusters::default_cell`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cell: Option<f64>,
+        /// Percent.
+        share: f64,
+    },
+    /// Keeps the clusters with most opacity.
+    Clusters {
+        /// A cube's side, world units; `None` = [`clusters::default_cell`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cell: Option<f64>,
+        /// How many.
+        keep: u32,
+    },
+    /// Takes away those that contribute least to the photos, which together have this share of all blend weights.
+    Prune {
+        /// Percent.
+        share: f64,
+    },
+    /// Merges neighbours until so many are left.
+    Decimate {
+        /// How many.
+        to: Amount,
+        /// Steps of fitting to what was shown before; 0 = none.
+        #[serde(default)]
+        refit: u32,
+    },
+}
+
+/// An order of Gaussians.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The Z curve through their centres.
+    Morton,
+}
+
+impl Action {
+    /// A turn by degrees about the world's x, then y, then z axis.
+    pub fn rotate(degrees: [f64; 3]) -> Self {
+        Self::Transform(Similarity::from_degrees(degrees))
+    }
+
+    /// Checks its numbers, as far as that goes without splats.
+    ///
+    /// # Errors
+    /// Numbers out of range.
+    pub fn check(&self) -> Result<()> {
+        let percent = |share: f64| match (0.0..100.0).contains(&share) {
+            true => Ok(()),
+            false => Err(
+                Error::input(format!("a share of {share} % cannot be taken away"))
+                    .hint("a number from 0 to below 100, without the percent sign or with it"),
+            ),
+        };
+        match self {
+            Self::Transform(similarity) => similarity.check(),
+            Self::Crop(region) | Self::Cut(region) => region.check(),
+            Self::Floaters { share, .. } | Self::Prune { share } => percent(*share),
+            Self::Clusters { keep: 0, .. } => Err(Error::input("no cluster is to be kept")
+                .hint("--clusters 1 keeps the one with most opacity")),
+            Self::ShDegree(degree) if *degree > crate::MAX_SH_DEGREE => Err(Error::input(format!(
+                "there is no degree {degree} of spherical harmonics"
+            ))
+            .hint("choose 0 to 3")),
+            Self::Remove(ranges) => {
+                let ends = ranges
+                    .iter()
+                    .map(|[first, count]| first.checked_add(*count));
+                let is_sound = ends.clone().all(|end| end.is_some())
+                    && ends
+                        .zip(ranges.iter().skip(1))
+                        .all(|(end, [next, _])| end.is_some_and(|end| end <= *next));
+                match is_sound {
+                    true => Ok(()),
+                    false => Err(Error::input(
+                        "the Gaussians to remove overlap or are not in order",
+                    )
+                    .hint("a list of [first, count], ascending")),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it needs [`Surroundings::cameras`] or what follows from them.
+    pub fn needs_cameras(&self) -> bool {
+        match self {
+            Self::Orient(_) | Self::Prune { .. } => true,
+            Self::Keep(condition) | Self::Drop(condition) => condition.needs_contributions(),
+            Self::Decimate { refit, .. } => *refit > 0,
+            _ => false,
+        }
+    }
+}
+
+/// What actions need that splats alone do not tell: cameras, and an engine.
+pub trait Surroundings {
+    /// The cameras of the photos that were trained on, in the world that the file was in.
+    ///
+    /// # Errors
+    /// There are none, or they cannot be read.
+    fn cameras(&mut self) -> Result<Vec<Camera>>;
+
+    /// The sum of each Gaussian's blend weights over those photos, `[N]`; `moved` is what has moved the splats
+    /// since they were in the cameras' world. `None` where nothing is known and nobody insists.
+    ///
+    /// # Errors
+    /// What an engine cannot do; where it `is_needed`, that nothing is known.
+    fn contributions(
+        &mut self,
+        splats: &Splats,
+        moved: &Similarity,
+        is_needed: bool,
+    ) -> Result<Option<Vec<f32>>>;
+
+    /// `few`, fitted in so many steps to what `many` show.
+    ///
+    /// # Errors
+    /// As above.
+    fn refit(
+        &mut self,
+        many: &Splats,
+        few: Splats,
+        moved: &Similarity,
+        steps: u32,
+    ) -> Result<Splats>;
+}
+
+/// No capture and no engine: what needs them is refused.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoCapture;
+
+/// The error of an action that needs cameras where there are none.
+pub fn no_cameras(what: &str) -> Error {
+    Error::input(format!(
+        "{what} needs the cameras of the photos, and there are none"
+    ))
+    .at("--capture")
+    .hint("name the capture that the splats were trained on with --capture")
+}
+
+impl Surroundings for NoCapture {
+    fn cameras(&mut self) -> Result<Vec<Camera>> {
+        Err(no_cameras("this action"))
+    }
+
+    fn contributions(
+        &mut self,
+        _: &Splats,
+        _: &Similarity,
+        is_needed: bool,
+    ) -> Result<Option<Vec<f32>>> {
+        match is_needed {
+            true => Err(no_cameras("what Gaussians contribute to photos")),
+            false => Ok(None),
+        }
+    }
+
+    fn refit(&mut self, _: &Splats, _: Splats, _: &Similarity, _: u32) -> Result<Splats> {
+        Err(no_cameras("fitting to what was shown before"))
+    }
+}
+
+/// Splats on their way through a chain of actions.
+#[derive(Debug, Clone)]
+pub struct Editor {
+    splats: Splats,
+    moved: Similarity,
+}
+
+impl Editor {
+    /// Begins with these.
+    pub fn new(splats: Splats) -> Self {
+        Self {
+            splats,
+            moved: Similarity::IDENTITY,
+        }
+    }
+
+    /// As they are now.
+    pub fn splats(&self) -> &Splats {
+        &self.splats
+    }
+
+    /// What has moved them since the beginning.
+    pub fn moved(&self) -> &Similarity {
+        &self.moved
+    }
+
+    /// As they are now, for good.
+    pub fn into_splats(self) -> Splats {
+        self.splats
+    }
+
+    /// Applies an action.
+    ///
+    /// # Errors
+    /// Numbers out of range; a file to merge that cannot be read; what `surroundings` cannot give; a result without
+    /// any Gaussian, which is refused: the splats are then as they were.
+    pub fn apply(
+        &mut self,
+        action: &Action,
+        surroundings: &mut dyn Surroundings,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        action.check()?;
+        let splats = &self.splats;
+        match action {
+            Action::Transform(similarity) => self.transform(similarity),
+            Action::Orient(up) => {
+                let cameras = surroundings.cameras()?;
+                let moved: Vec<Camera> = cameras
+                    .iter()
+                    .map(|camera| self.moved.camera(camera))
+                    .collect();
+                let similarity = orient::orient(splats, &moved, *up)?;
+                self.transform(&similarity);
+            }
+            Action::Crop(region) => {
+                self.keep("the crop", |splats, i| region.contains(splats.means[i]))?
+            }
+            Action::Cut(region) => {
+                self.keep("the cut", |splats, i| !region.contains(splats.means[i]))?
+            }
+            Action::Keep(condition) | Action::Drop(condition) => {
+                let contributions = match condition.needs_contributions() {
+                    true => surroundings
+                        .contributions(splats, &self.moved, true)?
+                        .unwrap_or_default(),
+                    false => Vec::new(),
+                };
+                let wanted = matches!(action, Action::Keep(_));
+                let is_kept =
+                    |splats: &Splats, i| condition.holds(splats, &contributions, i) == wanted;
+                self.keep(&format!("the condition {condition}"), is_kept)?;
+            }
+            Action::Remove(ranges) => {
+                let ends = |[first, count]: &[u32; 2]| {
+                    (*first as usize, *first as usize + *count as usize)
+                };
+                if ranges
+                    .last()
+                    .is_some_and(|range| ends(range).1 > splats.len())
+                {
+                    return Err(Error::input(format!(
+                        "Gaussians are to be removed that are not there: there are {}",
+                        splats.len()
+                    ))
+                    .hint("the list of [first, count] was made for another file, or for another place in the chain"));
+                }
+                let mut is_kept = vec![true; splats.len()];
+                for (from, to) in ranges.iter().map(ends) {
+                    is_kept[from..to].fill(false);
+                }
+                self.keep("the removal", |_, i| is_kept[i])?;
+            }
+            Action::ShDegree(degree) => {
+                self.splats = std::mem::take(&mut self.splats).with_sh_degree(*degree);
+            }
+            Action::Merge(path) => {
+                let (more, _) = splat_file::read(path)?;
+                order::append(&mut self.splats, more);
+            }
+            Action::Order(Order::Morton) => {
+                self.splats = order::gather(splats, &order::morton_order(&splats.means));
+            }
+            Action::Floaters { cell, share } => {
+                let found = clusters::clusters(
+                    splats,
+                    cell.unwrap_or_else(|| clusters::default_cell(splats)),
+                )?;
+                let least = share / 100.0 * found.opacity.iter().sum::<f64>();
+                let is_large = |of: u32| found.opacity[of as usize] >= least;
+                self.keep("the removal of floaters", |_, i| {
+                    found.of[i].is_some_and(is_large)
+                })?;
+            }
+            Action::Clusters { cell, keep } => {
+                let found = clusters::clusters(
+                    splats,
+                    cell.unwrap_or_else(|| clusters::default_cell(splats)),
+                )?;
+                self.keep("the choice of clusters", |_, i| {
+                    found.of[i].is_some_and(|of| of < *keep)
+                })?;
+            }
+            Action::Prune { share } => {
+                let contributions = surroundings
+                    .contributions(splats, &self.moved, true)?
+                    .unwrap_or_default();
+                let is_kept = most_of(&contributions, *share);
+                self.keep("the pruning", |_, i| {
+                    is_kept.get(i).copied().unwrap_or(false)
+                })?;
+            }
+            Action::Decimate { to, refit } => {
+                let contributions = surroundings.contributions(splats, &self.moved, *refit > 0)?;
+                let few = decimate::decimate(
+                    splats,
+                    to.of(splats.len()),
+                    contributions.as_deref(),
+                    progress,
+                )?;
+                let is_same = few.len() == splats.len();
+                self.splats = match *refit {
+                    0 => few,
+                    _ if is_same => few,
+                    steps => surroundings.refit(splats, few, &self.moved, steps)?,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn transform(&mut self, similarity: &Similarity) {
+        similarity.apply(&mut self.splats);
+        self.moved = self.moved.then(similarity);
+    }
+
+    fn keep(&mut self, what: &str, is_kept: impl Fn(&Splats, usize) -> bool) -> Result<()> {
+        let kept: Vec<usize> = (0..self.splats.len())
+            .filter(|&i| is_kept(&self.splats, i))
+            .collect();
+        if kept.is_empty() {
+            return Err(Error::input(format!("{what} leaves no Gaussian of {}", self.splats.len()))
+                .hint("`dapple info FILE` says where the splats are and how large; positions are world units, opacities 0 to 1"));
+        }
+        if kept.len() < self.splats.len() {
+            self.splats = order::gather(&self.splats, &kept);
+        }
+        Ok(())
+    }
+}
+
+/// Which are kept, if those with the least go that together have `share` percent of all; those with none go first.
+/// Equal ones go by index, the later first.
+fn most_of(contributions: &[f32], share: f64) -> Vec<bool> {
+    let all: f64 = contributions.iter().map(|c| f64::from(*c)).sum();
+    let mut ranked: Vec<usize> = (0..contributions.len()).collect();
+    ranked.sort_by(|&a, &b| {
+        contributions[a]
+            .total_cmp(&contributions[b])
+            .then(b.cmp(&a))
+    });
+    let mut is_kept = vec![true; contributions.len()];
+    let mut gone = 0.0;
+    for i in ranked {
+        gone += f64::from(contributions[i]);
+        if contributions[i] > 0.0 && gone > share / 100.0 * all {
+            break;
+        }
+        is_kept[i] = false;
+    }
+    is_kept
+}
+
+/// Numbers between commas.
+///
+/// # Errors
+/// One that is no finite number.
+pub fn numbers(text: &str) -> Result<Vec<f64>> {
+    let number = |part: &str| {
+        let number = part.trim().parse::<f64>().ok().filter(|v| v.is_finite());
+        number.ok_or_else(|| {
+            Error::input(format!("\"{}\" is no finite number", part.trim()))
+                .at(text)
+                .hint("numbers are separated by commas, without spaces: 0,1.5,-2")
+        })
+    };
+    text.split(',').map(number).collect()
+}
+
+/// Where a path that a recipe names is: beside the recipe, unless it is absolute.
+pub(crate) fn beside(recipe: &Path, path: &Path) -> PathBuf {
+    recipe
+        .parent()
+        .map_or_else(|| path.to_owned(), |folder| folder.join(path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! What each Gaussian contributes to photos: the sum of its blend weights over their pixels.
+//!
+//! A pixel's colour is the sum of w_i c_i, with w_i the alpha of Gaussian i there times the transmittance before
+//! it. So the derivative of the sum of an image's red by c_i's red is the sum of w_i over its pixels, and an engine
+//! that differentiates needs nothing else to tell it:
+//!
+//! 1. A copy of the Gaussians in mid grey without view dependence, so that no colour is clamped.
+//! 2. For each camera the gradients of the sum of red by `sh0`, which is [`SH_C0`] times the weights.
+//! 3. Their sums over cameras, in their order, in `f64`.
+
+use dapple_engine::{Engine, RenderSettings};
+use dapple_scene::{Camera, Error, ErrorKind, Progress, Result, SH_C0, Splats};
+
+/// The sum of each Gaussian's blend weights over all pixels of these cameras, `[N]`. Leaves the engine with other
+/// splats than it had.
+///
+/// # Errors
+/// What the engine cannot do; a request to stop.
+pub fn contributions(
+    engine: &mut dyn Engine,
+    splats: &Splats,
+    cameras: &[Camera],
+    settings: &RenderSettings,
+    progress: &dyn Progress,
+) -> Result<Vec<f32>> {
+    let grey = Splats {
+        sh0: vec![[0.0; 3]; splats.len()],
+        sh_rest: Vec::new(),
+        sh_degree: 0,
+        ..splats.clone()
+    };
+    engine.upload(&grey, None)?;
+    let settings = RenderSettings {
+        sh_degree: 0,
+        depth: false,
+        ..*settings
+    };
+    let mut sums = vec![0.0f64; splats.len()];
+    progress.start("weighing contributions", cameras.len() as u64);
+    for camera in cameras {
+        if progress.should_stop() {
+            progress.finish();
+            return Err(stopped());
+        }
+        let pixels = camera.width as usize * camera.height as usize;
+        let dl_drgb = [1.0, 0.0, 0.0].repeat(pixels);
+        let gradients = engine.gradients(camera, &settings, &dl_drgb, None)?;
+        for (sum, gradient) in sums.iter_mut().zip(&gradients.sh0) {
+            *sum += f64::from(gradient[0]) / f64::from(SH_C0);
+        }
+        progress.advance(1);
+    }
+    progress.finish();
+    Ok(sums.into_iter().map(|sum| sum as f32).collect())
+}
+
+/// The error of work that was told to stop.
+pub(crate) fn stopped() -> Error {
+    Error::new(
+        ErrorKind::Interrupted,
+        "the edit was stopped; nothing was written",
+    )
+}
