@@ -25,6 +25,7 @@
 //! - [`Plan`]: kernels with a static memory plan: run again and again, alone or within a recording of the caller's.
 //! - [`CustomOp`]: an operation with a backward of its own.
 //! - [`layers`], [`optimizer`]: linear layers, LoRA, embeddings, small networks; Adam and AdamW.
+//! - [`weights`]: safetensors files.
 //! - [`bench`](mod@bench): what operations take, beside what the device could do.
 
 pub mod bench;
@@ -36,6 +37,7 @@ pub mod layers;
 pub mod optimizer;
 mod plan;
 mod program;
+pub mod weights;
 
 pub use context::{Context, Device};
 pub use graph::operations::Operand;

@@ -3,7 +3,7 @@
 use super::Inputs;
 use crate::context::Values;
 use crate::graph::tensor::ReduceOp;
-use crate::program::{Access, Body, Piece, Source, Value};
+use crate::program::{Access, Body, Instruction, Piece, Source, Value};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
@@ -17,6 +17,28 @@ pub(crate) struct Block<'a> {
     registers: Vec<Vec<f32>>,
     /// Constants that are filled in already.
     filled: Vec<bool>,
+    /// Inputs that are read where they are: the buffer's values, and where the access begins.
+    direct: Vec<Option<&'a [f32]>>,
+    /// Where the block begins.
+    start: usize,
+}
+
+/// The values of an input that needs no loading: `f32`, element by element.
+fn direct<'a>(body: &Body, instruction: &Instruction, inputs: &'a Inputs<'a>) -> Option<&'a [f32]> {
+    // What is one for a row is the same for all its elements: it is in a register.
+    let Value::Input(input) = instruction.value else {
+        return None;
+    };
+    if instruction.by_row {
+        return None;
+    }
+    let Source::Buffer(access) = &body.inputs[input] else {
+        return None;
+    };
+    match (inputs.get(access.buffer), access.dims.as_slice()) {
+        (Values::F32(values), [(_, 1)]) => values.get(access.offset..),
+        _ => None,
+    }
 }
 
 impl<'a> Block<'a> {
@@ -26,12 +48,17 @@ impl<'a> Block<'a> {
             inputs,
             registers: body.instructions.iter().map(|_| vec![0.0; BLOCK]).collect(),
             filled: vec![false; body.instructions.len()],
+            direct: body.instructions.iter().map(|i| direct(body, i, inputs)).collect(),
+            start: 0,
         }
     }
 
     /// The values of an instruction for the block that was computed last.
     pub fn values(&self, instruction: usize, count: usize) -> &[f32] {
-        &self.registers[instruction][..count]
+        match self.direct[instruction] {
+            Some(values) => &values[self.start..self.start + count],
+            None => &self.registers[instruction][..count],
+        }
     }
 
     /// Gives an instruction its values from outside.
@@ -46,7 +73,11 @@ impl<'a> Block<'a> {
 
     /// Computes instructions for `count` elements from linear index `start` on.
     pub fn compute(&mut self, instructions: &[usize], start: usize, count: usize) {
+        self.start = start;
         for &at in instructions {
+            if self.direct[at].is_some() {
+                continue;
+            }
             // Operands come before: they can be borrowed beside the result.
             let (before, rest) = self.registers.split_at_mut(at);
             let out = &mut rest[0][..count];
@@ -59,7 +90,13 @@ impl<'a> Block<'a> {
                     }
                 }
                 Value::Element(op, operands) => {
-                    let of = |k: usize| operands.get(k).map_or(&[][..], |operand| &before[*operand][..count]);
+                    let of = |k: usize| match operands.get(k) {
+                        None => &[][..],
+                        Some(operand) => match self.direct[*operand] {
+                            Some(values) => &values[start..start + count],
+                            None => &before[*operand][..count],
+                        },
+                    };
                     op.apply(out, [of(0), of(1), of(2)]);
                 }
                 Value::Reduce(..) | Value::Product => {}
