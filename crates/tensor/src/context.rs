@@ -133,7 +133,12 @@ impl Context {
 
     /// The kernel of this WGSL's `main`.
     pub(crate) fn kernel(&self, gpu: &Gpu, label: &str, wgsl: &str) -> Result<Kernel> {
-        let lock = || self.0.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || {
+            self.0
+                .kernels
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
         if let Some(kernel) = lock().get(wgsl) {
             return Ok(kernel.clone());
         }
@@ -153,8 +158,14 @@ impl Context {
     pub fn tensor_of(&self, dtype: DType, shape: &[usize], data: &[f32]) -> Tensor {
         let count: usize = shape.iter().product();
         if count != data.len() {
-            let what = format!("{} values cannot be a tensor of {shape:?}, which has {count}", data.len());
-            return self.refused(Problem::new(what, "give as many values as the shape's sizes multiply to"));
+            let what = format!(
+                "{} values cannot be a tensor of {shape:?}, which has {count}",
+                data.len()
+            );
+            return self.refused(Problem::new(
+                what,
+                "give as many values as the shape's sizes multiply to",
+            ));
         }
         self.leaf(dtype, shape, Some(Values::of(dtype, data)))
     }
@@ -168,7 +179,10 @@ impl Context {
     pub fn indices(&self, shape: &[usize], data: &[u32]) -> Tensor {
         if shape.iter().product::<usize>() != data.len() {
             let what = format!("{} numbers cannot be a tensor of {shape:?}", data.len());
-            return self.refused(Problem::new(what, "give as many as the shape's sizes multiply to"));
+            return self.refused(Problem::new(
+                what,
+                "give as many as the shape's sizes multiply to",
+            ));
         }
         self.leaf(DType::U32, shape, Some(Values::U32(data.to_vec())))
     }
@@ -190,11 +204,20 @@ impl Context {
     /// buffer that `slice` is of.
     ///
     /// A [`Plan`](crate::Plan) may also write it: see [`PlanOptions::updates`](crate::PlanOptions).
-    pub fn external(&self, dtype: DType, shape: &[usize], raw: &wgpu::Buffer, slice: impl Into<ByteSlice>) -> Tensor {
+    pub fn external(
+        &self,
+        dtype: DType,
+        shape: &[usize],
+        raw: &wgpu::Buffer,
+        slice: impl Into<ByteSlice>,
+    ) -> Tensor {
         let slice = slice.into();
         let Device::Gpu(gpu) = self.device() else {
             let hint = "make the context with Context::gpu, on the device that the buffer is of";
-            return self.refused(Problem::new("a buffer of a GPU cannot be a tensor on the processor", hint));
+            return self.refused(Problem::new(
+                "a buffer of a GPU cannot be a tensor on the processor",
+                hint,
+            ));
         };
         let bytes = (shape.iter().product::<usize>() * dtype.bytes()) as u64;
         if slice.len() < bytes || raw.size() < slice.offset() + slice.len() {
@@ -203,22 +226,44 @@ impl Context {
                 slice.len().min(raw.size()),
                 dtype.name()
             );
-            return self.refused(Problem::new(what, "give a larger slice, or a smaller shape"));
+            return self.refused(Problem::new(
+                what,
+                "give a larger slice, or a smaller shape",
+            ));
         }
-        if dtype == DType::F16 && !bytes.is_multiple_of(8) && slice.len() < bytes.next_multiple_of(PADDING as u64) {
-            let what = format!("a buffer of {} bytes cannot be a tensor f16{shape:?}", slice.len());
-            return self.refused(Problem::new(what, "16-bit values are moved in fours: give a slice whose bytes are a multiple of 16"));
+        if dtype == DType::F16
+            && !bytes.is_multiple_of(8)
+            && slice.len() < bytes.next_multiple_of(PADDING as u64)
+        {
+            let what = format!(
+                "a buffer of {} bytes cannot be a tensor f16{shape:?}",
+                slice.len()
+            );
+            return self.refused(Problem::new(
+                what,
+                "16-bit values are moved in fours: give a slice whose bytes are a multiple of 16",
+            ));
         }
         let most = gpu.granted().binding_bytes;
         if bytes > most {
-            let what = format!("a tensor {}{shape:?} has {bytes} bytes, and {} binds {most}", dtype.name(), gpu.device_name());
+            let what = format!(
+                "a tensor {}{shape:?} has {bytes} bytes, and {} binds {most}",
+                dtype.name(),
+                gpu.device_name()
+            );
             return self.refused(Problem::new(what, "cut it into parts along its first axis"));
         }
         let values = GpuValues {
             slice,
             raw: raw.clone(),
         };
-        Tensor::make(self, Op::Leaf(Storage::Gpu(values)), Vec::new(), Layout::contiguous(shape), dtype)
+        Tensor::make(
+            self,
+            Op::Leaf(Storage::Gpu(values)),
+            Vec::new(),
+            Layout::contiguous(shape),
+            dtype,
+        )
     }
 
     fn refused(&self, problem: Arc<Problem>) -> Tensor {
@@ -231,18 +276,32 @@ impl Context {
         match self.storage(dtype, count, values) {
             Ok(storage) => self.over(storage, dtype, shape),
             Err(error) => {
-                let hint = error.hint_text().unwrap_or("work on less at once").to_owned();
+                let hint = error
+                    .hint_text()
+                    .unwrap_or("work on less at once")
+                    .to_owned();
                 self.refused(Problem::new(error.what(), hint))
             }
         }
     }
 
     pub(crate) fn over(&self, storage: Storage, dtype: DType, shape: &[usize]) -> Tensor {
-        Tensor::make(self, Op::Leaf(storage), Vec::new(), Layout::contiguous(shape), dtype)
+        Tensor::make(
+            self,
+            Op::Leaf(storage),
+            Vec::new(),
+            Layout::contiguous(shape),
+            dtype,
+        )
     }
 
     /// Memory for `count` elements: these, else zeros.
-    pub(crate) fn storage(&self, dtype: DType, count: usize, values: Option<Values>) -> Result<Storage> {
+    pub(crate) fn storage(
+        &self,
+        dtype: DType,
+        count: usize,
+        values: Option<Values>,
+    ) -> Result<Storage> {
         match self.device() {
             Device::Cpu => {
                 let values = values.unwrap_or_else(|| Values::zeros(dtype, count));
@@ -270,10 +329,15 @@ impl GpuValues {
         let padded = bytes.next_multiple_of(PADDING as u64).max(PADDING as u64);
         let most = gpu.granted().binding_bytes;
         if padded > most {
-            let what = format!("a tensor of {bytes} bytes is larger than the {most} that {} binds", gpu.device_name());
+            let what = format!(
+                "a tensor of {bytes} bytes is larger than the {most} that {} binds",
+                gpu.device_name()
+            );
             return Err(Error::unsupported(what).hint("cut it into parts along its first axis"));
         }
-        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_SRC
+            | wgpu::BufferUsages::COPY_DST;
         let pooled = Arc::new(gpu.pool().take(label, padded, usage)?);
         let raw = wgpu::Buffer::clone(&pooled);
         let slice = ByteSlice::from(&pooled).part(0, padded)?;
@@ -302,7 +366,12 @@ impl GpuValues {
             DType::F16 => {
                 let words: Vec<u32> = gpu.read_at(&self.raw, at, count.div_ceil(2))?;
                 let bits: &[u16] = bytemuck::cast_slice(&words);
-                Values::F16(bits.iter().take(count).map(|bits| f16::from_bits(*bits)).collect())
+                Values::F16(
+                    bits.iter()
+                        .take(count)
+                        .map(|bits| f16::from_bits(*bits))
+                        .collect(),
+                )
             }
         })
     }
@@ -312,7 +381,10 @@ impl Storage {
     /// Copied out, after all that was submitted.
     pub fn read(&self, context: &Context, dtype: DType, count: usize) -> Result<Values> {
         match (self, context.device()) {
-            (Self::Cpu(values), _) => Ok(values.read().unwrap_or_else(PoisonError::into_inner).clone()),
+            (Self::Cpu(values), _) => Ok(values
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()),
             (Self::Gpu(values), Device::Gpu(gpu)) => values.read(gpu, dtype, count),
             (Self::Gpu(_), Device::Cpu) => Err(Error::internal("values of a GPU on the processor")),
         }
@@ -331,14 +403,20 @@ impl Tensor {
             return Err(Error::input(what).hint("write the tensors that it is computed from"));
         };
         if data.len() != self.count() {
-            let what = format!("{} values cannot be written to {}", data.len(), self.describe());
+            let what = format!(
+                "{} values cannot be written to {}",
+                data.len(),
+                self.describe()
+            );
             return Err(Error::input(what).hint("give as many values as it has elements"));
         }
         let values = Values::of(self.dtype(), data);
         match (storage, self.context().device()) {
             (Storage::Cpu(old), _) => *old.write().unwrap_or_else(PoisonError::into_inner) = values,
             (Storage::Gpu(old), Device::Gpu(gpu)) => old.write(gpu, &values),
-            (Storage::Gpu(_), Device::Cpu) => return Err(Error::internal("values of a GPU on the processor")),
+            (Storage::Gpu(_), Device::Cpu) => {
+                return Err(Error::internal("values of a GPU on the processor"));
+            }
         }
         Ok(())
     }

@@ -33,10 +33,18 @@ impl Random {
 }
 
 /// Values of mean 0 and this deviation, the same for the same seed.
-pub fn normal(context: &Context, dtype: DType, shape: &[usize], deviation: f64, seed: u64) -> Tensor {
+pub fn normal(
+    context: &Context,
+    dtype: DType,
+    shape: &[usize],
+    deviation: f64,
+    seed: u64,
+) -> Tensor {
     let mut random = Random::new(seed);
     let count: usize = shape.iter().product();
-    let data: Vec<f32> = (0..count).map(|_| (deviation * random.normal()) as f32).collect();
+    let data: Vec<f32> = (0..count)
+        .map(|_| (deviation * random.normal()) as f32)
+        .collect();
     context.tensor_of(dtype, shape, &data)
 }
 
@@ -114,17 +122,29 @@ impl Lora {
     ///
     /// # Errors
     /// A rank of 0 or above the layer's sizes, an alpha that is not above 0, a dropout outside of 0 to 1.
-    pub fn new(context: &Context, inputs: usize, outputs: usize, options: &LoraOptions) -> Result<Self> {
-        let LoraOptions { rank, alpha, dropout, seed } = *options;
+    pub fn new(
+        context: &Context,
+        inputs: usize,
+        outputs: usize,
+        options: &LoraOptions,
+    ) -> Result<Self> {
+        let LoraOptions {
+            rank,
+            alpha,
+            dropout,
+            seed,
+        } = *options;
         if rank == 0 || rank > inputs.min(outputs) {
             let what = format!("rank {rank} of a LoRA from {inputs} to {outputs}");
             return Err(Error::input(what).hint(format!("a rank is 1 to {}", inputs.min(outputs))));
         }
         if !(alpha > 0.0 && alpha.is_finite()) {
-            return Err(Error::input(format!("alpha {alpha} of a LoRA")).hint("alpha is above 0, often twice the rank"));
+            return Err(Error::input(format!("alpha {alpha} of a LoRA"))
+                .hint("alpha is above 0, often twice the rank"));
         }
         if !(0.0..1.0).contains(&dropout) {
-            return Err(Error::input(format!("dropout {dropout} of a LoRA")).hint("a dropout is 0 or more, and below 1"));
+            return Err(Error::input(format!("dropout {dropout} of a LoRA"))
+                .hint("a dropout is 0 or more, and below 1"));
         }
         let deviation = 1.0 / (rank as f64).sqrt();
         Ok(Self {
@@ -150,7 +170,8 @@ impl Lora {
     pub fn mask(&self, shape: &[usize], seed: u64) -> Vec<f32> {
         let mut random = Random::new(seed);
         let count: usize = shape.iter().product();
-        let kept = (0..count).map(|_| f32::from(u8::from(random.uniform() >= f64::from(self.dropout))));
+        let kept =
+            (0..count).map(|_| f32::from(u8::from(random.uniform() >= f64::from(self.dropout))));
         kept.collect()
     }
 
@@ -206,7 +227,8 @@ impl Mlp {
     /// From each of the sizes to the next.
     pub fn new(context: &Context, sizes: &[usize], seed: u64) -> Self {
         let pairs = sizes.windows(2).enumerate();
-        let layers = pairs.map(|(i, pair)| Linear::new(context, pair[0], pair[1], seed.wrapping_add(i as u64)));
+        let layers = pairs
+            .map(|(i, pair)| Linear::new(context, pair[0], pair[1], seed.wrapping_add(i as u64)));
         Self {
             layers: layers.collect(),
         }

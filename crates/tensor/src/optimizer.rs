@@ -54,7 +54,12 @@ impl Adam {
 
     /// What a step makes of parameters, moments and the number of steps: pairs for
     /// [`PlanOptions::updates`](crate::PlanOptions), leaf and new value. Parameters without a gradient or a moment are left out.
-    pub fn step(&self, state: &AdamState, parameters: &[&Tensor], gradients: &[Tensor]) -> Vec<(Tensor, Tensor)> {
+    pub fn step(
+        &self,
+        state: &AdamState,
+        parameters: &[&Tensor],
+        gradients: &[Tensor],
+    ) -> Vec<(Tensor, Tensor)> {
         let steps = state.steps.add(1.0);
         let one = steps.context().constant(1.0);
         // beta^steps, as exp(steps log beta).

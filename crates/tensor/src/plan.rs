@@ -75,7 +75,10 @@ impl Plan {
     /// # Errors
     /// As [`Self::compile`]; updates of what is no leaf, or of another shape or type.
     pub fn compile_with(outputs: &[&Tensor], options: &PlanOptions<'_>) -> Result<Self> {
-        let first = outputs.first().copied().or(options.updates.first().map(|pair| pair.0));
+        let first = outputs
+            .first()
+            .copied()
+            .or(options.updates.first().map(|pair| pair.0));
         let Some(first) = first else {
             return Err(Error::input("a plan of nothing").hint("name an output"));
         };
@@ -94,7 +97,9 @@ impl Plan {
             Device::Cpu => Engine::Cpu(CpuPlan::new(&context, &program)?),
             Device::Gpu(gpu) => Engine::Gpu(Box::new(GpuPlan::new(gpu, &context, &program)?)),
         };
-        let shapes = outputs.iter().map(|tensor| (tensor.shape().to_vec(), tensor.dtype()));
+        let shapes = outputs
+            .iter()
+            .map(|tensor| (tensor.shape().to_vec(), tensor.dtype()));
         Ok(Self {
             shapes: shapes.collect(),
             context,
@@ -114,7 +119,9 @@ impl Plan {
                 Ok(())
             }
             (Engine::Cpu(plan), _) => plan.run(&self.program),
-            (Engine::Gpu(_), Device::Cpu) => Err(Error::internal("a plan of a GPU on the processor")),
+            (Engine::Gpu(_), Device::Cpu) => {
+                Err(Error::internal("a plan of a GPU on the processor"))
+            }
         }
     }
 
@@ -147,7 +154,10 @@ impl Plan {
 
     fn storage(&self, output: usize) -> Result<(Storage, DType, usize)> {
         let Some(&buffer) = self.program.outputs.get(output) else {
-            let what = format!("output {output} of a plan that has {}", self.program.outputs.len());
+            let what = format!(
+                "output {output} of a plan that has {}",
+                self.program.outputs.len()
+            );
             return Err(Error::input(what).hint("outputs are counted from 0, as they were named"));
         };
         let plan = &self.program.buffers[buffer];
@@ -166,7 +176,11 @@ impl Plan {
             copies: program.copies.len(),
             buffers: program.slots.len(),
             buffer_bytes: program.slots.iter().sum(),
-            bytes: program.kernels.iter().map(|k| k.bytes(&program.buffers)).sum(),
+            bytes: program
+                .kernels
+                .iter()
+                .map(|k| k.bytes(&program.buffers))
+                .sum(),
             flops: program.kernels.iter().map(program::KernelPlan::flops).sum(),
         }
     }
@@ -215,15 +229,27 @@ fn over(space: &program::Space) -> String {
     match space {
         S::Map { count } => format!("{count} elements"),
         S::Rows { rows, n } => format!("{rows} rows of {n}"),
-        S::Columns { outer, n, inner, .. } => format!("{outer} times {inner} columns of {n}"),
-        S::MatMul(p) => format!("{} products [{}, {}] by [{}, {}]", p.batch, p.m, p.k, p.k, p.n),
-        S::Scatter { rows, width, numbers } => format!("{numbers} rows of {width} into {rows}"),
+        S::Columns {
+            outer, n, inner, ..
+        } => format!("{outer} times {inner} columns of {n}"),
+        S::MatMul(p) => format!(
+            "{} products [{}, {}] by [{}, {}]",
+            p.batch, p.m, p.k, p.k, p.n
+        ),
+        S::Scatter {
+            rows,
+            width,
+            numbers,
+        } => format!("{numbers} rows of {width} into {rows}"),
     }
 }
 
 impl std::fmt::Debug for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan").field("outputs", &self.shapes).field("work", &self.work()).finish()
+        f.debug_struct("Plan")
+            .field("outputs", &self.shapes)
+            .field("work", &self.work())
+            .finish()
     }
 }
 
@@ -246,7 +272,10 @@ impl Tensor {
         let values = self.read()?;
         match values.as_slice() {
             [value] => Ok(*value),
-            _ => Err(Error::input(format!("the only element of {}", self.describe())).hint("take its sum() or mean()")),
+            _ => Err(
+                Error::input(format!("the only element of {}", self.describe()))
+                    .hint("take its sum() or mean()"),
+            ),
         }
     }
 }

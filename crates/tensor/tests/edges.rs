@@ -14,7 +14,14 @@ fn a_million_16_bit_ones_are_a_million() {
         assert_eq!(ones.sum().item().unwrap(), 1e6, "{context:?}");
         assert_eq!(ones.mean().item().unwrap(), 1.0);
         let square = ones.reshape(&[1000, 1000]);
-        assert!(square.sum_axes(&[0]).read().unwrap().iter().all(|sum| *sum == 1000.0));
+        assert!(
+            square
+                .sum_axes(&[0])
+                .read()
+                .unwrap()
+                .iter()
+                .all(|sum| *sum == 1000.0)
+        );
     }
 }
 
@@ -32,8 +39,17 @@ fn rows_of_infinities_and_of_large_numbers() {
     for context in contexts() {
         let x = context.tensor(&[6, 4], rows.as_flattened());
         let y = x.softmax().read().unwrap();
-        assert_eq!(y[..12], [0.0, 0.0, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.0, 1.0, 0.0, 0.0], "{context:?}");
-        assert!(y[12..20].iter().all(|value| value.is_nan()), "{context:?}: {y:?}");
+        assert_eq!(
+            y[..12],
+            [
+                0.0, 0.0, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.0, 1.0, 0.0, 0.0
+            ],
+            "{context:?}"
+        );
+        assert!(
+            y[12..20].iter().all(|value| value.is_nan()),
+            "{context:?}: {y:?}"
+        );
         assert_eq!(y[20..], [0.25; 4]);
         let normed = x.layer_norm(1e-5).read().unwrap();
         assert_eq!(normed[4..8], [0.0; 4], "a constant row");
@@ -46,7 +62,16 @@ fn rows_of_infinities_and_of_large_numbers() {
 
 #[test]
 fn activations_at_the_ends() {
-    let data = [1e4, -1e4, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0, -0.0, 1e-6];
+    let data = [
+        1e4,
+        -1e4,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        0.0,
+        -0.0,
+        1e-6,
+    ];
     for context in contexts() {
         let x = context.tensor(&[8], &data);
         let gelu = x.gelu().read().unwrap();
@@ -80,7 +105,10 @@ fn empty_axes() {
         assert_eq!(thin.matmul(&none).read().unwrap(), [0.0; 16]);
         assert_eq!(thin.sum_axes(&[1]).read().unwrap(), [0.0; 4]);
         let some = context.tensor(&[2, 4], &[1.0; 8]);
-        assert_eq!(Tensor::cat(&[&none, &some], 0).unwrap().read().unwrap(), [1.0; 8]);
+        assert_eq!(
+            Tensor::cat(&[&none, &some], 0).unwrap().read().unwrap(),
+            [1.0; 8]
+        );
     }
 }
 
@@ -92,7 +120,12 @@ fn more_workgroups_than_one_dimension_has() {
         let data = numbers(1, rows * n);
         let x = context.tensor(&[rows, n], &data);
         let expected: Vec<f64> = data.chunks(n).map(|row| wide(row).iter().sum()).collect();
-        close(&format!("{context:?}"), &x.sum_axes(&[1]).read().unwrap(), &expected, 1e-5);
+        close(
+            &format!("{context:?}"),
+            &x.sum_axes(&[1]).read().unwrap(),
+            &expected,
+            1e-5,
+        );
         let doubled = x.add(&x).read().unwrap();
         assert!(doubled.iter().zip(&data).all(|(found, x)| *found == x + x));
     }
@@ -109,7 +142,9 @@ fn runs_give_the_same_bytes() {
         let plan = Plan::compile(&[&loss, &gradients[0], &gradients[1]]).unwrap();
         let run = || {
             plan.run().unwrap();
-            (0..3).flat_map(|i| bits(&plan.read(i).unwrap())).collect::<Vec<u32>>()
+            (0..3)
+                .flat_map(|i| bits(&plan.read(i).unwrap()))
+                .collect::<Vec<u32>>()
         };
         let first = run();
         assert!((0..3).all(|_| run() == first), "{context:?}");
@@ -153,24 +188,55 @@ fn mistakes_name_both_operands_and_say_what_to_do() {
         };
         says(a.add(&b), &["add", "\"a\" f32[2, 3]", "\"b\" f32[4, 5]"]);
         says(a.matmul(&b), &["matmul", "\"a\"", "\"b\""]);
-        says(a.matmul(&context.tensor(&[3], &[0.0; 3])), &["matmul", "two axes"]);
+        says(
+            a.matmul(&context.tensor(&[3], &[0.0; 3])),
+            &["matmul", "two axes"],
+        );
         says(a.reshape(&[7]), &["reshaped to [7]"]);
         says(a.sum_axes(&[2]), &["sum over axis 2", "2 axes"]);
         says(a.slice(1, 2, 2), &["axis 1", "it has 3"]);
         says(a.permute(&[0, 0]), &["permuted"]);
         says(a.expand(&[2, 4]), &["expanded to [2, 4]"]);
-        says(Tensor::cat(&[&a, &b], 0).unwrap(), &["cat", "\"a\"", "\"b\""]);
+        says(
+            Tensor::cat(&[&a, &b], 0).unwrap(),
+            &["cat", "\"a\"", "\"b\""],
+        );
         says(a.embedding(&b), &["embedding", "indices"]);
         says(context.tensor(&[2], &[1.0]), &["1 values", "[2]"]);
         says(context.indices(&[1], &[1]).add(&a), &["indices"]);
         says(context.constant(0.0).softmax(), &["softmax"]);
         let other = Context::cpu().tensor(&[2, 3], &[0.0; 6]).named("other");
-        says(a.add(&other), &["add", "\"a\"", "\"other\"", "the processor"]);
-        assert!(a.gradients(&[&a])[0].read().unwrap_err().to_string().contains("only one number"));
-        assert!(a.add(1.0).write(&[0.0; 6]).unwrap_err().to_string().contains("is computed"));
-        assert!(a.write(&[0.0; 5]).unwrap_err().to_string().contains("5 values"));
+        says(
+            a.add(&other),
+            &["add", "\"a\"", "\"other\"", "the processor"],
+        );
+        assert!(
+            a.gradients(&[&a])[0]
+                .read()
+                .unwrap_err()
+                .to_string()
+                .contains("only one number")
+        );
+        assert!(
+            a.add(1.0)
+                .write(&[0.0; 6])
+                .unwrap_err()
+                .to_string()
+                .contains("is computed")
+        );
+        assert!(
+            a.write(&[0.0; 5])
+                .unwrap_err()
+                .to_string()
+                .contains("5 values")
+        );
         assert!(Plan::compile(&[]).is_err());
-        assert!(Plan::compile(&[&a, &other]).unwrap_err().to_string().contains("two contexts"));
+        assert!(
+            Plan::compile(&[&a, &other])
+                .unwrap_err()
+                .to_string()
+                .contains("two contexts")
+        );
     }
 }
 

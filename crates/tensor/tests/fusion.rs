@@ -16,13 +16,19 @@ type Step = (u8, usize, usize, usize);
 fn graph(context: &Context, shape: &[usize], steps: &[Step], half: bool) -> Vec<Tensor> {
     let dtype = if half { DType::F16 } else { DType::F32 };
     let count: usize = shape.iter().product();
-    let rows: Vec<usize> = shape[..shape.len() - 1].iter().copied().chain([1]).collect();
+    let rows: Vec<usize> = shape[..shape.len() - 1]
+        .iter()
+        .copied()
+        .chain([1])
+        .collect();
     let last = shape[shape.len() - 1];
     let mut all = vec![
         context.tensor_of(dtype, shape, &numbers(1, count)),
         context.tensor_of(dtype, shape, &numbers(2, count)),
         context.tensor(&[last], &numbers(3, last)).expand(shape),
-        context.tensor(&rows, &numbers(4, count / last)).expand(shape),
+        context
+            .tensor(&rows, &numbers(4, count / last))
+            .expand(shape),
     ];
     for &(op, a, b, c) in steps {
         let of = |k: usize| &all[k % all.len()];
@@ -62,7 +68,10 @@ fn run(outputs: &[Tensor], fuse: bool) -> (Vec<u32>, usize) {
     plan.run().unwrap();
     let values = (0..outputs.len()).flat_map(|i| plan.read(i).unwrap());
     let plain = |value: f32| if value.is_nan() { f32::NAN } else { value };
-    (bits(&values.map(plain).collect::<Vec<_>>()), plan.work().kernels)
+    (
+        bits(&values.map(plain).collect::<Vec<_>>()),
+        plan.work().kernels,
+    )
 }
 
 #[test]
@@ -74,8 +83,10 @@ fn random_graphs_are_the_same_fused_and_not() {
             failure_persistence: None,
             ..Config::default()
         });
-        let steps = prop::collection::vec((any::<u8>(), 0..64_usize, 0..64_usize, 0..64_usize), 4..24);
-        let shapes = prop::sample::select(vec![vec![1031], vec![8, 16], vec![3, 5, 7], vec![2, 4, 6]]);
+        let steps =
+            prop::collection::vec((any::<u8>(), 0..64_usize, 0..64_usize, 0..64_usize), 4..24);
+        let shapes =
+            prop::sample::select(vec![vec![1031], vec![8, 16], vec![3, 5, 7], vec![2, 4, 6]]);
         let result = runner.run(&(steps, shapes, any::<bool>()), |(steps, shape, half)| {
             let outputs = graph(&context, &shape, &steps, half);
             let (fused, few) = run(&outputs, true);
@@ -114,7 +125,11 @@ fn what_can_share_a_kernel_does() {
         // A copy is a kernel of its own, and has a name.
         let copied = x.t().reshape(&[2048]);
         let plan = Plan::compile(&[&copied]).unwrap();
-        assert!(plan.explain().contains("copy over 2048 elements"), "{}", plan.explain());
+        assert!(
+            plan.explain().contains("copy over 2048 elements"),
+            "{}",
+            plan.explain()
+        );
     }
 }
 
@@ -147,7 +162,17 @@ fn updates_go_into_leaves() {
         let plan = Plan::compile_with(&[&sum], &options).unwrap();
         plan.run().unwrap();
         assert_eq!(plan.read(0).unwrap(), [15.0], "{context:?}");
-        assert_eq!(x.read().unwrap(), [2.0, 4.0, 6.0, 8.0, 10.0], "{context:?}: {}", plan.explain());
-        assert_eq!(y.read().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0], "{context:?}: {}", plan.explain());
+        assert_eq!(
+            x.read().unwrap(),
+            [2.0, 4.0, 6.0, 8.0, 10.0],
+            "{context:?}: {}",
+            plan.explain()
+        );
+        assert_eq!(
+            y.read().unwrap(),
+            [1.0, 2.0, 3.0, 4.0, 5.0],
+            "{context:?}: {}",
+            plan.explain()
+        );
     }
 }

@@ -21,8 +21,17 @@ fn a_lora_that_has_not_learned_changes_no_bit() {
         lora.b.write(&numbers(2, 8 * 24)).unwrap();
         let added = lora.forward(&base, &x).read().unwrap();
         assert_ne!(bits(&added), bits(&plain));
-        close("merged", &lora.merged(&base).forward(&x).read().unwrap(), &wide(&added), 1e-5);
-        let delta: Vec<f64> = added.iter().zip(&plain).map(|(a, b)| f64::from(a - b)).collect();
+        close(
+            "merged",
+            &lora.merged(&base).forward(&x).read().unwrap(),
+            &wide(&added),
+            1e-5,
+        );
+        let delta: Vec<f64> = added
+            .iter()
+            .zip(&plain)
+            .map(|(a, b)| f64::from(a - b))
+            .collect();
         close("delta", &lora.delta(&x).read().unwrap(), &delta, 1e-5);
     }
 }
@@ -51,9 +60,21 @@ fn dropout_leaves_out_and_weighs_the_rest() {
     assert_ne!(mask, lora.mask(&[4, 1000], 8));
     let x = context.tensor(&[4, 1000], &numbers(1, 4000));
     let kept = context.tensor(&[4, 1000], &mask);
-    let by_hand: Vec<f32> = numbers(1, 4000).iter().zip(&mask).map(|(x, m)| x * m / 0.75).collect();
-    let expected = lora.delta(&context.tensor(&[4, 1000], &by_hand)).read().unwrap();
-    close("dropout", &lora.delta_of_kept(&x, &kept).read().unwrap(), &wide(&expected), 1e-5);
+    let by_hand: Vec<f32> = numbers(1, 4000)
+        .iter()
+        .zip(&mask)
+        .map(|(x, m)| x * m / 0.75)
+        .collect();
+    let expected = lora
+        .delta(&context.tensor(&[4, 1000], &by_hand))
+        .read()
+        .unwrap();
+    close(
+        "dropout",
+        &lora.delta_of_kept(&x, &kept).read().unwrap(),
+        &wide(&expected),
+        1e-5,
+    );
 }
 
 #[test]
@@ -66,7 +87,9 @@ fn a_lora_that_makes_no_sense_is_refused() {
             dropout,
             seed: 0,
         };
-        Lora::new(&context, 16, 12, &options).map(|_| ()).map_err(|e| e.to_string())
+        Lora::new(&context, 16, 12, &options)
+            .map(|_| ())
+            .map_err(|e| e.to_string())
     };
     assert!(of(12, 1.0, 0.0).is_ok());
     for (wrong, word) in [
@@ -109,14 +132,15 @@ fn adam_does_what_its_paper_says() {
         let gradients = loss.gradients(&[&x]);
         let state = options.state(&context, &[&x]);
         let updates = options.step(&state, &[&x], &gradients);
-        let updates: Vec<(&Tensor, &Tensor)> = updates.iter().map(|(leaf, value)| (leaf, value)).collect();
+        let updates: Vec<(&Tensor, &Tensor)> =
+            updates.iter().map(|(leaf, value)| (leaf, value)).collect();
         let plan_options = PlanOptions {
             updates: &updates,
             ..PlanOptions::default()
         };
         let plan = Plan::compile_with(&[&loss], &plan_options).unwrap();
         let mut expected = wide(&start);
-        let mut moments = vec![[0.0; 2]; 9];
+        let mut moments = [[0.0; 2]; 9];
         for step in 1..=50 {
             plan.run().unwrap();
             for i in 0..9 {
@@ -124,7 +148,12 @@ fn adam_does_what_its_paper_says() {
                 adam(&options, &mut expected[i], g, &mut moments[i], step);
             }
         }
-        close(&format!("Adam on {context:?}"), &x.read().unwrap(), &expected, 1e-4);
+        close(
+            &format!("Adam on {context:?}"),
+            &x.read().unwrap(),
+            &expected,
+            1e-4,
+        );
         assert_eq!(state.steps.read().unwrap(), [50.0]);
     }
 }
@@ -134,7 +163,9 @@ fn trained(context: &Context) -> (f32, f32, Vec<u32>) {
     let net = Mlp::new(context, &[3, 16, 16, 1], 5);
     let embedding = Embedding::new(context, 4, 3, 6);
     let ids: Vec<u32> = (0..64).map(|i| i % 4).collect();
-    let x = context.tensor(&[64, 3], &numbers(1, 192)).add(embedding.forward(&context.indices(&[64], &ids)));
+    let x = context
+        .tensor(&[64, 3], &numbers(1, 192))
+        .add(embedding.forward(&context.indices(&[64], &ids)));
     let target = context.tensor(&[64, 1], &numbers(2, 64));
     let loss = net.forward(&x).sub(&target).pow(2.0).mean();
     let mut parameters = net.parameters();
@@ -146,7 +177,8 @@ fn trained(context: &Context) -> (f32, f32, Vec<u32>) {
     };
     let state = adam.state(context, &parameters);
     let updates = adam.step(&state, &parameters, &gradients);
-    let updates: Vec<(&Tensor, &Tensor)> = updates.iter().map(|(leaf, value)| (leaf, value)).collect();
+    let updates: Vec<(&Tensor, &Tensor)> =
+        updates.iter().map(|(leaf, value)| (leaf, value)).collect();
     let options = PlanOptions {
         updates: &updates,
         ..PlanOptions::default()
@@ -156,7 +188,10 @@ fn trained(context: &Context) -> (f32, f32, Vec<u32>) {
     let before = plan.read(0).unwrap()[0];
     (0..100).for_each(|_| plan.run().unwrap());
     let after = plan.read(0).unwrap()[0];
-    let all = parameters.iter().flat_map(|p| bits(&p.read().unwrap())).collect();
+    let all = parameters
+        .iter()
+        .flat_map(|p| bits(&p.read().unwrap()))
+        .collect();
     (before, after, all)
 }
 
@@ -165,7 +200,11 @@ fn a_network_learns_and_does_so_again() {
     for context in contexts() {
         let (before, after, weights) = trained(&context);
         assert!(after < 0.5 * before, "{context:?}: {before} to {after}");
-        assert_eq!(trained(&context).2, weights, "the same seed gives the same bytes");
+        assert_eq!(
+            trained(&context).2,
+            weights,
+            "the same seed gives the same bytes"
+        );
     }
 }
 
@@ -180,16 +219,27 @@ fn weights_come_back_from_a_file() {
         let found = weights::load(&context, &file).unwrap();
         assert_eq!(found.len(), 2);
         for ((name, found), (expected, tensor)) in found.iter().zip([("a", &a), ("b", &b)]) {
-            assert_eq!((name.as_str(), found.dtype(), found.shape()), (expected, tensor.dtype(), tensor.shape()));
+            assert_eq!(
+                (name.as_str(), found.dtype(), found.shape()),
+                (expected, tensor.dtype(), tensor.shape())
+            );
             assert_eq!(bits(&found.read().unwrap()), bits(&tensor.read().unwrap()));
         }
-        assert!(weights::save(&file, &[("a", &a), ("a", &b)]).unwrap_err().to_string().contains("two weights"));
+        assert!(
+            weights::save(&file, &[("a", &a), ("a", &b)])
+                .unwrap_err()
+                .to_string()
+                .contains("two weights")
+        );
         let whole = std::fs::read(&file).unwrap();
         for cut in [0, 4, 20, whole.len() - 1] {
             let cut_file = folder.path().join("cut.safetensors");
             std::fs::write(&cut_file, &whole[..cut]).unwrap();
             let error = weights::load(&context, &cut_file).unwrap_err().to_string();
-            assert!(error.contains("hint:") && error.contains("cut.safetensors"), "{error}");
+            assert!(
+                error.contains("hint:") && error.contains("cut.safetensors"),
+                "{error}"
+            );
         }
         assert!(weights::load(&context, &folder.path().join("none")).is_err());
     }

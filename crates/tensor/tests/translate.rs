@@ -14,12 +14,34 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
     let x = of(&[12, 20]);
     let odd = of(&[7, 9]);
     let ids = context.indices(&[3], &[0, 1, 2]);
-    let every = x.neg().abs().sign().exp().log().sqrt().sin().cos().tan().sigmoid().tanh().relu().gelu().gelu_erf();
+    let every = x
+        .neg()
+        .abs()
+        .sign()
+        .exp()
+        .log()
+        .sqrt()
+        .sin()
+        .cos()
+        .tan()
+        .sigmoid()
+        .tanh()
+        .relu()
+        .gelu()
+        .gelu_erf();
     let table = of(&[5, 6]);
     vec![
         every.clone(),
         every.sum().gradients(&[&x])[0].clone(),
-        x.sub(1.0).div(2.0).mul(f32::INFINITY).maximum(0.0).minimum(1.0).power(&x).greater(0.5).equal(1.0).select(&x, 0.0),
+        x.sub(1.0)
+            .div(2.0)
+            .mul(f32::INFINITY)
+            .maximum(0.0)
+            .minimum(1.0)
+            .power(&x)
+            .greater(0.5)
+            .equal(1.0)
+            .select(&x, 0.0),
         odd.t().add(1.0),
         odd.softmax(),
         x.layer_norm(1e-5),
@@ -57,10 +79,17 @@ fn every_kernel_has_a_translation_for_every_backend() {
                         subgroups: false,
                         packs_f16: wgsl.contains("2x16float"),
                     };
-                    let translated = translate_with(wgsl, grants).unwrap_or_else(|e| panic!("{e}\n{wgsl}"));
+                    let translated =
+                        translate_with(wgsl, grants).unwrap_or_else(|e| panic!("{e}\n{wgsl}"));
                     let needs = &translated.entries[0];
-                    assert!(needs.storage_buffers <= gpu.granted().storage_buffers, "{needs:?}");
-                    assert!(needs.workgroup_bytes <= 16 << 10 && needs.invocations <= 256, "{needs:?}");
+                    assert!(
+                        needs.storage_buffers <= gpu.granted().storage_buffers,
+                        "{needs:?}"
+                    );
+                    assert!(
+                        needs.workgroup_bytes <= 16 << 10 && needs.invocations <= 256,
+                        "{needs:?}"
+                    );
                     seen += 1;
                 }
             }

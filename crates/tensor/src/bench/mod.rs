@@ -196,12 +196,21 @@ impl Mode {
 ///
 /// # Errors
 /// A name of no family; no memory; a lost device; what `found` returns.
-pub fn run(context: &Context, options: &Options, ceilings: Ceilings, found: &mut dyn FnMut(&Row) -> Result<()>) -> Result<Vec<Row>> {
+pub fn run(
+    context: &Context,
+    options: &Options,
+    ceilings: Ceilings,
+    found: &mut dyn FnMut(&Row) -> Result<()>,
+) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for make in operations::cases(options)? {
         // Made one at a time: the largest fill a small device.
         let case = make(context);
-        let updates: Vec<(&Tensor, &Tensor)> = case.updates.iter().map(|(leaf, value)| (leaf, value)).collect();
+        let updates: Vec<(&Tensor, &Tensor)> = case
+            .updates
+            .iter()
+            .map(|(leaf, value)| (leaf, value))
+            .collect();
         let outputs: Vec<&Tensor> = case.outputs.iter().collect();
         let plan_options = crate::PlanOptions {
             fuse: options.fuse,
@@ -222,7 +231,13 @@ pub fn run(context: &Context, options: &Options, ceilings: Ceilings, found: &mut
     Ok(rows)
 }
 
-fn row(case: &Case, mode: Mode, (us, runs): (Micros, usize), work: PlanWork, ceilings: Ceilings) -> Row {
+fn row(
+    case: &Case,
+    mode: Mode,
+    (us, runs): (Micros, usize),
+    work: PlanWork,
+    ceilings: Ceilings,
+) -> Row {
     let seconds = (us.median * 1e-6).max(1e-12);
     let percent = |rate: f64, most: f64| if most > 0.0 { 100.0 * rate / most } else { 0.0 };
     Row {
@@ -305,7 +320,10 @@ pub fn summary(rows: &[Row]) -> Vec<(String, f64, f64, f64)> {
         }
     }
     let of = |family: String| {
-        let mine = || rows.iter().filter(|row| row.family == family && row.mode == "replayed");
+        let mine = || {
+            rows.iter()
+                .filter(|row| row.family == family && row.mode == "replayed")
+        };
         let most = |value: fn(&Row) -> f64| mine().map(value).fold(0.0, f64::max);
         let average = mine().map(|row| row.us.median).sum::<f64>() / mine().count().max(1) as f64;
         let best = (most(|row| row.gb_per_s), most(|row| row.gflop_per_s));

@@ -12,7 +12,9 @@ pub(crate) type Make = Box<dyn Fn(&Context) -> Case>;
 
 /// What `only` may name.
 pub fn families() -> &'static [&'static str] {
-    &["elements", "fused", "reduce", "norms", "matmul", "linear", "lora", "mlp", "adam", "cat"]
+    &[
+        "elements", "fused", "reduce", "norms", "matmul", "linear", "lora", "mlp", "adam", "cat",
+    ]
 }
 
 /// Elements of a row of sizes.
@@ -86,7 +88,9 @@ impl Cases<'_> {
         (dtype, elements): (DType, usize),
         outputs: impl Fn(&Context) -> Vec<Tensor> + 'static,
     ) {
-        self.push_updating(family, name, (dtype, elements), move |context| (outputs(context), Vec::new()));
+        self.push_updating(family, name, (dtype, elements), move |context| {
+            (outputs(context), Vec::new())
+        });
     }
 
     fn push_updating(
@@ -128,28 +132,48 @@ impl Cases<'_> {
             ("add + relu", |a, b| a.add(b).relu()),
             ("mul + relu", |a, b| a.mul(b).relu()),
             ("affine", |a, b| a.affine(b, b)),
-            ("gelu(affine) * sigmoid", |a, b| a.affine(b, b).gelu().mul(a.sigmoid())),
+            ("gelu(affine) * sigmoid", |a, b| {
+                a.affine(b, b).gelu().mul(a.sigmoid())
+            }),
         ];
         for count in SIZES {
-            let both = plain.iter().map(|one| ("elements", one)).chain(fused.iter().map(|one| ("fused", one)));
+            let both = plain
+                .iter()
+                .map(|one| ("elements", one))
+                .chain(fused.iter().map(|one| ("fused", one)));
             for (family, &(name, op)) in both {
-                self.push(family, format!("{name} {}", shown(count)), (dtype, count), move |context| {
-                    let (a, b) = (values(context, dtype, &[count], 1), values(context, dtype, &[count], 2));
-                    vec![op(&a, &b)]
-                });
+                self.push(
+                    family,
+                    format!("{name} {}", shown(count)),
+                    (dtype, count),
+                    move |context| {
+                        let (a, b) = (
+                            values(context, dtype, &[count], 1),
+                            values(context, dtype, &[count], 2),
+                        );
+                        vec![op(&a, &b)]
+                    },
+                );
             }
         }
     }
 
     fn reductions(&mut self, dtype: DType) {
         type One = (&'static str, fn(&Tensor) -> Tensor);
-        let all: [One; 4] =
-            [("sum", |x| x.sum()), ("max", |x| x.max()), ("mean", |x| x.mean()), ("variance", |x| x.variance())];
+        let all: [One; 4] = [
+            ("sum", |x| x.sum()),
+            ("max", |x| x.max()),
+            ("mean", |x| x.mean()),
+            ("variance", |x| x.variance()),
+        ];
         for count in SIZES {
             for (name, op) in all {
-                self.push("reduce", format!("{name} {}", shown(count)), (dtype, count), move |context| {
-                    vec![op(&values(context, dtype, &[count], 1))]
-                });
+                self.push(
+                    "reduce",
+                    format!("{name} {}", shown(count)),
+                    (dtype, count),
+                    move |context| vec![op(&values(context, dtype, &[count], 1))],
+                );
             }
         }
         let square: [One; 4] = [
@@ -159,9 +183,12 @@ impl Cases<'_> {
             ("variance of columns", |x| x.variance_keep(&[0])),
         ];
         for (name, op) in square {
-            self.push("reduce", format!("{name} 4096^2"), (dtype, 1 << 24), move |context| {
-                vec![op(&values(context, dtype, &[4096, 4096], 1))]
-            });
+            self.push(
+                "reduce",
+                format!("{name} 4096^2"),
+                (dtype, 1 << 24),
+                move |context| vec![op(&values(context, dtype, &[4096, 4096], 1))],
+            );
         }
     }
 
@@ -176,17 +203,25 @@ impl Cases<'_> {
             let count: usize = shape.iter().product();
             for (name, op) in all {
                 let of = shape.clone();
-                self.push("norms", format!("{name} {shape:?}"), (dtype, count), move |context| {
-                    vec![op(&values(context, dtype, &of, 1))]
-                });
+                self.push(
+                    "norms",
+                    format!("{name} {shape:?}"),
+                    (dtype, count),
+                    move |context| vec![op(&values(context, dtype, &of, 1))],
+                );
                 let of = shape.clone();
-                self.push("norms", format!("{name} backward {shape:?}"), (dtype, count), move |context| {
-                    let x = values(context, dtype, &of, 1);
-                    // Softmax's backward reads its output: it is there already.
-                    let y = op(&x);
-                    let g = values(context, dtype, &of, 2);
-                    y.gradients_from(&g, &[&x])
-                });
+                self.push(
+                    "norms",
+                    format!("{name} backward {shape:?}"),
+                    (dtype, count),
+                    move |context| {
+                        let x = values(context, dtype, &of, 1);
+                        // Softmax's backward reads its output: it is there already.
+                        let y = op(&x);
+                        let g = values(context, dtype, &of, 2);
+                        y.gradients_from(&g, &[&x])
+                    },
+                );
             }
         }
     }
@@ -195,19 +230,37 @@ impl Cases<'_> {
         for side in SQUARES {
             // As many elements as would take as long.
             let size = side * side * (side / 64).max(1);
-            self.push("matmul", format!("matmul {side}^3"), (dtype, size), move |context| {
-                let (a, b) = (values(context, dtype, &[side, side], 1), values(context, dtype, &[side, side], 2));
-                vec![a.matmul(&b)]
-            });
+            self.push(
+                "matmul",
+                format!("matmul {side}^3"),
+                (dtype, size),
+                move |context| {
+                    let (a, b) = (
+                        values(context, dtype, &[side, side], 1),
+                        values(context, dtype, &[side, side], 2),
+                    );
+                    vec![a.matmul(&b)]
+                },
+            );
         }
-        for (m, k, n) in [(16, 128, 128), (64, 128, 128), (256, 128, 128), (4096, 1024, 1024)] {
+        for (m, k, n) in [
+            (16, 128, 128),
+            (64, 128, 128),
+            (256, 128, 128),
+            (4096, 1024, 1024),
+        ] {
             let size = m * n * (k / 64).max(1);
-            self.push("linear", format!("linear [{m}, {k}] to {n}, bias, gelu"), (dtype, size), move |context| {
-                let x = values(context, dtype, &[m, k], 1);
-                let w = values(context, dtype, &[k, n], 2);
-                let bias = values(context, dtype, &[n], 3);
-                vec![x.matmul(&w).add(&bias).gelu()]
-            });
+            self.push(
+                "linear",
+                format!("linear [{m}, {k}] to {n}, bias, gelu"),
+                (dtype, size),
+                move |context| {
+                    let x = values(context, dtype, &[m, k], 1);
+                    let w = values(context, dtype, &[k, n], 2);
+                    let bias = values(context, dtype, &[n], 3);
+                    vec![x.matmul(&w).add(&bias).gelu()]
+                },
+            );
         }
     }
 
@@ -225,42 +278,79 @@ impl Cases<'_> {
             Some(lora)
         };
         let shapes: [&[usize]; 4] = [&[1], &[4, 16], &[2, 32], &[4096]];
-        for (d, rank) in [(512, 8), (1024, 8), (2048, 8), (512, 16), (1024, 4), (1024, 16), (1024, 32), (1024, 64)] {
+        for (d, rank) in [
+            (512, 8),
+            (1024, 8),
+            (2048, 8),
+            (512, 16),
+            (1024, 4),
+            (1024, 16),
+            (1024, 32),
+            (1024, 64),
+        ] {
             for rows in shapes {
                 let shape: Vec<usize> = rows.iter().copied().chain([d]).collect();
                 let count: usize = shape.iter().product();
-                if (rows == [4096] && (d, rank) != (1024, 8)) || (rows == [2, 32] && d != 1024) || (rows == [4, 16] && rank > 16) {
+                if (rows == [4096] && (d, rank) != (1024, 8))
+                    || (rows == [2, 32] && d != 1024)
+                    || (rows == [4, 16] && rank > 16)
+                {
                     continue;
                 }
                 let of = shape.clone();
-                self.push("lora", format!("LoRA delta {shape:?} r{rank}"), (f32, count), move |context| {
-                    layer(context, d, rank).map(|lora| lora.delta(&values(context, f32, &of, 1))).into_iter().collect()
-                });
+                self.push(
+                    "lora",
+                    format!("LoRA delta {shape:?} r{rank}"),
+                    (f32, count),
+                    move |context| {
+                        layer(context, d, rank)
+                            .map(|lora| lora.delta(&values(context, f32, &of, 1)))
+                            .into_iter()
+                            .collect()
+                    },
+                );
                 if rank != 8 {
                     continue;
                 }
                 let of = shape.clone();
-                self.push("lora", format!("base alone {shape:?}"), (f32, count), move |context| {
-                    vec![Linear::new(context, d, d, 1).forward(&values(context, f32, &of, 1))]
-                });
+                self.push(
+                    "lora",
+                    format!("base alone {shape:?}"),
+                    (f32, count),
+                    move |context| {
+                        vec![Linear::new(context, d, d, 1).forward(&values(context, f32, &of, 1))]
+                    },
+                );
                 let of = shape.clone();
-                self.push("lora", format!("base + LoRA {shape:?} r{rank}"), (f32, count), move |context| {
-                    let base = Linear::new(context, d, d, 1);
-                    let lora = layer(context, d, rank);
-                    lora.map(|lora| lora.forward(&base, &values(context, f32, &of, 1))).into_iter().collect()
-                });
+                self.push(
+                    "lora",
+                    format!("base + LoRA {shape:?} r{rank}"),
+                    (f32, count),
+                    move |context| {
+                        let base = Linear::new(context, d, d, 1);
+                        let lora = layer(context, d, rank);
+                        lora.map(|lora| lora.forward(&base, &values(context, f32, &of, 1)))
+                            .into_iter()
+                            .collect()
+                    },
+                );
                 let of = shape.clone();
-                self.push("lora", format!("LoRA forward + backward {shape:?} r{rank}"), (f32, count), move |context| {
-                    let base = Linear::new(context, d, d, 1);
-                    let Some(lora) = layer(context, d, rank) else {
-                        return Vec::new();
-                    };
-                    let y = lora.forward(&base, &values(context, f32, &of, 1));
-                    let loss = y.mul(&y).mean();
-                    let mut outputs = loss.gradients(&lora.parameters());
-                    outputs.push(loss);
-                    outputs
-                });
+                self.push(
+                    "lora",
+                    format!("LoRA forward + backward {shape:?} r{rank}"),
+                    (f32, count),
+                    move |context| {
+                        let base = Linear::new(context, d, d, 1);
+                        let Some(lora) = layer(context, d, rank) else {
+                            return Vec::new();
+                        };
+                        let y = lora.forward(&base, &values(context, f32, &of, 1));
+                        let loss = y.mul(&y).mean();
+                        let mut outputs = loss.gradients(&lora.parameters());
+                        outputs.push(loss);
+                        outputs
+                    },
+                );
             }
         }
     }
@@ -272,18 +362,28 @@ impl Cases<'_> {
                 (net, values(context, DType::F32, &[count, 32], 1))
             };
             let name = shown(count);
-            self.push("mlp", format!("MLP 32-64-64-3 on {name}"), (DType::F32, count * 32), move |context| {
-                let (net, x) = make(context);
-                vec![net.forward(&x)]
-            });
-            self.push("mlp", format!("MLP 32-64-64-3 on {name}, with backward"), (DType::F32, count * 32), move |context| {
-                let (net, x) = make(context);
-                let y = net.forward(&x);
-                let loss = y.mul(&y).mean();
-                let mut outputs = loss.gradients(&net.parameters());
-                outputs.push(loss);
-                outputs
-            });
+            self.push(
+                "mlp",
+                format!("MLP 32-64-64-3 on {name}"),
+                (DType::F32, count * 32),
+                move |context| {
+                    let (net, x) = make(context);
+                    vec![net.forward(&x)]
+                },
+            );
+            self.push(
+                "mlp",
+                format!("MLP 32-64-64-3 on {name}, with backward"),
+                (DType::F32, count * 32),
+                move |context| {
+                    let (net, x) = make(context);
+                    let y = net.forward(&x);
+                    let loss = y.mul(&y).mean();
+                    let mut outputs = loss.gradients(&net.parameters());
+                    outputs.push(loss);
+                    outputs
+                },
+            );
         }
     }
 
@@ -301,9 +401,18 @@ impl Cases<'_> {
                 (Vec::new(), adam.step(&state, &[&parameter], &[gradient]))
             });
         }
-        self.push("cat", "cat of 4, 1 M each".to_owned(), (DType::F32, 4_000_000), move |context| {
-            let parts: Vec<Tensor> = (0..4).map(|i| values(context, DType::F32, &[1000, 1000], i)).collect();
-            Tensor::cat(&parts.iter().collect::<Vec<_>>(), 1).into_iter().collect()
-        });
+        self.push(
+            "cat",
+            "cat of 4, 1 M each".to_owned(),
+            (DType::F32, 4_000_000),
+            move |context| {
+                let parts: Vec<Tensor> = (0..4)
+                    .map(|i| values(context, DType::F32, &[1000, 1000], i))
+                    .collect();
+                Tensor::cat(&parts.iter().collect::<Vec<_>>(), 1)
+                    .into_iter()
+                    .collect()
+            },
+        );
     }
 }

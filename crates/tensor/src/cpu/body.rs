@@ -48,7 +48,11 @@ impl<'a> Block<'a> {
             inputs,
             registers: body.instructions.iter().map(|_| vec![0.0; BLOCK]).collect(),
             filled: vec![false; body.instructions.len()],
-            direct: body.instructions.iter().map(|i| direct(body, i, inputs)).collect(),
+            direct: body
+                .instructions
+                .iter()
+                .map(|i| direct(body, i, inputs))
+                .collect(),
             start: 0,
         }
     }
@@ -142,7 +146,9 @@ fn load(source: &Source, inputs: &Inputs<'_>, start: usize, out: &mut [f32]) {
                     let part = &mut out[done..done + count];
                     match piece {
                         Piece::Constant(value) => part.fill(*value),
-                        Piece::Buffer(access) => load_access(access, inputs, outer * size + within, part),
+                        Piece::Buffer(access) => {
+                            load_access(access, inputs, outer * size + within, part)
+                        }
                     }
                     done += count;
                     break;
@@ -171,7 +177,12 @@ fn load_access(access: &Access, inputs: &Inputs<'_>, start: usize, out: &mut [f3
         let at = start + done;
         // As far as the innermost axis goes.
         let count = (inner - at % inner).min(out.len() - done);
-        run(values, place(access, at), stride, &mut out[done..done + count]);
+        run(
+            values,
+            place(access, at),
+            stride,
+            &mut out[done..done + count],
+        );
         done += count;
     }
 }
@@ -185,11 +196,15 @@ fn run(values: &Values, first: usize, stride: usize, out: &mut [f32]) {
         (Values::F16(values), 0) => out.fill(values[first].to_f32()),
         (Values::F32(values), stride) => {
             let from = values[first..].iter().step_by(stride);
-            out.iter_mut().zip(from).for_each(|(out, value)| *out = *value);
+            out.iter_mut()
+                .zip(from)
+                .for_each(|(out, value)| *out = *value);
         }
         (Values::F16(values), stride) => {
             let from = values[first..].iter().step_by(stride);
-            out.iter_mut().zip(from).for_each(|(out, value)| *out = value.to_f32());
+            out.iter_mut()
+                .zip(from)
+                .for_each(|(out, value)| *out = value.to_f32());
         }
         (Values::U32(values), stride) => {
             for (i, out) in out.iter_mut().enumerate() {
@@ -215,17 +230,27 @@ impl Part<'_> {
 }
 
 /// Parts of `size` elements of each output; what is left of each with the last.
-pub(crate) fn parts<'a>(outputs: &'a mut [Values], sizes: &[usize], count: usize) -> Vec<Vec<Part<'a>>> {
-    let mut all: Vec<Vec<Part<'a>>> = (0..count).map(|_| Vec::with_capacity(sizes.len())).collect();
+pub(crate) fn parts<'a>(
+    outputs: &'a mut [Values],
+    sizes: &[usize],
+    count: usize,
+) -> Vec<Vec<Part<'a>>> {
+    let mut all: Vec<Vec<Part<'a>>> = (0..count)
+        .map(|_| Vec::with_capacity(sizes.len()))
+        .collect();
     for (output, size) in outputs.iter_mut().zip(sizes) {
         match output {
             Values::F32(values) => {
                 let parts = values.chunks_mut((*size).max(1)).map(Part::F32);
-                all.iter_mut().zip(parts).for_each(|(list, part)| list.push(part));
+                all.iter_mut()
+                    .zip(parts)
+                    .for_each(|(list, part)| list.push(part));
             }
             Values::F16(values) => {
                 let parts = values.chunks_mut((*size).max(1)).map(Part::F16);
-                all.iter_mut().zip(parts).for_each(|(list, part)| list.push(part));
+                all.iter_mut()
+                    .zip(parts)
+                    .for_each(|(list, part)| list.push(part));
             }
             Values::U32(_) => {}
         }

@@ -17,7 +17,13 @@ fn all_of(body: &Body) -> Vec<usize> {
 }
 
 /// Computes all elements from `start` on and stores them.
-fn elements(block: &mut Block<'_>, body: &Body, all: &[usize], parts: &mut [Part<'_>], (start, count): (usize, usize)) {
+fn elements(
+    block: &mut Block<'_>,
+    body: &Body,
+    all: &[usize],
+    parts: &mut [Part<'_>],
+    (start, count): (usize, usize),
+) {
     let mut done = 0;
     while done < count {
         let now = BLOCK.min(count - done);
@@ -33,11 +39,20 @@ pub(crate) fn map(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [Value
     let (body, all) = (&kernel.body, all_of(&kernel.body));
     let tasks = count.div_ceil(TASK);
     let sizes = vec![TASK; outputs.len()];
-    parts(outputs, &sizes, tasks).into_par_iter().enumerate().for_each(|(task, mut parts)| {
-        let start = task * TASK;
-        let mut block = Block::new(body, inputs);
-        elements(&mut block, body, &all, &mut parts, (start, TASK.min(count - start)));
-    });
+    parts(outputs, &sizes, tasks)
+        .into_par_iter()
+        .enumerate()
+        .for_each(|(task, mut parts)| {
+            let start = task * TASK;
+            let mut block = Block::new(body, inputs);
+            elements(
+                &mut block,
+                body,
+                &all,
+                &mut parts,
+                (start, TASK.min(count - start)),
+            );
+        });
 }
 
 /// After how many reductions of the row each instruction can be computed.
@@ -69,7 +84,10 @@ fn steps(body: &Body) -> Vec<Steps> {
     let count = body.instructions.len();
     let of = |phase: usize| {
         let reductions: Vec<usize> = (0..count)
-            .filter(|at| phases[*at] == phase + 1 && matches!(body.instructions[*at].value, Value::Reduce(..)))
+            .filter(|at| {
+                phases[*at] == phase + 1
+                    && matches!(body.instructions[*at].value, Value::Reduce(..))
+            })
             .collect();
         let mut needed = vec![false; count];
         for at in &reductions {
@@ -81,13 +99,18 @@ fn steps(body: &Body) -> Vec<Steps> {
             body.stores.iter().for_each(|(at, _)| needed[*at] = true);
         }
         for at in (0..count).rev().filter(|at| !body.instructions[*at].by_row) {
-            if let (true, Value::Element(_, operands)) = (needed[at], &body.instructions[at].value) {
+            if let (true, Value::Element(_, operands)) = (needed[at], &body.instructions[at].value)
+            {
                 operands.iter().for_each(|operand| needed[*operand] = true);
             }
         }
         Steps {
-            by_row: (0..count).filter(|at| body.instructions[*at].by_row && phases[*at] == phase).collect(),
-            elements: (0..count).filter(|at| needed[*at] && !body.instructions[*at].by_row).collect(),
+            by_row: (0..count)
+                .filter(|at| body.instructions[*at].by_row && phases[*at] == phase)
+                .collect(),
+            elements: (0..count)
+                .filter(|at| needed[*at] && !body.instructions[*at].by_row)
+                .collect(),
             reductions,
             is_last: phase == last,
         }
@@ -95,19 +118,40 @@ fn steps(body: &Body) -> Vec<Steps> {
     (0..=last).map(of).collect()
 }
 
-pub(crate) fn rows(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [Values], rows: usize, n: usize) {
+pub(crate) fn rows(
+    kernel: &KernelPlan,
+    inputs: &Inputs<'_>,
+    outputs: &mut [Values],
+    rows: usize,
+    n: usize,
+) {
     let body = &kernel.body;
     let steps = steps(body);
-    let by_row = |output: usize| body.stores.iter().any(|(at, o)| *o == output && body.instructions[*at].by_row);
+    let by_row = |output: usize| {
+        body.stores
+            .iter()
+            .any(|(at, o)| *o == output && body.instructions[*at].by_row)
+    };
     let each = (TASK / n.max(1)).max(1);
-    let sizes: Vec<usize> = (0..outputs.len()).map(|o| if by_row(o) { each } else { each * n }).collect();
+    let sizes: Vec<usize> = (0..outputs.len())
+        .map(|o| if by_row(o) { each } else { each * n })
+        .collect();
     let tasks = rows.div_ceil(each);
-    parts(outputs, &sizes, tasks).into_par_iter().enumerate().for_each(|(task, mut parts)| {
-        let mut block = Block::new(body, inputs);
-        for row in task * each..((task + 1) * each).min(rows) {
-            one_row(&mut block, body, &steps, &mut parts, (row, row - task * each, n));
-        }
-    });
+    parts(outputs, &sizes, tasks)
+        .into_par_iter()
+        .enumerate()
+        .for_each(|(task, mut parts)| {
+            let mut block = Block::new(body, inputs);
+            for row in task * each..((task + 1) * each).min(rows) {
+                one_row(
+                    &mut block,
+                    body,
+                    &steps,
+                    &mut parts,
+                    (row, row - task * each, n),
+                );
+            }
+        });
 }
 
 fn one_row(
@@ -129,7 +173,12 @@ fn one_row(
                 block.fill(*at, value);
             }
         }
-        let fresh: Vec<usize> = step.elements.iter().copied().filter(|at| !there[*at]).collect();
+        let fresh: Vec<usize> = step
+            .elements
+            .iter()
+            .copied()
+            .filter(|at| !there[*at])
+            .collect();
         let mut totals: Vec<f32> = Vec::with_capacity(step.reductions.len());
         for at in &step.reductions {
             if let Value::Reduce(op, _) = body.instructions[*at].value {
@@ -145,7 +194,11 @@ fn one_row(
                     *total = joined(op, *total, reduced(op, block.values(operand, now)));
                 }
             }
-            for (at, output) in body.stores.iter().filter(|store| step.is_last && !body.instructions[store.0].by_row) {
+            for (at, output) in body
+                .stores
+                .iter()
+                .filter(|store| step.is_last && !body.instructions[store.0].by_row)
+            {
                 parts[*output].store(within * n + done, block.values(*at, now));
             }
             done += now;
@@ -157,14 +210,25 @@ fn one_row(
             step.elements.iter().for_each(|at| there[*at] = true);
         }
     }
-    for (at, output) in body.stores.iter().filter(|store| body.instructions[store.0].by_row) {
+    for (at, output) in body
+        .stores
+        .iter()
+        .filter(|store| body.instructions[store.0].by_row)
+    {
         let value = block.values(*at, 1)[0];
         parts[*output].store(within, &[value]);
     }
 }
 
 pub(crate) fn columns(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [Values]) {
-    let Space::Columns { outer, n, inner, op, value } = kernel.space else {
+    let Space::Columns {
+        outer,
+        n,
+        inner,
+        op,
+        value,
+    } = kernel.space
+    else {
         return;
     };
     let (body, all) = (&kernel.body, all_of(&kernel.body));
@@ -176,7 +240,11 @@ pub(crate) fn columns(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [V
     };
     let mut pieces: Vec<(usize, usize, &mut [f32])> = Vec::with_capacity(outer * tasks);
     for (o, line) in output.chunks_mut(inner.max(1)).enumerate() {
-        pieces.extend(line.chunks_mut(across).enumerate().map(|(c, piece)| (o, c * across, piece)));
+        pieces.extend(
+            line.chunks_mut(across)
+                .enumerate()
+                .map(|(c, piece)| (o, c * across, piece)),
+        );
     }
     let one = |block: &mut Block<'_>, (o, first, piece): (usize, usize, &mut [f32])| {
         piece.fill(op.identity());
@@ -185,7 +253,9 @@ pub(crate) fn columns(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [V
             join_all(op, piece, block.values(value, piece.len()));
         }
     };
-    pieces.into_par_iter().for_each_init(|| Block::new(body, inputs), one);
+    pieces
+        .into_par_iter()
+        .for_each_init(|| Block::new(body, inputs), one);
 }
 
 /// The values of a matrix operand as `f32`, borrowed where they are that.
@@ -207,10 +277,18 @@ fn begin(matrix: &Matrix, batch: usize) -> usize {
     at
 }
 
-pub(crate) fn matmul(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [Values], p: &Product) {
+pub(crate) fn matmul(
+    kernel: &KernelPlan,
+    inputs: &Inputs<'_>,
+    outputs: &mut [Values],
+    p: &Product,
+) {
     let (body, all) = (&kernel.body, all_of(&kernel.body));
     let (a, b) = (widened(inputs, &p.a), widened(inputs, &p.b));
-    let product = body.instructions.iter().position(|i| i.value == Value::Product);
+    let product = body
+        .instructions
+        .iter()
+        .position(|i| i.value == Value::Product);
     // A task is some rows of one matrix of the batch.
     let per = p.m.div_ceil(ROWS);
     let whole = p.m.is_multiple_of(ROWS) || p.batch == 1;
@@ -218,34 +296,51 @@ pub(crate) fn matmul(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [Va
     let per = if whole { per } else { 1 };
     let sizes = vec![rows * p.n; outputs.len()];
     let plain = body.instructions.len() == 1;
-    parts(outputs, &sizes, p.batch * per).into_par_iter().enumerate().for_each(|(task, mut parts)| {
-        let (batch, first) = (task / per, task % per * rows);
-        let m = rows.min(p.m - first);
-        let mut own = Vec::new();
-        let result: &mut [f32] = match parts.first_mut() {
-            Some(Part::F32(part)) if plain => part,
-            _ => {
-                own.resize(m * p.n, 0.0);
-                &mut own
+    parts(outputs, &sizes, p.batch * per)
+        .into_par_iter()
+        .enumerate()
+        .for_each(|(task, mut parts)| {
+            let (batch, first) = (task / per, task % per * rows);
+            let m = rows.min(p.m - first);
+            let mut own = Vec::new();
+            let result: &mut [f32] = match parts.first_mut() {
+                Some(Part::F32(part)) if plain => part,
+                _ => {
+                    own.resize(m * p.n, 0.0);
+                    &mut own
+                }
+            };
+            multiply(
+                &a,
+                begin(&p.a, batch) + first * p.a.row,
+                &b,
+                begin(&p.b, batch),
+                result,
+                (m, p),
+            );
+            let Some(product) = product.filter(|_| !plain || !own.is_empty()) else {
+                return;
+            };
+            let mut block = Block::new(body, inputs);
+            let start = (batch * p.m + first) * p.n;
+            for (k, chunk) in own.chunks(BLOCK).enumerate() {
+                block.set(product, chunk);
+                block.compute(&all, start + k * BLOCK, chunk.len());
+                for (instruction, output) in &body.stores {
+                    parts[*output].store(k * BLOCK, block.values(*instruction, chunk.len()));
+                }
             }
-        };
-        multiply(&a, begin(&p.a, batch) + first * p.a.row, &b, begin(&p.b, batch), result, (m, p));
-        let Some(product) = product.filter(|_| !plain || !own.is_empty()) else {
-            return;
-        };
-        let mut block = Block::new(body, inputs);
-        let start = (batch * p.m + first) * p.n;
-        for (k, chunk) in own.chunks(BLOCK).enumerate() {
-            block.set(product, chunk);
-            block.compute(&all, start + k * BLOCK, chunk.len());
-            for (instruction, output) in &body.stores {
-                parts[*output].store(k * BLOCK, block.values(*instruction, chunk.len()));
-            }
-        }
-    });
+        });
 }
 
-fn multiply(a: &[f32], a_at: usize, b: &[f32], b_at: usize, out: &mut [f32], (m, p): (usize, &Product)) {
+fn multiply(
+    a: &[f32],
+    a_at: usize,
+    b: &[f32],
+    b_at: usize,
+    out: &mut [f32],
+    (m, p): (usize, &Product),
+) {
     let reach = |at: usize, rows: usize, row: usize, columns: usize, column: usize| {
         at + rows.saturating_sub(1) * row + columns.saturating_sub(1) * column
     };
@@ -278,7 +373,12 @@ fn multiply(a: &[f32], a_at: usize, b: &[f32], b_at: usize, out: &mut [f32], (m,
     }
 }
 
-pub(crate) fn scatter(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [Values], [rows, width, numbers]: [usize; 3]) {
+pub(crate) fn scatter(
+    kernel: &KernelPlan,
+    inputs: &Inputs<'_>,
+    outputs: &mut [Values],
+    [rows, width, numbers]: [usize; 3],
+) {
     let body = &kernel.body;
     let Some(Values::F32(output)) = outputs.first_mut() else {
         return;
@@ -310,7 +410,9 @@ pub(crate) fn scatter(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [V
             let now = BLOCK.min(width - done);
             block.compute(&[0], number * width + done, now);
             let into = &mut output[row * width + done..row * width + done + now];
-            into.iter_mut().zip(block.values(0, now)).for_each(|(sum, value)| *sum += *value);
+            into.iter_mut()
+                .zip(block.values(0, now))
+                .for_each(|(sum, value)| *sum += *value);
             done += now;
         }
     }

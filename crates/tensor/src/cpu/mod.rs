@@ -29,7 +29,11 @@ impl CpuPlan {
                 _ => Err(Error::internal("a leaf of a plan is not in memory")),
             },
         };
-        let buffers = program.buffers.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let buffers = program
+            .buffers
+            .iter()
+            .map(place)
+            .collect::<Result<Vec<_>>>()?;
         Ok(Self { buffers })
     }
 
@@ -47,15 +51,25 @@ impl CpuPlan {
                 .collect();
             {
                 let reads = kernel.reads();
-                let guards: Vec<(usize, RwLockReadGuard<'_, Values>)> =
-                    reads.iter().map(|buffer| (*buffer, self.read(*buffer))).collect();
+                let guards: Vec<(usize, RwLockReadGuard<'_, Values>)> = reads
+                    .iter()
+                    .map(|buffer| (*buffer, self.read(*buffer)))
+                    .collect();
                 let inputs = Inputs(&guards);
                 match &kernel.space {
                     Space::Map { count } => kernels::map(kernel, &inputs, &mut outputs, *count),
-                    Space::Rows { rows, n } => kernels::rows(kernel, &inputs, &mut outputs, *rows, *n),
+                    Space::Rows { rows, n } => {
+                        kernels::rows(kernel, &inputs, &mut outputs, *rows, *n)
+                    }
                     Space::Columns { .. } => kernels::columns(kernel, &inputs, &mut outputs),
-                    Space::MatMul(product) => kernels::matmul(kernel, &inputs, &mut outputs, product),
-                    Space::Scatter { rows, width, numbers } => {
+                    Space::MatMul(product) => {
+                        kernels::matmul(kernel, &inputs, &mut outputs, product)
+                    }
+                    Space::Scatter {
+                        rows,
+                        width,
+                        numbers,
+                    } => {
                         kernels::scatter(kernel, &inputs, &mut outputs, [*rows, *width, *numbers]);
                     }
                 }
@@ -72,11 +86,15 @@ impl CpuPlan {
     }
 
     fn read(&self, buffer: usize) -> RwLockReadGuard<'_, Values> {
-        self.buffers[buffer].read().unwrap_or_else(PoisonError::into_inner)
+        self.buffers[buffer]
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, buffer: usize) -> std::sync::RwLockWriteGuard<'_, Values> {
-        self.buffers[buffer].write().unwrap_or_else(PoisonError::into_inner)
+        self.buffers[buffer]
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -86,7 +104,10 @@ pub(crate) struct Inputs<'a>(&'a [(usize, RwLockReadGuard<'a, Values>)]);
 impl Inputs<'_> {
     fn get(&self, buffer: usize) -> &Values {
         static NOTHING: Values = Values::F32(Vec::new());
-        self.0.iter().find(|pair| pair.0 == buffer).map_or(&NOTHING, |pair| &pair.1)
+        self.0
+            .iter()
+            .find(|pair| pair.0 == buffer)
+            .map_or(&NOTHING, |pair| &pair.1)
     }
 }
 

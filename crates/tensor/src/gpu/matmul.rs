@@ -25,7 +25,11 @@ const ENOUGH: usize = 200;
 pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     finish(source, product);
     let few = product.m.min(product.n) <= 4 && product.m * product.n <= THIN;
-    if few { thin(source, product) } else { tiled(source, product) }
+    if few {
+        thin(source, product)
+    } else {
+        tiled(source, product)
+    }
 }
 
 fn width(product: &Product) -> usize {
@@ -36,23 +40,35 @@ fn width(product: &Product) -> usize {
 fn finish(source: &mut Source<'_>, product: &Product) {
     let body = &source.kernel.body;
     let width = width(product);
-    let loads: Vec<String> = (0..body.inputs.len()).map(|input| source.load(input, width)).collect();
+    let loads: Vec<String> = (0..body.inputs.len())
+        .map(|input| source.load(input, width))
+        .collect();
     let all: Vec<usize> = (0..body.instructions.len()).collect();
-    let known = |at: usize| (body.instructions[at].value == Value::Product).then(|| "value".to_owned());
+    let known =
+        |at: usize| (body.instructions[at].value == Value::Product).then(|| "value".to_owned());
     let mut text = source.instructions(body, &all, (width, "i", ""), &loads, &known);
     for (instruction, output) in &body.stores {
-        let value = known(*instruction).unwrap_or_else(|| Source::named(body, *instruction, width, ""));
+        let value =
+            known(*instruction).unwrap_or_else(|| Source::named(body, *instruction, width, ""));
         text.push_str(&source.store(*output, &value, width, "i"));
     }
     let ty = Source::type_of(width);
-    source.function(&format!("fn finish(i: u32, value: {ty}, zero: u32) {{\n{text}}}\n"));
+    source.function(&format!(
+        "fn finish(i: u32, value: {ty}, zero: u32) {{\n{text}}}\n"
+    ));
 }
 
 /// A function that gives where a matrix of the batch begins; its name.
 fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
-    let mut text = format!("fn {name}(batch: u32) -> u32 {{\n    var r = batch;\n    var a = {}u;\n", matrix.offset);
+    let mut text = format!(
+        "fn {name}(batch: u32) -> u32 {{\n    var r = batch;\n    var a = {}u;\n",
+        matrix.offset
+    );
     for (size, stride) in matrix.dims.iter().rev() {
-        let _ = writeln!(text, "    a += (r % {size}u) * {stride}u;\n    r = r / {size}u;");
+        let _ = writeln!(
+            text,
+            "    a += (r % {size}u) * {stride}u;\n    r = r / {size}u;"
+        );
     }
     text.push_str("    return a;\n}\n");
     source.function(&text);
@@ -62,7 +78,11 @@ fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
 /// Whether fours along `along` begin at fours of the buffer.
 fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
     let batches = matrix.dims.iter().all(|dim| dim.1.is_multiple_of(4));
-    along == 1 && across.is_multiple_of(4) && size.is_multiple_of(4) && matrix.offset.is_multiple_of(4) && batches
+    along == 1
+        && across.is_multiple_of(4)
+        && size.is_multiple_of(4)
+        && matrix.offset.is_multiple_of(4)
+        && batches
 }
 
 struct Tile {
@@ -157,30 +177,53 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
     let (tiles_m, tiles_n) = (p.m.div_ceil(tile.m), p.n.div_ceil(tile.n));
     source.line(format!("let batch = group_index / {}u;", tiles_m * tiles_n));
     source.line(format!("if batch >= {}u {{ return; }}", p.batch));
-    source.line(format!("let within = group_index % {}u;", tiles_m * tiles_n));
-    source.line(format!("let first_row = (within / {tiles_n}u) * {}u;", tile.m));
-    source.line(format!("let first_column = (within % {tiles_n}u) * {}u;", tile.n));
-    source.line(format!("let tx = local % {across}u;\n    let ty = local / {across}u;"));
-    source.line(format!("let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"));
+    source.line(format!(
+        "let within = group_index % {}u;",
+        tiles_m * tiles_n
+    ));
+    source.line(format!(
+        "let first_row = (within / {tiles_n}u) * {}u;",
+        tile.m
+    ));
+    source.line(format!(
+        "let first_column = (within % {tiles_n}u) * {}u;",
+        tile.n
+    ));
+    source.line(format!(
+        "let tx = local % {across}u;\n    let ty = local / {across}u;"
+    ));
+    source.line(format!(
+        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
     let loads_a = tile.m * fours_deep / threads;
     let loads_b = depth * fours_wide / threads;
     let along_sum = p.a.column == 1;
     for load in 0..loads_a {
         let t = format!("(local + {}u)", load * threads);
         let (row, four) = match along_sum {
-            true => (format!("{t} / {fours_deep}u"), format!("{t} % {fours_deep}u")),
+            true => (
+                format!("{t} / {fours_deep}u"),
+                format!("{t} % {fours_deep}u"),
+            ),
             // Neighbours load neighbours: those of a transposed matrix are in a column.
             false => (format!("{t} % {}u", tile.m), format!("{t} / {}u", tile.m)),
         };
-        source.line(format!("let row_a{load} = {row};\n    let four_a{load} = {four};"));
+        source.line(format!(
+            "let row_a{load} = {row};\n    let four_a{load} = {four};"
+        ));
     }
     for load in 0..loads_b {
         let t = format!("(local + {}u)", load * threads);
         let (k, four) = match p.b.column == 1 {
-            true => (format!("{t} / {fours_wide}u"), format!("{t} % {fours_wide}u")),
+            true => (
+                format!("{t} / {fours_wide}u"),
+                format!("{t} % {fours_wide}u"),
+            ),
             false => (format!("{t} % {depth}u"), format!("{t} / {depth}u")),
         };
-        source.line(format!("let k_b{load} = {k};\n    let four_b{load} = {four};"));
+        source.line(format!(
+            "let k_b{load} = {k};\n    let four_b{load} = {four};"
+        ));
     }
     let next = |source: &mut Source<'_>, declare: &str, k: &str| {
         for load in 0..loads_a {
@@ -199,24 +242,36 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
     }
     source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
     for load in 0..loads_a {
-        source.line(format!("first[row_a{load} * {pitch}u + four_a{load}] = next_a{load};"));
+        source.line(format!(
+            "first[row_a{load} * {pitch}u + four_a{load}] = next_a{load};"
+        ));
     }
     for load in 0..loads_b {
-        source.line(format!("second[k_b{load} * {fours_wide}u + four_b{load}] = next_b{load};"));
+        source.line(format!(
+            "second[k_b{load} * {fours_wide}u + four_b{load}] = next_b{load};"
+        ));
     }
     source.line("workgroupBarrier();");
     next(source, "", &format!("k + {depth}u"));
     source.line(format!("for (var d = 0u; d < {fours_deep}u; d++) {{"));
     for row in 0..tile.each {
-        source.line(format!("let a{row} = first[(ty + {}u) * {pitch}u + d];", row * down));
+        source.line(format!(
+            "let a{row} = first[(ty + {}u) * {pitch}u + d];",
+            row * down
+        ));
     }
     for (at, part) in ["x", "y", "z", "w"].iter().enumerate() {
         for column in 0..columns {
-            let index = format!("(d * 4u + {at}u) * {fours_wide}u + tx + {}u", column * across);
+            let index = format!(
+                "(d * 4u + {at}u) * {fours_wide}u + tx + {}u",
+                column * across
+            );
             source.line(format!("let b{at}_{column} = second[{index}];"));
             for row in 0..tile.each {
                 let sum = format!("sum{row}_{column}");
-                source.line(format!("{sum} = fma(vec4f(a{row}.{part}), b{at}_{column}, {sum});"));
+                source.line(format!(
+                    "{sum} = fma(vec4f(a{row}.{part}), b{at}_{column}, {sum});"
+                ));
             }
         }
     }
@@ -229,11 +284,17 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
             let index = format!("(batch * {}u + row{row}) * {}u + {at}", p.m, p.n);
             let guard = |k: usize| format!("row{row} < {}u && {at} + {k}u < {}u", p.m, p.n);
             if width == 4 {
-                source.line(format!("if {} {{ finish({index}, sum{row}_{column}, zero); }}", guard(0)));
+                source.line(format!(
+                    "if {} {{ finish({index}, sum{row}_{column}, zero); }}",
+                    guard(0)
+                ));
                 continue;
             }
             for (k, part) in ["x", "y", "z", "w"].iter().enumerate() {
-                source.line(format!("if {} {{ finish({index} + {k}u, sum{row}_{column}.{part}, zero); }}", guard(k)));
+                source.line(format!(
+                    "if {} {{ finish({index} + {k}u, sum{row}_{column}.{part}, zero); }}",
+                    guard(k)
+                ));
             }
         }
     }
@@ -270,12 +331,24 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
     source.line(format!("let batch = group_index / {}u;", tiles * p.m));
     source.line(format!("if batch >= {}u {{ return; }}", p.batch));
     source.line(format!("let row = (group_index / {tiles}u) % {}u;", p.m));
-    source.line(format!("let wanted = (group_index % {tiles}u) * {across}u + local % {across}u;"));
-    source.line(format!("let column = min(wanted, {}u) * {width}u;", fours.saturating_sub(1)));
-    source.line(format!("let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"));
+    source.line(format!(
+        "let wanted = (group_index % {tiles}u) * {across}u + local % {across}u;"
+    ));
+    source.line(format!(
+        "let column = min(wanted, {}u) * {width}u;",
+        fours.saturating_sub(1)
+    ));
+    source.line(format!(
+        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
     source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
-    source.line(format!("for (var k = local / {across}u; k < {}u; k += {parts}u) {{", p.k));
-    source.line(format!("sum = fma({ty}(one_a(row, k, from_a)), load_b(k, column, from_b), sum);\n    }}"));
+    source.line(format!(
+        "for (var k = local / {across}u; k < {}u; k += {parts}u) {{",
+        p.k
+    ));
+    source.line(format!(
+        "sum = fma({ty}(one_a(row, k, from_a)), load_b(k, column, from_b), sum);\n    }}"
+    ));
     source.line("scratch[local] = sum;\n    workgroupBarrier();");
     let mut step = parts / 2;
     while step > 0 {
@@ -284,6 +357,8 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
         step /= 2;
     }
     let index = format!("(batch * {}u + row) * {}u + column", p.m, p.n);
-    source.line(format!("if local < {across}u && wanted < {fours}u {{ finish({index}, scratch[local], zero); }}"));
+    source.line(format!(
+        "if local < {across}u && wanted < {fours}u {{ finish({index}, scratch[local], zero); }}"
+    ));
     tiles * p.m * p.batch
 }

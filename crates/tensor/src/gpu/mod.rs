@@ -1,9 +1,10 @@
 //! The GPU engine: WGSL for each kernel of a program, its buffers from the pool, one recording.
 //!
-//! `source` writes loads, instructions and stores, which all kernels share; `rows`, `columns` and `matmul` what is
+//! `source` and `loads` write loads, instructions and stores, which all kernels share; `rows`, `columns` and `matmul` what is
 //! around them. Every shape and stride is a constant of the WGSL: kernels take no parameters.
 
 mod columns;
+mod loads;
 mod matmul;
 mod rows;
 mod source;
@@ -33,7 +34,10 @@ pub(crate) struct Written {
 
 impl GpuPlan {
     pub fn new(gpu: &Gpu, context: &Context, program: &Program) -> Result<Self> {
-        let slots = program.slots.iter().map(|bytes| GpuValues::new(gpu, "plan", *bytes as u64));
+        let slots = program
+            .slots
+            .iter()
+            .map(|bytes| GpuValues::new(gpu, "plan", *bytes as u64));
         let slots = slots.collect::<Result<Vec<_>>>()?;
         let place = |buffer: &BufferPlan| match &buffer.place {
             Place::Slot(slot) => Ok(slots[*slot].clone()),
@@ -42,12 +46,19 @@ impl GpuPlan {
                 _ => Err(Error::internal("a leaf of a plan is not on its GPU")),
             },
         };
-        let buffers = program.buffers.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let buffers = program
+            .buffers
+            .iter()
+            .map(place)
+            .collect::<Result<Vec<_>>>()?;
         let padded: Vec<bool> = program
             .buffers
             .iter()
             .zip(&buffers)
-            .map(|(plan, values)| values.slice.len() >= (plan.count * plan.dtype.bytes()).next_multiple_of(PADDING) as u64)
+            .map(|(plan, values)| {
+                values.slice.len()
+                    >= (plan.count * plan.dtype.bytes()).next_multiple_of(PADDING) as u64
+            })
             .collect();
         let mut recording = Recording::new();
         recording.span("tensor");
@@ -68,9 +79,13 @@ impl GpuPlan {
             sources.push(Some(written.wgsl));
         }
         for (from, to) in &program.copies {
-            let bytes = (program.buffers[*to].count * program.buffers[*to].dtype.bytes()).next_multiple_of(4) as u64;
+            let bytes = (program.buffers[*to].count * program.buffers[*to].dtype.bytes())
+                .next_multiple_of(4) as u64;
             if bytes > 0 {
-                recording.copy(buffers[*from].slice.part(0, bytes)?, buffers[*to].slice.part(0, bytes)?)?;
+                recording.copy(
+                    buffers[*from].slice.part(0, bytes)?,
+                    buffers[*to].slice.part(0, bytes)?,
+                )?;
             }
         }
         Ok(Self {
@@ -87,8 +102,16 @@ impl GpuPlan {
 
 /// A kernel's WGSL; `None` if it has nothing to write. `padded` says of each buffer whether it may be loaded in fours to
 /// its end.
-pub(crate) fn write(kernel: &KernelPlan, buffers: &[BufferPlan], padded: &[bool]) -> Result<Option<Written>> {
-    if kernel.outputs.iter().all(|output| buffers[*output].count == 0) {
+pub(crate) fn write(
+    kernel: &KernelPlan,
+    buffers: &[BufferPlan],
+    padded: &[bool],
+) -> Result<Option<Written>> {
+    if kernel
+        .outputs
+        .iter()
+        .all(|output| buffers[*output].count == 0)
+    {
         return Ok(None);
     }
     let mut source = Source::new(kernel, buffers, padded);
@@ -97,10 +120,17 @@ pub(crate) fn write(kernel: &KernelPlan, buffers: &[BufferPlan], padded: &[bool]
         Space::Rows { rows, n } => rows::write(&mut source, *rows, *n),
         Space::Columns { .. } => columns::write(&mut source),
         Space::MatMul(product) => matmul::write(&mut source, product),
-        Space::Scatter { rows, width, numbers } => source.scatter(*rows, *width, *numbers),
+        Space::Scatter {
+            rows,
+            width,
+            numbers,
+        } => source.scatter(*rows, *width, *numbers),
     };
     if groups > u32::MAX as usize {
-        return Err(Error::unsupported(format!("{groups} workgroups of {}", kernel.label)).hint("cut tensors into parts"));
+        return Err(
+            Error::unsupported(format!("{groups} workgroups of {}", kernel.label))
+                .hint("cut tensors into parts"),
+        );
     }
     Ok(Some(source.finish(groups)))
 }

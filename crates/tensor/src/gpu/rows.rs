@@ -39,13 +39,21 @@ pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
     let per_group = THREADS / lanes;
     let loads: Vec<String> = (0..body.inputs.len())
         .map(|input| {
-            let is_by_row = body.instructions.iter().any(|i| i.by_row && i.value == Value::Input(input));
+            let is_by_row = body
+                .instructions
+                .iter()
+                .any(|i| i.by_row && i.value == Value::Input(input));
             source.load(input, if is_by_row { 1 } else { width })
         })
         .collect();
     source.line(format!("let lane = local % {lanes}u;"));
-    source.line(format!("let wanted_row = group_index * {per_group}u + local / {lanes}u;"));
-    source.line(format!("let row = min(wanted_row, {}u);", rows.saturating_sub(1)));
+    source.line(format!(
+        "let wanted_row = group_index * {per_group}u + local / {lanes}u;"
+    ));
+    source.line(format!(
+        "let row = min(wanted_row, {}u);",
+        rows.saturating_sub(1)
+    ));
     source.line(format!("let live = wanted_row < {rows}u;"));
     let phases = phases(body);
     let last = phases.iter().copied().max().unwrap_or(0);
@@ -55,7 +63,10 @@ pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
     for phase in 0..=last {
         by_row(source, body, &phases, phase, &loads);
         let reductions: Vec<usize> = (0..body.instructions.len())
-            .filter(|at| phases[*at] == phase + 1 && matches!(body.instructions[*at].value, Value::Reduce(..)))
+            .filter(|at| {
+                phases[*at] == phase + 1
+                    && matches!(body.instructions[*at].value, Value::Reduce(..))
+            })
             .collect();
         let stored: Vec<(usize, usize)> = body
             .stores
@@ -86,7 +97,8 @@ pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
             };
             if in_registers {
                 for part in 0..shape.parts {
-                    let fresh: Vec<usize> = needed.iter().copied().filter(|at| !held[*at]).collect();
+                    let fresh: Vec<usize> =
+                        needed.iter().copied().filter(|at| !held[*at]).collect();
                     unrolled(source, &shape, part, &fresh, &passes);
                 }
                 needed.iter().for_each(|at| held[*at] = true);
@@ -133,10 +145,17 @@ fn phases(body: &Body) -> Vec<usize> {
 /// What is computed for each element to have `wanted`, in order.
 fn elements(body: &Body, wanted: &[usize]) -> Vec<usize> {
     let mut needed = vec![false; body.instructions.len()];
-    wanted.iter().for_each(|at| needed[*at] = !body.instructions[*at].by_row);
-    for at in (0..needed.len()).rev().filter(|at| !body.instructions[*at].by_row) {
+    wanted
+        .iter()
+        .for_each(|at| needed[*at] = !body.instructions[*at].by_row);
+    for at in (0..needed.len())
+        .rev()
+        .filter(|at| !body.instructions[*at].by_row)
+    {
         if let (true, Value::Element(_, operands)) = (needed[at], &body.instructions[at].value) {
-            operands.iter().for_each(|o| needed[*o] |= !body.instructions[*o].by_row);
+            operands
+                .iter()
+                .for_each(|o| needed[*o] |= !body.instructions[*o].by_row);
         }
     }
     (0..needed.len()).filter(|at| needed[*at]).collect()
@@ -182,7 +201,13 @@ fn unrolled(source: &mut Source<'_>, shape: &Shape, part: usize, fresh: &[usize]
         };
         let _ = writeln!(text, "    let {index} = row * {n}u + ({quad}) * {width}u;");
     }
-    text.push_str(&source.instructions(body, fresh, (width, &index, &suffix), pass.loads, &known(body, width)));
+    text.push_str(&source.instructions(
+        body,
+        fresh,
+        (width, &index, &suffix),
+        pass.loads,
+        &known(body, width),
+    ));
     for at in pass.reductions {
         let Value::Reduce(op, operand) = body.instructions[*at].value else {
             continue;
@@ -207,7 +232,13 @@ fn looped(source: &mut Source<'_>, shape: &Shape, needed: &[usize], pass: &Pass<
     let (quads, lanes, n, width) = (shape.quads, shape.lanes, shape.n, shape.width);
     let mut text = format!("    for (var quad = lane; quad < {quads}u; quad += {lanes}u) {{\n");
     let _ = writeln!(text, "    let i = row * {n}u + quad * {width}u;");
-    text.push_str(&source.instructions(body, needed, (width, "i", ""), pass.loads, &known(body, width)));
+    text.push_str(&source.instructions(
+        body,
+        needed,
+        (width, "i", ""),
+        pass.loads,
+        &known(body, width),
+    ));
     for at in pass.reductions {
         let Value::Reduce(op, operand) = body.instructions[*at].value else {
             continue;
@@ -252,8 +283,15 @@ fn join(source: &mut Source<'_>, body: &Body, at: usize, shape: &Shape) {
     source.line("workgroupBarrier();");
     let mut step = shape.lanes / 2;
     while step > 0 {
-        let joined = source.joined(op, "scratch[local]", &format!("scratch[local + {step}u]"), 1);
-        source.line(format!("if lane < {step}u {{ scratch[local] = {joined}; }}"));
+        let joined = source.joined(
+            op,
+            "scratch[local]",
+            &format!("scratch[local + {step}u]"),
+            1,
+        );
+        source.line(format!(
+            "if lane < {step}u {{ scratch[local] = {joined}; }}"
+        ));
         source.line("workgroupBarrier();");
         step /= 2;
     }

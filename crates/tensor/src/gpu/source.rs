@@ -6,7 +6,7 @@
 use super::Written;
 use crate::graph::element::{ElementOp as E, HELPERS};
 use crate::graph::tensor::{DType, ReduceOp};
-use crate::program::{Access, Body, BufferPlan, KernelPlan, Piece, Source as From, Value};
+use crate::program::{Body, BufferPlan, KernelPlan, Source as From, Value};
 use std::fmt::Write;
 
 /// Invocations of a workgroup.
@@ -23,13 +23,13 @@ struct Binding {
 /// A kernel that is being written.
 pub(crate) struct Source<'a> {
     pub kernel: &'a KernelPlan,
-    buffers: &'a [BufferPlan],
-    padded: &'a [bool],
+    pub(super) buffers: &'a [BufferPlan],
+    pub(super) padded: &'a [bool],
     bindings: Vec<Binding>,
     /// Functions that come before `main`.
-    functions: String,
+    pub(super) functions: String,
     /// How many loads there are.
-    loads: usize,
+    pub(super) loads: usize,
     /// Operations whose functions are needed, and for how many elements.
     operations: Vec<(E, usize)>,
     /// What `main` does.
@@ -82,13 +82,20 @@ impl<'a> Source<'a> {
 
     pub fn literal_of(value: f32, width: usize) -> String {
         let literal = Self::literal(value);
-        if width == 4 { format!("vec4f({literal})") } else { literal }
+        if width == 4 {
+            format!("vec4f({literal})")
+        } else {
+            literal
+        }
     }
 
     /// The name of a binding.
     pub fn bind(&mut self, buffer: usize, wide: bool, written: bool) -> String {
         let is_output = self.kernel.outputs.contains(&buffer);
-        let found = self.bindings.iter().position(|b| b.buffer == buffer && (b.wide == wide || is_output));
+        let found = self
+            .bindings
+            .iter()
+            .position(|b| b.buffer == buffer && (b.wide == wide || is_output));
         let at = match found {
             Some(at) => {
                 self.bindings[at].written |= written || is_output;
@@ -106,148 +113,7 @@ impl<'a> Source<'a> {
         format!("b{at}")
     }
 
-    /// Whether a buffer's elements from 0 on can be stored and loaded in fours.
-    fn in_fours(&self, buffer: usize) -> bool {
-        self.padded[buffer] || self.buffers[buffer].count.is_multiple_of(4)
-    }
-
-    /// A function that gives where element `i` of an access is; its name.
-    fn place(&mut self, access: &Access) -> String {
-        let name = format!("at{}", self.loads);
-        self.loads += 1;
-        let mut text = format!("fn {name}(i: u32) -> u32 {{\n");
-        match access.dims.as_slice() {
-            [] => {
-                let _ = writeln!(text, "    return {}u;", access.offset);
-            }
-            [(_, stride)] => {
-                let _ = writeln!(text, "    return i * {stride}u + {}u;", access.offset);
-            }
-            dims => {
-                let _ = writeln!(text, "    var r = i;\n    var a = {}u;", access.offset);
-                for (size, stride) in dims[1..].iter().rev() {
-                    if *stride > 0 {
-                        let _ = writeln!(text, "    a += (r % {size}u) * {stride}u;");
-                    }
-                    let _ = writeln!(text, "    r = r / {size}u;");
-                }
-                let _ = writeln!(text, "    return a + r * {}u;", dims[0].1);
-            }
-        }
-        text.push_str("}\n");
-        self.functions.push_str(&text);
-        name
-    }
-
-    /// The expression of one element of a binding.
-    pub fn one(name: &str, dtype: DType, at: &str) -> String {
-        match dtype {
-            DType::F32 => format!("{name}[{at}]"),
-            DType::U32 => format!("f32({name}[{at}])"),
-            DType::F16 => format!("unpack2x16float({name}[({at}) >> 1u] >> ((({at}) & 1u) * 16u)).x"),
-        }
-    }
-
-    /// The expression of the four elements from `at`, a multiple of 4, on.
-    pub fn four(name: &str, dtype: DType, at: &str) -> String {
-        match dtype {
-            DType::F16 => format!(
-                "vec4f(unpack2x16float({name}[({at}) >> 2u].x), unpack2x16float({name}[({at}) >> 2u].y))"
-            ),
-            _ => format!("{name}[({at}) >> 2u]"),
-        }
-    }
-
-    /// Whether four neighbours of an access are four neighbours of the buffer, on a boundary of fours.
-    fn is_wide(&self, access: &Access) -> bool {
-        let Some((last, before)) = access.dims.split_last() else {
-            return false;
-        };
-        let whole = last.0.is_multiple_of(4) || (before.is_empty() && self.in_fours(access.buffer));
-        let aligned = access.offset.is_multiple_of(4) && before.iter().all(|dim| dim.1.is_multiple_of(4));
-        access.dtype != DType::U32 && last.1 == 1 && whole && aligned
-    }
-
-    fn load_one(&mut self, access: &Access) -> String {
-        let place = self.place(access);
-        let name = self.bind(access.buffer, false, false);
-        let load = format!("load{}", self.loads);
-        self.loads += 1;
-        let one = Self::one(&name, access.dtype, "a");
-        let text = format!("fn {load}(i: u32) -> f32 {{\n    let a = {place}(i);\n    return {one};\n}}\n");
-        self.functions.push_str(&text);
-        load
-    }
-
-    fn load_access(&mut self, access: &Access, width: usize) -> String {
-        if width == 1 {
-            return self.load_one(access);
-        }
-        let text = if self.is_wide(access) {
-            let place = self.place(access);
-            let name = self.bind(access.buffer, true, false);
-            let four = Self::four(&name, access.dtype, "a");
-            format!("    let a = {place}(i);\n    return {four};\n")
-        } else {
-            let one = self.load_one(access);
-            let alike = access.dims.last().is_none_or(|dim| dim.1 == 0 && (dim.0.is_multiple_of(4) || access.dims.len() == 1));
-            match alike {
-                true => format!("    return vec4f({one}(i));\n"),
-                false => four_of(&one, access.count),
-            }
-        };
-        self.define_load(&text, width)
-    }
-
-    fn define_load(&mut self, text: &str, width: usize) -> String {
-        let load = format!("load{}", self.loads);
-        self.loads += 1;
-        let ty = Self::type_of(width);
-        self.functions.push_str(&format!("fn {load}(i: u32) -> {ty} {{\n{text}}}\n"));
-        load
-    }
-
-    /// A function of a linear index that loads an input; its name.
-    pub fn load(&mut self, input: usize, width: usize) -> String {
-        match &self.kernel.body.inputs[input] {
-            From::Buffer(access) => self.load_access(access, width),
-            From::Gather(table, numbers, rows, table_width) => {
-                let number = self.place(numbers);
-                let numbers = self.bind(numbers.buffer, false, false);
-                let row = self.load_one(table);
-                let nan = "bitcast<f32>(0x7fc00000u | (i & 1u))";
-                let text = format!(
-                    "    let row = {numbers}[{number}(i / {table_width}u)];\n    if row >= {rows}u {{ return {nan}; }}\n    \
-                     return {row}(row * {table_width}u + i % {table_width}u);\n"
-                );
-                let one = self.define_load(&text, 1);
-                let count = self.extent();
-                if width == 1 { one } else { self.define_load(&four_of(&one, count), 4) }
-            }
-            From::Cat(inner, pieces) => {
-                let total: usize = pieces.iter().map(|piece| piece.0).sum::<usize>() * inner;
-                let mut text = format!("    let o = i / {total}u;\n    let r = i % {total}u;\n");
-                let mut start = 0;
-                for (length, piece) in pieces {
-                    let size = length * inner;
-                    let value = match piece {
-                        Piece::Constant(value) => format!("{:e}f", value),
-                        Piece::Buffer(access) => format!("{}(o * {size}u + r - {start}u)", self.load_one(access)),
-                    };
-                    start += size;
-                    if size > 0 {
-                        let _ = writeln!(text, "    if r < {start}u {{ return {value}; }}");
-                    }
-                }
-                text.push_str("    return 0.0;\n");
-                let one = self.define_load(&text, 1);
-                let count = self.extent();
-                if width == 1 { one } else { self.define_load(&four_of(&one, count), 4) }
-            }
-        }
-    }
-
-    fn extent(&self) -> usize {
+    pub(super) fn extent(&self) -> usize {
         self.kernel.extent().0
     }
 
@@ -262,9 +128,23 @@ impl<'a> Source<'a> {
         let call = format!("{}_{width}({})", op.name(), operands.join(", "));
         let is_exact = matches!(
             op,
-            E::Copy | E::Round16 | E::Neg | E::Abs | E::Sign | E::Relu | E::Max | E::Min | E::Greater | E::Equal | E::Select
+            E::Copy
+                | E::Round16
+                | E::Neg
+                | E::Abs
+                | E::Sign
+                | E::Relu
+                | E::Max
+                | E::Min
+                | E::Greater
+                | E::Equal
+                | E::Select
         );
-        if is_exact { call } else { format!("exact_{width}({call}, zero)") }
+        if is_exact {
+            call
+        } else {
+            format!("exact_{width}({call}, zero)")
+        }
     }
 
     /// Lines that compute `wanted` instructions of a body, those of elements, at linear index `i`, as `v0`, `v1`, ..; `known`
@@ -288,7 +168,8 @@ impl<'a> Source<'a> {
                 Value::Constant(_) | Value::Product | Value::Reduce(..) => continue,
                 Value::Input(input) => format!("{}({index})", loads[*input]),
                 Value::Element(op, operands) => {
-                    let operands: Vec<String> = operands.iter().map(|operand| name(*operand)).collect();
+                    let operands: Vec<String> =
+                        operands.iter().map(|operand| name(*operand)).collect();
                     self.operation(*op, &operands, width)
                 }
             };
@@ -310,7 +191,9 @@ impl<'a> Source<'a> {
             let name = self.bind(buffer, false, true);
             let each = |k: usize| {
                 let part = ["x", "y", "z", "w"][k];
-                format!("    if {index} + {k}u < {count}u {{ {name}[{index} + {k}u] = ({value}).{part}; }}\n")
+                format!(
+                    "    if {index} + {k}u < {count}u {{ {name}[{index} + {k}u] = ({value}).{part}; }}\n"
+                )
             };
             return (0..4).map(each).collect();
         }
@@ -346,7 +229,9 @@ impl<'a> Source<'a> {
     pub fn map(&mut self, count: usize) -> usize {
         let body = &self.kernel.body;
         let quads = count.div_ceil(4);
-        let loads: Vec<String> = (0..body.inputs.len()).map(|input| self.load(input, 4)).collect();
+        let loads: Vec<String> = (0..body.inputs.len())
+            .map(|input| self.load(input, 4))
+            .collect();
         self.line(format!("let quad = group_index * {THREADS}u + local;"));
         self.line(format!("if quad >= {quads}u {{ return; }}"));
         self.line("let i = quad * 4u;");
@@ -373,9 +258,13 @@ impl<'a> Source<'a> {
         let count = rows * width;
         self.line(format!("let i = group_index * {THREADS}u + local;"));
         self.line(format!("if i >= {count}u {{ return; }}"));
-        self.line(format!("let row = i / {width}u;\n    let column = i % {width}u;\n    var sum = 0.0;"));
+        self.line(format!(
+            "let row = i / {width}u;\n    let column = i % {width}u;\n    var sum = 0.0;"
+        ));
         self.line(format!("for (var j = 0u; j < {numbers}u; j++) {{"));
-        self.line(format!("    if {name}[{place}(j)] == row {{ sum += {values}(j * {width}u + column); }}"));
+        self.line(format!(
+            "    if {name}[{place}(j)] == row {{ sum += {values}(j * {width}u + column); }}"
+        ));
         self.line("}");
         let text = self.store(0, "sum", 1, "i");
         self.body.push_str(&text);
@@ -388,16 +277,28 @@ impl<'a> Source<'a> {
         for (op, width) in &self.operations {
             let names = ["a", "b", "c"];
             let ty = Self::type_of(*width);
-            let arguments: Vec<String> = names[..op.arity()].iter().map(|name| format!("{name}: {ty}")).collect();
+            let arguments: Vec<String> = names[..op.arity()]
+                .iter()
+                .map(|name| format!("{name}: {ty}"))
+                .collect();
             let text = match (*width, op.wgsl_vector()) {
                 (1, _) => op.wgsl().to_owned(),
                 (_, Some(text)) => text.to_owned(),
                 _ => {
                     let of = |part: &str| {
-                        let each: Vec<String> = names[..op.arity()].iter().map(|name| format!("{name}.{part}")).collect();
+                        let each: Vec<String> = names[..op.arity()]
+                            .iter()
+                            .map(|name| format!("{name}.{part}"))
+                            .collect();
                         format!("{}_1({})", op.name(), each.join(", "))
                     };
-                    format!("return vec4f({}, {}, {}, {});", of("x"), of("y"), of("z"), of("w"))
+                    format!(
+                        "return vec4f({}, {}, {}, {});",
+                        of("x"),
+                        of("y"),
+                        of("z"),
+                        of("w")
+                    )
                 }
             };
             let _ = writeln!(
@@ -409,23 +310,33 @@ impl<'a> Source<'a> {
         }
         let mut wgsl = String::new();
         for (at, binding) in self.bindings.iter().enumerate() {
-            let access = if binding.written { "read_write" } else { "read" };
+            let access = if binding.written {
+                "read_write"
+            } else {
+                "read"
+            };
             let ty = match (self.buffers[binding.buffer].dtype, binding.wide) {
                 (DType::F32, true) => "vec4f",
                 (DType::F32, false) => "f32",
                 (DType::F16, true) => "vec2u",
                 _ => "u32",
             };
-            let _ = writeln!(wgsl, "@group(0) @binding({at}) var<storage, {access}> b{at}: array<{ty}>;");
+            let _ = writeln!(
+                wgsl,
+                "@group(0) @binding({at}) var<storage, {access}> b{at}: array<{ty}>;"
+            );
         }
         wgsl.push_str(&self.shared);
-        let code = [&operations, &self.functions, &self.body].map(String::as_str).concat();
+        let code = [&operations, &self.functions, &self.body]
+            .map(String::as_str)
+            .concat();
         // Helpers may need others, which come before them.
         let mut needed = vec![false; HELPERS.len()];
         for _ in 0..2 {
             for at in 0..HELPERS.len() {
                 let call = format!("{}(", HELPERS[at].0);
-                let by_helper = (0..HELPERS.len()).any(|other| other != at && needed[other] && HELPERS[other].1.contains(&call));
+                let by_helper = (0..HELPERS.len())
+                    .any(|other| other != at && needed[other] && HELPERS[other].1.contains(&call));
                 needed[at] |= code.contains(&call) || by_helper;
             }
         }
@@ -447,15 +358,13 @@ impl<'a> Source<'a> {
         wgsl.push_str("}\n");
         Written {
             wgsl,
-            bindings: self.bindings.iter().enumerate().map(|(at, b)| (format!("b{at}"), b.buffer)).collect(),
+            bindings: self
+                .bindings
+                .iter()
+                .enumerate()
+                .map(|(at, b)| (format!("b{at}"), b.buffer))
+                .collect(),
             groups,
         }
     }
-}
-
-/// Four neighbours one by one; those beyond the end are the last one again.
-fn four_of(one: &str, count: usize) -> String {
-    let last = count.saturating_sub(1);
-    let each = |k: u32| format!("{one}(min(i + {k}u, {last}u))");
-    format!("    return vec4f({}, {}, {}, {});\n", each(0), each(1), each(2), each(3))
 }

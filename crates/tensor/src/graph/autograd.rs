@@ -25,7 +25,13 @@ impl Tensor {
         all.extend(owned);
         let problem = all.iter().find_map(|input| input.0.problem.clone());
         let made = (output.0.layout.clone(), output.dtype());
-        Self::node(output.context(), Op::Custom(op), all, made, (Some(root), problem))
+        Self::node(
+            output.context(),
+            Op::Custom(op),
+            all,
+            made,
+            (Some(root), problem),
+        )
     }
 
     /// The gradients of this (one element) with respect to `wanted`, each of that one's shape and type: zeros where this
@@ -33,8 +39,14 @@ impl Tensor {
     pub fn gradients(&self, wanted: &[&Self]) -> Vec<Self> {
         if self.count() != 1 && self.0.problem.is_none() {
             let what = format!("gradients of {}", self.describe());
-            let problem = Problem::new(what, "only one number has gradients: take its sum() or mean()");
-            return wanted.iter().map(|_| self.refused(&[self], problem.clone())).collect();
+            let problem = Problem::new(
+                what,
+                "only one number has gradients: take its sum() or mean()",
+            );
+            return wanted
+                .iter()
+                .map(|_| self.refused(&[self], problem.clone()))
+                .collect();
         }
         let one = self.context().full(self.shape(), 1.0);
         self.gradients_from(&one, wanted)
@@ -99,7 +111,10 @@ impl Tensor {
             Op::Gather => vec![Some(g.scatter_add(&inputs[1], inputs[0].shape()[0])), None],
             Op::ScatterAdd => {
                 let shape = inputs[0].shape();
-                vec![Some(g.contiguous().embedding(&inputs[1]).reshape(shape)), None]
+                vec![
+                    Some(g.contiguous().embedding(&inputs[1]).reshape(shape)),
+                    None,
+                ]
             }
             Op::Reduce(ReduceOp::Sum, _) => vec![Some(g.expand(inputs[0].shape()))],
             Op::Reduce(..) => {
@@ -133,7 +148,9 @@ impl Tensor {
             View::Reshape => g.reshape(input.shape()),
             View::Permute(axes) => {
                 let mut back = vec![0; axes.len()];
-                axes.iter().enumerate().for_each(|(to, from)| back[*from] = to);
+                axes.iter()
+                    .enumerate()
+                    .for_each(|(to, from)| back[*from] = to);
                 g.permute(&back)
             }
             View::Expand => {
@@ -153,7 +170,10 @@ impl Tensor {
                 };
                 let after = input.shape()[*axis] - start - self.shape()[*axis];
                 let parts = [zeros(*start), g.clone(), zeros(after)];
-                let parts: Vec<&Self> = parts.iter().filter(|part| part.shape()[*axis] > 0).collect();
+                let parts: Vec<&Self> = parts
+                    .iter()
+                    .filter(|part| part.shape()[*axis] > 0)
+                    .collect();
                 match Self::cat(&parts, *axis) {
                     Some(whole) => whole,
                     None => self.context().full(input.shape(), 0.0),
@@ -180,6 +200,8 @@ impl Tensor {
             E::Tan => one(g.mul(self.mul(self).add(1.0))),
             E::Sigmoid => one(g.mul(self.sub(self.mul(self)))),
             E::Tanh => one(g.mul(self.context().constant(1.0).sub(self.mul(self)))),
+            // By the result, which is stored anyway, unless the operand takes less.
+            E::Relu if x.dtype() == DType::F32 => one(self.greater(0.0).select(g, 0.0)),
             E::Relu => one(x.greater(0.0).select(g, 0.0)),
             E::Gelu => one(g.mul(Self::element(E::GeluSlope, &[x]))),
             E::GeluErf => one(g.mul(Self::element(E::GeluErfSlope, &[x]))),
@@ -194,7 +216,11 @@ impl Tensor {
             E::Div => vec![Some(g.div(y)), Some(g.mul(self).div(y).neg())],
             // Where both are equal, each has half.
             E::Max | E::Min => {
-                let first = if op == E::Max { x.greater(y) } else { y.greater(x) };
+                let first = if op == E::Max {
+                    x.greater(y)
+                } else {
+                    y.greater(x)
+                };
                 let share = x.equal(y).select(0.5, first);
                 let rest = self.context().constant(1.0).sub(&share);
                 vec![Some(g.mul(share)), Some(g.mul(rest))]
@@ -227,7 +253,12 @@ fn ancestors(from: &Tensor, wanted: &[&Tensor]) -> BTreeMap<u64, Tensor> {
     }
     let mut leads: HashSet<u64> = wanted.iter().map(|tensor| tensor.0.id).collect();
     for (id, tensor) in &all {
-        if tensor.0.inputs.iter().any(|input| leads.contains(&input.0.id)) {
+        if tensor
+            .0
+            .inputs
+            .iter()
+            .any(|input| leads.contains(&input.0.id))
+        {
             leads.insert(*id);
         }
     }

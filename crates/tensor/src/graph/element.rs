@@ -119,7 +119,9 @@ impl ElementOp {
             E::Round16 => "return unpack2x16float(pack2x16float(vec2f(a, 0.0))).x;",
             E::Neg => "return -a;",
             E::Abs => "return abs(a);",
-            E::Sign => "return select(select(select(0.0, -1.0, a < 0.0), 1.0, a > 0.0), a, is_nan(a));",
+            E::Sign => {
+                "return select(select(select(0.0, -1.0, a < 0.0), 1.0, a > 0.0), a, is_nan(a));"
+            }
             E::Exp => "return exp(a);",
             E::Log => "return log(a);",
             E::Sqrt => "return sqrt(a);",
@@ -173,11 +175,22 @@ impl ElementOp {
         })
     }
 
-    /// `out[i] = op(a[i], b[i], c[i])`.
-    pub fn apply(self, out: &mut [f32], [a, b, c]: [&[f32]; 3]) {
+    /// `out[i] = op(a[i], b[i], c[i])`, with the widest vectors that the processor has: each element is computed as by
+    /// itself, so results do not depend on them.
+    pub fn apply(self, out: &mut [f32], operands: [&[f32]; 3]) {
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || self.apply_plain(out, operands),
+        );
+    }
+
+    #[inline(always)]
+    fn apply_plain(self, out: &mut [f32], [a, b, c]: [&[f32]; 3]) {
+        #[inline(always)]
         fn one(out: &mut [f32], a: &[f32], f: impl Fn(f32) -> f32) {
             out.iter_mut().zip(a).for_each(|(out, a)| *out = f(*a));
         }
+        #[inline(always)]
         fn two(out: &mut [f32], a: &[f32], b: &[f32], f: impl Fn(f32, f32) -> f32) {
             let pairs = a.iter().zip(b);
             out.iter_mut()
@@ -202,29 +215,24 @@ impl ElementOp {
                 a if a.is_nan() => a,
                 _ => 0.0,
             }),
-            E::Exp => one(out, a, f32::exp),
+            E::Exp => one(out, a, exponential),
             E::Log => one(out, a, f32::ln),
             E::Sqrt => one(out, a, f32::sqrt),
             E::Sin => one(out, a, f32::sin),
             E::Cos => one(out, a, f32::cos),
             E::Tan => one(out, a, f32::tan),
-            E::Sigmoid => one(out, a, |a| 1.0 / (1.0 + (-a).exp())),
-            E::Tanh => one(out, a, f32::tanh),
+            E::Sigmoid => one(out, a, |a| 1.0 / (1.0 + exponential(-a))),
+            E::Tanh => one(out, a, hyperbolic),
             E::Relu => one(out, a, |a| if a <= 0.0 { 0.0 } else { a }),
             E::Gelu => one(out, a, gelu),
             E::GeluSlope => one(out, a, gelu_slope),
-            E::GeluErf => one(out, a, |a| match a {
-                a if a > 10.0 => a,
-                a if a < -10.0 => 0.0,
-                a => 0.5 * a * (1.0 + error_function(std::f32::consts::FRAC_1_SQRT_2 * a)),
+            E::GeluErf => one(out, a, |a| {
+                let y = 0.5 * a * (1.0 + error_function(std::f32::consts::FRAC_1_SQRT_2 * a));
+                ends(a, y, a)
             }),
-            E::GeluErfSlope => one(out, a, |a| match a {
-                a if a > 10.0 => 1.0,
-                a if a < -10.0 => 0.0,
-                a => {
-                    let below = 0.5 * (1.0 + error_function(std::f32::consts::FRAC_1_SQRT_2 * a));
-                    below + 0.398_942_3 * a * (-0.5 * a * a).exp()
-                }
+            E::GeluErfSlope => one(out, a, |a| {
+                let below = 0.5 * (1.0 + error_function(std::f32::consts::FRAC_1_SQRT_2 * a));
+                ends(a, below + 0.398_942_3 * a * exponential(-0.5 * a * a), 1.0)
             }),
             E::Add => two(out, a, b, |a, b| a + b),
             E::Sub => two(out, a, b, |a, b| a - b),
@@ -248,36 +256,79 @@ impl ElementOp {
 /// sqrt(2 / pi).
 const SQRT_2_PI: f32 = 0.797_884_6;
 
-fn gelu(a: f32) -> f32 {
-    match a {
-        a if a > 10.0 => a,
-        a if a < -10.0 => 0.0,
-        a => 0.5 * a * (1.0 + (SQRT_2_PI * (a + 0.044_715 * a * a * a)).tanh()),
-    }
+/// Of GELU beyond 10, where it is its own limit.
+#[inline(always)]
+fn ends(a: f32, y: f32, above: f32) -> f32 {
+    let y = if a > 10.0 { above } else { y };
+    if a < -10.0 { 0.0 } else { y }
 }
 
+#[inline(always)]
+fn gelu(a: f32) -> f32 {
+    let y = 0.5 * a * (1.0 + hyperbolic(SQRT_2_PI * (a + 0.044_715 * a * a * a)));
+    ends(a, y, a)
+}
+
+#[inline(always)]
 fn gelu_slope(a: f32) -> f32 {
-    match a {
-        a if a > 10.0 => 1.0,
-        a if a < -10.0 => 0.0,
-        a => {
-            let t = (SQRT_2_PI * (a + 0.044_715 * a * a * a)).tanh();
-            let inner = SQRT_2_PI * (1.0 + 0.134_145 * a * a);
-            0.5 * (1.0 + t) + 0.5 * a * (1.0 - t * t) * inner
-        }
-    }
+    let t = hyperbolic(SQRT_2_PI * (a + 0.044_715 * a * a * a));
+    let inner = SQRT_2_PI * (1.0 + 0.134_145 * a * a);
+    ends(a, 0.5 * (1.0 + t) + 0.5 * a * (1.0 - t * t) * inner, 1.0)
+}
+
+/// e^x without branches: whole powers of two through the exponent's bits, the rest by the polynomial of Cephes' `expf`
+/// (Moshier 1989). Off by two units in the last place.
+#[inline(always)]
+fn exponential(x: f32) -> f32 {
+    // What is added and taken away rounds to a whole number, which is in the low bits meanwhile.
+    const ROUND: f32 = 12_582_912.0;
+    // From here on it is 0 and infinity. NaN stays.
+    let y = x.clamp(-104.0, 89.0);
+    let rounded = y * std::f32::consts::LOG2_E + ROUND;
+    let k = rounded - ROUND;
+    let r = y - k * 0.693_359_4 + k * 2.121_944_4e-4;
+    let series = [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_65, 0.5];
+    let p = series.iter().fold(1.987_569_1e-4, |p, term| p * r + term);
+    let e = p * r * r + r + 1.0;
+    // In two halves: neither leaves the range.
+    let n = (rounded.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
+    let half = n >> 1;
+    let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+    e * power(half) * power(n.wrapping_sub(half))
+}
+
+/// tanh without overflow and, near 0, without cancellation.
+#[inline(always)]
+fn hyperbolic(x: f32) -> f32 {
+    let s = x * x;
+    let near =
+        x + x * s * (-0.333_333_34 + s * (0.133_333_34 + s * (-0.053_968_254 + s * 0.021_869_488)));
+    let t = exponential(-2.0 * x.abs());
+    let far = ((1.0 - t) / (1.0 + t)).copysign(x);
+    if x.abs() < 0.25 { near } else { far }
 }
 
 /// Abramowitz and Stegun 7.1.26: off by 1.5e-7 at most.
+#[inline(always)]
 fn error_function(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
-    let series = [1.061_405_4, -1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6];
+    let series = [
+        1.061_405_4,
+        -1.453_152,
+        1.421_413_7,
+        -0.284_496_74,
+        0.254_829_6,
+    ];
     let sum = series.iter().fold(0.0, |sum, term| (sum + term) * t);
-    (1.0 - sum * (-x * x).exp()).copysign(x)
+    (1.0 - sum * exponential(-x * x)).copysign(x)
 }
 
 /// What the operations' WGSL calls: names, and functions.
-pub(crate) const HELPERS: [(&str, &str); 7] = [
+pub(crate) const HELPERS: [(&str, &str); 8] = [
+    (
+        "halves",
+        "fn halves(w: vec2u) -> vec4f { return vec4f(unpack2x16float(w.x), unpack2x16float(w.y)); }\n",
+    ),
     (
         "is_nan",
         "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n",

@@ -158,7 +158,9 @@ mod tests {
         assert_eq!(turned.reshaped(&[24]), None);
         let cut = turned.reshaped(&[3, 2, 4]).map(|layout| layout.strides);
         assert_eq!(cut, Some(vec![2, 1, 6]));
-        let ones = dense.reshaped(&[1, 4, 1, 6]).map(|layout| layout.collapsed());
+        let ones = dense
+            .reshaped(&[1, 4, 1, 6])
+            .map(|layout| layout.collapsed());
         assert_eq!(ones, Some(vec![(24, 1)]));
     }
 

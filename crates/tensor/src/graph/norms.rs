@@ -86,7 +86,10 @@ impl Tensor {
     fn over_rows(&self, op: impl CustomOp + 'static) -> Self {
         if self.rank() == 0 {
             let what = format!("{} of {}", op.name(), self.describe());
-            return self.refused(&[self], Problem::new(what, "it needs an axis to go over: see reshape"));
+            return self.refused(
+                &[self],
+                Problem::new(what, "it needs an axis to go over: see reshape"),
+            );
         }
         Self::custom(Arc::new(op), &[self])
     }

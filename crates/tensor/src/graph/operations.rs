@@ -39,7 +39,8 @@ impl Tensor {
     /// The type of what is computed of these.
     pub(crate) fn joint_dtype(operands: &[&Self]) -> DType {
         let mut known = operands.iter().filter(|operand| !operand.is_constant());
-        let all_half = known.clone().count() > 0 && known.all(|operand| operand.dtype() == DType::F16);
+        let all_half =
+            known.clone().count() > 0 && known.all(|operand| operand.dtype() == DType::F16);
         if all_half { DType::F16 } else { DType::F32 }
     }
 
@@ -55,11 +56,17 @@ impl Tensor {
                     other.describe(),
                     other.context().name()
                 );
-                return Some(Problem::new(what, "make both from one context; read and upload to move values"));
+                return Some(Problem::new(
+                    what,
+                    "make both from one context; read and upload to move values",
+                ));
             }
             if other.dtype() == DType::U32 {
                 let what = format!("{op} of {}, which holds indices", other.describe());
-                return Some(Problem::new(what, "indices are for embedding: make a tensor of f32"));
+                return Some(Problem::new(
+                    what,
+                    "indices are for embedding: make a tensor of f32",
+                ));
             }
         }
         None
@@ -75,13 +82,21 @@ impl Tensor {
             match broadcast(&shape, other.shape()) {
                 Some(joint) => shape = joint,
                 None => {
-                    let what = format!("{} of {} and {}", op.title(), first.describe(), other.describe());
+                    let what = format!(
+                        "{} of {} and {}",
+                        op.title(),
+                        first.describe(),
+                        other.describe()
+                    );
                     let hint = "sizes must be equal from the last axis on, or 1: see unsqueeze and transpose";
                     return first.refused(operands, Problem::new(what, hint));
                 }
             }
         }
-        let inputs: Vec<Self> = operands.iter().map(|operand| operand.expanded_to(&shape)).collect();
+        let inputs: Vec<Self> = operands
+            .iter()
+            .map(|operand| operand.expanded_to(&shape))
+            .collect();
         let dtype = Self::joint_dtype(operands);
         let layout = Layout::contiguous(&shape);
         let made = Self::make(first.context(), Op::Element(op), inputs, layout, DType::F32);
@@ -111,11 +126,24 @@ impl Tensor {
         }
         if dtype == DType::U32 || self.dtype() == DType::U32 {
             let what = format!("{} to {}", self.describe(), dtype.name());
-            return self.refused(&[self], Problem::new(what, "indices are made with Context::indices"));
+            return self.refused(
+                &[self],
+                Problem::new(what, "indices are made with Context::indices"),
+            );
         }
-        let op = if dtype == DType::F16 { E::Round16 } else { E::Copy };
+        let op = if dtype == DType::F16 {
+            E::Round16
+        } else {
+            E::Copy
+        };
         let layout = Layout::contiguous(self.shape());
-        Self::make(self.context(), Op::Element(op), vec![self.clone()], layout, dtype)
+        Self::make(
+            self.context(),
+            Op::Element(op),
+            vec![self.clone()],
+            layout,
+            dtype,
+        )
     }
 
     /// The sum.

@@ -29,7 +29,9 @@ impl Tensor {
             return wrong("both need two axes at least: see unsqueeze");
         }
         if self.shape()[rank - 1] != other.shape()[other_rank - 2] {
-            return wrong("the last size of the first must be the last but one of the second: see t()");
+            return wrong(
+                "the last size of the first must be the last but one of the second: see t()",
+            );
         }
         let dtype = Self::joint_dtype(&operands);
         let n = other.shape()[other_rank - 1];

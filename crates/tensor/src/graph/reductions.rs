@@ -19,6 +19,20 @@ const LONGEST_COLUMN: usize = 128;
 /// So many chunks of a long row, columns or rows at once fill a large device.
 const ENOUGH: usize = 1024;
 
+/// A length of chunks near `wanted` that leaves no rest, in fours if it can be; `wanted` if there is none.
+fn near_divisor(n: usize, wanted: usize) -> usize {
+    let near = || {
+        (wanted / 2..=wanted)
+            .rev()
+            .chain(wanted + 1..=2 * wanted)
+            .filter(|c| *c > 0 && n.is_multiple_of(*c))
+    };
+    near()
+        .find(|c| c.is_multiple_of(4))
+        .or_else(|| near().next())
+        .unwrap_or(wanted)
+}
+
 impl Tensor {
     /// Reduces some axes, which remain with one element.
     fn reduced(&self, op: ReduceOp, axes: &[usize]) -> Self {
@@ -43,7 +57,11 @@ impl Tensor {
             }
             let mut shape = now.shape().to_vec();
             let size = |range: Range<usize>| shape[range].iter().product::<usize>();
-            let cut = [size(0..first), size(first..end + 1), size(end + 1..shape.len())];
+            let cut = [
+                size(0..first),
+                size(first..end + 1),
+                size(end + 1..shape.len()),
+            ];
             let flat = now.reshape(&cut).reduced_middle(op);
             shape[first..=end].fill(1);
             now = flat.reshape(&shape);
@@ -65,14 +83,17 @@ impl Tensor {
         let chunk = match inner {
             1 if n > LONGEST_ROW => {
                 let wanted = (n * outer / ENOUGH).next_power_of_two();
-                Some(wanted.clamp(ROW_CHUNKS.start, ROW_CHUNKS.end - 1))
+                Some(near_divisor(
+                    n,
+                    wanted.clamp(ROW_CHUNKS.start, ROW_CHUNKS.end - 1),
+                ))
             }
             1 => None,
             _ if n > LONGEST_COLUMN && outer * inner < ENOUGH * 256 => {
                 // A few hundred thousand elements at once are enough, and pieces should not be shorter than they are many.
                 let wanted = (n * outer * inner / (ENOUGH * 256)).next_power_of_two();
                 let least = n.isqrt().next_power_of_two().max(16);
-                Some(wanted.max(least))
+                Some(near_divisor(n, wanted.max(least)))
             }
             _ => None,
         };
@@ -83,8 +104,12 @@ impl Tensor {
         };
         let whole = n / chunk * chunk;
         let main = self.slice_if(1, 0, whole);
-        let main = main.reshape(&[outer * (whole / chunk), chunk, inner]).reduced_middle(op);
-        let main = main.reshape(&[outer, whole / chunk, inner]).reduced_middle(op);
+        let main = main
+            .reshape(&[outer * (whole / chunk), chunk, inner])
+            .reduced_middle(op);
+        let main = main
+            .reshape(&[outer, whole / chunk, inner])
+            .reduced_middle(op);
         if whole == n {
             return main;
         }
@@ -105,9 +130,17 @@ impl Tensor {
 
     /// Without the axes of one element that reducing `axes` left.
     fn dropped(&self, axes: &[usize]) -> Self {
-        let kept = self.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+        let kept = self
+            .shape()
+            .iter()
+            .enumerate()
+            .filter(|(axis, _)| !axes.contains(axis));
         let shape: Vec<usize> = kept.map(|(_, size)| *size).collect();
-        if self.0.problem.is_some() { self.clone() } else { self.reshape(&shape) }
+        if self.0.problem.is_some() {
+            self.clone()
+        } else {
+            self.reshape(&shape)
+        }
     }
 
     /// The sum of all elements: no axes. Of nothing 0.

@@ -93,7 +93,10 @@ pub(crate) enum View {
     Reshape,
     Permute(Vec<usize>),
     Expand,
-    Slice { axis: usize, start: usize },
+    Slice {
+        axis: usize,
+        start: usize,
+    },
     /// The same, without a derivative.
     Detach,
 }
@@ -143,20 +146,34 @@ pub trait CustomOp: Send + Sync {
     fn forward(&self, inputs: &[Tensor]) -> Tensor;
 
     /// The gradient with respect to each input, of its shape, given that of the output. `None` where it has none.
-    fn backward(&self, inputs: &[Tensor], output: &Tensor, gradient: &Tensor) -> Vec<Option<Tensor>>;
+    fn backward(
+        &self,
+        inputs: &[Tensor],
+        output: &Tensor,
+        gradient: &Tensor,
+    ) -> Vec<Option<Tensor>>;
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Tensor {
-    pub(crate) fn make(context: &Context, op: Op, inputs: Vec<Self>, layout: Layout, dtype: DType) -> Self {
+    pub(crate) fn make(
+        context: &Context,
+        op: Op,
+        inputs: Vec<Self>,
+        layout: Layout,
+        dtype: DType,
+    ) -> Self {
         // The first mistake is the one that is reported.
         let problem = inputs.iter().find_map(|input| input.0.problem.clone());
         let problem = problem.or_else(|| {
             let most = u32::MAX as usize / 8;
             (layout.count() > most && !matches!(op, Op::View(_))).then(|| {
                 Problem::new(
-                    format!("a tensor of {:?} has more than {most} elements", layout.shape),
+                    format!(
+                        "a tensor of {:?} has more than {most} elements",
+                        layout.shape
+                    ),
                     "cut it into parts along its first axis",
                 )
             })
@@ -189,7 +206,13 @@ impl Tensor {
         let root = self.0.root.clone().unwrap_or_else(|| self.clone());
         let problem = self.0.problem.clone();
         let made = (layout, self.0.dtype);
-        Self::node(&self.0.context, Op::View(view), vec![self.clone()], made, (Some(root), problem))
+        Self::node(
+            &self.0.context,
+            Op::View(view),
+            vec![self.clone()],
+            made,
+            (Some(root), problem),
+        )
     }
 
     /// A tensor that could not be made, because of the first mistake of its inputs, else of `problem`.
@@ -197,7 +220,13 @@ impl Tensor {
         let first = inputs.iter().find_map(|input| input.0.problem.clone());
         let problem = first.unwrap_or(problem);
         let made = (Layout::contiguous(&[]), DType::F32);
-        Self::node(&self.0.context, Op::Refused, Vec::new(), made, (None, Some(problem)))
+        Self::node(
+            &self.0.context,
+            Op::Refused,
+            Vec::new(),
+            made,
+            (None, Some(problem)),
+        )
     }
 
     /// Sizes of its axes.
@@ -237,13 +266,19 @@ impl Tensor {
     /// # Errors
     /// The first mistake in the operations that lead to it.
     pub fn check(&self) -> Result<()> {
-        self.0.problem.as_ref().map_or(Ok(()), |problem| Err(problem.error()))
+        self.0
+            .problem
+            .as_ref()
+            .map_or(Ok(()), |problem| Err(problem.error()))
     }
 
     /// For errors: name or operation, type and shape.
     pub(crate) fn describe(&self) -> String {
         let node = &self.0;
-        let name = node.name.get().map_or_else(|| node.op.title(), |name| format!("\"{name}\""));
+        let name = node
+            .name
+            .get()
+            .map_or_else(|| node.op.title(), |name| format!("\"{name}\""));
         format!("{name} {}{:?}", node.dtype.name(), self.shape())
     }
 }

@@ -23,7 +23,10 @@ impl Tensor {
         }
         if shape.iter().product::<usize>() != self.count() {
             let what = format!("{} reshaped to {shape:?}", self.describe());
-            return self.refused(&[self], Problem::new(what, "the sizes must multiply to as many elements"));
+            return self.refused(
+                &[self],
+                Problem::new(what, "the sizes must multiply to as many elements"),
+            );
         }
         match self.0.layout.reshaped(shape) {
             Some(layout) => self.view(View::Reshape, layout),
@@ -35,7 +38,11 @@ impl Tensor {
     #[must_use]
     pub fn contiguous(&self) -> Self {
         let is_plain = self.0.layout.is_identity() && !self.is_broadcast_constant();
-        if is_plain { self.clone() } else { self.copied() }
+        if is_plain {
+            self.clone()
+        } else {
+            self.copied()
+        }
     }
 
     fn is_broadcast_constant(&self) -> bool {
@@ -50,7 +57,13 @@ impl Tensor {
             _ => ElementOp::Copy,
         };
         let layout = Layout::contiguous(self.shape());
-        Self::make(self.context(), Op::Element(op), vec![self.clone()], layout, self.dtype())
+        Self::make(
+            self.context(),
+            Op::Element(op),
+            vec![self.clone()],
+            layout,
+            self.dtype(),
+        )
     }
 
     /// Axes in another order: axis `i` of the result is axis `axes[i]` of this.
@@ -60,7 +73,10 @@ impl Tensor {
         seen.sort_unstable();
         if !seen.iter().copied().eq(0..self.rank()) {
             let what = format!("{} permuted by {axes:?}", self.describe());
-            return self.refused(&[self], Problem::new(what, "name each axis once, counted from 0"));
+            return self.refused(
+                &[self],
+                Problem::new(what, "name each axis once, counted from 0"),
+            );
         }
         self.view(View::Permute(axes.to_vec()), self.0.layout.permuted(axes))
     }
@@ -71,7 +87,10 @@ impl Tensor {
         let rank = self.rank();
         if rank < 2 {
             let what = format!("the transpose of {}", self.describe());
-            return self.refused(&[self], Problem::new(what, "it needs two axes: see reshape"));
+            return self.refused(
+                &[self],
+                Problem::new(what, "it needs two axes: see reshape"),
+            );
         }
         let mut axes: Vec<usize> = (0..rank).collect();
         axes.swap(rank - 2, rank - 1);
@@ -94,7 +113,13 @@ impl Tensor {
     pub fn expand(&self, shape: &[usize]) -> Self {
         if broadcast(self.shape(), shape).as_deref() != Some(shape) {
             let what = format!("{} expanded to {shape:?}", self.describe());
-            return self.refused(&[self], Problem::new(what, "only axes of one element stretch, and new ones come first"));
+            return self.refused(
+                &[self],
+                Problem::new(
+                    what,
+                    "only axes of one element stretch, and new ones come first",
+                ),
+            );
         }
         self.expanded_to(shape)
     }
@@ -114,10 +139,19 @@ impl Tensor {
         }
         let end = start.checked_add(length);
         if end.is_none_or(|end| end > self.shape()[axis]) {
-            let what = format!("elements {start} to {start} + {length} along axis {axis} of {}", self.describe());
-            return self.refused(&[self], Problem::new(what, format!("it has {} there", self.shape()[axis])));
+            let what = format!(
+                "elements {start} to {start} + {length} along axis {axis} of {}",
+                self.describe()
+            );
+            return self.refused(
+                &[self],
+                Problem::new(what, format!("it has {} there", self.shape()[axis])),
+            );
         }
-        self.view(View::Slice { axis, start }, self.0.layout.sliced(axis, start, length))
+        self.view(
+            View::Slice { axis, start },
+            self.0.layout.sliced(axis, start, length),
+        )
     }
 
     /// The same values, which gradients do not go through.
@@ -139,7 +173,11 @@ impl Tensor {
             let fits = other.rank() == first.rank()
                 && (0..first.rank()).all(|i| i == axis || other.shape()[i] == first.shape()[i]);
             if !fits {
-                let what = format!("cat along axis {axis} of {} and {}", first.describe(), other.describe());
+                let what = format!(
+                    "cat along axis {axis} of {} and {}",
+                    first.describe(),
+                    other.describe()
+                );
                 let hint = "all sizes but that axis' must be equal";
                 return Some(first.refused(tensors, Problem::new(what, hint)));
             }
@@ -148,7 +186,10 @@ impl Tensor {
             return Some(first.clone());
         }
         if tensors.len() > MOST_PIECES {
-            let parts: Vec<Self> = tensors.chunks(MOST_PIECES).filter_map(|part| Self::cat(part, axis)).collect();
+            let parts: Vec<Self> = tensors
+                .chunks(MOST_PIECES)
+                .filter_map(|part| Self::cat(part, axis))
+                .collect();
             return Self::cat(&parts.iter().collect::<Vec<_>>(), axis);
         }
         let mut shape = first.shape().to_vec();

@@ -112,7 +112,11 @@ impl Builder<'_> {
             && level > 0
             && let Some((shape, by_row)) = self.joint(node, level, &operands)
         {
-            let mut joined: Vec<usize> = operands.iter().map(|o| o.0).filter(|g| self.level(*g) == level).collect();
+            let mut joined: Vec<usize> = operands
+                .iter()
+                .map(|o| o.0)
+                .filter(|g| self.level(*g) == level)
+                .collect();
             joined.sort_unstable();
             joined.dedup();
             if self.fits(node, &joined) {
@@ -144,7 +148,12 @@ impl Builder<'_> {
 
     /// What the groups that a node reads at `level` and the node go over together, and whether the node is one for each
     /// row; `None` if they cannot.
-    fn joint(&self, node: usize, level: usize, operands: &[(usize, usize, Sight)]) -> Option<(Shape, bool)> {
+    fn joint(
+        &self,
+        node: usize,
+        level: usize,
+        operands: &[(usize, usize, Sight)],
+    ) -> Option<(Shape, bool)> {
         let tensor = &self.nodes.list[node];
         let count = tensor.count();
         let here = operands.iter().filter(|o| self.level(o.0) == level);
@@ -166,7 +175,8 @@ impl Builder<'_> {
                     _ => rows = Some((r, n)),
                 },
                 (Shape::Map(_), Sight::Same) => {}
-                (Shape::Map(_), Sight::Row(_)) | (Shape::Columns | Shape::MatMul | Shape::Scatter, _) => return None,
+                (Shape::Map(_), Sight::Row(_))
+                | (Shape::Columns | Shape::MatMul | Shape::Scatter, _) => return None,
             }
         }
         let Some((rows, n)) = rows else {
@@ -201,7 +211,11 @@ impl Builder<'_> {
 
     /// Whether a kernel of these groups and the node binds no more than it may.
     fn fits(&self, node: usize, joined: &[usize]) -> bool {
-        let mut all: Vec<usize> = joined.iter().filter_map(|g| self.group(*g)).flat_map(|g| g.nodes.clone()).collect();
+        let mut all: Vec<usize> = joined
+            .iter()
+            .filter_map(|g| self.group(*g))
+            .flat_map(|g| g.nodes.clone())
+            .collect();
         all.push(node);
         all.len() <= MOST_NODES && self.bindings(&all) <= self.limits.bindings
     }
@@ -241,7 +255,11 @@ impl Builder<'_> {
             self.of[*node] = Some(into);
         }
         self.by_row[node] = by_row;
-        self.groups[into] = Some(Group { level, shape, nodes });
+        self.groups[into] = Some(Group {
+            level,
+            shape,
+            nodes,
+        });
     }
 
     /// The only group, other than its own, that reads a node; `None` if several do, or the plan's end.
@@ -249,7 +267,9 @@ impl Builder<'_> {
         if self.nodes.is_result(node) {
             return None;
         }
-        let mut readers = self.nodes.readers[node].iter().map(|reader| self.of[*reader]);
+        let mut readers = self.nodes.readers[node]
+            .iter()
+            .map(|reader| self.of[*reader]);
         let first = readers.next()??;
         readers.all(|reader| reader == Some(first)).then_some(first)
     }
@@ -283,9 +303,19 @@ impl Builder<'_> {
             looks.all(|(root, layout)| root != product || layout.is_identity())
         });
         let n = tensor.shape().last().copied().unwrap_or(0);
-        let halves = next.nodes.iter().any(|node| self.nodes.list[*node].dtype() == DType::F16);
-        let elements = next.nodes.iter().all(|node| matches!(self.nodes.list[*node].0.op, Op::Element(_)));
-        if next.shape != Shape::Map(tensor.count()) || !is_seen_plainly || !elements || (halves && n % 4 != 0) {
+        let halves = next
+            .nodes
+            .iter()
+            .any(|node| self.nodes.list[*node].dtype() == DType::F16);
+        let elements = next
+            .nodes
+            .iter()
+            .all(|node| matches!(self.nodes.list[*node].0.op, Op::Element(_)));
+        if next.shape != Shape::Map(tensor.count())
+            || !is_seen_plainly
+            || !elements
+            || (halves && n % 4 != 0)
+        {
             return;
         }
         let mut nodes = group.nodes.clone();
@@ -323,14 +353,25 @@ impl Builder<'_> {
         for node in &nodes {
             self.of[*node] = Some(index);
         }
-        self.groups[index] = Some(Group { level, shape, nodes });
+        self.groups[index] = Some(Group {
+            level,
+            shape,
+            nodes,
+        });
     }
 }
 
 /// Whether a group that would become one of rows has 16-bit elements that rows cannot store.
-fn here_halves(builder: &Builder<'_>, operands: &[(usize, usize, Sight)], level: usize, n: usize) -> bool {
+fn here_halves(
+    builder: &Builder<'_>,
+    operands: &[(usize, usize, Sight)],
+    level: usize,
+    n: usize,
+) -> bool {
     let here = operands.iter().filter(|o| builder.level(o.0) == level);
-    let mut nodes = here.filter_map(|o| builder.group(o.0)).flat_map(|group| &group.nodes);
+    let mut nodes = here
+        .filter_map(|o| builder.group(o.0))
+        .flat_map(|group| &group.nodes);
     !n.is_multiple_of(4) && nodes.any(|node| builder.nodes.list[*node].dtype() == DType::F16)
 }
 
@@ -341,7 +382,11 @@ pub(crate) fn label(nodes: &Nodes, group: &Group) -> String {
         let name = match &nodes.list[*node].0.op {
             Op::Element(ElementOp::Round16) => continue,
             Op::Reduce(op @ (ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min), [_, _, inner]) => {
-                format!("{}_{}", op.name(), if *inner == 1 { "rows" } else { "columns" })
+                format!(
+                    "{}_{}",
+                    op.name(),
+                    if *inner == 1 { "rows" } else { "columns" }
+                )
             }
             op => op.title(),
         };

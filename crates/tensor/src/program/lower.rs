@@ -10,7 +10,9 @@ use std::collections::HashMap;
 
 /// Kernels whose buffers are the numbers of nodes.
 pub(crate) fn lower(nodes: &Nodes, groups: &[Group]) -> Result<Vec<KernelPlan>> {
-    let kernels = groups.iter().map(|group| Lowering::new(nodes, group).kernel(group));
+    let kernels = groups
+        .iter()
+        .map(|group| Lowering::new(nodes, group).kernel(group));
     kernels.collect()
 }
 
@@ -78,7 +80,12 @@ impl<'a> Lowering<'a> {
     fn push(&mut self, value: Value, by_row: bool) -> usize {
         let instruction = Instruction { value, by_row };
         // The same again is the same.
-        if let Some(found) = self.body.instructions.iter().position(|other| *other == instruction) {
+        if let Some(found) = self
+            .body
+            .instructions
+            .iter()
+            .position(|other| *other == instruction)
+        {
             return found;
         }
         self.body.instructions.push(instruction);
@@ -115,7 +122,12 @@ impl<'a> Lowering<'a> {
         }
         if self.inside.contains(&root) {
             let found = self.of.get(&root).copied();
-            return found.ok_or_else(|| Error::internal(format!("{} is used before it is computed", tensor.describe())));
+            return found.ok_or_else(|| {
+                Error::internal(format!(
+                    "{} is used before it is computed",
+                    tensor.describe()
+                ))
+            });
         }
         let mut access = self.access(tensor);
         // What is the same all along a row is loaded once for it.
@@ -164,10 +176,16 @@ impl<'a> Lowering<'a> {
             Op::Gather => {
                 let (table, numbers) = (&inputs[0], &inputs[1]);
                 let shape = table.shape();
-                let source = Source::Gather(self.access(table), self.access(numbers), shape[0], shape[1]);
+                let source =
+                    Source::Gather(self.access(table), self.access(numbers), shape[0], shape[1]);
                 self.load(source, by_row)
             }
-            op => return Err(Error::internal(format!("{} is not computed by elements", op.title()))),
+            op => {
+                return Err(Error::internal(format!(
+                    "{} is not computed by elements",
+                    op.title()
+                )));
+            }
         };
         self.of.insert(node, instruction);
         Ok(())
@@ -181,7 +199,13 @@ impl<'a> Lowering<'a> {
         let tensor = &self.nodes.list[reduction];
         let value = self.operand(&tensor.0.inputs[0], false)?;
         match tensor.0.op {
-            Op::Reduce(op, [outer, n, inner]) => Ok(Space::Columns { outer, n, inner, op, value }),
+            Op::Reduce(op, [outer, n, inner]) => Ok(Space::Columns {
+                outer,
+                n,
+                inner,
+                op,
+                value,
+            }),
             _ => Err(Error::internal("no reduction ends a reduction")),
         }
     }

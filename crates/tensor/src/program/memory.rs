@@ -41,12 +41,18 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
     for (at, kernel) in kernels.iter().enumerate() {
         for &node in &kernel.outputs {
             let tensor = &nodes.list[node];
-            let leaf = written.iter().find(|pair| pair.1 == node).and_then(|pair| buffer_of[pair.0]);
+            let leaf = written
+                .iter()
+                .find(|pair| pair.1 == node)
+                .and_then(|pair| buffer_of[pair.0]);
             if leaf.is_some() {
                 buffer_of[node] = leaf;
                 continue;
             }
-            let slot = memory.take(tensor.count() * tensor.dtype().bytes(), last_read[node] == usize::MAX);
+            let slot = memory.take(
+                tensor.count() * tensor.dtype().bytes(),
+                last_read[node] == usize::MAX,
+            );
             buffer_of[node] = Some(buffers.len());
             buffers.push(BufferPlan {
                 dtype: tensor.dtype(),
@@ -66,7 +72,10 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
     }
     let at = |node: usize| buffer_of[node].unwrap_or(0);
     for kernel in &mut kernels {
-        kernel.outputs.iter_mut().for_each(|output| *output = at(*output));
+        kernel
+            .outputs
+            .iter_mut()
+            .for_each(|output| *output = at(*output));
         let place = |access: &mut Access| access.buffer = at(access.buffer);
         for source in &mut kernel.body.inputs {
             match source {
@@ -86,7 +95,9 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
     }
     let copied = nodes.updates.iter().filter(|pair| !written.contains(pair));
     Program {
-        copies: copied.map(|(leaf, value)| (at(*value), at(*leaf))).collect(),
+        copies: copied
+            .map(|(leaf, value)| (at(*value), at(*leaf)))
+            .collect(),
         outputs: nodes.outputs.iter().map(|node| at(*node)).collect(),
         kernels,
         buffers,
@@ -107,8 +118,14 @@ impl Memory {
             let has = self.bytes[*slot];
             has >= bytes && has <= bytes.saturating_mul(MOST_WASTE).max(4096)
         };
-        let candidates = self.free.iter().enumerate().filter(|(_, slot)| fits(slot) && !stays);
-        let best = candidates.min_by_key(|(_, slot)| self.bytes[**slot]).map(|(at, _)| at);
+        let candidates = self
+            .free
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| fits(slot) && !stays);
+        let best = candidates
+            .min_by_key(|(_, slot)| self.bytes[**slot])
+            .map(|(at, _)| at);
         match best {
             Some(at) => self.free.swap_remove(at),
             None => {
@@ -126,25 +143,49 @@ impl Memory {
 }
 
 /// Updates that their kernel writes straight into the leaf.
-fn in_place(kernels: &[KernelPlan], nodes: &Nodes, last_read: &[usize], limits: Limits) -> Vec<(usize, usize)> {
+fn in_place(
+    kernels: &[KernelPlan],
+    nodes: &Nodes,
+    last_read: &[usize],
+    limits: Limits,
+) -> Vec<(usize, usize)> {
     if !limits.in_place {
         return Vec::new();
     }
     let is_safe = |(leaf, value): &(usize, usize)| {
-        let at = kernels.iter().position(|kernel| kernel.outputs.contains(value))?;
+        let at = kernels
+            .iter()
+            .position(|kernel| kernel.outputs.contains(value))?;
         let kernel = &kernels[at];
         let elements = matches!(kernel.space, Space::Map { .. });
         // Nobody needs the leaf, or the value apart from it, after.
-        let reads_later = last_read[*leaf] > at || kernels.iter().skip(at + 1).any(|k| k.reads().contains(value));
-        let is_wanted = nodes.outputs.contains(value) || nodes.outputs.contains(leaf) || nodes.is_result(*leaf);
-        let once = nodes.updates.iter().filter(|pair| pair.0 == *leaf || pair.1 == *value).count() == 1;
+        let reads_later = last_read[*leaf] > at
+            || kernels
+                .iter()
+                .skip(at + 1)
+                .any(|k| k.reads().contains(value));
+        let is_wanted =
+            nodes.outputs.contains(value) || nodes.outputs.contains(leaf) || nodes.is_result(*leaf);
+        let once = nodes
+            .updates
+            .iter()
+            .filter(|pair| pair.0 == *leaf || pair.1 == *value)
+            .count()
+            == 1;
         let plainly = kernel.body.inputs.iter().all(|source| match source {
             Source::Buffer(access) if access.buffer == *leaf => {
-                access.offset == 0 && matches!(access.dims.as_slice(), [] | [(_, 1)]) && access.count == nodes.list[*leaf].count()
+                access.offset == 0
+                    && matches!(access.dims.as_slice(), [] | [(_, 1)])
+                    && access.count == nodes.list[*leaf].count()
             }
             other => other.accesses().iter().all(|access| access.buffer != *leaf),
         });
         (elements && !reads_later && !is_wanted && once && plainly).then_some(())
     };
-    nodes.updates.iter().copied().filter(|pair| is_safe(pair).is_some()).collect()
+    nodes
+        .updates
+        .iter()
+        .copied()
+        .filter(|pair| is_safe(pair).is_some())
+        .collect()
 }

@@ -110,9 +110,14 @@ pub(crate) struct Body {
 #[derive(Debug, Clone)]
 pub(crate) enum Space {
     /// Elements.
-    Map { count: usize },
+    Map {
+        count: usize,
+    },
     /// Rows that are reduced within.
-    Rows { rows: usize, n: usize },
+    Rows {
+        rows: usize,
+        n: usize,
+    },
     /// `[outer, n, inner]` reduced over the middle; the instruction that is reduced.
     Columns {
         outer: usize,
@@ -183,7 +188,9 @@ impl KernelPlan {
         match &self.space {
             Space::Map { count } => (*count, 0),
             Space::Rows { rows, n } => (rows * n, *rows),
-            Space::Columns { outer, n, inner, .. } => (outer * n * inner, 0),
+            Space::Columns {
+                outer, n, inner, ..
+            } => (outer * n * inner, 0),
             Space::MatMul(product) => (product.batch * product.m * product.n, 0),
             Space::Scatter { width, numbers, .. } => (numbers * width, 0),
         }
@@ -229,7 +236,10 @@ impl KernelPlan {
             bytes += (batch(&p.b) * p.k * p.n * p.b.dtype.bytes()) as f64;
         }
         let written = self.outputs.iter().map(|output| &buffers[*output]);
-        bytes + written.map(|b| (b.count * b.dtype.bytes()) as f64).sum::<f64>()
+        bytes
+            + written
+                .map(|b| (b.count * b.dtype.bytes()) as f64)
+                .sum::<f64>()
     }
 }
 
@@ -261,7 +271,11 @@ pub(crate) struct Limits {
 ///
 /// # Errors
 /// The first mistake in the making of the graph; tensors of different contexts.
-pub(crate) fn compile(outputs: &[&Tensor], updates: &[(&Tensor, &Tensor)], limits: Limits) -> Result<Program> {
+pub(crate) fn compile(
+    outputs: &[&Tensor],
+    updates: &[(&Tensor, &Tensor)],
+    limits: Limits,
+) -> Result<Program> {
     let nodes = nodes::Nodes::collect(outputs, updates)?;
     let groups = groups::groups(&nodes, limits);
     let lowered = lower::lower(&nodes, &groups)?;

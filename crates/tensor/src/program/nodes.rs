@@ -24,12 +24,23 @@ impl Nodes {
             plain if matches!(root(&plain).0.op, Op::Leaf(_)) => plain.copied(),
             computed => computed,
         });
-        let wanted: Vec<Tensor> = outputs.iter().map(|output| output.contiguous()).chain(values).collect();
-        let first = outputs.first().copied().or(updates.first().map(|pair| pair.0));
+        let wanted: Vec<Tensor> = outputs
+            .iter()
+            .map(|output| output.contiguous())
+            .chain(values)
+            .collect();
+        let first = outputs
+            .first()
+            .copied()
+            .or(updates.first().map(|pair| pair.0));
         for tensor in &wanted {
             tensor.check()?;
             if let Some(first) = first.filter(|first| first.context() != tensor.context()) {
-                let what = format!("a plan of {} and {}, which are of two contexts", first.describe(), tensor.describe());
+                let what = format!(
+                    "a plan of {} and {}, which are of two contexts",
+                    first.describe(),
+                    tensor.describe()
+                );
                 return Err(Error::input(what).hint("make a plan for each context"));
             }
         }
@@ -38,7 +49,8 @@ impl Nodes {
             if !is_leaf || leaf.shape() != value.shape() || leaf.dtype() != value.dtype() {
                 leaf.check()?;
                 let what = format!("{} cannot become {}", leaf.describe(), value.describe());
-                return Err(Error::input(what).hint("an update goes into values of the same shape and type: see to()"));
+                return Err(Error::input(what)
+                    .hint("an update goes into values of the same shape and type: see to()"));
             }
         }
         let mut found: BTreeMap<u64, Tensor> = BTreeMap::new();
@@ -52,7 +64,11 @@ impl Nodes {
             found.insert(tensor.0.id, tensor);
         }
         let list: Vec<Tensor> = found.into_values().collect();
-        let index: HashMap<u64, usize> = list.iter().enumerate().map(|(at, node)| (node.0.id, at)).collect();
+        let index: HashMap<u64, usize> = list
+            .iter()
+            .enumerate()
+            .map(|(at, node)| (node.0.id, at))
+            .collect();
         let at = |tensor: &Tensor| index[&root(tensor).0.id];
         let mut readers = vec![Vec::new(); list.len()];
         for (reader, tensor) in list.iter().enumerate() {

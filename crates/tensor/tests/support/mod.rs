@@ -64,19 +64,32 @@ pub fn error(found: &[f32], expected: &[f64]) -> f64 {
     for (found, expected) in found.iter().zip(expected) {
         let found = f64::from(*found);
         if found == *expected || (found.is_nan() && expected.is_nan()) {
-            size += if expected.is_finite() { expected * expected } else { 0.0 };
+            size += if expected.is_finite() {
+                expected * expected
+            } else {
+                0.0
+            };
             continue;
         }
         off += (found - expected) * (found - expected);
         size += expected * expected;
     }
-    if off == 0.0 { 0.0 } else { (off / size.max(1e-30)).sqrt() }
+    if off == 0.0 {
+        0.0
+    } else {
+        (off / size.max(1e-30)).sqrt()
+    }
 }
 
 #[track_caller]
 pub fn close(what: &str, found: &[f32], expected: &[f64], tolerance: f64) {
     let error = error(found, expected);
-    assert!(error <= tolerance, "{what}: off by {error:e}: {:?} and {:?}", &found[..found.len().min(8)], &expected[..expected.len().min(8)]);
+    assert!(
+        error <= tolerance,
+        "{what}: off by {error:e}: {:?} and {:?}",
+        &found[..found.len().min(8)],
+        &expected[..expected.len().min(8)]
+    );
 }
 
 pub fn wide(values: &[f32]) -> Vec<f64> {

@@ -123,13 +123,19 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         flops: limits.flops_per_second,
     };
     let (context, most) = match &engine {
-        AnyEngine::Gpu(engine) if engine.gpu().report().is_software => (Context::gpu(engine.gpu()), MOST_IN_SOFTWARE),
+        AnyEngine::Gpu(engine) if engine.gpu().report().is_software => {
+            (Context::gpu(engine.gpu()), MOST_IN_SOFTWARE)
+        }
         AnyEngine::Gpu(engine) => (Context::gpu(engine.gpu()), usize::MAX),
         _ => (Context::cpu(), MOST_ON_PROCESSOR),
     };
     options.most = args.most.unwrap_or(most);
     if !args.json {
-        console.data(&format!("{}\n{}\n", machine.line(), limits_line(ceilings, &limits.source)))?;
+        console.data(&format!(
+            "{}\n{}\n",
+            machine.line(),
+            limits_line(ceilings, &limits.source)
+        ))?;
         console.data(&heading(earlier.is_some()))?;
     }
     let mut found = |row: &Row| -> Result<()> {
@@ -139,10 +145,17 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         }
         console.data(&line(row, earlier.as_ref()))
     };
-    let rows = with_threads(args.device.threads, || measure(&context, &options, ceilings, &mut found))??;
+    let rows = with_threads(args.device.threads, || {
+        measure(&context, &options, ceilings, &mut found)
+    })??;
     if rows.is_empty() {
-        let hint = format!("--most leaves out what is larger; families are {}", families().join(", "));
-        return Err(Error::input("no operation is left to measure").at("--most").hint(hint));
+        let hint = format!(
+            "--most leaves out what is larger; families are {}",
+            families().join(", ")
+        );
+        return Err(Error::input("no operation is left to measure")
+            .at("--most")
+            .hint(hint));
     }
     if args.json {
         return console.json(&Results {
@@ -153,7 +166,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             rows,
         });
     }
-    let scattered = rows.iter().filter(|row| row.us.scattered().is_some()).count();
+    let scattered = rows
+        .iter()
+        .filter(|row| row.us.scattered().is_some())
+        .count();
     if scattered * 4 > rows.len() {
         console.always(&format!(
             "remark: {scattered} of {} rows scatter: the machine is busy\n  \
@@ -170,7 +186,9 @@ fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send
         return Ok(work());
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| Error::unsupported(format!("{threads} threads cannot be had: {e}")).at("--threads"))?;
+    let pool = pool.map_err(|e| {
+        Error::unsupported(format!("{threads} threads cannot be had: {e}")).at("--threads")
+    })?;
     Ok(pool.install(work))
 }
 
@@ -195,7 +213,19 @@ fn heading(compared: bool) -> String {
     let more = if compared { "       old" } else { "" };
     format!(
         "{:<44}{:<5}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>6}{:>10}{:>6}{:>4}{more}",
-        "us of one run", "", "", "avg", "min", "median", "p95", "max", "GB/s", "%", "GFLOP/s", "%", "k"
+        "us of one run",
+        "",
+        "",
+        "avg",
+        "min",
+        "median",
+        "p95",
+        "max",
+        "GB/s",
+        "%",
+        "GFLOP/s",
+        "%",
+        "k"
     )
 }
 
@@ -203,7 +233,9 @@ fn line(row: &Row, earlier: Option<&Earlier>) -> String {
     let us = row.us;
     let old = earlier.map(|earlier| {
         let same = earlier.rows.iter().find(|old| old.key() == row.key());
-        same.map_or("         -".to_owned(), |old| compared(us.median, old.us.median))
+        same.map_or("         -".to_owned(), |old| {
+            compared(us.median, old.us.median)
+        })
     });
     format!(
         "{:<44}{:<5}{:<9}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>9.1}{:>6.0}{:>10.1}{:>6.1}{:>4}{}",
@@ -237,9 +269,14 @@ fn compared(now: f64, before: f64) -> String {
 
 /// The best of each family.
 fn totals(rows: &[Row]) -> String {
-    let mut lines = vec![format!("\n{:<12}{:>14}{:>14}{:>22}", "peaks", "GB/s", "GFLOP/s", "mean of medians, us")];
+    let mut lines = vec![format!(
+        "\n{:<12}{:>14}{:>14}{:>22}",
+        "peaks", "GB/s", "GFLOP/s", "mean of medians, us"
+    )];
     for (family, gb, gflops, average) in summary(rows) {
-        lines.push(format!("{family:<12}{gb:>14.1}{gflops:>14.1}{average:>22.1}"));
+        lines.push(format!(
+            "{family:<12}{gb:>14.1}{gflops:>14.1}{average:>22.1}"
+        ));
     }
     lines.join("\n")
 }
