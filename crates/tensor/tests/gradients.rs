@@ -511,6 +511,49 @@ fn what_a_loss_does_not_depend_on_has_no_gradient() {
 }
 
 #[test]
+fn gradients_that_are_constants_go_through_products_and_tables() {
+    for context in contexts() {
+        let x = context.tensor(&[2, 3], &numbers(1, 6));
+        let w = context.tensor(&[3, 4], &numbers(2, 12));
+        let gradients = x.matmul(&w).sum().gradients(&[&x, &w]);
+        let sums: Vec<f64> = (0..6)
+            .map(|i| {
+                (0..4)
+                    .map(|n| f64::from(numbers(2, 12)[i % 3 * 4 + n]))
+                    .sum()
+            })
+            .collect();
+        close("x", &gradients[0].read().unwrap(), &sums, 1e-5);
+        let sums: Vec<f64> = (0..12)
+            .map(|i| {
+                (0..2)
+                    .map(|m| f64::from(numbers(1, 6)[m * 3 + i / 4]))
+                    .sum()
+            })
+            .collect();
+        close("w", &gradients[1].read().unwrap(), &sums, 1e-5);
+        let numbers = context.indices(&[4], &[2, 0, 2, 2]);
+        let gradient = w.embedding(&numbers).sum().gradients(&[&w]);
+        let counts = [1.0f32, 0.0, 3.0]
+            .into_iter()
+            .flat_map(|count| [count; 4])
+            .collect::<Vec<_>>();
+        assert_eq!(gradient[0].read().unwrap(), counts, "{context:?}");
+        let ones = context.full(&[2, 2], 1.0);
+        assert_eq!(ones.matmul(&ones).read().unwrap(), [2.0; 4]);
+        assert_eq!(
+            context
+                .full(&[3, 2], 5.0)
+                .embedding(&numbers)
+                .sum()
+                .item()
+                .unwrap(),
+            40.0
+        );
+    }
+}
+
+#[test]
 fn gradients_of_16_bit_leaves_are_near() {
     for context in contexts() {
         let (a, b) = (numbers(1, 12 * 8), numbers(2, 8 * 12));

@@ -61,7 +61,9 @@ impl Source<'_> {
     /// Whether four neighbours of an access are four neighbours of the buffer, on a boundary of fours.
     fn is_wide(&self, access: &Access) -> bool {
         let Some((last, before)) = access.dims.split_last() else {
-            return false;
+            // The only element of a leaf that this kernel also writes: both are of the same binding.
+            let is_written = self.kernel.outputs.contains(&access.buffer);
+            return is_written && access.count == 1 && self.in_fours(access.buffer);
         };
         let whole = last.0.is_multiple_of(4) || (before.is_empty() && self.in_fours(access.buffer));
         let aligned =

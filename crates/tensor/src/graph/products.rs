@@ -58,6 +58,10 @@ impl Tensor {
 
     /// Of equal batches.
     fn product(&self, other: &Self) -> Self {
+        self.in_memory().product_in_memory(&other.in_memory())
+    }
+
+    fn product_in_memory(&self, other: &Self) -> Self {
         if let Some(parts) = self.parts(other) {
             return self.product_in_parts(other, parts);
         }

@@ -45,6 +45,14 @@ impl Tensor {
         }
     }
 
+    /// In memory, for kernels that take no constants.
+    pub(crate) fn in_memory(&self) -> Self {
+        match self.is_broadcast_constant() {
+            true => self.copied(),
+            false => self.clone(),
+        }
+    }
+
     fn is_broadcast_constant(&self) -> bool {
         let root = self.0.root.as_ref().unwrap_or(self);
         matches!(root.0.op, Op::Constant(_))
@@ -224,7 +232,7 @@ impl Tensor {
         let mut shape = numbers.shape().to_vec();
         shape.push(self.shape()[1]);
         let layout = Layout::contiguous(&shape);
-        let inputs = vec![self.clone(), numbers.clone()];
+        let inputs = vec![self.in_memory(), numbers.clone()];
         let made = Self::make(self.context(), Op::Gather, inputs, layout, DType::F32);
         made.stored_as(self.dtype())
     }
@@ -232,7 +240,7 @@ impl Tensor {
     /// The gradient of [`Self::embedding`]: `[.., width]` added up into `[rows, width]`.
     pub(crate) fn scatter_add(&self, numbers: &Self, rows: usize) -> Self {
         let width = self.shape().last().copied().unwrap_or(1);
-        let flat = self.reshape(&[numbers.count(), width]);
+        let flat = self.in_memory().reshape(&[numbers.count(), width]);
         let layout = Layout::contiguous(&[rows, width]);
         let inputs = vec![flat, numbers.reshape(&[numbers.count()])];
         Self::make(self.context(), Op::ScatterAdd, inputs, layout, DType::F32)
