@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{json, ok_in, run_in, small_capture};
+use common::{json, ok_in, refused, run_in, small_capture};
 use dapple::contract::Stage;
 use dapple::cpu::cost::{Work, cost};
 
@@ -131,4 +131,57 @@ fn a_size_that_is_none_is_a_usage_error() {
     let ran = run_in(&here, &["bench", "stages", "--size", "big"]);
     assert_eq!(ran.code, 2, "{}", ran.stderr);
     assert!(ran.stderr.contains("516x344"), "{}", ran.stderr);
+}
+
+#[test]
+fn operations_are_measured_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let common = [
+        "--most",
+        "1000",
+        "--samples",
+        "2",
+        "--device",
+        "cpu",
+        "--threads",
+        "2",
+        "-q",
+    ];
+    let base = ["bench", "ops", "--only", "fused,reduce", "--dtype", "f32"];
+    let found = json(&ok_in(
+        folder.path(),
+        &[&base[..], &common, &["--json"]].concat(),
+    ));
+    let rows = found["rows"].as_array().unwrap();
+    assert!(rows.len() >= 8, "{rows:?}");
+    for row in rows {
+        assert!(row["us"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["bytes"].as_f64().unwrap() >= 4000.0, "{row}");
+        assert!(row["name"].as_str().unwrap().ends_with("1 k"), "{row}");
+    }
+    let kernels = |rows: &[serde_json::Value]| {
+        let row = rows
+            .iter()
+            .find(|row| row["name"] == "add + relu 1 k")
+            .unwrap();
+        row["kernels"].as_u64().unwrap()
+    };
+    assert_eq!(kernels(rows), 1);
+    std::fs::write(folder.path().join("old.json"), found.to_string()).unwrap();
+    let more = ["--unfused", "--compare", "old.json"];
+    let compared = ok_in(folder.path(), &[&base[..], &common, &more].concat());
+    assert!(
+        compared.stdout.contains("peaks") && compared.stdout.contains(" x"),
+        "{}",
+        compared.stdout
+    );
+    let unfused = json(&ok_in(
+        folder.path(),
+        &[&base[..], &common, &["--unfused", "--json"]].concat(),
+    ));
+    assert_eq!(kernels(unfused["rows"].as_array().unwrap()), 2);
+    let args = [
+        "bench", "ops", "--only", "nonsense", "--device", "cpu", "-q",
+    ];
+    refused(folder.path(), &args, 3, &["nonsense", "norms"]);
 }

@@ -2,9 +2,10 @@
 //!
 //! One file a measurement, which reads its options and prints what `dapple-instruments` measured: [`device`],
 //! what it reaches at most; [`stages`] on synthetic splats, [`step`] on the points of a real scene, [`train`] on
-//! a capture. [`table`] prints stages and what the host did.
+//! a capture; [`ops`], tensor operations. [`table`] prints stages and what the host did.
 
 mod device;
+mod ops;
 mod stages;
 mod step;
 mod table;
@@ -30,7 +31,8 @@ Examples:
   dapple bench device                      what the GPU and the processor reach at most
   dapple bench stages                      every stage on 10 k, 165 k and 1 M Gaussians
   dapple bench step garden-points          the field's step: fixed Gaussians of a real scene
-  dapple bench train captures/bird         seconds a training step on your own capture";
+  dapple bench train captures/bird         seconds a training step on your own capture
+  dapple bench ops                         tensor operations: elements, norms, products, LoRA";
 
 /// Measures how fast this machine trains
 #[derive(Debug, clap::Args)]
@@ -43,6 +45,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Bench {
     Device(device::Args),
+    Ops(ops::Args),
     Stages(stages::Args),
     Step(step::Args),
     Train(train::Args),
@@ -51,6 +54,7 @@ enum Bench {
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     match &args.bench {
         Bench::Device(args) => device::run(args, console),
+        Bench::Ops(args) => ops::run(args, console),
         Bench::Stages(args) => stages::run(args, console),
         Bench::Step(args) => step::run(args, console),
         Bench::Train(args) => train::run(args, console),

@@ -1,0 +1,300 @@
+//! `dapple bench ops`: what tensor operations take, and how far from the device's limits that is;
+//! [`dapple_tensor::bench`] says how.
+
+use super::{SCHEMA, remark_limits};
+use crate::ceilings;
+use crate::console::Console;
+use crate::options::DeviceOptions;
+use dapple::AnyEngine;
+use dapple::scene::{Error, Result};
+use dapple_instruments::bench::Machine;
+use dapple_tensor::bench::{Ceilings, Options, Row, families, run as measure, summary};
+use dapple_tensor::{Context, DType};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+A run is timed from submitting it until the device is done, over so many runs in a row that submitting is
+lost in them (replayed); small ones also submitted one by one (eager) and each waited for (waited). Times
+are of one run, over samples of many. Bytes and operations are counted by formula: what each kernel
+reads and writes once, a multiply-add as two. Per cent are of what this device was measured to reach:
+copies for bytes, f32 multiply-adds for operations (`dapple bench device` measures and stores them).
+Bytes of what fits a cache may be above 100 %.
+
+Without --most, hardware GPUs measure everything, the processor and software GPUs what does not take
+them minutes.
+
+--json prints schema, machine, fused, ceilings (copy in bytes/s, flops) and rows: family, name, dtype, mode,
+us (avg, min, max, median, p95, std), runs, kernels, bytes, flops, gb_per_s, gflop_per_s, runs_per_s,
+percent_of_copy, percent_of_flops. --compare takes such a file.
+
+Examples:
+  dapple bench ops                                        everything, some minutes
+  dapple bench ops --only norms,lora --dtype f32
+  dapple bench ops --only fused --unfused                 what fusion saves
+  dapple bench ops --json > old.json                      then, after a change:
+  dapple bench ops --compare old.json";
+
+/// Rows that a comparison calls faster or slower: less is noise.
+const NOTABLE: f64 = 0.05;
+
+/// Measures tensor operations: elements, reductions, norms, products, LoRA, small networks
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Families to measure: elements, fused, reduce, norms, matmul, linear, lora, mlp, adam, cat [default: all]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// How elements are stored: f32, f16. Sums are f32 in any case
+    #[arg(long, value_name = "TYPE,..", value_delimiter = ',', default_value = "f32,f16", value_parser = parse_dtype)]
+    dtype: Vec<DType>,
+
+    /// Samples of each operation
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
+    samples: u32,
+
+    /// Leave out operations on more elements than this (products: what takes as long)
+    #[arg(long, value_name = "ELEMENTS")]
+    most: Option<usize>,
+
+    /// Give each operation a kernel of its own
+    #[arg(long)]
+    unfused: bool,
+
+    /// Show each time beside that of an earlier --json
+    #[arg(long, value_name = "FILE.json")]
+    compare: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+fn parse_dtype(text: &str) -> Result<DType, String> {
+    match text {
+        "f32" => Ok(DType::F32),
+        "f16" => Ok(DType::F16),
+        _ => Err("types are f32 and f16".to_owned()),
+    }
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Results {
+    schema: u32,
+    machine: Machine,
+    fused: bool,
+    ceilings: Ceilings,
+    rows: Vec<Row>,
+}
+
+/// What `--compare` reads of it.
+#[derive(Debug, Deserialize)]
+struct Earlier {
+    rows: Vec<Row>,
+}
+
+/// What does not take the processor, or a GPU that is none, minutes.
+const MOST_ON_PROCESSOR: usize = 1 << 24;
+const MOST_IN_SOFTWARE: usize = 1 << 20;
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let mut options = Options {
+        only: args.only.clone(),
+        dtypes: args.dtype.clone(),
+        samples: args.samples as usize,
+        fuse: !args.unfused,
+        ..Options::default()
+    };
+    options.check().map_err(|e| e.at("--only"))?;
+    let earlier = args.compare.as_deref().map(read_earlier).transpose()?;
+    let engine = args.device.open(false, console)?;
+    let machine = Machine::of(&engine);
+    let (limits, spread) = ceilings::of(engine.instrument())?;
+    if let Some(spread) = spread {
+        remark_limits(spread, console);
+    }
+    let ceilings = Ceilings {
+        copy: limits.bytes_per_second,
+        flops: limits.flops_per_second,
+    };
+    let (context, most) = match &engine {
+        AnyEngine::Gpu(engine) if engine.gpu().report().is_software => {
+            (Context::gpu(engine.gpu()), MOST_IN_SOFTWARE)
+        }
+        AnyEngine::Gpu(engine) => (Context::gpu(engine.gpu()), usize::MAX),
+        _ => (Context::cpu(), MOST_ON_PROCESSOR),
+    };
+    options.most = args.most.unwrap_or(most);
+    if !args.json {
+        console.data(&format!(
+            "{}\n{}\n",
+            machine.line(),
+            limits_line(ceilings, &limits.source)
+        ))?;
+        console.data(&heading(earlier.is_some()))?;
+    }
+    let mut found = |row: &Row| -> Result<()> {
+        if args.json {
+            console.detail(&format!("{} {}", row.name, row.dtype));
+            return Ok(());
+        }
+        console.data(&line(row, earlier.as_ref()))
+    };
+    let rows = with_threads(args.device.threads, || {
+        measure(&context, &options, ceilings, &mut found)
+    })??;
+    if rows.is_empty() {
+        let hint = format!(
+            "--most leaves out what is larger; families are {}",
+            families().join(", ")
+        );
+        return Err(Error::input("no operation is left to measure")
+            .at("--most")
+            .hint(hint));
+    }
+    if args.json {
+        return console.json(&Results {
+            schema: SCHEMA,
+            machine,
+            fused: !args.unfused,
+            ceilings,
+            rows,
+        });
+    }
+    let scattered = rows
+        .iter()
+        .filter(|row| row.us.scattered().is_some())
+        .count();
+    if scattered * 4 > rows.len() {
+        console.always(&format!(
+            "remark: {scattered} of {} rows scatter: the machine is busy\n  \
+             hint: end other programs and measure again",
+            rows.len()
+        ));
+    }
+    console.data(&totals(&rows))
+}
+
+/// On so many threads of the processor.
+fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> Result<T> {
+    let Some(threads) = threads else {
+        return Ok(work());
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|e| {
+        Error::unsupported(format!("{threads} threads cannot be had: {e}")).at("--threads")
+    })?;
+    Ok(pool.install(work))
+}
+
+fn read_earlier(file: &Path) -> Result<Earlier> {
+    let text = std::fs::read(file).map_err(|e| Error::io("cannot read", file, e))?;
+    serde_json::from_slice(&text).map_err(|e| {
+        Error::input(format!("this is no result of bench ops: {e}"))
+            .at_path(file)
+            .hint("make one with `dapple bench ops --json > FILE.json`")
+    })
+}
+
+fn limits_line(ceilings: Ceilings, source: &str) -> String {
+    format!(
+        "limits    {:.1} GFLOP/s, {:.1} GB/s: {source}",
+        ceilings.flops * 1e-9,
+        ceilings.copy * 1e-9
+    )
+}
+
+fn heading(compared: bool) -> String {
+    let more = if compared { "       old" } else { "" };
+    format!(
+        "{:<44}{:<5}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>6}{:>10}{:>6}{:>4}{more}",
+        "us of one run",
+        "",
+        "",
+        "avg",
+        "min",
+        "median",
+        "p95",
+        "max",
+        "GB/s",
+        "%",
+        "GFLOP/s",
+        "%",
+        "k"
+    )
+}
+
+fn line(row: &Row, earlier: Option<&Earlier>) -> String {
+    let us = row.us;
+    let old = earlier.map(|earlier| {
+        let same = earlier.rows.iter().find(|old| old.key() == row.key());
+        same.map_or("         -".to_owned(), |old| {
+            compared(us.median, old.us.median)
+        })
+    });
+    format!(
+        "{:<44}{:<5}{:<9}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>9.1}{:>6.0}{:>10.1}{:>6.1}{:>4}{}",
+        row.name,
+        row.dtype,
+        row.mode,
+        us.avg,
+        us.min,
+        us.median,
+        us.p95,
+        us.max,
+        row.gb_per_s,
+        row.percent_of_copy,
+        row.gflop_per_s,
+        row.percent_of_flops,
+        row.kernels,
+        old.unwrap_or_default()
+    )
+}
+
+/// An earlier time, and what it has become.
+fn compared(now: f64, before: f64) -> String {
+    let ratio = now / before.max(1e-9);
+    let word = match ratio {
+        r if r < 1.0 - NOTABLE => "faster",
+        r if r > 1.0 + NOTABLE => "slower",
+        _ => "same",
+    };
+    format!("{before:>10.2} x{ratio:.2} {word}")
+}
+
+/// The best of each family.
+fn totals(rows: &[Row]) -> String {
+    let mut lines = vec![format!(
+        "\n{:<12}{:>14}{:>14}{:>22}",
+        "peaks", "GB/s", "GFLOP/s", "mean of medians, us"
+    )];
+    for (family, gb, gflops, average) in summary(rows) {
+        lines.push(format!(
+            "{family:<12}{gb:>14.1}{gflops:>14.1}{average:>22.1}"
+        ));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_say_which_way() {
+        assert!(compared(1.0, 2.0).ends_with("x0.50 faster"));
+        assert!(compared(2.0, 1.0).ends_with("x2.00 slower"));
+        assert!(compared(1.01, 1.0).ends_with("same"));
+    }
+
+    #[test]
+    fn types_are_two() {
+        assert_eq!(parse_dtype("f16"), Ok(DType::F16));
+        assert!(parse_dtype("u32").is_err() && parse_dtype("").is_err());
+    }
+}

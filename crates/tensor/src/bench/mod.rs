@@ -1,0 +1,333 @@
+//! What operations take, measured: the shapes that two other systems publish, and larger ones.
+//!
+//! 1. An operation is compiled to a plan and run until the device is warm.
+//! 2. A sample is so many runs, submitted together (in one command buffer, where nothing is copied to the host), and waited for;
+//!    so many that a sample takes some milliseconds. Its time over its runs is what one run takes, replayed.
+//! 3. Samples are repeated; average, least, most, median, 95th percentile are over samples. Nothing that was not waited
+//!    for is counted.
+//! 4. Bytes and operations are the plan's own count ([`PlanWork`](crate::PlanWork)): each kernel's inputs once, its outputs
+//!    once, a multiply-add two. Rates stand beside the ceilings that the device was measured to reach.
+
+mod operations;
+
+use crate::context::{Context, Device};
+use crate::plan::{Plan, PlanWork};
+use crate::{DType, Tensor};
+use dapple_base::{Error, Result};
+use dapple_profile::ceilings::is_scattered;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+pub use operations::families;
+
+/// How to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Families to measure; empty for all: see [`families`].
+    pub only: Vec<String>,
+    /// How elements are stored.
+    pub dtypes: Vec<DType>,
+    /// Samples of each operation.
+    pub samples: usize,
+    /// Leaves out what takes more than so many elements, or as many multiply-adds to the power of two thirds.
+    pub most: usize,
+    /// Whether operations share kernels.
+    pub fuse: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            only: Vec::new(),
+            dtypes: vec![DType::F32, DType::F16],
+            samples: 20,
+            most: usize::MAX,
+            fuse: true,
+        }
+    }
+}
+
+impl Options {
+    /// Whether all that is named is there.
+    ///
+    /// # Errors
+    /// A name of no family.
+    pub fn check(&self) -> Result<()> {
+        let is_unknown = |name: &&String| !families().contains(&name.as_str());
+        let Some(unknown) = self.only.iter().find(is_unknown) else {
+            return Ok(());
+        };
+        let what = format!("there is no family of operations \"{unknown}\"");
+        Err(Error::input(what).hint(format!("families are {}", families().join(", "))))
+    }
+}
+
+/// What is measured against.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Ceilings {
+    /// Memory to memory, read and written.
+    pub copy: f64,
+    /// `f32` multiply-adds, two operations each.
+    pub flops: f64,
+}
+
+/// Times of one run, microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Micros {
+    /// The mean.
+    pub avg: f64,
+    /// The fastest sample.
+    pub min: f64,
+    /// The slowest sample.
+    pub max: f64,
+    /// Half took no longer.
+    pub median: f64,
+    /// 95 % took no longer.
+    pub p95: f64,
+    /// Standard deviation.
+    pub std: f64,
+}
+
+impl Micros {
+    fn of(mut samples: Vec<f64>) -> Self {
+        samples.sort_by(f64::total_cmp);
+        let count = samples.len();
+        if count == 0 {
+            return Self::default();
+        }
+        let avg = samples.iter().sum::<f64>() / count as f64;
+        let variance = samples.iter().map(|s| (s - avg) * (s - avg)).sum::<f64>() / count as f64;
+        Self {
+            avg,
+            min: samples[0],
+            max: samples[count - 1],
+            median: 0.5 * (samples[(count - 1) / 2] + samples[count / 2]),
+            p95: samples[(count * 95).div_ceil(100) - 1],
+            std: variance.sqrt(),
+        }
+    }
+}
+
+impl Micros {
+    /// The 95th percentile over the median, where that is so far from 1 that the machine was busy.
+    pub fn scattered(&self) -> Option<f64> {
+        let spread = self.p95 / self.median.max(f64::MIN_POSITIVE);
+        is_scattered(spread).then_some(spread)
+    }
+}
+
+/// One operation at one shape.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Row {
+    /// `add`, `softmax`, `lora`: what `only` names.
+    pub family: String,
+    /// The operation and its shape.
+    pub name: String,
+    /// How elements are stored.
+    pub dtype: String,
+    /// `replayed` (runs submitted together), `eager` (each run submitted by itself), `waited` (each waited for).
+    pub mode: String,
+    /// One run.
+    pub us: Micros,
+    /// Runs of a sample.
+    pub runs: usize,
+    /// Kernels of a run.
+    pub kernels: usize,
+    /// Bytes that a run moves at least.
+    pub bytes: f64,
+    /// Operations of a run.
+    pub flops: f64,
+    /// Bytes over the median, GB/s.
+    pub gb_per_s: f64,
+    /// Operations over the median, GFLOP/s.
+    pub gflop_per_s: f64,
+    /// Runs a second at the median.
+    pub runs_per_s: f64,
+    /// Of the copy ceiling.
+    pub percent_of_copy: f64,
+    /// Of the multiply-add ceiling.
+    pub percent_of_flops: f64,
+}
+
+impl Row {
+    /// What identifies it in another run's rows.
+    pub fn key(&self) -> (&str, &str, &str) {
+        (&self.name, &self.dtype, &self.mode)
+    }
+}
+
+/// An operation to be measured.
+pub(crate) struct Case {
+    pub family: &'static str,
+    pub name: String,
+    pub dtype: DType,
+    pub outputs: Vec<Tensor>,
+    pub updates: Vec<(Tensor, Tensor)>,
+    /// Also run by run, and waited for each.
+    pub latencies: bool,
+}
+
+/// Shortest sample of a device.
+const SAMPLE: Duration = Duration::from_millis(8);
+/// Most runs of a sample.
+const MOST_RUNS: usize = 4000;
+/// An operation's samples end when they have taken this.
+const LONGEST: Duration = Duration::from_secs(4);
+
+/// How runs are submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Replayed,
+    Eager,
+    Waited,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Replayed => "replayed",
+            Self::Eager => "eager",
+            Self::Waited => "waited",
+        }
+    }
+}
+
+/// Measures everything that options name, row by row, as `found` is told of them.
+///
+/// # Errors
+/// A name of no family; no memory; a lost device; what `found` returns.
+pub fn run(
+    context: &Context,
+    options: &Options,
+    ceilings: Ceilings,
+    found: &mut dyn FnMut(&Row) -> Result<()>,
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for make in operations::cases(options)? {
+        // Made one at a time: the largest fill a small device.
+        let case = make(context);
+        let updates: Vec<(&Tensor, &Tensor)> = case
+            .updates
+            .iter()
+            .map(|(leaf, value)| (leaf, value))
+            .collect();
+        let outputs: Vec<&Tensor> = case.outputs.iter().collect();
+        let plan_options = crate::PlanOptions {
+            fuse: options.fuse,
+            updates: &updates,
+        };
+        let plan = Plan::compile_with(&outputs, &plan_options)?;
+        let modes: &[Mode] = match case.latencies {
+            true => &[Mode::Replayed, Mode::Eager, Mode::Waited],
+            false => &[Mode::Replayed],
+        };
+        for mode in modes {
+            let (us, runs) = measure(context, &plan, *mode, options.samples)?;
+            let row = row(&case, *mode, (us, runs), plan.work(), ceilings);
+            found(&row)?;
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn row(
+    case: &Case,
+    mode: Mode,
+    (us, runs): (Micros, usize),
+    work: PlanWork,
+    ceilings: Ceilings,
+) -> Row {
+    let seconds = (us.median * 1e-6).max(1e-12);
+    let percent = |rate: f64, most: f64| if most > 0.0 { 100.0 * rate / most } else { 0.0 };
+    Row {
+        family: case.family.to_owned(),
+        name: case.name.clone(),
+        dtype: case.dtype.name().to_owned(),
+        mode: mode.name().to_owned(),
+        us,
+        runs,
+        kernels: work.kernels,
+        bytes: work.bytes,
+        flops: work.flops,
+        gb_per_s: work.bytes / seconds * 1e-9,
+        gflop_per_s: work.flops / seconds * 1e-9,
+        runs_per_s: 1.0 / seconds,
+        percent_of_copy: percent(work.bytes / seconds, ceilings.copy),
+        percent_of_flops: percent(work.flops / seconds, ceilings.flops),
+    }
+}
+
+fn measure(context: &Context, plan: &Plan, mode: Mode, samples: usize) -> Result<(Micros, usize)> {
+    // The first compiles what drivers compile late, the second is warm.
+    sample(context, plan, mode, 1)?;
+    let mut runs = 1;
+    let mut once = sample(context, plan, mode, runs)?;
+    while once < SAMPLE && runs < MOST_RUNS {
+        let wanted = SAMPLE.as_secs_f64() / once.as_secs_f64().max(1e-7);
+        runs = (runs as f64 * wanted.clamp(1.5, 32.0)).ceil() as usize;
+        runs = runs.min(MOST_RUNS);
+        once = sample(context, plan, mode, runs)?;
+    }
+    let mut times = Vec::with_capacity(samples);
+    let started = Instant::now();
+    while times.len() < samples.max(1) && (times.len() < 3 || started.elapsed() < LONGEST) {
+        let time = sample(context, plan, mode, runs)?;
+        times.push(time.as_secs_f64() * 1e6 / runs as f64);
+    }
+    Ok((Micros::of(times), runs))
+}
+
+/// How long so many runs take, waited for.
+fn sample(context: &Context, plan: &Plan, mode: Mode, runs: usize) -> Result<Duration> {
+    let Device::Gpu(gpu) = context.device() else {
+        let started = Instant::now();
+        (0..runs).try_for_each(|_| plan.run())?;
+        return Ok(started.elapsed());
+    };
+    gpu.wait()?;
+    let Some(recording) = plan.recording().filter(|_| mode == Mode::Replayed) else {
+        let started = Instant::now();
+        for _ in 0..runs {
+            plan.run()?;
+            if mode == Mode::Waited {
+                gpu.wait()?;
+            }
+        }
+        gpu.wait()?;
+        return Ok(started.elapsed());
+    };
+    // One pass for all runs: recorded before the clock runs.
+    let mut all = dapple_runtime::Recording::new();
+    for _ in 0..runs {
+        all.append(recording.clone());
+    }
+    let mut encoder = gpu.encoder();
+    all.encode(&mut encoder, &[]);
+    let commands = encoder.finish();
+    let started = Instant::now();
+    gpu.queue().submit([commands]);
+    gpu.wait()?;
+    Ok(started.elapsed())
+}
+
+/// The best of each family: name, and what it reached.
+pub fn summary(rows: &[Row]) -> Vec<(String, f64, f64, f64)> {
+    let mut families: Vec<String> = Vec::new();
+    for row in rows {
+        if !families.contains(&row.family) {
+            families.push(row.family.clone());
+        }
+    }
+    let of = |family: String| {
+        let mine = || {
+            rows.iter()
+                .filter(|row| row.family == family && row.mode == "replayed")
+        };
+        let most = |value: fn(&Row) -> f64| mine().map(value).fold(0.0, f64::max);
+        let average = mine().map(|row| row.us.median).sum::<f64>() / mine().count().max(1) as f64;
+        let best = (most(|row| row.gb_per_s), most(|row| row.gflop_per_s));
+        (family, best.0, best.1, average)
+    };
+    families.into_iter().map(of).collect()
+}

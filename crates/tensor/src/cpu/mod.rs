@@ -1,0 +1,121 @@
+//! The processor's engine: kernels of a program one after another, each on all threads of the rayon pool.
+//!
+//! 1. A kernel's elements are cut into blocks by counts that do not depend on the number of threads. A block goes through
+//!    all instructions before the next: what lies between them stays in the nearest cache, as in a fused kernel.
+//! 2. Loads bring a block of an access together as `f32`; where that is the buffer itself nothing is moved.
+//! 3. Products are `matrixmultiply`'s, cut by rows.
+
+mod body;
+mod kernels;
+
+use crate::context::{Context, Storage, Values};
+use crate::graph::tensor::{DType, Op};
+use crate::program::{Place, Program, Space};
+use dapple_base::{Error, Result};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+/// A program on the processor.
+pub(crate) struct CpuPlan {
+    buffers: Vec<Arc<RwLock<Values>>>,
+}
+
+impl CpuPlan {
+    pub fn new(_: &Context, program: &Program) -> Result<Self> {
+        // Each buffer has memory of its own here: slots are for devices.
+        let place = |plan: &crate::program::BufferPlan| match &plan.place {
+            Place::Slot(_) => Ok(Arc::new(RwLock::new(Values::zeros(plan.dtype, plan.count)))),
+            Place::Leaf(tensor) => match &tensor.0.op {
+                Op::Leaf(Storage::Cpu(values)) => Ok(Arc::clone(values)),
+                _ => Err(Error::internal("a leaf of a plan is not in memory")),
+            },
+        };
+        let buffers = program
+            .buffers
+            .iter()
+            .map(place)
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { buffers })
+    }
+
+    pub fn storage(&self, buffer: usize) -> Storage {
+        Storage::Cpu(Arc::clone(&self.buffers[buffer]))
+    }
+
+    pub fn run(&self, program: &Program) -> Result<()> {
+        for kernel in &program.kernels {
+            // What is written is no leaf of this program: nobody reads it meanwhile.
+            let mut outputs: Vec<Values> = kernel
+                .outputs
+                .iter()
+                .map(|output| std::mem::replace(&mut *self.write(*output), Values::F32(Vec::new())))
+                .collect();
+            {
+                let reads = kernel.reads();
+                let guards: Vec<(usize, RwLockReadGuard<'_, Values>)> = reads
+                    .iter()
+                    .map(|buffer| (*buffer, self.read(*buffer)))
+                    .collect();
+                let inputs = Inputs(&guards);
+                match &kernel.space {
+                    Space::Map { count } => kernels::map(kernel, &inputs, &mut outputs, *count),
+                    Space::Rows { rows, n } => {
+                        kernels::rows(kernel, &inputs, &mut outputs, *rows, *n)
+                    }
+                    Space::Columns { .. } => kernels::columns(kernel, &inputs, &mut outputs),
+                    Space::MatMul(product) => {
+                        kernels::matmul(kernel, &inputs, &mut outputs, product)
+                    }
+                    Space::Scatter {
+                        rows,
+                        width,
+                        numbers,
+                    } => {
+                        kernels::scatter(kernel, &inputs, &mut outputs, [*rows, *width, *numbers]);
+                    }
+                }
+            }
+            for (output, values) in kernel.outputs.iter().zip(outputs) {
+                *self.write(*output) = values;
+            }
+        }
+        for (from, to) in &program.copies {
+            let from = self.read(*from).clone();
+            *self.write(*to) = from;
+        }
+        Ok(())
+    }
+
+    fn read(&self, buffer: usize) -> RwLockReadGuard<'_, Values> {
+        self.buffers[buffer]
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, buffer: usize) -> std::sync::RwLockWriteGuard<'_, Values> {
+        self.buffers[buffer]
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a kernel reads, by buffer.
+pub(crate) struct Inputs<'a>(&'a [(usize, RwLockReadGuard<'a, Values>)]);
+
+impl Inputs<'_> {
+    fn get(&self, buffer: usize) -> &Values {
+        static NOTHING: Values = Values::F32(Vec::new());
+        self.0
+            .iter()
+            .find(|pair| pair.0 == buffer)
+            .map_or(&NOTHING, |pair| &pair.1)
+    }
+}
+
+/// Elements of a type for a value that is stored.
+pub(crate) fn dtype_of(values: &Values) -> DType {
+    match values {
+        Values::F32(_) => DType::F32,
+        Values::F16(_) => DType::F16,
+        Values::U32(_) => DType::U32,
+    }
+}

@@ -1,0 +1,364 @@
+//! Matrix products.
+//!
+//! Tiled, for most: a workgroup has a tile of the result, in the registers of its invocations, 8 by 8 or 4 by 4 each.
+//! 1. Parts of both matrices, 8 or 16 deep, come into the workgroup's memory: of the first with fours along the sum, of the
+//!    second with fours along its columns, so that an invocation reads fours of either. While one part is multiplied the
+//!    next is on its way to registers.
+//! 2. Each invocation multiplies and adds, in the order of the sum.
+//! 3. What follows element by element is done before the result is stored.
+//!
+//! Thin, where one side has at most 4 rows or columns: the invocations of a workgroup share the sum of some columns and
+//! join their parts by a tree.
+//!
+//! Which of them, and how large tiles are, follows from the sizes alone.
+
+use super::source::{Source, THREADS};
+use crate::program::{Matrix, Product, Value};
+use std::fmt::Write;
+
+/// Elements of a result that is one of few rows or columns, at most.
+const THIN: usize = 65_536;
+/// So many workgroups keep a large device busy.
+const ENOUGH: usize = 200;
+
+/// Writes it; the number of workgroups.
+pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
+    finish(source, product);
+    let few = product.m.min(product.n) <= 4 && product.m * product.n <= THIN;
+    if few {
+        thin(source, product)
+    } else {
+        tiled(source, product)
+    }
+}
+
+fn width(product: &Product) -> usize {
+    if product.n.is_multiple_of(4) { 4 } else { 1 }
+}
+
+/// `finish(i, value, zero)`: what is done with elements of the product at linear index `i`.
+fn finish(source: &mut Source<'_>, product: &Product) {
+    let body = &source.kernel.body;
+    let width = width(product);
+    let loads: Vec<String> = (0..body.inputs.len())
+        .map(|input| source.load(input, width))
+        .collect();
+    let all: Vec<usize> = (0..body.instructions.len()).collect();
+    let known =
+        |at: usize| (body.instructions[at].value == Value::Product).then(|| "value".to_owned());
+    let mut text = source.instructions(body, &all, (width, "i", ""), &loads, &known);
+    for (instruction, output) in &body.stores {
+        let value =
+            known(*instruction).unwrap_or_else(|| Source::named(body, *instruction, width, ""));
+        text.push_str(&source.store(*output, &value, width, "i"));
+    }
+    let ty = Source::type_of(width);
+    source.function(&format!(
+        "fn finish(i: u32, value: {ty}, zero: u32) {{\n{text}}}\n"
+    ));
+}
+
+/// A function that gives where a matrix of the batch begins; its name.
+fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
+    let mut text = format!(
+        "fn {name}(batch: u32) -> u32 {{\n    var r = batch;\n    var a = {}u;\n",
+        matrix.offset
+    );
+    for (size, stride) in matrix.dims.iter().rev() {
+        let _ = writeln!(
+            text,
+            "    a += (r % {size}u) * {stride}u;\n    r = r / {size}u;"
+        );
+    }
+    text.push_str("    return a;\n}\n");
+    source.function(&text);
+    name.to_owned()
+}
+
+/// Whether fours along `along` begin at fours of the buffer.
+fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
+    let batches = matrix.dims.iter().all(|dim| dim.1.is_multiple_of(4));
+    along == 1
+        && across.is_multiple_of(4)
+        && size.is_multiple_of(4)
+        && matrix.offset.is_multiple_of(4)
+        && batches
+}
+
+struct Tile {
+    m: usize,
+    n: usize,
+    /// Of the sum; with the largest tiles less, so that both parts fit the 16 KiB that browsers grant.
+    depth: usize,
+    /// Rows and columns of an invocation.
+    each: usize,
+}
+
+fn tile(product: &Product) -> Tile {
+    let tiles = |size: usize| product.m.div_ceil(size) * product.n.div_ceil(size) * product.batch;
+    let least = product.m.min(product.n);
+    let (size, each, depth) = match () {
+        () if least > 64 && tiles(128) >= ENOUGH => (128, 8, 8),
+        () if least > 32 && tiles(64) * 2 >= ENOUGH => (64, 4, 16),
+        () => (32, 4, 16),
+    };
+    Tile {
+        m: size,
+        n: size,
+        depth,
+        each,
+    }
+}
+
+/// A function `name(row, k, base)` that loads four of the first matrix along the sum.
+fn load_first(source: &mut Source<'_>, p: &Product) {
+    let a = &p.a;
+    let ty = "fn load_a(row: u32, k: u32, base: u32) -> vec4f {\n";
+    if is_wide(a, a.column, a.row, p.k) {
+        let name = source.bind(a.buffer, true, false);
+        let four = Source::four(&name, a.dtype, "at");
+        source.function(&format!(
+            "{ty}    if row >= {}u || k >= {}u {{ return vec4f(0.0); }}\n    let at = base + row * {}u + k;\n    return {four};\n}}\n",
+            p.m, p.k, a.row
+        ));
+        return;
+    }
+    let name = source.bind(a.buffer, false, false);
+    let one = Source::one(&name, a.dtype, "at");
+    source.function(&format!(
+        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n    \
+         let at = base + row * {}u + k * {}u;\n    return {one};\n}}\n{ty}    \
+         return vec4f(one_a(row, k, base), one_a(row, k + 1u, base), one_a(row, k + 2u, base), one_a(row, k + 3u, base));\n}}\n",
+        p.m, p.k, a.row, a.column
+    ));
+}
+
+/// A function `name(k, column, base)` that loads four of the second matrix along its columns.
+fn load_second(source: &mut Source<'_>, p: &Product) {
+    let b = &p.b;
+    let ty = "fn load_b(k: u32, column: u32, base: u32) -> vec4f {\n";
+    if is_wide(b, b.column, b.row, p.n) {
+        let name = source.bind(b.buffer, true, false);
+        let four = Source::four(&name, b.dtype, "at");
+        source.function(&format!(
+            "{ty}    if k >= {}u || column >= {}u {{ return vec4f(0.0); }}\n    let at = base + k * {}u + column;\n    return {four};\n}}\n",
+            p.k, p.n, b.row
+        ));
+        return;
+    }
+    let name = source.bind(b.buffer, false, false);
+    let one = Source::one(&name, b.dtype, "at");
+    source.function(&format!(
+        "fn one_b(k: u32, column: u32, base: u32) -> f32 {{\n    if k >= {}u || column >= {}u {{ return 0.0; }}\n    \
+         let at = base + k * {}u + column * {}u;\n    return {one};\n}}\n{ty}    \
+         return vec4f(one_b(k, column, base), one_b(k, column + 1u, base), one_b(k, column + 2u, base), one_b(k, column + 3u, base));\n}}\n",
+        p.k, p.n, b.row, b.column
+    ));
+}
+
+fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
+    let tile = tile(p);
+    let (across, down) = (tile.n / tile.each, tile.m / tile.each);
+    let threads = across * down;
+    source.threads = threads;
+    let depth = tile.depth;
+    let (fours_deep, fours_wide) = (depth / 4, tile.n / 4);
+    // One more: neighbouring rows are in different banks.
+    let pitch = fours_deep + 1;
+    source.shared = format!(
+        "var<workgroup> first: array<vec4f, {}>;\nvar<workgroup> second: array<vec4f, {}>;\n",
+        tile.m * pitch,
+        depth * fours_wide
+    );
+    load_first(source, p);
+    load_second(source, p);
+    let base_a = base(source, "base_a", &p.a);
+    let base_b = base(source, "base_b", &p.b);
+    let (tiles_m, tiles_n) = (p.m.div_ceil(tile.m), p.n.div_ceil(tile.n));
+    source.line(format!("let batch = group_index / {}u;", tiles_m * tiles_n));
+    source.line(format!("if batch >= {}u {{ return; }}", p.batch));
+    source.line(format!(
+        "let within = group_index % {}u;",
+        tiles_m * tiles_n
+    ));
+    source.line(format!(
+        "let first_row = (within / {tiles_n}u) * {}u;",
+        tile.m
+    ));
+    source.line(format!(
+        "let first_column = (within % {tiles_n}u) * {}u;",
+        tile.n
+    ));
+    source.line(format!(
+        "let tx = local % {across}u;\n    let ty = local / {across}u;"
+    ));
+    source.line(format!(
+        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
+    let loads_a = tile.m * fours_deep / threads;
+    let loads_b = depth * fours_wide / threads;
+    let along_sum = p.a.column == 1;
+    for load in 0..loads_a {
+        let t = format!("(local + {}u)", load * threads);
+        let (row, four) = match along_sum {
+            true => (
+                format!("{t} / {fours_deep}u"),
+                format!("{t} % {fours_deep}u"),
+            ),
+            // Neighbours load neighbours: those of a transposed matrix are in a column.
+            false => (format!("{t} % {}u", tile.m), format!("{t} / {}u", tile.m)),
+        };
+        source.line(format!(
+            "let row_a{load} = {row};\n    let four_a{load} = {four};"
+        ));
+    }
+    for load in 0..loads_b {
+        let t = format!("(local + {}u)", load * threads);
+        let (k, four) = match p.b.column == 1 {
+            true => (
+                format!("{t} / {fours_wide}u"),
+                format!("{t} % {fours_wide}u"),
+            ),
+            false => (format!("{t} % {depth}u"), format!("{t} / {depth}u")),
+        };
+        source.line(format!(
+            "let k_b{load} = {k};\n    let four_b{load} = {four};"
+        ));
+    }
+    let next = |source: &mut Source<'_>, declare: &str, k: &str| {
+        for load in 0..loads_a {
+            source.line(format!("{declare}next_a{load} = load_a(first_row + row_a{load}, {k} + four_a{load} * 4u, from_a);"));
+        }
+        for load in 0..loads_b {
+            source.line(format!("{declare}next_b{load} = load_b({k} + k_b{load}, first_column + four_b{load} * 4u, from_b);"));
+        }
+    };
+    next(source, "var ", "0u");
+    let columns = tile.each / 4;
+    for row in 0..tile.each {
+        for column in 0..columns {
+            source.line(format!("var sum{row}_{column} = vec4f(0.0);"));
+        }
+    }
+    source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
+    for load in 0..loads_a {
+        source.line(format!(
+            "first[row_a{load} * {pitch}u + four_a{load}] = next_a{load};"
+        ));
+    }
+    for load in 0..loads_b {
+        source.line(format!(
+            "second[k_b{load} * {fours_wide}u + four_b{load}] = next_b{load};"
+        ));
+    }
+    source.line("workgroupBarrier();");
+    next(source, "", &format!("k + {depth}u"));
+    source.line(format!("for (var d = 0u; d < {fours_deep}u; d++) {{"));
+    for row in 0..tile.each {
+        source.line(format!(
+            "let a{row} = first[(ty + {}u) * {pitch}u + d];",
+            row * down
+        ));
+    }
+    for (at, part) in ["x", "y", "z", "w"].iter().enumerate() {
+        for column in 0..columns {
+            let index = format!(
+                "(d * 4u + {at}u) * {fours_wide}u + tx + {}u",
+                column * across
+            );
+            source.line(format!("let b{at}_{column} = second[{index}];"));
+            for row in 0..tile.each {
+                let sum = format!("sum{row}_{column}");
+                source.line(format!(
+                    "{sum} = fma(vec4f(a{row}.{part}), b{at}_{column}, {sum});"
+                ));
+            }
+        }
+    }
+    source.line("}\n    workgroupBarrier();\n    }");
+    let width = width(p);
+    for row in 0..tile.each {
+        source.line(format!("let row{row} = first_row + ty + {}u;", row * down));
+        for column in 0..columns {
+            let at = format!("first_column + (tx + {}u) * 4u", column * across);
+            let index = format!("(batch * {}u + row{row}) * {}u + {at}", p.m, p.n);
+            let guard = |k: usize| format!("row{row} < {}u && {at} + {k}u < {}u", p.m, p.n);
+            if width == 4 {
+                source.line(format!(
+                    "if {} {{ finish({index}, sum{row}_{column}, zero); }}",
+                    guard(0)
+                ));
+                continue;
+            }
+            for (k, part) in ["x", "y", "z", "w"].iter().enumerate() {
+                source.line(format!(
+                    "if {} {{ finish({index} + {k}u, sum{row}_{column}.{part}, zero); }}",
+                    guard(k)
+                ));
+            }
+        }
+    }
+    tiles_m * tiles_n * p.batch
+}
+
+/// A workgroup has some columns of one row; its invocations share their sums.
+fn thin(source: &mut Source<'_>, p: &Product) -> usize {
+    let width = width(p);
+    let fours = p.n / width;
+    let across = fours.next_power_of_two().clamp(1, 16);
+    let parts = THREADS / across;
+    let ty = Source::type_of(width);
+    source.shared = format!("var<workgroup> scratch: array<{ty}, {THREADS}>;\n");
+    let name_a = source.bind(p.a.buffer, false, false);
+    let one_a = Source::one(&name_a, p.a.dtype, "at");
+    source.function(&format!(
+        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    let at = base + row * {}u + k * {}u;\n    return {one_a};\n}}\n",
+        p.a.row, p.a.column
+    ));
+    if width == 4 {
+        load_second(source, p);
+    } else {
+        let name_b = source.bind(p.b.buffer, false, false);
+        let one_b = Source::one(&name_b, p.b.dtype, "at");
+        source.function(&format!(
+            "fn load_b(k: u32, column: u32, base: u32) -> f32 {{\n    let at = base + k * {}u + column * {}u;\n    return {one_b};\n}}\n",
+            p.b.row, p.b.column
+        ));
+    }
+    let base_a = base(source, "base_a", &p.a);
+    let base_b = base(source, "base_b", &p.b);
+    let tiles = fours.div_ceil(across);
+    source.line(format!("let batch = group_index / {}u;", tiles * p.m));
+    source.line(format!("if batch >= {}u {{ return; }}", p.batch));
+    source.line(format!("let row = (group_index / {tiles}u) % {}u;", p.m));
+    source.line(format!(
+        "let wanted = (group_index % {tiles}u) * {across}u + local % {across}u;"
+    ));
+    source.line(format!(
+        "let column = min(wanted, {}u) * {width}u;",
+        fours.saturating_sub(1)
+    ));
+    source.line(format!(
+        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
+    source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
+    source.line(format!(
+        "for (var k = local / {across}u; k < {}u; k += {parts}u) {{",
+        p.k
+    ));
+    source.line(format!(
+        "sum = fma({ty}(one_a(row, k, from_a)), load_b(k, column, from_b), sum);\n    }}"
+    ));
+    source.line("scratch[local] = sum;\n    workgroupBarrier();");
+    let mut step = parts / 2;
+    while step > 0 {
+        let distance = step * across;
+        source.line(format!("if local < {distance}u {{ scratch[local] += scratch[local + {distance}u]; }}\n    workgroupBarrier();"));
+        step /= 2;
+    }
+    let index = format!("(batch * {}u + row) * {}u + column", p.m, p.n);
+    source.line(format!(
+        "if local < {across}u && wanted < {fours}u {{ finish({index}, scratch[local], zero); }}"
+    ));
+    tiles * p.m * p.batch
+}

@@ -1,0 +1,136 @@
+//! The GPU engine: WGSL for each kernel of a program, its buffers from the pool, one recording.
+//!
+//! `source` and `loads` write loads, instructions and stores, which all kernels share; `rows`, `columns` and `matmul` what is
+//! around them. Every shape and stride is a constant of the WGSL: kernels take no parameters.
+
+mod columns;
+mod loads;
+mod matmul;
+mod rows;
+mod source;
+
+use crate::context::{Context, GpuValues, PADDING, Storage};
+use crate::graph::tensor::Op;
+use crate::program::{BufferPlan, KernelPlan, Place, Program, Space};
+use dapple_base::{Error, Result};
+use dapple_runtime::{ByteSlice, Gpu, Groups, Recording};
+use source::Source;
+
+/// A program on a GPU.
+pub(crate) struct GpuPlan {
+    pub recording: Recording,
+    /// Each kernel's WGSL; none for what has nothing to do.
+    pub sources: Vec<Option<String>>,
+    buffers: Vec<GpuValues>,
+}
+
+/// A kernel in WGSL: its entry point is `main`.
+pub(crate) struct Written {
+    pub wgsl: String,
+    /// Names of bindings, and which buffers they are.
+    pub bindings: Vec<(String, usize)>,
+    pub groups: usize,
+}
+
+impl GpuPlan {
+    pub fn new(gpu: &Gpu, context: &Context, program: &Program) -> Result<Self> {
+        let slots = program
+            .slots
+            .iter()
+            .map(|bytes| GpuValues::new(gpu, "plan", *bytes as u64));
+        let slots = slots.collect::<Result<Vec<_>>>()?;
+        let place = |buffer: &BufferPlan| match &buffer.place {
+            Place::Slot(slot) => Ok(slots[*slot].clone()),
+            Place::Leaf(tensor) => match &tensor.0.op {
+                Op::Leaf(Storage::Gpu(values)) => Ok(values.clone()),
+                _ => Err(Error::internal("a leaf of a plan is not on its GPU")),
+            },
+        };
+        let buffers = program
+            .buffers
+            .iter()
+            .map(place)
+            .collect::<Result<Vec<_>>>()?;
+        let padded: Vec<bool> = program
+            .buffers
+            .iter()
+            .zip(&buffers)
+            .map(|(plan, values)| {
+                values.slice.len()
+                    >= (plan.count * plan.dtype.bytes()).next_multiple_of(PADDING) as u64
+            })
+            .collect();
+        let mut recording = Recording::new();
+        recording.span("tensor");
+        let mut sources = Vec::new();
+        for kernel in &program.kernels {
+            let Some(written) = write(kernel, &program.buffers, &padded)? else {
+                sources.push(None);
+                continue;
+            };
+            let compiled = context.kernel(gpu, &kernel.label, &written.wgsl)?;
+            let slices = written.bindings.iter().map(|(name, buffer)| {
+                let slice = buffers[*buffer].slice.clone();
+                (name.as_str(), slice)
+            });
+            let slices: Vec<(&str, ByteSlice)> = slices.collect();
+            let bound = compiled.bind_slices(gpu, &slices)?;
+            recording.dispatch(bound, Groups::flat(written.groups as u32));
+            sources.push(Some(written.wgsl));
+        }
+        for (from, to) in &program.copies {
+            let bytes = (program.buffers[*to].count * program.buffers[*to].dtype.bytes())
+                .next_multiple_of(4) as u64;
+            if bytes > 0 {
+                recording.copy(
+                    buffers[*from].slice.part(0, bytes)?,
+                    buffers[*to].slice.part(0, bytes)?,
+                )?;
+            }
+        }
+        Ok(Self {
+            recording,
+            sources,
+            buffers,
+        })
+    }
+
+    pub fn storage(&self, buffer: usize) -> Storage {
+        Storage::Gpu(self.buffers[buffer].clone())
+    }
+}
+
+/// A kernel's WGSL; `None` if it has nothing to write. `padded` says of each buffer whether it may be loaded in fours to
+/// its end.
+pub(crate) fn write(
+    kernel: &KernelPlan,
+    buffers: &[BufferPlan],
+    padded: &[bool],
+) -> Result<Option<Written>> {
+    if kernel
+        .outputs
+        .iter()
+        .all(|output| buffers[*output].count == 0)
+    {
+        return Ok(None);
+    }
+    let mut source = Source::new(kernel, buffers, padded);
+    let groups = match &kernel.space {
+        Space::Map { count } => source.map(*count),
+        Space::Rows { rows, n } => rows::write(&mut source, *rows, *n),
+        Space::Columns { .. } => columns::write(&mut source),
+        Space::MatMul(product) => matmul::write(&mut source, product),
+        Space::Scatter {
+            rows,
+            width,
+            numbers,
+        } => source.scatter(*rows, *width, *numbers),
+    };
+    if groups > u32::MAX as usize {
+        return Err(
+            Error::unsupported(format!("{groups} workgroups of {}", kernel.label))
+                .hint("cut tensors into parts"),
+        );
+    }
+    Ok(Some(source.finish(groups)))
+}

@@ -1,0 +1,300 @@
+//! Rows that are reduced within: sums, softmax, norms and what is around them, in one dispatch.
+//!
+//! 1. `lanes` invocations share a row; a workgroup has as many rows as fit.
+//! 2. Each invocation goes over its part of the row. Short rows are loaded once and stay in registers; of long ones
+//!    every pass loads what it needs, which the caches hold.
+//! 3. For each depth of reductions: the invocations' parts are joined, then they are by a tree in the workgroup's memory. The order
+//!    depends on the row's length alone.
+
+use super::source::{Source, THREADS};
+use crate::program::{Body, Value};
+use std::fmt::Write;
+
+/// Parts of a row in an invocation's registers at most.
+const MOST_PARTS: usize = 8;
+
+struct Shape {
+    width: usize,
+    /// Fours (or ones) of a row.
+    quads: usize,
+    lanes: usize,
+    /// Quads of an invocation.
+    parts: usize,
+    n: usize,
+}
+
+/// Writes it; the number of workgroups.
+pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
+    let body = &source.kernel.body;
+    let width = if n.is_multiple_of(4) { 4 } else { 1 };
+    let quads = n / width;
+    let lanes = quads.next_power_of_two().clamp(1, THREADS);
+    let shape = Shape {
+        width,
+        quads,
+        lanes,
+        parts: quads.div_ceil(lanes),
+        n,
+    };
+    let per_group = THREADS / lanes;
+    let loads: Vec<String> = (0..body.inputs.len())
+        .map(|input| {
+            let is_by_row = body
+                .instructions
+                .iter()
+                .any(|i| i.by_row && i.value == Value::Input(input));
+            source.load(input, if is_by_row { 1 } else { width })
+        })
+        .collect();
+    source.line(format!("let lane = local % {lanes}u;"));
+    source.line(format!(
+        "let wanted_row = group_index * {per_group}u + local / {lanes}u;"
+    ));
+    source.line(format!(
+        "let row = min(wanted_row, {}u);",
+        rows.saturating_sub(1)
+    ));
+    source.line(format!("let live = wanted_row < {rows}u;"));
+    let phases = phases(body);
+    let last = phases.iter().copied().max().unwrap_or(0);
+    let in_registers = shape.parts <= MOST_PARTS;
+    // Elements that registers hold already.
+    let mut held = vec![false; body.instructions.len()];
+    for phase in 0..=last {
+        by_row(source, body, &phases, phase, &loads);
+        let reductions: Vec<usize> = (0..body.instructions.len())
+            .filter(|at| {
+                phases[*at] == phase + 1
+                    && matches!(body.instructions[*at].value, Value::Reduce(..))
+            })
+            .collect();
+        let stored: Vec<(usize, usize)> = body
+            .stores
+            .iter()
+            .copied()
+            .filter(|(at, _)| phase == last && !body.instructions[*at].by_row)
+            .collect();
+        let mut wanted: Vec<usize> = reductions
+            .iter()
+            .filter_map(|at| match body.instructions[*at].value {
+                Value::Reduce(_, operand) => Some(operand),
+                _ => None,
+            })
+            .collect();
+        wanted.extend(stored.iter().map(|store| store.0));
+        let needed = elements(body, &wanted);
+        for at in &reductions {
+            if let Value::Reduce(op, _) = body.instructions[*at].value {
+                let identity = Source::literal_of(op.identity(), width);
+                source.line(format!("var part{at} = {identity};"));
+            }
+        }
+        if !wanted.is_empty() {
+            let passes = Pass {
+                reductions: &reductions,
+                stored: &stored,
+                loads: &loads,
+            };
+            if in_registers {
+                for part in 0..shape.parts {
+                    let fresh: Vec<usize> =
+                        needed.iter().copied().filter(|at| !held[*at]).collect();
+                    unrolled(source, &shape, part, &fresh, &passes);
+                }
+                needed.iter().for_each(|at| held[*at] = true);
+            } else {
+                looped(source, &shape, &needed, &passes);
+            }
+        }
+        for at in &reductions {
+            join(source, body, *at, &shape);
+        }
+    }
+    for (at, output) in &body.stores {
+        if body.instructions[*at].by_row {
+            let value = Source::named(body, *at, 1, "");
+            let text = source.store(*output, &value, 1, "row");
+            source.line("if live && lane == 0u {");
+            source.body.push_str(&text);
+            source.line("}");
+        }
+    }
+    rows.div_ceil(per_group)
+}
+
+/// What a pass over a row does.
+struct Pass<'a> {
+    reductions: &'a [usize],
+    stored: &'a [(usize, usize)],
+    loads: &'a [String],
+}
+
+/// After how many reductions each instruction can be computed.
+fn phases(body: &Body) -> Vec<usize> {
+    let mut phases: Vec<usize> = Vec::new();
+    for instruction in &body.instructions {
+        phases.push(match &instruction.value {
+            Value::Element(_, operands) => operands.iter().map(|o| phases[*o]).max().unwrap_or(0),
+            Value::Reduce(_, operand) => phases[*operand] + 1,
+            _ => 0,
+        });
+    }
+    phases
+}
+
+/// What is computed for each element to have `wanted`, in order.
+fn elements(body: &Body, wanted: &[usize]) -> Vec<usize> {
+    let mut needed = vec![false; body.instructions.len()];
+    wanted
+        .iter()
+        .for_each(|at| needed[*at] = !body.instructions[*at].by_row);
+    for at in (0..needed.len())
+        .rev()
+        .filter(|at| !body.instructions[*at].by_row)
+    {
+        if let (true, Value::Element(_, operands)) = (needed[at], &body.instructions[at].value) {
+            operands
+                .iter()
+                .for_each(|o| needed[*o] |= !body.instructions[*o].by_row);
+        }
+    }
+    (0..needed.len()).filter(|at| needed[*at]).collect()
+}
+
+/// What is one for each row and can be computed now, and not before.
+fn by_row(source: &mut Source<'_>, body: &Body, phases: &[usize], phase: usize, loads: &[String]) {
+    let now: Vec<usize> = (0..body.instructions.len())
+        .filter(|at| body.instructions[*at].by_row && phases[*at] == phase)
+        .collect();
+    let text = source.instructions(body, &now, (1, "row", ""), loads, &|_| None);
+    source.body.push_str(&text);
+}
+
+/// The row's values as those of elements.
+fn known(body: &Body, width: usize) -> impl Fn(usize) -> Option<String> + '_ {
+    move |at| {
+        let instruction = &body.instructions[at];
+        match (&instruction.value, instruction.by_row) {
+            (Value::Constant(_), _) | (_, false) => None,
+            (_, true) if width == 4 => Some(format!("vec4f(v{at})")),
+            (_, true) => Some(format!("v{at}")),
+        }
+    }
+}
+
+fn unrolled(source: &mut Source<'_>, shape: &Shape, part: usize, fresh: &[usize], pass: &Pass<'_>) {
+    let body = &source.kernel.body;
+    let suffix = format!("_{part}");
+    let is_whole = shape.quads.is_multiple_of(shape.lanes);
+    let is_last = part + 1 == shape.parts;
+    let (quads, lanes, n, width) = (shape.quads, shape.lanes, shape.n, shape.width);
+    let index = format!("i{suffix}");
+    let mut text = String::new();
+    let valid = match is_whole || !is_last {
+        true => "true".to_owned(),
+        false => format!("(lane + {}u < {quads}u)", part * lanes),
+    };
+    if !source.body.contains(&format!("let {index} =")) {
+        let quad = match is_whole || !is_last {
+            true => format!("lane + {}u", part * lanes),
+            false => format!("min(lane + {}u, {}u)", part * lanes, quads - 1),
+        };
+        let _ = writeln!(text, "    let {index} = row * {n}u + ({quad}) * {width}u;");
+    }
+    text.push_str(&source.instructions(
+        body,
+        fresh,
+        (width, &index, &suffix),
+        pass.loads,
+        &known(body, width),
+    ));
+    for at in pass.reductions {
+        let Value::Reduce(op, operand) = body.instructions[*at].value else {
+            continue;
+        };
+        let value = match known(body, width)(operand) {
+            Some(value) => value,
+            None => Source::named(body, operand, width, &suffix),
+        };
+        let joined = source.joined(op, &format!("part{at}"), &value, width);
+        let _ = writeln!(text, "    if {valid} {{ part{at} = {joined}; }}");
+    }
+    for (at, output) in pass.stored {
+        let value = Source::named(body, *at, width, &suffix);
+        let store = source.store(*output, &value, width, &index);
+        let _ = writeln!(text, "    if live && {valid} {{\n{store}    }}");
+    }
+    source.body.push_str(&text);
+}
+
+fn looped(source: &mut Source<'_>, shape: &Shape, needed: &[usize], pass: &Pass<'_>) {
+    let body = &source.kernel.body;
+    let (quads, lanes, n, width) = (shape.quads, shape.lanes, shape.n, shape.width);
+    let mut text = format!("    for (var quad = lane; quad < {quads}u; quad += {lanes}u) {{\n");
+    let _ = writeln!(text, "    let i = row * {n}u + quad * {width}u;");
+    text.push_str(&source.instructions(
+        body,
+        needed,
+        (width, "i", ""),
+        pass.loads,
+        &known(body, width),
+    ));
+    for at in pass.reductions {
+        let Value::Reduce(op, operand) = body.instructions[*at].value else {
+            continue;
+        };
+        let value = match known(body, width)(operand) {
+            Some(value) => value,
+            None => Source::named(body, operand, width, ""),
+        };
+        let joined = source.joined(op, &format!("part{at}"), &value, width);
+        let _ = writeln!(text, "    part{at} = {joined};");
+    }
+    for (at, output) in pass.stored {
+        let value = Source::named(body, *at, width, "");
+        let store = source.store(*output, &value, width, "i");
+        let _ = writeln!(text, "    if live {{\n{store}    }}");
+    }
+    text.push_str("    }\n");
+    source.body.push_str(&text);
+}
+
+/// The parts of a row's invocations become `v{at}`.
+fn join(source: &mut Source<'_>, body: &Body, at: usize, shape: &Shape) {
+    let Value::Reduce(op, _) = body.instructions[at].value else {
+        return;
+    };
+    let part = format!("part{at}");
+    let single = if shape.width == 4 {
+        let low = source.joined(op, &format!("{part}.x"), &format!("{part}.y"), 1);
+        let high = source.joined(op, &format!("{part}.z"), &format!("{part}.w"), 1);
+        source.joined(op, &format!("({low})"), &format!("({high})"), 1)
+    } else {
+        part
+    };
+    if shape.lanes == 1 {
+        source.line(format!("let v{at} = {single};"));
+        return;
+    }
+    if source.shared.is_empty() {
+        source.shared = format!("var<workgroup> scratch: array<f32, {THREADS}>;\n");
+    }
+    source.line(format!("scratch[local] = {single};"));
+    source.line("workgroupBarrier();");
+    let mut step = shape.lanes / 2;
+    while step > 0 {
+        let joined = source.joined(
+            op,
+            "scratch[local]",
+            &format!("scratch[local + {step}u]"),
+            1,
+        );
+        source.line(format!(
+            "if lane < {step}u {{ scratch[local] = {joined}; }}"
+        ));
+        source.line("workgroupBarrier();");
+        step /= 2;
+    }
+    source.line(format!("let v{at} = scratch[local - lane];"));
+    source.line("workgroupBarrier();");
+}

@@ -1,0 +1,370 @@
+//! [`Source`]: the parts of which kernels are written: bindings, loads by linear indices, instructions, stores.
+//!
+//! Elements are handled four at a time (`width` 4), loaded and stored as 16 bytes of `f32` or 8 of `f16` where strides and
+//! padding let them be. 16-bit values are stored two in a word and packed by `pack2x16float`, which every device has.
+
+use super::Written;
+use crate::graph::element::{ElementOp as E, HELPERS};
+use crate::graph::tensor::{DType, ReduceOp};
+use crate::program::{Body, BufferPlan, KernelPlan, Source as From, Value};
+use std::fmt::Write;
+
+/// Invocations of a workgroup.
+pub(crate) const THREADS: usize = 256;
+
+/// A binding.
+struct Binding {
+    buffer: usize,
+    /// Whether it is an array of fours.
+    wide: bool,
+    written: bool,
+}
+
+/// A kernel that is being written.
+pub(crate) struct Source<'a> {
+    pub kernel: &'a KernelPlan,
+    pub(super) buffers: &'a [BufferPlan],
+    pub(super) padded: &'a [bool],
+    bindings: Vec<Binding>,
+    /// Functions that come before `main`.
+    pub(super) functions: String,
+    /// How many loads there are.
+    pub(super) loads: usize,
+    /// Operations whose functions are needed, and for how many elements.
+    operations: Vec<(E, usize)>,
+    /// What `main` does.
+    pub body: String,
+    /// Variables of the workgroup.
+    pub shared: String,
+    pub threads: usize,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(kernel: &'a KernelPlan, buffers: &'a [BufferPlan], padded: &'a [bool]) -> Self {
+        Self {
+            kernel,
+            buffers,
+            padded,
+            bindings: Vec::new(),
+            functions: String::new(),
+            loads: 0,
+            operations: Vec::new(),
+            body: String::new(),
+            shared: String::new(),
+            threads: THREADS,
+        }
+    }
+
+    /// A line of `main`.
+    pub fn line(&mut self, text: impl AsRef<str>) {
+        self.body.push_str("    ");
+        self.body.push_str(text.as_ref());
+        self.body.push('\n');
+    }
+
+    /// A function before `main`.
+    pub fn function(&mut self, text: &str) {
+        self.functions.push_str(text);
+    }
+
+    pub fn type_of(width: usize) -> &'static str {
+        if width == 4 { "vec4f" } else { "f32" }
+    }
+
+    /// A number as WGSL writes it, exact.
+    fn literal(value: f32) -> String {
+        match value {
+            // What is not finite may not be a constant.
+            v if !v.is_finite() => format!("bitcast<f32>({:#x}u | zero)", v.to_bits()),
+            v => format!("{v:e}f"),
+        }
+    }
+
+    pub fn literal_of(value: f32, width: usize) -> String {
+        let literal = Self::literal(value);
+        if width == 4 {
+            format!("vec4f({literal})")
+        } else {
+            literal
+        }
+    }
+
+    /// The name of a binding.
+    pub fn bind(&mut self, buffer: usize, wide: bool, written: bool) -> String {
+        let is_output = self.kernel.outputs.contains(&buffer);
+        let found = self
+            .bindings
+            .iter()
+            .position(|b| b.buffer == buffer && (b.wide == wide || is_output));
+        let at = match found {
+            Some(at) => {
+                self.bindings[at].written |= written || is_output;
+                at
+            }
+            None => {
+                self.bindings.push(Binding {
+                    buffer,
+                    wide,
+                    written: written || is_output,
+                });
+                self.bindings.len() - 1
+            }
+        };
+        format!("b{at}")
+    }
+
+    pub(super) fn extent(&self) -> usize {
+        self.kernel.extent().0
+    }
+
+    /// The expression of an instruction that is an operation, over the names of its operands.
+    pub fn operation(&mut self, op: E, operands: &[String], width: usize) -> String {
+        if !self.operations.contains(&(op, width)) {
+            self.operations.push((op, width));
+        }
+        if width == 4 && op.wgsl_vector().is_none() && !self.operations.contains(&(op, 1)) {
+            self.operations.push((op, 1));
+        }
+        let call = format!("{}_{width}({})", op.name(), operands.join(", "));
+        let is_exact = matches!(
+            op,
+            E::Copy
+                | E::Round16
+                | E::Neg
+                | E::Abs
+                | E::Sign
+                | E::Relu
+                | E::Max
+                | E::Min
+                | E::Greater
+                | E::Equal
+                | E::Select
+        );
+        if is_exact {
+            call
+        } else {
+            format!("exact_{width}({call}, zero)")
+        }
+    }
+
+    /// Lines that compute `wanted` instructions of a body, those of elements, at linear index `i`, as `v0`, `v1`, ..; `known`
+    /// names what is there already, as a value of this width.
+    pub fn instructions(
+        &mut self,
+        body: &Body,
+        wanted: &[usize],
+        (width, index, suffix): (usize, &str, &str),
+        loads: &[String],
+        known: &dyn Fn(usize) -> Option<String>,
+    ) -> String {
+        let mut text = String::new();
+        for &at in wanted {
+            let name = |operand: usize| match (&body.instructions[operand].value, known(operand)) {
+                (_, Some(known)) => known,
+                (Value::Constant(value), _) => Self::literal_of(*value, width),
+                _ => format!("v{operand}{suffix}"),
+            };
+            let value = match &body.instructions[at].value {
+                Value::Constant(_) | Value::Product | Value::Reduce(..) => continue,
+                Value::Input(input) => format!("{}({index})", loads[*input]),
+                Value::Element(op, operands) => {
+                    let operands: Vec<String> =
+                        operands.iter().map(|operand| name(*operand)).collect();
+                    self.operation(*op, &operands, width)
+                }
+            };
+            let _ = writeln!(text, "    let v{at}{suffix} = {value};");
+        }
+        text
+    }
+
+    /// Lines that store a value at linear index `i` (for four a multiple of 4) of an output. The index may be up to three before
+    /// the end.
+    pub fn store(&mut self, output: usize, value: &str, width: usize, index: &str) -> String {
+        let buffer = self.kernel.outputs[output];
+        let (dtype, count) = (self.buffers[buffer].dtype, self.buffers[buffer].count);
+        if width == 1 {
+            let name = self.bind(buffer, false, true);
+            return format!("    {name}[{index}] = {value};\n");
+        }
+        if !self.in_fours(buffer) {
+            let name = self.bind(buffer, false, true);
+            let each = |k: usize| {
+                let part = ["x", "y", "z", "w"][k];
+                format!(
+                    "    if {index} + {k}u < {count}u {{ {name}[{index} + {k}u] = ({value}).{part}; }}\n"
+                )
+            };
+            return (0..4).map(each).collect();
+        }
+        let name = self.bind(buffer, true, true);
+        match dtype {
+            DType::F16 => format!(
+                "    {name}[({index}) >> 2u] = vec2u(pack2x16float(({value}).xy), pack2x16float(({value}).zw));\n"
+            ),
+            _ => format!("    {name}[({index}) >> 2u] = {value};\n"),
+        }
+    }
+
+    /// The name of an instruction's value.
+    pub fn named(body: &Body, at: usize, width: usize, suffix: &str) -> String {
+        match &body.instructions[at].value {
+            Value::Constant(value) => Self::literal_of(*value, width),
+            _ => format!("v{at}{suffix}"),
+        }
+    }
+
+    /// The expression that joins two values of a reduction.
+    pub fn joined(&mut self, op: ReduceOp, a: &str, b: &str, width: usize) -> String {
+        match op {
+            ReduceOp::Sum => format!("{a} + {b}"),
+            _ => {
+                let call = op.element();
+                self.operation(call, &[a.to_owned(), b.to_owned()], width)
+            }
+        }
+    }
+
+    /// Elements one by one, four to an invocation. Returns the number of workgroups.
+    pub fn map(&mut self, count: usize) -> usize {
+        let body = &self.kernel.body;
+        let quads = count.div_ceil(4);
+        let loads: Vec<String> = (0..body.inputs.len())
+            .map(|input| self.load(input, 4))
+            .collect();
+        self.line(format!("let quad = group_index * {THREADS}u + local;"));
+        self.line(format!("if quad >= {quads}u {{ return; }}"));
+        self.line("let i = quad * 4u;");
+        let all: Vec<usize> = (0..body.instructions.len()).collect();
+        let text = self.instructions(body, &all, (4, "i", ""), &loads, &|_| None);
+        self.body.push_str(&text);
+        for (instruction, output) in &body.stores {
+            let value = Self::named(body, *instruction, 4, "");
+            let text = self.store(*output, &value, 4, "i");
+            self.body.push_str(&text);
+        }
+        quads.div_ceil(THREADS)
+    }
+
+    /// Rows added up by their numbers: each element of the result looks at all numbers in order.
+    pub fn scatter(&mut self, rows: usize, width: usize, numbers: usize) -> usize {
+        let body = &self.kernel.body;
+        let values = self.load(0, 1);
+        let From::Buffer(access) = &body.inputs[1] else {
+            return 0;
+        };
+        let place = self.place(access);
+        let name = self.bind(access.buffer, false, false);
+        let count = rows * width;
+        self.line(format!("let i = group_index * {THREADS}u + local;"));
+        self.line(format!("if i >= {count}u {{ return; }}"));
+        self.line(format!(
+            "let row = i / {width}u;\n    let column = i % {width}u;\n    var sum = 0.0;"
+        ));
+        self.line(format!("for (var j = 0u; j < {numbers}u; j++) {{"));
+        self.line(format!(
+            "    if {name}[{place}(j)] == row {{ sum += {values}(j * {width}u + column); }}"
+        ));
+        self.line("}");
+        let text = self.store(0, "sum", 1, "i");
+        self.body.push_str(&text);
+        count.div_ceil(THREADS)
+    }
+
+    /// All of it.
+    pub fn finish(self, groups: usize) -> Written {
+        let mut operations = String::new();
+        for (op, width) in &self.operations {
+            let names = ["a", "b", "c"];
+            let ty = Self::type_of(*width);
+            let arguments: Vec<String> = names[..op.arity()]
+                .iter()
+                .map(|name| format!("{name}: {ty}"))
+                .collect();
+            let text = match (*width, op.wgsl_vector()) {
+                (1, _) => op.wgsl().to_owned(),
+                (_, Some(text)) => text.to_owned(),
+                _ => {
+                    let of = |part: &str| {
+                        let each: Vec<String> = names[..op.arity()]
+                            .iter()
+                            .map(|name| format!("{name}.{part}"))
+                            .collect();
+                        format!("{}_1({})", op.name(), each.join(", "))
+                    };
+                    format!(
+                        "return vec4f({}, {}, {}, {});",
+                        of("x"),
+                        of("y"),
+                        of("z"),
+                        of("w")
+                    )
+                }
+            };
+            let _ = writeln!(
+                operations,
+                "fn {}_{width}({}) -> {ty} {{\n    {text}\n}}",
+                op.name(),
+                arguments.join(", ")
+            );
+        }
+        let mut wgsl = String::new();
+        for (at, binding) in self.bindings.iter().enumerate() {
+            let access = if binding.written {
+                "read_write"
+            } else {
+                "read"
+            };
+            let ty = match (self.buffers[binding.buffer].dtype, binding.wide) {
+                (DType::F32, true) => "vec4f",
+                (DType::F32, false) => "f32",
+                (DType::F16, true) => "vec2u",
+                _ => "u32",
+            };
+            let _ = writeln!(
+                wgsl,
+                "@group(0) @binding({at}) var<storage, {access}> b{at}: array<{ty}>;"
+            );
+        }
+        wgsl.push_str(&self.shared);
+        let code = [&operations, &self.functions, &self.body]
+            .map(String::as_str)
+            .concat();
+        // Helpers may need others, which come before them.
+        let mut needed = vec![false; HELPERS.len()];
+        for _ in 0..2 {
+            for at in 0..HELPERS.len() {
+                let call = format!("{}(", HELPERS[at].0);
+                let by_helper = (0..HELPERS.len())
+                    .any(|other| other != at && needed[other] && HELPERS[other].1.contains(&call));
+                needed[at] |= code.contains(&call) || by_helper;
+            }
+        }
+        for (at, (_, text)) in HELPERS.iter().enumerate() {
+            if needed[at] {
+                wgsl.push_str(text);
+            }
+        }
+        wgsl.push_str(&operations);
+        wgsl.push_str(&self.functions);
+        let _ = writeln!(
+            wgsl,
+            "@compute @workgroup_size({})\nfn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, \
+             @builtin(local_invocation_index) local: u32) {{\n    let zero = group.z;\n    \
+             let group_index = group.x + group.y * groups.x;",
+            self.threads
+        );
+        wgsl.push_str(&self.body);
+        wgsl.push_str("}\n");
+        Written {
+            wgsl,
+            bindings: self
+                .bindings
+                .iter()
+                .enumerate()
+                .map(|(at, b)| (format!("b{at}"), b.buffer))
+                .collect(),
+            groups,
+        }
+    }
+}

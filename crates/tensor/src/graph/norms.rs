@@ -1,0 +1,114 @@
+//! Softmax and norms over the last axis, written in other operations: a row's passes are fused into one kernel, forward and
+//! backward. Their derivatives are written out, so that the backward pass keeps means and not rows.
+
+use super::problem::Problem;
+use super::tensor::{CustomOp, DType, Tensor};
+use std::sync::Arc;
+
+struct Softmax;
+struct LayerNorm(f32);
+struct RmsNorm(f32);
+
+fn last(tensor: &Tensor) -> [usize; 1] {
+    [tensor.rank().saturating_sub(1)]
+}
+
+impl CustomOp for Softmax {
+    fn name(&self) -> &str {
+        "softmax"
+    }
+
+    fn forward(&self, inputs: &[Tensor]) -> Tensor {
+        let x = &inputs[0];
+        let e = x.to(DType::F32).sub(x.max_keep(&last(x))).exp();
+        e.div(e.sum_keep(&last(x))).stored_as(x.dtype())
+    }
+
+    fn backward(&self, inputs: &[Tensor], y: &Tensor, g: &Tensor) -> Vec<Option<Tensor>> {
+        let axes = last(&inputs[0]);
+        let y = y.to(DType::F32);
+        let along = g.mul(&y).sum_keep(&axes);
+        vec![Some(y.mul(g.sub(along)).stored_as(inputs[0].dtype()))]
+    }
+}
+
+impl CustomOp for LayerNorm {
+    fn name(&self) -> &str {
+        "layer_norm"
+    }
+
+    fn forward(&self, inputs: &[Tensor]) -> Tensor {
+        let x = &inputs[0];
+        let away = x.to(DType::F32).sub(x.mean_keep(&last(x)));
+        let variance = away.mul(&away).mean_keep(&last(x));
+        away.div(variance.add(self.0).sqrt()).stored_as(x.dtype())
+    }
+
+    // `s (g - mean(g) - n mean(g n))` with `s = 1 / sqrt(variance + eps)` and `n` the normalised row, all of it anew from `x`.
+    fn backward(&self, inputs: &[Tensor], _: &Tensor, g: &Tensor) -> Vec<Option<Tensor>> {
+        let axes = last(&inputs[0]);
+        let x = inputs[0].to(DType::F32);
+        let away = x.sub(x.mean_keep(&axes));
+        let spread = away.mul(&away).mean_keep(&axes).add(self.0).sqrt();
+        let n = away.div(&spread);
+        let g = g.to(DType::F32);
+        let along = g.mul(&n).mean_keep(&axes);
+        let gradient = g.sub(g.mean_keep(&axes)).sub(n.mul(along)).div(spread);
+        vec![Some(gradient.stored_as(inputs[0].dtype()))]
+    }
+}
+
+impl CustomOp for RmsNorm {
+    fn name(&self) -> &str {
+        "rms_norm"
+    }
+
+    fn forward(&self, inputs: &[Tensor]) -> Tensor {
+        let x = inputs[0].to(DType::F32);
+        let size = x.mul(&x).mean_keep(&last(&x)).add(self.0).sqrt();
+        x.div(size).stored_as(inputs[0].dtype())
+    }
+
+    // `(g - n mean(g n)) / size` with `n = x / size`.
+    fn backward(&self, inputs: &[Tensor], _: &Tensor, g: &Tensor) -> Vec<Option<Tensor>> {
+        let axes = last(&inputs[0]);
+        let x = inputs[0].to(DType::F32);
+        let size = x.mul(&x).mean_keep(&axes).add(self.0).sqrt();
+        let n = x.div(&size);
+        let g = g.to(DType::F32);
+        let along = g.mul(&n).mean_keep(&axes);
+        let gradient = g.sub(n.mul(along)).div(size);
+        vec![Some(gradient.stored_as(inputs[0].dtype()))]
+    }
+}
+
+impl Tensor {
+    fn over_rows(&self, op: impl CustomOp + 'static) -> Self {
+        if self.rank() == 0 {
+            let what = format!("{} of {}", op.name(), self.describe());
+            return self.refused(
+                &[self],
+                Problem::new(what, "it needs an axis to go over: see reshape"),
+            );
+        }
+        Self::custom(Arc::new(op), &[self])
+    }
+
+    /// Softmax over the last axis, less the row's largest. A row of nothing but minus infinity is NaN, as by definition.
+    #[must_use]
+    pub fn softmax(&self) -> Self {
+        self.over_rows(Softmax)
+    }
+
+    /// `(x - mean) / sqrt(variance + epsilon)` over the last axis.
+    #[must_use]
+    pub fn layer_norm(&self, epsilon: f32) -> Self {
+        self.over_rows(LayerNorm(epsilon))
+    }
+
+    /// `x / sqrt(mean(x^2) + epsilon)` over the last axis.
+    #[must_use]
+    pub fn rms_norm(&self, epsilon: f32) -> Self {
+        self.over_rows(RmsNorm(epsilon))
+    }
+}

@@ -1,0 +1,317 @@
+//! Operations on elements: arithmetic, activations, comparisons, types. Shapes broadcast; a result of 16-bit operands
+//! is rounded to 16 bits, of mixed ones it is `f32`. Constants take the type of the other operand.
+
+use super::element::ElementOp as E;
+use super::layout::{Layout, broadcast};
+use super::problem::Problem;
+use super::tensor::{DType, Op, Tensor};
+
+/// What may stand beside a tensor: another, or a number.
+pub trait Operand {
+    /// As a tensor of the same context as `beside`.
+    fn tensor(&self, beside: &Tensor) -> Tensor;
+}
+
+impl Operand for Tensor {
+    fn tensor(&self, _: &Tensor) -> Tensor {
+        self.clone()
+    }
+}
+
+impl Operand for &Tensor {
+    fn tensor(&self, _: &Tensor) -> Tensor {
+        (*self).clone()
+    }
+}
+
+impl Operand for f32 {
+    fn tensor(&self, beside: &Tensor) -> Tensor {
+        beside.context().constant(*self)
+    }
+}
+
+impl Tensor {
+    fn is_constant(&self) -> bool {
+        let root = self.0.root.as_ref().unwrap_or(self);
+        matches!(root.0.op, Op::Constant(_))
+    }
+
+    /// The type of what is computed of these.
+    pub(crate) fn joint_dtype(operands: &[&Self]) -> DType {
+        let mut known = operands.iter().filter(|operand| !operand.is_constant());
+        let all_half =
+            known.clone().count() > 0 && known.all(|operand| operand.dtype() == DType::F16);
+        if all_half { DType::F16 } else { DType::F32 }
+    }
+
+    /// Why operands cannot be taken together: another device, numbers for indices.
+    pub(crate) fn unfit(op: &str, operands: &[&Self]) -> Option<std::sync::Arc<Problem>> {
+        let first = operands.first()?;
+        for other in operands {
+            if other.context() != first.context() {
+                let what = format!(
+                    "{op} of {} on {} and {} on {}",
+                    first.describe(),
+                    first.context().name(),
+                    other.describe(),
+                    other.context().name()
+                );
+                return Some(Problem::new(
+                    what,
+                    "make both from one context; read and upload to move values",
+                ));
+            }
+            if other.dtype() == DType::U32 {
+                let what = format!("{op} of {}, which holds indices", other.describe());
+                return Some(Problem::new(
+                    what,
+                    "indices are for embedding: make a tensor of f32",
+                ));
+            }
+        }
+        None
+    }
+
+    pub(crate) fn element(op: E, operands: &[&Self]) -> Self {
+        let first = operands[0];
+        if let Some(problem) = Self::unfit(op.title(), operands) {
+            return first.refused(operands, problem);
+        }
+        let mut shape = first.shape().to_vec();
+        for other in &operands[1..] {
+            match broadcast(&shape, other.shape()) {
+                Some(joint) => shape = joint,
+                None => {
+                    let what = format!(
+                        "{} of {} and {}",
+                        op.title(),
+                        first.describe(),
+                        other.describe()
+                    );
+                    let hint = "sizes must be equal from the last axis on, or 1: see unsqueeze and transpose";
+                    return first.refused(operands, Problem::new(what, hint));
+                }
+            }
+        }
+        let inputs: Vec<Self> = operands
+            .iter()
+            .map(|operand| operand.expanded_to(&shape))
+            .collect();
+        let dtype = Self::joint_dtype(operands);
+        let layout = Layout::contiguous(&shape);
+        let made = Self::make(first.context(), Op::Element(op), inputs, layout, DType::F32);
+        made.stored_as(dtype)
+    }
+
+    /// Rounded if it is to be.
+    pub(crate) fn stored_as(&self, dtype: DType) -> Self {
+        match dtype {
+            DType::F16 => self.to(DType::F16),
+            _ => self.clone(),
+        }
+    }
+
+    fn unary(&self, op: E) -> Self {
+        Self::element(op, &[self])
+    }
+
+    fn binary(&self, op: E, other: impl Operand) -> Self {
+        Self::element(op, &[self, &other.tensor(self)])
+    }
+
+    /// Stored as `f32` or `f16`: rounded to the nearest.
+    pub fn to(&self, dtype: DType) -> Self {
+        if dtype == self.dtype() {
+            return self.clone();
+        }
+        if dtype == DType::U32 || self.dtype() == DType::U32 {
+            let what = format!("{} to {}", self.describe(), dtype.name());
+            return self.refused(
+                &[self],
+                Problem::new(what, "indices are made with Context::indices"),
+            );
+        }
+        let op = if dtype == DType::F16 {
+            E::Round16
+        } else {
+            E::Copy
+        };
+        let layout = Layout::contiguous(self.shape());
+        Self::make(
+            self.context(),
+            Op::Element(op),
+            vec![self.clone()],
+            layout,
+            dtype,
+        )
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn add(&self, other: impl Operand) -> Self {
+        self.binary(E::Add, other)
+    }
+
+    /// The difference.
+    #[must_use]
+    pub fn sub(&self, other: impl Operand) -> Self {
+        self.binary(E::Sub, other)
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn mul(&self, other: impl Operand) -> Self {
+        self.binary(E::Mul, other)
+    }
+
+    /// The quotient.
+    #[must_use]
+    pub fn div(&self, other: impl Operand) -> Self {
+        self.binary(E::Div, other)
+    }
+
+    /// The larger; NaN if either is.
+    #[must_use]
+    pub fn maximum(&self, other: impl Operand) -> Self {
+        self.binary(E::Max, other)
+    }
+
+    /// The smaller; NaN if either is.
+    #[must_use]
+    pub fn minimum(&self, other: impl Operand) -> Self {
+        self.binary(E::Min, other)
+    }
+
+    /// To a power. Small whole exponents and 0.5 are products and roots; negative bases have powers of whole exponents alone.
+    #[must_use]
+    pub fn pow(&self, exponent: f32) -> Self {
+        match exponent {
+            1.0 => self.clone(),
+            2.0 => self.mul(self),
+            3.0 => self.mul(self).mul(self),
+            0.5 => self.sqrt(),
+            -1.0 => self.context().constant(1.0).div(self),
+            _ => self.binary(E::Pow, exponent),
+        }
+    }
+
+    /// To a power, element by element. The exponent has no gradient.
+    #[must_use]
+    pub fn power(&self, exponent: &Self) -> Self {
+        self.binary(E::Pow, exponent)
+    }
+
+    /// 1 where it is greater, else 0.
+    #[must_use]
+    pub fn greater(&self, other: impl Operand) -> Self {
+        self.binary(E::Greater, other)
+    }
+
+    /// 1 where it is equal, else 0.
+    #[must_use]
+    pub fn equal(&self, other: impl Operand) -> Self {
+        self.binary(E::Equal, other)
+    }
+
+    /// `a` where this is not 0, else `b`.
+    #[must_use]
+    pub fn select(&self, a: impl Operand, b: impl Operand) -> Self {
+        Self::element(E::Select, &[self, &a.tensor(self), &b.tensor(self)])
+    }
+
+    /// Between two numbers.
+    #[must_use]
+    pub fn clamp(&self, least: f32, most: f32) -> Self {
+        self.maximum(least).minimum(most)
+    }
+
+    /// `x * scale + bias`.
+    #[must_use]
+    pub fn affine(&self, scale: impl Operand, bias: impl Operand) -> Self {
+        self.mul(scale).add(bias)
+    }
+
+    /// `-x`.
+    #[must_use]
+    pub fn neg(&self) -> Self {
+        self.unary(E::Neg)
+    }
+
+    /// Without its sign.
+    #[must_use]
+    pub fn abs(&self) -> Self {
+        self.unary(E::Abs)
+    }
+
+    /// -1, 0, 1.
+    #[must_use]
+    pub fn sign(&self) -> Self {
+        self.unary(E::Sign)
+    }
+
+    /// e to the power of it.
+    #[must_use]
+    pub fn exp(&self) -> Self {
+        self.unary(E::Exp)
+    }
+
+    /// The natural logarithm.
+    #[must_use]
+    pub fn log(&self) -> Self {
+        self.unary(E::Log)
+    }
+
+    /// The square root.
+    #[must_use]
+    pub fn sqrt(&self) -> Self {
+        self.unary(E::Sqrt)
+    }
+
+    /// The sine of radians; exact to a few units in the last place up to some thousands.
+    #[must_use]
+    pub fn sin(&self) -> Self {
+        self.unary(E::Sin)
+    }
+
+    /// The cosine, as [`Self::sin`].
+    #[must_use]
+    pub fn cos(&self) -> Self {
+        self.unary(E::Cos)
+    }
+
+    /// The tangent, as [`Self::sin`].
+    #[must_use]
+    pub fn tan(&self) -> Self {
+        self.unary(E::Tan)
+    }
+
+    /// `1 / (1 + exp(-x))`.
+    #[must_use]
+    pub fn sigmoid(&self) -> Self {
+        self.unary(E::Sigmoid)
+    }
+
+    /// The hyperbolic tangent.
+    #[must_use]
+    pub fn tanh(&self) -> Self {
+        self.unary(E::Tanh)
+    }
+
+    /// `max(x, 0)`; NaN comes through.
+    #[must_use]
+    pub fn relu(&self) -> Self {
+        self.unary(E::Relu)
+    }
+
+    /// GELU in its tanh form: `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
+    #[must_use]
+    pub fn gelu(&self) -> Self {
+        self.unary(E::Gelu)
+    }
+
+    /// GELU by the error function: `0.5 x (1 + erf(x / sqrt(2)))`.
+    #[must_use]
+    pub fn gelu_erf(&self) -> Self {
+        self.unary(E::GeluErf)
+    }
+}

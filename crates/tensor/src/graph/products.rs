@@ -1,0 +1,99 @@
+//! Matrix products: batches, transposes by strides, long sums in parts.
+
+use super::layout::{Layout, broadcast};
+use super::problem::Problem;
+use super::tensor::{DType, Op, Tensor};
+
+/// Fewer elements of a product than this leave a large device idle: long sums are cut.
+const FEW: usize = 128 * 128;
+/// Sums are cut into parts of no less than this.
+const LEAST_PART: usize = 1024;
+/// Most parts.
+const MOST_PARTS: usize = 256;
+
+impl Tensor {
+    /// The matrix product of the last two axes, `[.., m, k]` by `[.., k, n]`; axes before them broadcast. Sums are
+    /// `f32`; the result of 16-bit operands is rounded to 16 bits. Transposed views cost no copy.
+    #[must_use]
+    pub fn matmul(&self, other: &Self) -> Self {
+        let operands = [self, other];
+        if let Some(problem) = Self::unfit("matmul", &operands) {
+            return self.refused(&operands, problem);
+        }
+        let wrong = |hint: &str| {
+            let what = format!("matmul of {} and {}", self.describe(), other.describe());
+            self.refused(&operands, Problem::new(what, hint))
+        };
+        let (rank, other_rank) = (self.rank(), other.rank());
+        if rank < 2 || other_rank < 2 {
+            return wrong("both need two axes at least: see unsqueeze");
+        }
+        if self.shape()[rank - 1] != other.shape()[other_rank - 2] {
+            return wrong(
+                "the last size of the first must be the last but one of the second: see t()",
+            );
+        }
+        let dtype = Self::joint_dtype(&operands);
+        let n = other.shape()[other_rank - 1];
+        if other_rank == 2 && rank > 2 {
+            // One matrix for all of a batch: a larger product.
+            let k = self.shape()[rank - 1];
+            let rows = self.shape()[..rank - 1].iter().product();
+            let flat = self.reshape(&[rows, k]).product(other);
+            let mut shape = self.shape().to_vec();
+            shape[rank - 1] = n;
+            return flat.reshape(&shape).stored_as(dtype);
+        }
+        let batches = broadcast(&self.shape()[..rank - 2], &other.shape()[..other_rank - 2]);
+        let Some(batches) = batches else {
+            return wrong("the axes before the last two must be equal or 1");
+        };
+        let with = |tensor: &Self| {
+            let mut shape = batches.clone();
+            shape.extend(&tensor.shape()[tensor.rank() - 2..]);
+            tensor.expanded_to(&shape)
+        };
+        with(self).product(&with(other)).stored_as(dtype)
+    }
+
+    /// Of equal batches.
+    fn product(&self, other: &Self) -> Self {
+        self.in_memory().product_in_memory(&other.in_memory())
+    }
+
+    fn product_in_memory(&self, other: &Self) -> Self {
+        if let Some(parts) = self.parts(other) {
+            return self.product_in_parts(other, parts);
+        }
+        let rank = self.rank();
+        let mut shape = self.shape().to_vec();
+        shape[rank - 1] = other.shape()[rank - 1];
+        let layout = Layout::contiguous(&shape);
+        let inputs = vec![self.clone(), other.clone()];
+        Self::make(self.context(), Op::MatMul, inputs, layout, DType::F32)
+    }
+
+    /// Into how many parts a long sum is cut.
+    fn parts(&self, other: &Self) -> Option<usize> {
+        if self.rank() != 2 || self.0.problem.is_some() || other.0.problem.is_some() {
+            return None;
+        }
+        let (m, k, n) = (self.shape()[0], self.shape()[1], other.shape()[1]);
+        // Few rows or columns are another kernel's, which cuts short sums by itself.
+        if m * n > FEW || m * n == 0 || ((m <= 4 || n <= 4) && k < 8 * LEAST_PART) {
+            return None;
+        }
+        let most = (k / LEAST_PART).min(MOST_PARTS);
+        (2..=most).rev().find(|parts| k.is_multiple_of(*parts))
+    }
+
+    fn product_in_parts(&self, other: &Self, parts: usize) -> Self {
+        let (m, k, n) = (self.shape()[0], self.shape()[1], other.shape()[1]);
+        let a = self.reshape(&[m, parts, k / parts]).permute(&[1, 0, 2]);
+        let b = other.reshape(&[parts, k / parts, n]);
+        let inputs = vec![a, b];
+        let layout = Layout::contiguous(&[parts, m, n]);
+        let each = Self::make(self.context(), Op::MatMul, inputs, layout, DType::F32);
+        each.sum_axes(&[0])
+    }
+}

@@ -1,0 +1,224 @@
+//! Sums, maxima, minima, means and variances over axes. Results are `f32` whatever is reduced, and the order of addition
+//! is fixed by the shape alone.
+//!
+//! 1. Neighbouring axes are reduced together, others one after another.
+//! 2. What is long and few is cut into chunks that reduce at the same time, and these reduce again: both are ordinary
+//!    nodes. What does not divide is a piece of its own.
+
+use super::layout::Layout;
+use super::problem::Problem;
+use super::tensor::{DType, Op, ReduceOp, Tensor};
+use std::ops::Range;
+
+/// Rows up to here are one workgroup's.
+const LONGEST_ROW: usize = 16_384;
+/// Elements of a chunk of a long row.
+const ROW_CHUNKS: Range<usize> = 1024..8193;
+/// Columns up to here are not cut.
+const LONGEST_COLUMN: usize = 128;
+/// So many chunks of a long row, columns or rows at once fill a large device.
+const ENOUGH: usize = 1024;
+
+/// A length of chunks near `wanted` that leaves no rest, in fours if it can be; `wanted` if there is none.
+fn near_divisor(n: usize, wanted: usize) -> usize {
+    let near = || {
+        (wanted / 2..=wanted)
+            .rev()
+            .chain(wanted + 1..=2 * wanted)
+            .filter(|c| *c > 0 && n.is_multiple_of(*c))
+    };
+    near()
+        .find(|c| c.is_multiple_of(4))
+        .or_else(|| near().next())
+        .unwrap_or(wanted)
+}
+
+impl Tensor {
+    /// Reduces some axes, which remain with one element.
+    fn reduced(&self, op: ReduceOp, axes: &[usize]) -> Self {
+        if let Some(problem) = Self::unfit(op.name(), &[self]) {
+            return self.refused(&[self], problem);
+        }
+        let mut axes = axes.to_vec();
+        axes.sort_unstable();
+        axes.dedup();
+        if let Some(&axis) = axes.iter().find(|axis| **axis >= self.rank()) {
+            let what = format!("{} over axis {axis} of {}", op.name(), self.describe());
+            let hint = format!("it has {} axes, counted from 0", self.rank());
+            return self.refused(&[self], Problem::new(what, hint));
+        }
+        let mut now = self.clone();
+        // From the last on, neighbours together.
+        while let Some(end) = axes.pop() {
+            let mut first = end;
+            while axes.last().is_some_and(|axis| axis + 1 == first) {
+                first -= 1;
+                axes.pop();
+            }
+            let mut shape = now.shape().to_vec();
+            let size = |range: Range<usize>| shape[range].iter().product::<usize>();
+            let cut = [
+                size(0..first),
+                size(first..end + 1),
+                size(end + 1..shape.len()),
+            ];
+            let flat = now.reshape(&cut).reduced_middle(op);
+            shape[first..=end].fill(1);
+            now = flat.reshape(&shape);
+        }
+        now
+    }
+
+    /// `[outer, n, inner]` to `[outer, 1, inner]`.
+    fn reduced_middle(&self, op: ReduceOp) -> Self {
+        if self.0.problem.is_some() {
+            return self.clone();
+        }
+        let &[outer, n, inner] = self.shape() else {
+            return self.clone();
+        };
+        if n == 1 {
+            return self.to(DType::F32);
+        }
+        let chunk = match inner {
+            1 if n > LONGEST_ROW => {
+                let wanted = (n * outer / ENOUGH).next_power_of_two();
+                Some(near_divisor(
+                    n,
+                    wanted.clamp(ROW_CHUNKS.start, ROW_CHUNKS.end - 1),
+                ))
+            }
+            1 => None,
+            _ if n > LONGEST_COLUMN && outer * inner < ENOUGH * 256 => {
+                // A few hundred thousand elements at once are enough, and pieces should not be shorter than they are many.
+                let wanted = (n * outer * inner / (ENOUGH * 256)).next_power_of_two();
+                let least = n.isqrt().next_power_of_two().max(16);
+                Some(near_divisor(n, wanted.max(least)))
+            }
+            _ => None,
+        };
+        let Some(chunk) = chunk.filter(|chunk| n > *chunk) else {
+            let layout = Layout::contiguous(&[outer, 1, inner]);
+            let op = Op::Reduce(op, [outer, n, inner]);
+            return Self::make(self.context(), op, vec![self.clone()], layout, DType::F32);
+        };
+        let whole = n / chunk * chunk;
+        let main = self.slice_if(1, 0, whole);
+        let main = main
+            .reshape(&[outer * (whole / chunk), chunk, inner])
+            .reduced_middle(op);
+        let main = main
+            .reshape(&[outer, whole / chunk, inner])
+            .reduced_middle(op);
+        if whole == n {
+            return main;
+        }
+        let rest = self.slice(1, whole, n - whole).reduced_middle(op);
+        Self::element(op.element(), &[&main, &rest])
+    }
+
+    fn slice_if(&self, axis: usize, start: usize, length: usize) -> Self {
+        match self.shape()[axis] == length {
+            true => self.clone(),
+            false => self.slice(axis, start, length),
+        }
+    }
+
+    fn all_axes(&self) -> Vec<usize> {
+        (0..self.rank()).collect()
+    }
+
+    /// Without the axes of one element that reducing `axes` left.
+    fn dropped(&self, axes: &[usize]) -> Self {
+        let kept = self
+            .shape()
+            .iter()
+            .enumerate()
+            .filter(|(axis, _)| !axes.contains(axis));
+        let shape: Vec<usize> = kept.map(|(_, size)| *size).collect();
+        if self.0.problem.is_some() {
+            self.clone()
+        } else {
+            self.reshape(&shape)
+        }
+    }
+
+    /// The sum of all elements: no axes. Of nothing 0.
+    #[must_use]
+    pub fn sum(&self) -> Self {
+        self.sum_axes(&self.all_axes())
+    }
+
+    /// Sums over axes, which go.
+    #[must_use]
+    pub fn sum_axes(&self, axes: &[usize]) -> Self {
+        self.reduced(ReduceOp::Sum, axes).dropped(axes)
+    }
+
+    /// Sums over axes, which remain with one element.
+    #[must_use]
+    pub fn sum_keep(&self, axes: &[usize]) -> Self {
+        self.reduced(ReduceOp::Sum, axes)
+    }
+
+    /// The largest element; NaN if there is one; of nothing minus infinity.
+    #[must_use]
+    pub fn max(&self) -> Self {
+        self.max_keep(&self.all_axes()).dropped(&self.all_axes())
+    }
+
+    /// [`Self::max`] over axes, which remain with one element.
+    #[must_use]
+    pub fn max_keep(&self, axes: &[usize]) -> Self {
+        self.reduced(ReduceOp::Max, axes)
+    }
+
+    /// The smallest element; NaN if there is one; of nothing infinity.
+    #[must_use]
+    pub fn min(&self) -> Self {
+        self.min_keep(&self.all_axes()).dropped(&self.all_axes())
+    }
+
+    /// [`Self::min`] over axes, which remain with one element.
+    #[must_use]
+    pub fn min_keep(&self, axes: &[usize]) -> Self {
+        self.reduced(ReduceOp::Min, axes)
+    }
+
+    fn count_of(&self, axes: &[usize]) -> f32 {
+        let sizes = axes.iter().filter_map(|axis| self.shape().get(*axis));
+        sizes.product::<usize>() as f32
+    }
+
+    /// The mean of all elements; of nothing NaN.
+    #[must_use]
+    pub fn mean(&self) -> Self {
+        self.mean_axes(&self.all_axes())
+    }
+
+    /// Means over axes, which go.
+    #[must_use]
+    pub fn mean_axes(&self, axes: &[usize]) -> Self {
+        self.mean_keep(axes).dropped(axes)
+    }
+
+    /// Means over axes, which remain with one element.
+    #[must_use]
+    pub fn mean_keep(&self, axes: &[usize]) -> Self {
+        self.sum_keep(axes).div(self.count_of(axes))
+    }
+
+    /// The variance of all elements about their mean, divided by their number.
+    #[must_use]
+    pub fn variance(&self) -> Self {
+        let axes = self.all_axes();
+        self.variance_keep(&axes).dropped(&axes)
+    }
+
+    /// [`Self::variance`] over axes, which remain with one element.
+    #[must_use]
+    pub fn variance_keep(&self, axes: &[usize]) -> Self {
+        let away = self.to(DType::F32).sub(self.mean_keep(axes));
+        away.mul(&away).mean_keep(axes)
+    }
+}

@@ -1,0 +1,248 @@
+//! Views (reshape, permute, expand, slice), copies, and what puts tensors together: cat, embedding.
+
+use super::element::ElementOp;
+use super::layout::{Layout, broadcast};
+use super::problem::Problem;
+use super::tensor::{DType, Op, Tensor, View};
+
+/// Most tensors that one kernel concatenates; more are taken in turns.
+const MOST_PIECES: usize = 6;
+
+impl Tensor {
+    fn no_axis(&self, op: &str, axis: usize) -> Self {
+        let what = format!("{op} along axis {axis} of {}", self.describe());
+        let hint = format!("it has {} axes, counted from 0", self.rank());
+        self.refused(&[self], Problem::new(what, hint))
+    }
+
+    /// The same elements in another shape: a view, or a copy (a kernel named `copy`) where strides do not allow it.
+    #[must_use]
+    pub fn reshape(&self, shape: &[usize]) -> Self {
+        if self.shape() == shape {
+            return self.clone();
+        }
+        if shape.iter().product::<usize>() != self.count() {
+            let what = format!("{} reshaped to {shape:?}", self.describe());
+            return self.refused(
+                &[self],
+                Problem::new(what, "the sizes must multiply to as many elements"),
+            );
+        }
+        match self.0.layout.reshaped(shape) {
+            Some(layout) => self.view(View::Reshape, layout),
+            None => self.copied().reshape(shape),
+        }
+    }
+
+    /// Row-major without gaps: itself, or a copy.
+    #[must_use]
+    pub fn contiguous(&self) -> Self {
+        let is_plain = self.0.layout.is_identity() && !self.is_broadcast_constant();
+        if is_plain {
+            self.clone()
+        } else {
+            self.copied()
+        }
+    }
+
+    /// In memory, for kernels that take no constants.
+    pub(crate) fn in_memory(&self) -> Self {
+        match self.is_broadcast_constant() {
+            true => self.copied(),
+            false => self.clone(),
+        }
+    }
+
+    fn is_broadcast_constant(&self) -> bool {
+        let root = self.0.root.as_ref().unwrap_or(self);
+        matches!(root.0.op, Op::Constant(_))
+    }
+
+    /// A copy, row-major.
+    pub(crate) fn copied(&self) -> Self {
+        let op = match self.dtype() {
+            DType::F16 => ElementOp::Round16,
+            _ => ElementOp::Copy,
+        };
+        let layout = Layout::contiguous(self.shape());
+        Self::make(
+            self.context(),
+            Op::Element(op),
+            vec![self.clone()],
+            layout,
+            self.dtype(),
+        )
+    }
+
+    /// Axes in another order: axis `i` of the result is axis `axes[i]` of this.
+    #[must_use]
+    pub fn permute(&self, axes: &[usize]) -> Self {
+        let mut seen: Vec<usize> = axes.to_vec();
+        seen.sort_unstable();
+        if !seen.iter().copied().eq(0..self.rank()) {
+            let what = format!("{} permuted by {axes:?}", self.describe());
+            return self.refused(
+                &[self],
+                Problem::new(what, "name each axis once, counted from 0"),
+            );
+        }
+        self.view(View::Permute(axes.to_vec()), self.0.layout.permuted(axes))
+    }
+
+    /// The last two axes exchanged.
+    #[must_use]
+    pub fn t(&self) -> Self {
+        let rank = self.rank();
+        if rank < 2 {
+            let what = format!("the transpose of {}", self.describe());
+            return self.refused(
+                &[self],
+                Problem::new(what, "it needs two axes: see reshape"),
+            );
+        }
+        let mut axes: Vec<usize> = (0..rank).collect();
+        axes.swap(rank - 2, rank - 1);
+        self.permute(&axes)
+    }
+
+    /// With an axis of one element before `axis`.
+    #[must_use]
+    pub fn unsqueeze(&self, axis: usize) -> Self {
+        if axis > self.rank() {
+            return self.no_axis("unsqueeze", axis);
+        }
+        let mut shape = self.shape().to_vec();
+        shape.insert(axis, 1);
+        self.reshape(&shape)
+    }
+
+    /// Broadcast to a shape: a view.
+    #[must_use]
+    pub fn expand(&self, shape: &[usize]) -> Self {
+        if broadcast(self.shape(), shape).as_deref() != Some(shape) {
+            let what = format!("{} expanded to {shape:?}", self.describe());
+            return self.refused(
+                &[self],
+                Problem::new(
+                    what,
+                    "only axes of one element stretch, and new ones come first",
+                ),
+            );
+        }
+        self.expanded_to(shape)
+    }
+
+    pub(crate) fn expanded_to(&self, shape: &[usize]) -> Self {
+        if self.shape() == shape || self.0.problem.is_some() {
+            return self.clone();
+        }
+        self.view(View::Expand, self.0.layout.expanded(shape))
+    }
+
+    /// `length` elements of an axis from `start` on: a view.
+    #[must_use]
+    pub fn slice(&self, axis: usize, start: usize, length: usize) -> Self {
+        if axis >= self.rank() {
+            return self.no_axis("slice", axis);
+        }
+        let end = start.checked_add(length);
+        if end.is_none_or(|end| end > self.shape()[axis]) {
+            let what = format!(
+                "elements {start} to {start} + {length} along axis {axis} of {}",
+                self.describe()
+            );
+            return self.refused(
+                &[self],
+                Problem::new(what, format!("it has {} there", self.shape()[axis])),
+            );
+        }
+        self.view(
+            View::Slice { axis, start },
+            self.0.layout.sliced(axis, start, length),
+        )
+    }
+
+    /// The same values, which gradients do not go through.
+    #[must_use]
+    pub fn detach(&self) -> Self {
+        self.view(View::Detach, self.0.layout.clone())
+    }
+
+    /// Tensors one after another along an axis, all else alike. Of no tensors there is no result: `None`.
+    pub fn cat(tensors: &[&Self], axis: usize) -> Option<Self> {
+        let first = *tensors.first()?;
+        if let Some(problem) = Self::unfit("cat", tensors) {
+            return Some(first.refused(tensors, problem));
+        }
+        if axis >= first.rank() {
+            return Some(first.no_axis("cat", axis));
+        }
+        for other in tensors {
+            let fits = other.rank() == first.rank()
+                && (0..first.rank()).all(|i| i == axis || other.shape()[i] == first.shape()[i]);
+            if !fits {
+                let what = format!(
+                    "cat along axis {axis} of {} and {}",
+                    first.describe(),
+                    other.describe()
+                );
+                let hint = "all sizes but that axis' must be equal";
+                return Some(first.refused(tensors, Problem::new(what, hint)));
+            }
+        }
+        if tensors.len() == 1 {
+            return Some(first.clone());
+        }
+        if tensors.len() > MOST_PIECES {
+            let parts: Vec<Self> = tensors
+                .chunks(MOST_PIECES)
+                .filter_map(|part| Self::cat(part, axis))
+                .collect();
+            return Self::cat(&parts.iter().collect::<Vec<_>>(), axis);
+        }
+        let mut shape = first.shape().to_vec();
+        shape[axis] = tensors.iter().map(|tensor| tensor.shape()[axis]).sum();
+        let inputs = tensors.iter().map(|tensor| (*tensor).clone()).collect();
+        let layout = Layout::contiguous(&shape);
+        let made = Self::make(first.context(), Op::Cat(axis), inputs, layout, DType::F32);
+        Some(made.stored_as(Self::joint_dtype(tensors)))
+    }
+
+    /// Rows of this table (`[rows, width]`) by their numbers (`u32`, any shape): of shape `[.., width]`. A number beyond the
+    /// table gives a row of NaN. Its gradient adds rows up in the order of the numbers: every row of the table looks at
+    /// all numbers, so it is for tables of thousands of rows and not of millions.
+    #[must_use]
+    pub fn embedding(&self, numbers: &Self) -> Self {
+        let operands = [self, numbers];
+        let hint = if numbers.dtype() != DType::U32 {
+            Some("make the numbers with Context::indices")
+        } else if self.rank() != 2 {
+            Some("the table needs two axes, rows and width")
+        } else if self.dtype() == DType::U32 {
+            Some("the table is of f32 or f16")
+        } else if numbers.context() != self.context() {
+            Some("make both from one context")
+        } else {
+            None
+        };
+        if let Some(hint) = hint {
+            let what = format!("embedding of {} by {}", self.describe(), numbers.describe());
+            return self.refused(&operands, Problem::new(what, hint));
+        }
+        let mut shape = numbers.shape().to_vec();
+        shape.push(self.shape()[1]);
+        let layout = Layout::contiguous(&shape);
+        let inputs = vec![self.in_memory(), numbers.clone()];
+        let made = Self::make(self.context(), Op::Gather, inputs, layout, DType::F32);
+        made.stored_as(self.dtype())
+    }
+
+    /// The gradient of [`Self::embedding`]: `[.., width]` added up into `[rows, width]`.
+    pub(crate) fn scatter_add(&self, numbers: &Self, rows: usize) -> Self {
+        let width = self.shape().last().copied().unwrap_or(1);
+        let flat = self.in_memory().reshape(&[numbers.count(), width]);
+        let layout = Layout::contiguous(&[rows, width]);
+        let inputs = vec![flat, numbers.reshape(&[numbers.count()])];
+        Self::make(self.context(), Op::ScatterAdd, inputs, layout, DType::F32)
+    }
+}

@@ -1,0 +1,45 @@
+//! Tensors for programs that compute on any GPU, or on none: lazy graphs, fused kernels, static memory, gradients. Sums
+//! have a fixed order: the same inputs give the same bytes.
+//!
+//! ```
+//! use dapple_tensor::{Context, Plan};
+//! # fn main() -> dapple_base::Result<()> {
+//! let context = Context::cpu(); // or Context::gpu(&gpu)
+//! let x = context.tensor(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+//! let w = context.tensor(&[3, 2], &[0.5, -0.5, 1.0, 0.0, 0.0, 1.0]);
+//! let bias = context.tensor(&[2], &[0.1, 0.2]);
+//! // Nothing is computed, and mistakes are kept, until it is read or compiled.
+//! let y = x.matmul(&w).add(&bias).relu();
+//! let loss = y.mul(&y).mean();
+//! let gradients = loss.gradients(&[&w, &bias]);
+//! let plan = Plan::compile(&[&loss, &gradients[0], &gradients[1]])?;
+//! plan.run()?;
+//! assert_eq!(plan.read(1)?.len(), 6);
+//! let wrong = x.matmul(&x).gelu();
+//! assert!(wrong.read().unwrap_err().to_string().contains("matmul of"));
+//! # Ok(()) }
+//! ```
+//!
+//! - [`Context`]: the processor or a GPU; makes leaves, also over buffers of the caller's ([`Context::external`]).
+//! - [`Tensor`]: a node; its operations make others. [`Tensor::gradients`] goes from graph to graph.
+//! - [`Plan`]: kernels with a static memory plan: run again and again, alone or within a recording of the caller's.
+//! - [`CustomOp`]: an operation with a backward of its own.
+//! - [`layers`], [`optimizer`]: linear layers, LoRA, embeddings, small networks; Adam and AdamW.
+//! - [`weights`]: safetensors files.
+//! - [`bench`](mod@bench): what operations take, beside what the device could do.
+
+pub mod bench;
+mod context;
+mod cpu;
+mod gpu;
+mod graph;
+pub mod layers;
+pub mod optimizer;
+mod plan;
+mod program;
+pub mod weights;
+
+pub use context::{Context, Device};
+pub use graph::operations::Operand;
+pub use graph::tensor::{CustomOp, DType, Tensor};
+pub use plan::{Plan, PlanOptions, PlanWork};

@@ -1,0 +1,281 @@
+//! [`Plan`]: a graph made ready to run again and again.
+
+use crate::context::{Context, Device, Storage};
+use crate::cpu::CpuPlan;
+use crate::gpu::GpuPlan;
+use crate::graph::tensor::{DType, Tensor};
+use crate::program::{self, Limits, Program};
+use dapple_base::{Error, Result};
+use dapple_runtime::Recording;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// What a plan is to be like.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanOptions<'a> {
+    /// Whether operations share kernels. Element by element the results are the same, to the last bit.
+    pub fuse: bool,
+    /// Leaves that get a new value with each run, when all else has read the old one: an optimizer's step. Where a kernel reads
+    /// a leaf only element by element it is written in place, else copied at the end.
+    pub updates: &'a [(&'a Tensor, &'a Tensor)],
+}
+
+impl Default for PlanOptions<'_> {
+    fn default() -> Self {
+        Self {
+            fuse: true,
+            updates: &[],
+        }
+    }
+}
+
+/// What one run of a plan does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct PlanWork {
+    /// Kernels: dispatches on a GPU.
+    pub kernels: usize,
+    /// Copies at the end.
+    pub copies: usize,
+    /// Buffers that the plan owns.
+    pub buffers: usize,
+    /// Their bytes.
+    pub buffer_bytes: usize,
+    /// Bytes read and written at least: by each kernel what it reads and writes, once.
+    pub bytes: f64,
+    /// Arithmetic operations by formula, a multiply-add being two.
+    pub flops: f64,
+}
+
+/// Kernels with their memory: compiled once, run again and again. A run allocates nothing and waits for nothing; the
+/// same inputs give the same bytes.
+pub struct Plan {
+    context: Context,
+    program: Program,
+    shapes: Vec<(Vec<usize>, DType)>,
+    engine: Engine,
+}
+
+enum Engine {
+    Cpu(CpuPlan),
+    Gpu(Box<GpuPlan>),
+}
+
+impl Plan {
+    /// A plan that computes these.
+    ///
+    /// # Errors
+    /// The first mistake in the making of the graph; tensors of several contexts; no memory; kernels that the driver
+    /// refuses.
+    pub fn compile(outputs: &[&Tensor]) -> Result<Self> {
+        Self::compile_with(outputs, &PlanOptions::default())
+    }
+
+    /// [`Self::compile`] with options.
+    ///
+    /// # Errors
+    /// As [`Self::compile`]; updates of what is no leaf, or of another shape or type.
+    pub fn compile_with(outputs: &[&Tensor], options: &PlanOptions<'_>) -> Result<Self> {
+        let first = outputs
+            .first()
+            .copied()
+            .or(options.updates.first().map(|pair| pair.0));
+        let Some(first) = first else {
+            return Err(Error::input("a plan of nothing").hint("name an output"));
+        };
+        first.check()?;
+        let context = first.context().clone();
+        let limits = Limits {
+            fuse: options.fuse,
+            bindings: match context.device() {
+                Device::Cpu => 32,
+                Device::Gpu(gpu) => gpu.granted().storage_buffers as usize,
+            },
+            in_place: matches!(context.device(), Device::Gpu(_)),
+        };
+        let program = program::compile(outputs, options.updates, limits)?;
+        let engine = match context.device() {
+            Device::Cpu => Engine::Cpu(CpuPlan::new(&context, &program)?),
+            Device::Gpu(gpu) => Engine::Gpu(Box::new(GpuPlan::new(gpu, &context, &program)?)),
+        };
+        let shapes = outputs
+            .iter()
+            .map(|tensor| (tensor.shape().to_vec(), tensor.dtype()));
+        Ok(Self {
+            shapes: shapes.collect(),
+            context,
+            program,
+            engine,
+        })
+    }
+
+    /// Runs it once. On a GPU it is submitted and not waited for.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn run(&self) -> Result<()> {
+        match (&self.engine, self.context.device()) {
+            (Engine::Gpu(plan), Device::Gpu(gpu)) => {
+                plan.recording.submit(gpu, &[]);
+                Ok(())
+            }
+            (Engine::Cpu(plan), _) => plan.run(&self.program),
+            (Engine::Gpu(_), Device::Cpu) => {
+                Err(Error::internal("a plan of a GPU on the processor"))
+            }
+        }
+    }
+
+    /// On a GPU its dispatches: one pass, where nothing is copied at the end. Append it to a recording of one's own to have it run
+    /// within; it keeps the plan's buffers.
+    pub fn recording(&self) -> Option<&Recording> {
+        match &self.engine {
+            Engine::Gpu(plan) => Some(&plan.recording),
+            Engine::Cpu(_) => None,
+        }
+    }
+
+    /// Values of an output after the last run; waits for it.
+    ///
+    /// # Errors
+    /// No such output, a lost device.
+    pub fn read(&self, output: usize) -> Result<Vec<f32>> {
+        let (storage, dtype, count) = self.storage(output)?;
+        Ok(storage.read(&self.context, dtype, count)?.widened())
+    }
+
+    /// An output as a leaf for other plans, on the memory of this one: its values are those of the last run.
+    ///
+    /// # Errors
+    /// No such output.
+    pub fn output(&self, output: usize) -> Result<Tensor> {
+        let (storage, dtype, _) = self.storage(output)?;
+        Ok(self.context.over(storage, dtype, &self.shapes[output].0))
+    }
+
+    fn storage(&self, output: usize) -> Result<(Storage, DType, usize)> {
+        let Some(&buffer) = self.program.outputs.get(output) else {
+            let what = format!(
+                "output {output} of a plan that has {}",
+                self.program.outputs.len()
+            );
+            return Err(Error::input(what).hint("outputs are counted from 0, as they were named"));
+        };
+        let plan = &self.program.buffers[buffer];
+        let storage = match &self.engine {
+            Engine::Cpu(engine) => engine.storage(buffer),
+            Engine::Gpu(engine) => engine.storage(buffer),
+        };
+        Ok((storage, plan.dtype, plan.count))
+    }
+
+    /// What a run does.
+    pub fn work(&self) -> PlanWork {
+        let program = &self.program;
+        PlanWork {
+            kernels: program.kernels.len(),
+            copies: program.copies.len(),
+            buffers: program.slots.len(),
+            buffer_bytes: program.slots.iter().sum(),
+            bytes: program
+                .kernels
+                .iter()
+                .map(|k| k.bytes(&program.buffers))
+                .sum(),
+            flops: program.kernels.iter().map(program::KernelPlan::flops).sum(),
+        }
+    }
+
+    /// Kernels in order: names, what each goes over, moves and computes, and on a GPU its WGSL.
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        let work = self.work();
+        let _ = writeln!(
+            text,
+            "{} kernels, {} copies; {} buffers of {} bytes; {:.0} bytes moved, {:.0} operations",
+            work.kernels, work.copies, work.buffers, work.buffer_bytes, work.bytes, work.flops
+        );
+        for (number, kernel) in self.program.kernels.iter().enumerate() {
+            let bytes = kernel.bytes(&self.program.buffers);
+            let _ = writeln!(
+                text,
+                "\n{number}: {} over {}; {bytes:.0} bytes, {:.0} operations",
+                kernel.label,
+                over(&kernel.space),
+                kernel.flops()
+            );
+            if let Engine::Gpu(plan) = &self.engine
+                && let Some(wgsl) = &plan.sources[number]
+            {
+                text.push_str(wgsl);
+            }
+        }
+        for (from, to) in &self.program.copies {
+            let _ = writeln!(text, "\ncopy buffer {from} to {to}");
+        }
+        text
+    }
+
+    /// The WGSL of each kernel, on a GPU.
+    pub fn sources(&self) -> Vec<&str> {
+        match &self.engine {
+            Engine::Gpu(plan) => plan.sources.iter().flatten().map(String::as_str).collect(),
+            Engine::Cpu(_) => Vec::new(),
+        }
+    }
+}
+
+fn over(space: &program::Space) -> String {
+    use program::Space as S;
+    match space {
+        S::Map { count } => format!("{count} elements"),
+        S::Rows { rows, n } => format!("{rows} rows of {n}"),
+        S::Columns {
+            outer, n, inner, ..
+        } => format!("{outer} times {inner} columns of {n}"),
+        S::MatMul(p) => format!(
+            "{} products [{}, {}] by [{}, {}]",
+            p.batch, p.m, p.k, p.k, p.n
+        ),
+        S::Scatter {
+            rows,
+            width,
+            numbers,
+        } => format!("{numbers} rows of {width} into {rows}"),
+    }
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan")
+            .field("outputs", &self.shapes)
+            .field("work", &self.work())
+            .finish()
+    }
+}
+
+impl Tensor {
+    /// Computes it, and waits for its values, row-major. What is computed again and again is a [`Plan`].
+    ///
+    /// # Errors
+    /// As [`Plan::compile`] and [`Plan::read`].
+    pub fn read(&self) -> Result<Vec<f32>> {
+        let plan = Plan::compile(&[self])?;
+        plan.run()?;
+        plan.read(0)
+    }
+
+    /// The only element.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; there are several.
+    pub fn item(&self) -> Result<f32> {
+        let values = self.read()?;
+        match values.as_slice() {
+            [value] => Ok(*value),
+            _ => Err(
+                Error::input(format!("the only element of {}", self.describe()))
+                    .hint("take its sum() or mean()"),
+            ),
+        }
+    }
+}

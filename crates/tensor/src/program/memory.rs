@@ -1,0 +1,191 @@
+//! Which buffers hold what: static, from when each is last read.
+//!
+//! 1. A kernel's outputs get slots that are free, best of about their size, else new ones. What a plan's end needs keeps its
+//!    slot.
+//! 2. After a kernel the slots of what no later one reads are free: a kernel never writes what it reads.
+//! 3. A value that a leaf gets is written straight into it where that is safe (the kernel loads of it what it stores
+//!    there, and no later kernel reads it), else copied at the end.
+
+use super::nodes::Nodes;
+use super::{Access, BufferPlan, KernelPlan, Limits, Place, Program, Source, Space};
+use crate::graph::tensor::Op;
+
+/// A slot may be so many times as large as what it holds.
+const MOST_WASTE: usize = 2;
+
+pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) -> Program {
+    let mut last_read = vec![0; nodes.list.len()];
+    for (at, kernel) in kernels.iter().enumerate() {
+        for node in kernel.reads() {
+            last_read[node] = at;
+        }
+    }
+    for node in (0..nodes.list.len()).filter(|node| nodes.is_result(*node)) {
+        last_read[node] = usize::MAX;
+    }
+    let written = in_place(&kernels, nodes, &last_read, limits);
+    let mut memory = Memory::default();
+    // The buffer of each node.
+    let mut buffer_of: Vec<Option<usize>> = vec![None; nodes.list.len()];
+    let mut buffers: Vec<BufferPlan> = Vec::new();
+    for (node, tensor) in nodes.list.iter().enumerate() {
+        if matches!(tensor.0.op, Op::Leaf(_)) {
+            buffer_of[node] = Some(buffers.len());
+            buffers.push(BufferPlan {
+                dtype: tensor.dtype(),
+                count: tensor.count(),
+                place: Place::Leaf(tensor.clone()),
+            });
+        }
+    }
+    for (at, kernel) in kernels.iter().enumerate() {
+        for &node in &kernel.outputs {
+            let tensor = &nodes.list[node];
+            let leaf = written
+                .iter()
+                .find(|pair| pair.1 == node)
+                .and_then(|pair| buffer_of[pair.0]);
+            if leaf.is_some() {
+                buffer_of[node] = leaf;
+                continue;
+            }
+            let slot = memory.take(
+                tensor.count() * tensor.dtype().bytes(),
+                last_read[node] == usize::MAX,
+            );
+            buffer_of[node] = Some(buffers.len());
+            buffers.push(BufferPlan {
+                dtype: tensor.dtype(),
+                count: tensor.count(),
+                place: Place::Slot(slot),
+            });
+        }
+        for &node in kernel.outputs.iter().chain(&kernel.reads()) {
+            let slot = buffer_of[node].and_then(|buffer| match buffers[buffer].place {
+                Place::Slot(slot) => Some(slot),
+                Place::Leaf(_) => None,
+            });
+            if let Some(slot) = slot.filter(|_| last_read[node] <= at) {
+                memory.give_back(slot);
+            }
+        }
+    }
+    let at = |node: usize| buffer_of[node].unwrap_or(0);
+    for kernel in &mut kernels {
+        kernel
+            .outputs
+            .iter_mut()
+            .for_each(|output| *output = at(*output));
+        let place = |access: &mut Access| access.buffer = at(access.buffer);
+        for source in &mut kernel.body.inputs {
+            match source {
+                Source::Buffer(access) => place(access),
+                Source::Gather(table, numbers, ..) => [table, numbers].into_iter().for_each(place),
+                Source::Cat(_, pieces) => pieces.iter_mut().for_each(|(_, piece)| {
+                    if let super::Piece::Buffer(access) = piece {
+                        place(access);
+                    }
+                }),
+            }
+        }
+        if let Space::MatMul(product) = &mut kernel.space {
+            product.a.buffer = at(product.a.buffer);
+            product.b.buffer = at(product.b.buffer);
+        }
+    }
+    let copied = nodes.updates.iter().filter(|pair| !written.contains(pair));
+    Program {
+        copies: copied
+            .map(|(leaf, value)| (at(*value), at(*leaf)))
+            .collect(),
+        outputs: nodes.outputs.iter().map(|node| at(*node)).collect(),
+        kernels,
+        buffers,
+        slots: memory.bytes,
+    }
+}
+
+/// Slots, and which of them are free.
+#[derive(Default)]
+struct Memory {
+    bytes: Vec<usize>,
+    free: Vec<usize>,
+}
+
+impl Memory {
+    fn take(&mut self, bytes: usize, stays: bool) -> usize {
+        let fits = |slot: &usize| {
+            let has = self.bytes[*slot];
+            has >= bytes && has <= bytes.saturating_mul(MOST_WASTE).max(4096)
+        };
+        let candidates = self
+            .free
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| fits(slot) && !stays);
+        let best = candidates
+            .min_by_key(|(_, slot)| self.bytes[**slot])
+            .map(|(at, _)| at);
+        match best {
+            Some(at) => self.free.swap_remove(at),
+            None => {
+                self.bytes.push(bytes);
+                self.bytes.len() - 1
+            }
+        }
+    }
+
+    fn give_back(&mut self, slot: usize) {
+        if !self.free.contains(&slot) {
+            self.free.push(slot);
+        }
+    }
+}
+
+/// Updates that their kernel writes straight into the leaf.
+fn in_place(
+    kernels: &[KernelPlan],
+    nodes: &Nodes,
+    last_read: &[usize],
+    limits: Limits,
+) -> Vec<(usize, usize)> {
+    if !limits.in_place {
+        return Vec::new();
+    }
+    let is_safe = |(leaf, value): &(usize, usize)| {
+        let at = kernels
+            .iter()
+            .position(|kernel| kernel.outputs.contains(value))?;
+        let kernel = &kernels[at];
+        let elements = matches!(kernel.space, Space::Map { .. });
+        // Nobody needs the leaf, or the value apart from it, after.
+        let reads_later = last_read[*leaf] > at
+            || kernels
+                .iter()
+                .skip(at + 1)
+                .any(|k| k.reads().contains(value));
+        let is_wanted =
+            nodes.outputs.contains(value) || nodes.outputs.contains(leaf) || nodes.is_result(*leaf);
+        let once = nodes
+            .updates
+            .iter()
+            .filter(|pair| pair.0 == *leaf || pair.1 == *value)
+            .count()
+            == 1;
+        let plainly = kernel.body.inputs.iter().all(|source| match source {
+            Source::Buffer(access) if access.buffer == *leaf => {
+                access.offset == 0
+                    && matches!(access.dims.as_slice(), [] | [(_, 1)])
+                    && access.count == nodes.list[*leaf].count()
+            }
+            other => other.accesses().iter().all(|access| access.buffer != *leaf),
+        });
+        (elements && !reads_later && !is_wanted && once && plainly).then_some(())
+    };
+    nodes
+        .updates
+        .iter()
+        .copied()
+        .filter(|pair| is_safe(pair).is_some())
+        .collect()
+}

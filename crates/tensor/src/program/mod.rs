@@ -1,0 +1,283 @@
+//! What a graph becomes before any device sees it: kernels over buffers, in an order, in memory that is used again.
+//!
+//! 1. `nodes`: the nodes that outputs need, by number; views become accesses to the buffers that they look at.
+//! 2. `groups`: nodes that share a kernel.
+//! 3. `lower`: each group as a [`KernelPlan`]: a [`Body`] of instructions between loads and stores.
+//! 4. `memory`: which buffers hold what, and when they are free again.
+
+mod groups;
+mod lower;
+mod memory;
+mod nodes;
+
+use crate::graph::element::ElementOp;
+use crate::graph::layout::Dim;
+use crate::graph::tensor::{DType, ReduceOp, Tensor};
+use dapple_base::Result;
+
+/// A buffer of the program.
+#[derive(Debug, Clone)]
+pub(crate) struct BufferPlan {
+    pub dtype: DType,
+    pub count: usize,
+    pub place: Place,
+}
+
+/// Where a buffer's values are.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// In a leaf's own memory.
+    Leaf(Tensor),
+    /// In memory of the plan, by number.
+    Slot(usize),
+}
+
+/// Elements of a buffer by a linear index over `count`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub buffer: usize,
+    /// Outermost first.
+    pub dims: Vec<Dim>,
+    pub offset: usize,
+    pub count: usize,
+    pub dtype: DType,
+}
+
+/// What an instruction loads, by a linear index.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Source {
+    Buffer(Access),
+    /// Pieces along an axis: elements of one step along it, and for each piece its steps and where from.
+    Cat(usize, Vec<(usize, Piece)>),
+    /// Rows of a table by their numbers: table, numbers, rows, width.
+    Gather(Access, Access, usize, usize),
+}
+
+/// A piece of a [`Source::Cat`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Piece {
+    Buffer(Access),
+    Constant(f32),
+}
+
+impl Source {
+    /// All that it reads.
+    pub fn accesses(&self) -> Vec<&Access> {
+        match self {
+            Self::Buffer(access) => vec![access],
+            Self::Gather(table, numbers, ..) => vec![table, numbers],
+            Self::Cat(_, pieces) => {
+                let buffers = pieces.iter().filter_map(|(_, piece)| match piece {
+                    Piece::Buffer(access) => Some(access),
+                    Piece::Constant(_) => None,
+                });
+                buffers.collect()
+            }
+        }
+    }
+}
+
+/// What an instruction gives.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Input(usize),
+    Constant(f32),
+    Element(ElementOp, Vec<usize>),
+    /// Over the row that it is in.
+    Reduce(ReduceOp, usize),
+    /// The element of the matrix product that comes before.
+    Product,
+}
+
+/// One instruction.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Instruction {
+    pub value: Value,
+    /// One for each row, not for each element.
+    pub by_row: bool,
+}
+
+/// Loads, instructions and stores of a kernel.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Body {
+    pub inputs: Vec<Source>,
+    pub instructions: Vec<Instruction>,
+    /// Instructions that are stored, and in which output of the kernel.
+    pub stores: Vec<(usize, usize)>,
+}
+
+/// What a kernel goes over.
+#[derive(Debug, Clone)]
+pub(crate) enum Space {
+    /// Elements.
+    Map {
+        count: usize,
+    },
+    /// Rows that are reduced within.
+    Rows {
+        rows: usize,
+        n: usize,
+    },
+    /// `[outer, n, inner]` reduced over the middle; the instruction that is reduced.
+    Columns {
+        outer: usize,
+        n: usize,
+        inner: usize,
+        op: ReduceOp,
+        value: usize,
+    },
+    MatMul(Box<Product>),
+    /// `[numbers, width]` added up into `[rows, width]`.
+    Scatter {
+        rows: usize,
+        width: usize,
+        numbers: usize,
+    },
+}
+
+/// A matrix product.
+#[derive(Debug, Clone)]
+pub(crate) struct Product {
+    pub batch: usize,
+    pub m: usize,
+    pub k: usize,
+    pub n: usize,
+    pub a: Matrix,
+    pub b: Matrix,
+}
+
+/// A batch of matrices in a buffer.
+#[derive(Debug, Clone)]
+pub(crate) struct Matrix {
+    pub buffer: usize,
+    pub dtype: DType,
+    pub offset: usize,
+    /// Of the batch, outermost first.
+    pub dims: Vec<Dim>,
+    /// Between its rows.
+    pub row: usize,
+    /// Between its columns.
+    pub column: usize,
+}
+
+/// A kernel.
+#[derive(Debug, Clone)]
+pub(crate) struct KernelPlan {
+    pub label: String,
+    pub space: Space,
+    pub body: Body,
+    /// Buffers that it writes.
+    pub outputs: Vec<usize>,
+}
+
+impl KernelPlan {
+    /// Buffers that it reads.
+    pub fn reads(&self) -> Vec<usize> {
+        let accesses = self.body.inputs.iter().flat_map(Source::accesses);
+        let mut all: Vec<usize> = accesses.map(|access| access.buffer).collect();
+        if let Space::MatMul(product) = &self.space {
+            all.extend([product.a.buffer, product.b.buffer]);
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Elements that its instructions go over, and rows.
+    pub fn extent(&self) -> (usize, usize) {
+        match &self.space {
+            Space::Map { count } => (*count, 0),
+            Space::Rows { rows, n } => (rows * n, *rows),
+            Space::Columns {
+                outer, n, inner, ..
+            } => (outer * n * inner, 0),
+            Space::MatMul(product) => (product.batch * product.m * product.n, 0),
+            Space::Scatter { width, numbers, .. } => (numbers * width, 0),
+        }
+    }
+
+    /// Operations by formula: a multiply-add is two.
+    pub fn flops(&self) -> f64 {
+        let (elements, rows) = self.extent();
+        let each = self.body.instructions.iter().map(|instruction| {
+            let count = if instruction.by_row { rows } else { elements } as f64;
+            match &instruction.value {
+                Value::Element(op, _) => op.flops() * count,
+                Value::Reduce(..) => elements as f64,
+                _ => 0.0,
+            }
+        });
+        let own = match &self.space {
+            Space::MatMul(p) => 2.0 * (p.batch * p.m * p.k * p.n) as f64,
+            Space::Columns { .. } | Space::Scatter { .. } => elements as f64,
+            _ => 0.0,
+        };
+        own + each.sum::<f64>()
+    }
+
+    /// Bytes that it must move: each element that it reads once, each that it writes once.
+    pub fn bytes(&self, buffers: &[BufferPlan]) -> f64 {
+        let mut seen: Vec<&Access> = Vec::new();
+        let mut bytes = 0.0;
+        for access in self.body.inputs.iter().flat_map(Source::accesses) {
+            if !seen.contains(&access) {
+                let stretched = access.dims.iter().filter(|dim| dim.1 == 0);
+                let times: usize = stretched.map(|dim| dim.0).product();
+                bytes += (access.count / times.max(1) * access.dtype.bytes()) as f64;
+                seen.push(access);
+            }
+        }
+        if let Space::MatMul(p) = &self.space {
+            let batch = |matrix: &Matrix| -> usize {
+                let kept = matrix.dims.iter().filter(|dim| dim.1 != 0);
+                kept.map(|dim| dim.0).product()
+            };
+            bytes += (batch(&p.a) * p.m * p.k * p.a.dtype.bytes()) as f64;
+            bytes += (batch(&p.b) * p.k * p.n * p.b.dtype.bytes()) as f64;
+        }
+        let written = self.outputs.iter().map(|output| &buffers[*output]);
+        bytes
+            + written
+                .map(|b| (b.count * b.dtype.bytes()) as f64)
+                .sum::<f64>()
+    }
+}
+
+/// Kernels in their order, and the memory for them.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub kernels: Vec<KernelPlan>,
+    pub buffers: Vec<BufferPlan>,
+    /// Bytes of each slot.
+    pub slots: Vec<usize>,
+    /// The buffer of each output.
+    pub outputs: Vec<usize>,
+    /// What is copied when all kernels have run: values that leaves get, where no kernel can write them in place.
+    pub copies: Vec<(usize, usize)>,
+}
+
+/// What a program is to be like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Whether nodes share kernels.
+    pub fuse: bool,
+    /// Buffers that a kernel may bind.
+    pub bindings: usize,
+    /// Whether a leaf that gets a new value may be written by the kernel that reads it.
+    pub in_place: bool,
+}
+
+/// The program that computes `outputs`, and the second of each pair of `updates` into the first, a leaf.
+///
+/// # Errors
+/// The first mistake in the making of the graph; tensors of different contexts.
+pub(crate) fn compile(
+    outputs: &[&Tensor],
+    updates: &[(&Tensor, &Tensor)],
+    limits: Limits,
+) -> Result<Program> {
+    let nodes = nodes::Nodes::collect(outputs, updates)?;
+    let groups = groups::groups(&nodes, limits);
+    let lowered = lower::lower(&nodes, &groups)?;
+    Ok(memory::plan(lowered, &nodes, limits))
+}

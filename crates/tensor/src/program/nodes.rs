@@ -1,0 +1,118 @@
+//! The nodes of a program: what outputs need, in the order in which it was made.
+
+use crate::graph::layout::Layout;
+use crate::graph::tensor::{Op, Tensor};
+use dapple_base::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+
+/// Nodes with memory, or computed into it; views and custom operations are looked through.
+pub(crate) struct Nodes {
+    pub list: Vec<Tensor>,
+    index: HashMap<u64, usize>,
+    /// Of each node the nodes that read it.
+    pub readers: Vec<Vec<usize>>,
+    /// Nodes that outputs and updates are.
+    pub outputs: Vec<usize>,
+    /// Leaf, and the node that it gets the value of.
+    pub updates: Vec<(usize, usize)>,
+}
+
+impl Nodes {
+    pub fn collect(outputs: &[&Tensor], updates: &[(&Tensor, &Tensor)]) -> Result<Self> {
+        // A leaf that another gets the value of may be about to change: it is read by a kernel like all others.
+        let values = updates.iter().map(|(_, value)| match value.contiguous() {
+            plain if matches!(root(&plain).0.op, Op::Leaf(_)) => plain.copied(),
+            computed => computed,
+        });
+        let wanted: Vec<Tensor> = outputs
+            .iter()
+            .map(|output| output.contiguous())
+            .chain(values)
+            .collect();
+        let first = outputs
+            .first()
+            .copied()
+            .or(updates.first().map(|pair| pair.0));
+        for tensor in &wanted {
+            tensor.check()?;
+            if let Some(first) = first.filter(|first| first.context() != tensor.context()) {
+                let what = format!(
+                    "a plan of {} and {}, which are of two contexts",
+                    first.describe(),
+                    tensor.describe()
+                );
+                return Err(Error::input(what).hint("make a plan for each context"));
+            }
+        }
+        for (leaf, value) in updates {
+            let is_leaf = matches!(leaf.0.op, Op::Leaf(_));
+            if !is_leaf || leaf.shape() != value.shape() || leaf.dtype() != value.dtype() {
+                leaf.check()?;
+                let what = format!("{} cannot become {}", leaf.describe(), value.describe());
+                return Err(Error::input(what)
+                    .hint("an update goes into values of the same shape and type: see to()"));
+            }
+        }
+        let mut found: BTreeMap<u64, Tensor> = BTreeMap::new();
+        let mut pending: Vec<Tensor> = wanted.iter().map(|tensor| root(tensor).clone()).collect();
+        pending.extend(updates.iter().map(|(leaf, _)| (*leaf).clone()));
+        while let Some(tensor) = pending.pop() {
+            if found.contains_key(&tensor.0.id) {
+                continue;
+            }
+            pending.extend(tensor.0.inputs.iter().map(|input| root(input).clone()));
+            found.insert(tensor.0.id, tensor);
+        }
+        let list: Vec<Tensor> = found.into_values().collect();
+        let index: HashMap<u64, usize> = list
+            .iter()
+            .enumerate()
+            .map(|(at, node)| (node.0.id, at))
+            .collect();
+        let at = |tensor: &Tensor| index[&root(tensor).0.id];
+        let mut readers = vec![Vec::new(); list.len()];
+        for (reader, tensor) in list.iter().enumerate() {
+            for input in &tensor.0.inputs {
+                let read: &mut Vec<usize> = &mut readers[at(input)];
+                if read.last() != Some(&reader) {
+                    read.push(reader);
+                }
+            }
+        }
+        Ok(Self {
+            outputs: wanted[..outputs.len()].iter().map(at).collect(),
+            updates: updates
+                .iter()
+                .zip(&wanted[outputs.len()..])
+                .map(|((leaf, _), value)| (at(leaf), at(value)))
+                .collect(),
+            readers,
+            index,
+            list,
+        })
+    }
+
+    /// The node that a tensor is, or looks at, and how it is laid out in there.
+    pub fn look<'a>(&self, tensor: &'a Tensor) -> (usize, &'a Layout) {
+        (self.index[&root(tensor).0.id], &tensor.0.layout)
+    }
+
+    /// Whether it has to be in memory when the plan has run.
+    pub fn is_result(&self, node: usize) -> bool {
+        self.outputs.contains(&node) || self.updates.iter().any(|pair| pair.1 == node)
+    }
+
+    /// Whether a kernel computes it.
+    pub fn is_computed(&self, node: usize) -> bool {
+        !matches!(self.list[node].0.op, Op::Leaf(_) | Op::Constant(_))
+    }
+}
+
+fn root(tensor: &Tensor) -> &Tensor {
+    let mut at = tensor;
+    // A custom operation's root may be that of what it is made of.
+    while let Some(root) = &at.0.root {
+        at = root;
+    }
+    at
+}
