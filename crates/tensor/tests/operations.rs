@@ -345,6 +345,10 @@ fn products_of_any_shape() {
             let y = context.tensor(&[batch, k, n], &b);
             let product = x.matmul(&y);
             close(&what, &product.read().unwrap(), &expected, 1e-5);
+            if expected.len() > 1 << 20 {
+                // Large enough for the largest tiles: once is enough.
+                continue;
+            }
             // The same of transposed views of transposed copies.
             let (x_t, y_t) = (x.t().contiguous(), y.t().contiguous());
             close(

@@ -9,8 +9,10 @@ use rayon::prelude::*;
 
 /// Elements of a task: many blocks, so that registers are made seldom.
 const TASK: usize = 32 * BLOCK;
-/// Rows of a product's task.
-const ROWS: usize = 64;
+/// Rows of a product's task: of a large one more, for each task packs the second matrix for itself.
+const ROWS: [usize; 2] = [64, 256];
+/// Rows up to here are each a sum of the second matrix's rows.
+const THIN: usize = 4;
 
 fn all_of(body: &Body) -> Vec<usize> {
     (0..body.instructions.len()).collect()
@@ -290,9 +292,10 @@ pub(crate) fn matmul(
         .iter()
         .position(|i| i.value == Value::Product);
     // A task is some rows of one matrix of the batch.
-    let per = p.m.div_ceil(ROWS);
-    let whole = p.m.is_multiple_of(ROWS) || p.batch == 1;
-    let rows = if whole { ROWS } else { p.m };
+    let task_rows = if p.m >= 2 * ROWS[1] { ROWS[1] } else { ROWS[0] };
+    let per = p.m.div_ceil(task_rows);
+    let whole = p.m.is_multiple_of(task_rows) || p.batch == 1;
+    let rows = if whole { task_rows } else { p.m };
     let per = if whole { per } else { 1 };
     let sizes = vec![rows * p.n; outputs.len()];
     let plain = body.instructions.len() == 1;
@@ -352,6 +355,17 @@ fn multiply(
         && reach(b_at, p.k, p.b.row, p.n, p.b.column) < b.len()
         && out.len() >= m * p.n;
     assert!(inside, "a product reaches outside of its matrices");
+    if m <= THIN && p.b.column == 1 {
+        for (row, out) in out.chunks_mut(p.n).enumerate().take(m) {
+            let from = a_at + row * p.a.row;
+            let chunks = out.par_chunks_mut(COLUMNS).enumerate();
+            chunks.for_each(|(chunk, out)| {
+                let line = |k: usize| b_at + k * p.b.row + chunk * COLUMNS;
+                sum_of_rows(out, b, line, (0..p.k).map(|k| a[from + k * p.a.column]));
+            });
+        }
+        return;
+    }
     // SAFETY: the last elements that strides lead to were just found to be inside of the slices; `out` is borrowed alone.
     unsafe {
         matrixmultiply::sgemm(
@@ -371,6 +385,30 @@ fn multiply(
             1,
         );
     }
+}
+
+/// Columns of a task of a thin product.
+const COLUMNS: usize = 256;
+
+/// Adds up parts of rows of `b`, each weighed.
+fn sum_of_rows(
+    out: &mut [f32],
+    b: &[f32],
+    line: impl Fn(usize) -> usize,
+    weights: impl Iterator<Item = f32>,
+) {
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            out.fill(0.0);
+            for (k, weight) in weights.enumerate() {
+                let row = &b[line(k)..][..out.len()];
+                out.iter_mut()
+                    .zip(row)
+                    .for_each(|(out, b)| *out += weight * b);
+            }
+        },
+    );
 }
 
 pub(crate) fn scatter(
