@@ -225,10 +225,8 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
     if splats.is_file() {
         return Ok(splats);
     }
-    // A SOG file's folder.
-    let textures = path.join("meta.json");
-    if textures.is_file() {
-        return Ok(textures);
+    if let Some(meta) = sog_meta(path) {
+        return Ok(meta);
     }
     let hint = match folder.checkpoint_path().is_file() {
         true => format!(
@@ -240,6 +238,12 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
     Err(Error::input("this folder holds no splats")
         .at_path(path)
         .hint(hint))
+}
+
+/// The `meta.json` of a folder of SOG's textures; other programs' captures can have a file of that name.
+pub fn sog_meta(folder: &Path) -> Option<PathBuf> {
+    let [meta, texture] = ["meta.json", "means_l.webp"].map(|name| folder.join(name));
+    (meta.is_file() && texture.is_file()).then_some(meta)
 }
 
 /// Reads splats, and says what is odd about their file.

@@ -4,9 +4,10 @@ mod run;
 
 use crate::console::Console;
 use crate::machine::human_bytes;
-use crate::options::{CaptureOptions, merged_config};
+use crate::options::{CaptureOptions, merged_config, sog_meta};
 use crate::training_display::grouped;
-use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load, splat_file};
+use dapple::scene::splat_file::{self, Format};
+use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load};
 use dapple::train::ConfigPatch;
 use run::RunInfo;
 use serde::Serialize;
@@ -50,6 +51,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if !path.exists() {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(Error::io("cannot open it", path, missing));
+    }
+    // A SOG file's folder, or its meta.json.
+    let folder: &Path = if path.is_dir() {
+        path
+    } else {
+        path.parent().unwrap_or(path)
+    };
+    let is_meta = path.is_dir() || Format::of_name(path).is_ok_and(|f| f == Format::SogFolder);
+    if let Some(meta) = sog_meta(folder).filter(|_| is_meta) {
+        return show(&SplatsInfo::read(&meta)?, args.json, console);
     }
     let is_json = path.extension().is_some_and(|e| e == "json");
     let inner = path.join("splats.ply");
@@ -306,7 +317,10 @@ struct SplatsInfo {
 impl SplatsInfo {
     fn read(path: &Path) -> Result<Self> {
         let (splats, aside) = splat_file::read(path)?;
-        let file_bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+        let file_bytes = match Format::of_name(path) {
+            Ok(format) => splat_file::size_bytes(path, format),
+            Err(_) => std::fs::metadata(path).map_or(0, |file| file.len()),
+        };
         Ok(Self {
             notes: aside.notes,
             ..Self::of(path, &splats, file_bytes)

@@ -212,7 +212,9 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         ..ConfigPatch::default()
     };
     let run = RunFolder::open(path);
-    let holds_run = run.splats_path().is_file() || run.checkpoint_path().is_file();
+    let has_checkpoint = run.checkpoint_path().is_file();
+    // A run's, or a SOG file's.
+    let holds_run = has_checkpoint || splats_file(path).is_ok();
     if path.is_dir() && !holds_run {
         if compared {
             return Err(Error::input("this folder holds no splats to compare")
@@ -222,7 +224,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         return capture_alone(path, args, flags(), console);
     }
     // A run that is not finished may have nothing but its checkpoint.
-    let from_checkpoint = path.is_dir() && !run.splats_path().is_file();
+    let from_checkpoint = has_checkpoint && !run.splats_path().is_file();
     let file = match from_checkpoint {
         true => run.splats_path(),
         false => splats_file(path)?,
