@@ -128,7 +128,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         refuse_existing(recipe, args.overwrite)?;
     }
     let actions = args.actions()?;
-    let _grace = interrupt::grace();
+    let grace = interrupt::grace();
     let file = splats_file(&args.input)?;
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
@@ -154,6 +154,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             },
         )?);
     }
+    grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let mut splats = editor.into_splats();
     let holds = format.max_sh_degree();
     if splats.sh_degree > holds {
