@@ -36,7 +36,7 @@ eq neq between commas. Properties:
   f_dc_N f_rest_N rot_N opacity_raw scale_N_raw   as in a PLY file
 
 Cameras are those of --capture, or of a cameras.json beside IN (runs have one). They are needed by --orient,
---prune, contribution and --refit; --decimate is far better with them. What --decimate and --prune lose is then
+--prune, contribution and --refit; --decimate keeps by them what shows. What --decimate and --prune lose is then
 said: on the held-out photos, and between renders before and after; without cameras, with --ring, from a ring
 around the splats.
 
@@ -65,7 +65,7 @@ pub struct Args {
     chain: Chain,
 
     /// After each --decimate, fit what is left to what was shown before, in so many steps of training on
-    /// renders; needs cameras. 300 halve the loss at a tenth [default: 0, none]
+    /// renders; needs cameras. 300 halved what a tenth of a capture lost [default: 0, none]
     #[arg(long, value_name = "STEPS", default_value_t = 0, hide_default_value = true,
         value_parser = clap::value_parser!(u32).range(0..=100_000))]
     refit: u32,
@@ -128,7 +128,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         refuse_existing(recipe, args.overwrite)?;
     }
     let actions = args.actions()?;
-    let _grace = interrupt::grace();
+    let grace = interrupt::grace();
     let file = splats_file(&args.input)?;
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
@@ -154,6 +154,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             },
         )?);
     }
+    grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let mut splats = editor.into_splats();
     let holds = format.max_sh_degree();
     if splats.sh_degree > holds {

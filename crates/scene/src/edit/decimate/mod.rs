@@ -25,7 +25,7 @@ use std::collections::BinaryHeap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Candidates of a Gaussian: with twice as many the scores of `bird` rise by less than 0.06 dB.
+/// Candidates of a Gaussian: with twice as many the scores of `bird` change by 0.1 dB or less.
 const CANDIDATES: usize = 12;
 
 /// Stands for nothing, where a Gaussian is expected.
