@@ -5,7 +5,7 @@
 //!    so many that a sample takes some milliseconds. Its time over its runs is what one run takes, replayed.
 //! 3. Samples are repeated; average, least, most, median, 95th percentile are over samples. Nothing that was not waited
 //!    for is counted.
-//! 4. Bytes and operations are the plan's own count ([`PlanWork`](crate::PlanWork)): each kernel's inputs once, its outputs
+//! 4. Bytes and operations are the plan's own count ([`PlanWork`]): each kernel's inputs once, its outputs
 //!    once, a multiply-add two. Rates stand beside the ceilings that the device was measured to reach.
 
 mod operations;
