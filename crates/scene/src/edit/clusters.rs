@@ -1,7 +1,7 @@
 //! Floaters and clusters, without a GPU: a grid of cells that Gaussians fill.
 //!
 //! 1. Space is cut into cubes. A Gaussian fills those that its ellipsoid of one standard deviation touches,
-//!    found by samples along its axes no farther apart than half a cube; those thinner than [`SOLID`] fill none.
+//!    found by samples along its axes no farther apart than half a cube; those thinner than `SOLID` fill none.
 //! 2. Filled cubes that touch, by faces, edges or corners, are one cluster.
 //! 3. *Clusters*: the Gaussians of the largest clusters are kept, by the opacity in them.
 //!    *Floaters*: clusters with less than a share of all opacity are taken away; and what fills nothing and is in

@@ -286,10 +286,10 @@ pub fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
     write_with(path, splats, format, &WriteOptions::default())
 }
 
-/// [`write`], with what formats leave to choose.
+/// [`write()`], with what formats leave to choose.
 ///
 /// # Errors
-/// As [`write`]; splats that the format has no room for.
+/// As [`write()`]; splats that the format has no room for.
 pub fn write_with(
     path: &Path,
     splats: &Splats,

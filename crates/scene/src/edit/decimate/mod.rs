@@ -1,6 +1,6 @@
 //! Fewer Gaussians that show the same: neighbours are merged, the pair first whose merging shows least.
 //!
-//! 1. Each Gaussian's nearest others ([`super::neighbours`]) are candidates to merge with.
+//! 1. Each Gaussian's nearest others (`neighbours`) are candidates to merge with.
 //! 2. Every candidate pair has a cost, what a picture loses by it (`gaussian`), and so has every Gaussian: what is
 //!    lost if it is taken away. Where it is known what Gaussians contribute to photos, losses count by what shows.
 //! 3. The cheapest is done, the pair becomes a new Gaussian, whose candidates are those of both, and so on until
