@@ -4,7 +4,7 @@ use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
-use dapple::scene::splat_file::{self, Aside};
+use dapple::scene::splat_file::{self, Aside, Format};
 use dapple::scene::{
     Capture, Error, LoadOptions, MaskMode, PosedImage, Result, Splats, Split, load,
 };
@@ -253,6 +253,38 @@ pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, Aside)> {
         console.note(&format!("note: {}: {note}", path.display()));
     }
     Ok((splats, aside))
+}
+
+/// The splats as far as a format holds them; says what is lost.
+pub fn held_by(format: Format, splats: Splats, console: &Console) -> Splats {
+    let holds = format.max_sh_degree();
+    if splats.sh_degree <= holds {
+        return splats;
+    }
+    console.note(&format!(
+        "remark: .{} holds spherical harmonics up to degree {holds}, these have degree {}: what changes with \
+         the direction of view is lost",
+        format.extension(),
+        splats.sh_degree
+    ));
+    splats.with_sh_degree(holds)
+}
+
+/// Makes the folder of a file.
+pub fn make_folder_of(path: &Path) -> Result<()> {
+    match path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        None => Ok(()),
+        Some(folder) => make_folder(folder),
+    }
+}
+
+/// Makes a folder that something is written to.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::io("cannot make the output folder", folder, e))
 }
 
 /// Which photos of a capture, and how large.

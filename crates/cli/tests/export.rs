@@ -5,13 +5,6 @@ mod common;
 #[path = "common/page.rs"]
 mod page;
 
-#[allow(
-    dead_code,
-    reason = "of the reports' checks only the browser is found here"
-)]
-#[path = "../../profile/tests/support/chromium.rs"]
-mod chromium;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{ok_in, refused};
@@ -19,26 +12,15 @@ use dapple::contract::{Engine, RenderSettings};
 use dapple::scene::Splats;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions};
 use dapple_viewer::export::PageCamera;
-use page::Browser;
+use page::{Browser, chromium};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const SIZE: [u32; 2] = [320, 240];
 
 /// At most so far from the engine's bytes, in at least this share of the values.
 const NEAR: u8 = 3;
 const SHARE_NEAR: f64 = 0.995;
-
-fn chromium() -> Option<PathBuf> {
-    let found = chromium::find().unwrap();
-    if found.is_none() {
-        eprintln!(
-            "SKIPPED: the page is NOT opened: no Chromium here. Install it, or name it in {}",
-            chromium::VARIABLE
-        );
-    }
-    found
-}
 
 /// A browser with the page, loaded.
 fn open(chromium: &Path, folder: &Path, url: &str) -> Browser {

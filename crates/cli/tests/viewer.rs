@@ -5,15 +5,8 @@ mod common;
 #[path = "common/page.rs"]
 mod page;
 
-#[allow(
-    dead_code,
-    reason = "of the reports' checks only the browser is found here"
-)]
-#[path = "../../profile/tests/support/chromium.rs"]
-mod chromium;
-
 use common::{TRAIN, dapple, ok_in, refused, small_capture};
-use page::{Browser, Served};
+use page::{Browser, Served, chromium};
 use serde_json::json;
 use std::path::Path;
 
@@ -215,13 +208,7 @@ fn a_port_that_is_taken_is_refused_before_anything_is_made() {
 
 #[test]
 fn a_browser_shows_a_training_and_steers_it() {
-    let Some(chromium) = chromium::find().unwrap() else {
-        eprintln!(
-            "SKIPPED: the viewer is NOT opened: no Chromium here. Install it, or name it in {}",
-            chromium::VARIABLE
-        );
-        return;
-    };
+    let Some(chromium) = chromium() else { return };
     let folder = small_capture();
     let served = Served::start(
         dapple()
@@ -360,13 +347,7 @@ fn a_browser_shows_a_training_and_steers_it() {
 
 #[test]
 fn a_browser_looks_at_a_run_and_at_a_capture() {
-    let Some(chromium) = chromium::find().unwrap() else {
-        eprintln!(
-            "SKIPPED: the viewer is NOT opened: no Chromium here. Install it, or name it in {}",
-            chromium::VARIABLE
-        );
-        return;
-    };
+    let Some(chromium) = chromium() else { return };
     let folder = small_capture();
     ok_in(folder.path(), &TRAIN);
     for (what, photos) in [

@@ -5,17 +5,10 @@ mod common;
 #[path = "common/page.rs"]
 mod page;
 
-#[allow(
-    dead_code,
-    reason = "of the reports' checks only the browser is found here"
-)]
-#[path = "../../profile/tests/support/chromium.rs"]
-mod chromium;
-
 use common::{SNAPPED, TRAIN, dapple, ok_in, refused, small_capture};
-use page::{Browser, Served};
+use page::{Browser, Served, chromium};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What JPEG of quality 92 may cost: the mean difference of a value, of 255, and the share of values that are
 /// more than [`FAR`] off.
@@ -27,17 +20,6 @@ const SHARE_FAR: f64 = 0.002;
 const MEAN_OF_NORMALS: f64 = 4.0;
 
 const SHOWN: &str = "Number(document.getElementById('picture')?.dataset.look)";
-
-fn chromium() -> Option<PathBuf> {
-    let found = chromium::find().unwrap();
-    if found.is_none() {
-        eprintln!(
-            "SKIPPED: the viewer is NOT opened: no Chromium here. Install it, or name it in {}",
-            chromium::VARIABLE
-        );
-    }
-    found
-}
 
 /// A page of the size of a small window that shows what is served.
 fn open(chromium: &Path, folder: &Path, served: &Served) -> Browser {

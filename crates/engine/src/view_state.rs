@@ -218,14 +218,12 @@ mod tests {
             group.set(&mut copy, &sizes, values).unwrap();
         }
         assert_eq!(copy, state);
-        let wrong = match group_of_counts() {
-            group if group.is_count => ViewNumbers::F32(Vec::new().into()),
-            _ => ViewNumbers::U32(Vec::new().into()),
-        };
-        assert!(group_of_counts().set(&mut copy, &sizes, wrong).is_err());
-    }
-
-    fn group_of_counts() -> ViewGroup {
-        VIEW_GROUPS[4]
+        for group in VIEW_GROUPS {
+            let wrong = match group.is_count {
+                true => ViewNumbers::F32(Vec::new().into()),
+                false => ViewNumbers::U32(Vec::new().into()),
+            };
+            assert!(group.set(&mut copy, &sizes, wrong).is_err());
+        }
     }
 }

@@ -122,6 +122,15 @@ impl Splats {
         };
     }
 
+    /// How much of a picture a Gaussian covers: its opacity times its largest cross-section, world units squared.
+    pub fn coverage(&self, i: usize) -> f32 {
+        // Scales are logarithms: the largest cross-section is the product of the two largest axes.
+        let mut axes = self.scales[i];
+        axes.sort_by(f32::total_cmp);
+        let opacity = 1.0 / (1.0 + (-self.opacities[i]).exp());
+        opacity * (axes[1] + axes[2]).exp()
+    }
+
     /// Bytes the parameters take.
     pub fn size_bytes(&self) -> usize {
         self.len() * (3 + 3 + 4 + 1 + 3 + self.sh_rest_stride()) * size_of::<f32>()

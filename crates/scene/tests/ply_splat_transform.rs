@@ -8,43 +8,11 @@
 use dapple_scene::splat_file::{self, Format};
 use dapple_scene::{Splats, ply, sh_coefficient_count};
 use glam::{DMat3, DQuat, DVec3};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+#[path = "tools/splat_transform.rs"]
+mod splat_transform;
 
-fn tool() -> Option<PathBuf> {
-    let tool = std::env::var_os("DAPPLE_SPLAT_TRANSFORM").map(PathBuf::from);
-    if tool.is_none() {
-        dapple_scene::lacking::skipped(
-            "node",
-            "set DAPPLE_SPLAT_TRANSFORM to bin/cli.mjs of @playcanvas/splat-transform",
-        );
-    }
-    tool
-}
-
-/// Runs the tool on `input` with `actions`, writing `output`.
-fn convert(tool: &Path, input: &Path, actions: &[&str], output: &Path) {
-    let mut command = if tool.extension().is_some_and(|e| e == "mjs" || e == "js") {
-        let mut node = Command::new("node");
-        node.arg(tool);
-        node
-    } else {
-        Command::new(tool)
-    };
-    command
-        .args(["--quiet", "--overwrite"])
-        .arg(input)
-        .args(actions)
-        .arg(output);
-    let result = command
-        .output()
-        .expect("the tool (or node) cannot be started");
-    assert!(
-        result.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&result.stderr)
-    );
-}
+use splat_transform::{convert, tool};
+use std::path::Path;
 
 /// Five Gaussians; the first three stand on the axes, so that they show where a rotation takes
 /// them. Every value is different.
@@ -103,7 +71,7 @@ fn every_column_has_its_value() {
         let [ours, csv, back] =
             ["ours.ply", "table.csv", "back.ply"].map(|n| folder.path().join(n));
         ply::write(&ours, &splats).unwrap();
-        convert(&tool, &ours, &[], &csv);
+        convert(&tool, &[], &ours, &[], &csv);
         let columns = read_csv(&csv);
         let column = |name: &str| -> &[f32] {
             let found = columns.iter().find(|(n, _)| n == name);
@@ -136,7 +104,7 @@ fn every_column_has_its_value() {
                 .any(|(n, _)| *n == format!("f_rest_{}", 3 * per_channel))
         );
         // What the tool writes, Dapple reads.
-        convert(&tool, &ours, &[], &back);
+        convert(&tool, &[], &ours, &[], &back);
         assert_eq!(ply::read(&back).unwrap(), splats, "degree {degree}");
     }
 }
@@ -185,8 +153,8 @@ fn what_the_tool_compresses_is_read() {
         let [ours, packed, back] =
             ["ours.ply", "ours.compressed.ply", "back.ply"].map(|n| folder.path().join(n));
         ply::write(&ours, &splats).unwrap();
-        convert(&tool, &ours, &[], &packed);
-        convert(&tool, &packed, &[], &back);
+        convert(&tool, &[], &ours, &[], &packed);
+        convert(&tool, &[], &packed, &[], &back);
         let found = ply::read(&packed).unwrap();
         assert_eq!((found.len(), found.sh_degree), (splats.len(), degree));
 
@@ -263,7 +231,7 @@ fn rotated_by_the_tool_shapes_and_colours_turn_along() {
     for degree in 0..=3 {
         let before = sample(degree);
         ply::write(&ours, &before).unwrap();
-        convert(&tool, &ours, &["--rotate", "20,-35,50"], &turned);
+        convert(&tool, &[], &ours, &["--rotate", "20,-35,50"], &turned);
         let after = ply::read(&turned).unwrap();
         assert_eq!((after.len(), after.sh_degree), (before.len(), degree));
         let mean = |i: usize| DVec3::from(after.means[i].map(f64::from));
@@ -336,7 +304,7 @@ fn splat_files_open_and_hold_what_the_ply_holds() {
     let seen = |name: &str, format: Format| {
         let [ours, csv] = [name.to_owned(), format!("{name}.csv")].map(|n| folder.path().join(n));
         splat_file::write(&ours, &splats, format).unwrap();
-        convert(&tool, &ours, &[], &csv);
+        convert(&tool, &[], &ours, &[], &csv);
         let columns = read_csv(&csv);
         let column = |name: &str| columns.iter().find(|(n, _)| n == name).unwrap().1.clone();
         let names = [

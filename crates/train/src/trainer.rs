@@ -305,7 +305,7 @@ impl Trainer {
             if let Some(best) = companion.ends_with() {
                 run.engine.upload(&best.splats, None)?;
                 // The engine has forgotten what it learnt. Poses are not refined beside a watch.
-                run.learnt = Some(best.appearance.clone());
+                run.learnt = Some(best.views.appearance.clone());
             }
         }
         let splats = self.saving.copy(run)?;

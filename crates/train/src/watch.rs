@@ -13,7 +13,7 @@
 use crate::TrainConfig;
 use crate::evaluate::{Scores, mean_difference, score};
 use crate::loader::in_turn;
-use dapple_engine::{Appearance, Engine, RenderSettings, ScoreAsks};
+use dapple_engine::{Engine, RenderSettings, ScoreAsks, ViewState};
 use dapple_scene::{Photo, Result, Splats, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -51,8 +51,8 @@ pub struct WatchReport {
 pub struct Best {
     /// The Gaussians, as files hold them.
     pub splats: Splats,
-    /// What was learnt of the appearance of the photos trained on; empty where nothing is.
-    pub appearance: Appearance,
+    /// What was learnt of the photos trained on; empty where nothing is.
+    pub views: ViewState,
 }
 
 /// The photos set aside, and the best splats so far.
@@ -119,9 +119,9 @@ impl Watch {
         if self.best_row().is_none_or(|best| row.loss < best.loss) {
             self.best = Some(Arc::new(Best {
                 splats: engine.fused_splats()?,
-                appearance: match self.learns_appearance {
-                    true => engine.view_state()?.appearance,
-                    false => Appearance::default(),
+                views: match self.learns_appearance {
+                    true => engine.view_state()?,
+                    false => ViewState::default(),
                 },
             }));
         }
@@ -177,7 +177,7 @@ mod tests {
         let mut watch = Watch::new(Vec::new(), &crate::Preset::Micro.config());
         watch.best = Some(Arc::new(Best {
             splats: Splats::empty(0),
-            appearance: Appearance::default(),
+            views: ViewState::default(),
         }));
         for (i, &loss) in losses.iter().enumerate() {
             watch.rows.push(WatchRow {

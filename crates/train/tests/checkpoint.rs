@@ -113,10 +113,13 @@ fn sample() -> Checkpoint {
         }],
         best: Some(Arc::new(Best {
             splats: splats(n - 2, 500),
-            appearance: Appearance {
-                second_moments: numbers(2 * 2 * 12, 600),
-                seen: vec![5, 6],
-                ..Appearance::identity([2, 1, 1], 2)
+            views: ViewState {
+                poses: Vec::new(),
+                appearance: Appearance {
+                    second_moments: numbers(2 * 2 * 12, 600),
+                    seen: vec![5, 6],
+                    ..Appearance::identity([2, 1, 1], 2)
+                },
             },
         })),
     }
@@ -223,7 +226,7 @@ fn what_was_learnt_beside_the_best_splats_must_be_there() {
     refused(&lost, "best.appearance.seen");
     let mut fewer = sample();
     let mut best = (**fewer.best.as_ref().unwrap()).clone();
-    best.appearance = Appearance::identity([2, 1, 1], 1);
+    best.views.appearance = Appearance::identity([2, 1, 1], 1);
     fewer.best = Some(Arc::new(best));
     refused(&bytes(&fewer), "other photos");
 }

@@ -8,8 +8,8 @@
 
 use base64::Engine as Base64;
 use base64::engine::general_purpose::STANDARD;
-use dapple_engine::groups::zeros;
-use dapple_engine::{Engine, PARAM_GROUPS, RenderSettings};
+use dapple_engine::{Engine, RenderSettings};
+use dapple_scene::edit::order::{gather, largest_first};
 use dapple_scene::splat_file::{Axes, Format, WriteOptions, encode};
 use dapple_scene::{Camera, Error, Pose, Result, Splats};
 use glam::{DMat3, DQuat, DVec3};
@@ -160,12 +160,12 @@ pub fn page(splats: &Splats, options: &PageOptions) -> Result<String> {
     let packed = pack(splats, options)?;
     let mut data = tag("part-0", &STANDARD.encode(packed));
     data.push_str(&described(splats, options, &[None])?);
-    Ok(put_together(options, &data))
+    Ok(put_together(options.poster.as_deref(), &data))
 }
 
-/// The bytes of a page beside its data: script, style, elements, and the poster where there is one.
-pub fn frame_bytes(options: &PageOptions) -> usize {
-    put_together(options, "").len()
+/// The bytes of a page beside its data and its poster: script, style, elements.
+pub fn frame_bytes() -> usize {
+    put_together(None, "").len()
 }
 
 /// An `index.html` and its parts, for a web server.
@@ -173,7 +173,7 @@ pub fn frame_bytes(options: &PageOptions) -> usize {
 /// # Errors
 /// As [`page`].
 pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
-    let order = most_seen_first(splats);
+    let order = largest_first(splats);
     let count = splats.len();
     let mut ends: Vec<usize> = PARTS.map(|share| (share * count as f64) as usize).to_vec();
     ends.retain(|&end| end >= LEAST_PART || end == count);
@@ -185,14 +185,15 @@ pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
             // Neighbours beside each other pack better than the order of what matters.
             let mut some = order[start..end].to_vec();
             some.sort_unstable();
-            pack(&gathered(splats, &some), options)
+            pack(&gather(splats, &some), options)
         })
         .collect::<Result<_>>()?;
     let names: Vec<String> = (0..parts.len())
         .map(|i| format!("splats-{i}.spz"))
         .collect();
     let named: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
-    let html = put_together(options, &described(splats, options, &named)?);
+    let described = described(splats, options, &named)?;
+    let html = put_together(options.poster.as_deref(), &described);
     let mut files: Vec<PageFile> = names.iter().cloned().zip(parts).collect();
     files.push(("index.html".to_owned(), html.into_bytes()));
     Ok(files)
@@ -205,34 +206,6 @@ fn pack(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {
         ..WriteOptions::default()
     };
     encode(splats, Format::Spz, &axes)
-}
-
-/// By what a Gaussian covers at its opacity, most first; of equals the first.
-fn most_seen_first(splats: &Splats) -> Vec<usize> {
-    let seen = |i: usize| {
-        let mut scales = splats.scales[i];
-        scales.sort_unstable_by(f32::total_cmp);
-        let opacity = 1.0 / (1.0 + (-splats.opacities[i]).exp());
-        opacity * (scales[1] + scales[2]).exp()
-    };
-    let mut order: Vec<usize> = (0..splats.len()).collect();
-    order.par_sort_by(|&a, &b| seen(b).total_cmp(&seen(a)).then(a.cmp(&b)));
-    order
-}
-
-/// Some of the Gaussians, in the order of the list.
-fn gathered(splats: &Splats, list: &[usize]) -> Splats {
-    let degree = splats.sh_degree;
-    let mut some = zeros(list.len(), degree);
-    for group in PARAM_GROUPS {
-        let width = group.width(degree);
-        let values = group.values(splats);
-        let held = group.values_mut(&mut some);
-        for (to, &from) in list.iter().enumerate().filter(|_| width > 0) {
-            held[to * width..][..width].copy_from_slice(&values[from * width..][..width]);
-        }
-    }
-    some
 }
 
 /// What the script reads of the scene.
@@ -260,8 +233,8 @@ fn tag(id: &str, text: &str) -> String {
     format!("<script type=\"text/plain\" id=\"{id}\">{text}</script>\n")
 }
 
-fn put_together(options: &PageOptions, data: &str) -> String {
-    let poster = options.poster.as_ref().map_or_else(String::new, |jpeg| {
+fn put_together(poster: Option<&[u8]>, data: &str) -> String {
+    let poster = poster.map_or_else(String::new, |jpeg| {
         let bytes = STANDARD.encode(jpeg);
         format!("<img id=\"poster\" alt=\"\" src=\"data:image/jpeg;base64,{bytes}\">")
     });

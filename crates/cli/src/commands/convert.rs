@@ -4,8 +4,11 @@ mod loss;
 
 use crate::console::Console;
 use crate::machine::human_bytes;
-use crate::options::{DeviceOptions, NewFolders, refuse_existing, splats_file};
+use crate::options::{
+    DeviceOptions, NewFolders, held_by, make_folder_of, refuse_existing, splats_file,
+};
 use crate::training_display::{gaussians, grouped};
+use dapple::scene::edit::order::largest_first;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
 use loss::{Judge, Loss};
@@ -277,17 +280,7 @@ fn write_judged(
         Some(format) => format,
         None => Format::of_name(&args.output)?,
     };
-    let mut splats = splats.clone();
-    let holds = format.max_sh_degree();
-    if splats.sh_degree > holds {
-        console.note(&format!(
-            "remark: .{} holds spherical harmonics up to degree {holds}, these have degree {}: what changes with \
-             the direction of view is lost",
-            format.extension(),
-            splats.sh_degree
-        ));
-        splats = splats.with_sh_degree(holds);
-    }
+    let splats = held_by(format, splats.clone(), console);
     write(&args.output, &splats, format, options)?;
     let measures =
         !args.no_loss && (format.is_lossy() || args.capture.is_some()) && !splats.is_empty();
@@ -386,13 +379,7 @@ fn choose(
 
 /// Writes the file, and makes its folder.
 fn write(path: &Path, splats: &Splats, format: Format, options: &WriteOptions) -> Result<()> {
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
-    }
+    make_folder_of(path)?;
     splat_file::write_with(path, splats, format, options)
 }
 
@@ -401,17 +388,9 @@ fn keep_largest(splats: &mut Splats, max: usize) {
     if splats.len() <= max {
         return;
     }
-    // Scales are logarithms: the largest cross-section is the product of the two largest axes.
-    let coverage = |i: usize| {
-        let mut axes = splats.scales[i];
-        axes.sort_by(f32::total_cmp);
-        sigmoid(splats.opacities[i]) * (axes[1] + axes[2]).exp()
-    };
-    let mut ranked: Vec<(f32, usize)> = (0..splats.len()).map(|i| (coverage(i), i)).collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut keep = vec![false; splats.len()];
-    for (_, i) in &ranked[..max] {
-        keep[*i] = true;
+    for &i in &largest_first(splats)[..max] {
+        keep[i] = true;
     }
     splats.retain(|i| keep[i]);
 }

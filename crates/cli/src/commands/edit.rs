@@ -7,8 +7,8 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
-    refuse_existing, splats_file,
+    CaptureOptions, DeviceOptions, NewFolders, config_beside, held_by, make_folder_of,
+    parse_colour, read_splats, refuse_existing, splats_file,
 };
 use crate::training_display::{gaussians, grouped};
 use chain::{Chain, Link};
@@ -155,17 +155,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         )?);
     }
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
-    let mut splats = editor.into_splats();
-    let holds = format.max_sh_degree();
-    if splats.sh_degree > holds {
-        console.note(&format!(
-            "remark: .{} holds spherical harmonics up to degree {holds}, these have degree {}: what changes with \
-             the direction of view is lost",
-            format.extension(),
-            splats.sh_degree
-        ));
-        splats = splats.with_sh_degree(holds);
-    }
+    let splats = held_by(format, editor.into_splats(), console);
     let folders = NewFolders::before(&args.output);
     folders.unless_ok(
         make_folder_of(&args.output)
@@ -195,18 +185,6 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         summary.sh_degree,
         human_bytes(bytes)
     ))
-}
-
-/// Makes the folder of a file.
-fn make_folder_of(path: &Path) -> Result<()> {
-    match path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        None => Ok(()),
-        Some(folder) => std::fs::create_dir_all(folder)
-            .map_err(|e| Error::io("cannot make the output folder", folder, e)),
-    }
 }
 
 /// Applies one action, and says what it did and what it has lost.

@@ -5,7 +5,8 @@ use crate::camera_paths::KeyPath;
 use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::{
-    DeviceOptions, NewFolders, config_beside, read_splats, refuse_existing, splats_file,
+    DeviceOptions, NewFolders, config_beside, make_folder, make_folder_of, read_splats,
+    refuse_existing, splats_file,
 };
 use crate::training_display::gaussians;
 use crate::viewing::Stance;
@@ -196,24 +197,14 @@ fn write(
     options: &PageOptions,
     is_page: bool,
 ) -> Result<(usize, usize, usize)> {
-    let empty = PageOptions {
-        poster: None,
-        ..options.clone()
-    };
-    let folder = match is_page {
-        true => args.output.parent(),
-        false => Some(args.output.as_path()),
-    };
-    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
-    }
-    let page_bytes = export::frame_bytes(&empty);
+    let page_bytes = export::frame_bytes();
     if is_page {
+        make_folder_of(&args.output)?;
         let page = export::page(splats, options)?;
         write_atomically(&args.output, |out| out.write_all(page.as_bytes()))?;
         return Ok((page.len(), page_bytes, 1));
     }
+    make_folder(&args.output)?;
     let files = export::folder(splats, options)?;
     for (name, bytes) in &files {
         write_atomically(&args.output.join(name), |out| out.write_all(bytes))?;

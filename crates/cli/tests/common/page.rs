@@ -5,12 +5,19 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Message, WebSocket};
+
+#[allow(
+    dead_code,
+    reason = "of the reports' checks only the browser is found here"
+)]
+#[path = "../../../profile/tests/support/chromium.rs"]
+mod browser;
 
 /// A program that serves a page, and what it has said so far.
 pub struct Served {
@@ -118,6 +125,18 @@ impl Page {
             }
         }
     }
+}
+
+/// Where Chromium is, if it is here; says so where it is not.
+pub fn chromium() -> Option<PathBuf> {
+    let found = browser::find().unwrap();
+    if found.is_none() {
+        eprintln!(
+            "SKIPPED: the page is NOT opened: no Chromium here. Install it, or name it in {}",
+            browser::VARIABLE
+        );
+    }
+    found
 }
 
 /// Chromium, showing one page.

@@ -56,6 +56,14 @@ fn spread(mut v: u64) -> u64 {
     (v | v << 2) & 0x1249_2492_4924_9249
 }
 
+/// By what Gaussians cover ([`Splats::coverage`]), most first; of equals the first.
+pub fn largest_first(splats: &Splats) -> Vec<usize> {
+    let covered = |i: usize| (splats.coverage(i), i);
+    let mut ranked: Vec<(f32, usize)> = (0..splats.len()).into_par_iter().map(covered).collect();
+    ranked.par_sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    ranked.into_iter().map(|(_, i)| i).collect()
+}
+
 /// The Gaussians `order`, in that order.
 pub fn gather(splats: &Splats, order: &[usize]) -> Splats {
     let stride = splats.sh_rest_stride();

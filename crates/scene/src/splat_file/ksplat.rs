@@ -10,6 +10,7 @@
 
 use super::Aside;
 use super::packed::{Cursor, LEAST_SCALE, float_at, logit, unit};
+use crate::edit::order::append;
 use crate::ply::{Block, blocks, empty};
 use crate::{Error, MAX_SH_DEGREE, Result, SH_C0, Splats};
 use rayon::prelude::*;
@@ -98,7 +99,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
                 at,
             ));
         }
-        append(&mut splats, part.with_sh_degree(degree));
+        append(&mut splats, part);
     }
     Ok((splats, Aside::default()))
 }
@@ -107,15 +108,6 @@ fn not_finite(what: &str, at: usize) -> Error {
     Error::input(format!("{what} has a number that is not finite"))
         .at(format!("before byte {at}"))
         .hint(DAMAGED)
-}
-
-fn append(splats: &mut Splats, part: Splats) {
-    splats.means.extend(part.means);
-    splats.scales.extend(part.scales);
-    splats.quats.extend(part.quats);
-    splats.opacities.extend(part.opacities);
-    splats.sh0.extend(part.sh0);
-    splats.sh_rest.extend(part.sh_rest);
 }
 
 /// Bytes of a Gaussian: what is before the harmonics, and all.

@@ -6,6 +6,8 @@ mod damage;
 mod glb;
 mod ksplat;
 mod measure;
+#[path = "../tools/splat_transform.rs"]
+mod splat_transform;
 mod spz;
 mod support;
 mod tool;

@@ -2,43 +2,11 @@
 //!
 //! Needs `DAPPLE_SPLAT_TRANSFORM`, as `ply_splat_transform.rs`.
 
+use crate::splat_transform::{convert, tool};
 use crate::support::{Steps, assert_near, crowd};
 use dapple_scene::splat_file::{self, Format, SpzVersion, WriteOptions};
 use dapple_scene::{Splats, ply};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-fn tool() -> Option<PathBuf> {
-    let tool = std::env::var_os("DAPPLE_SPLAT_TRANSFORM").map(PathBuf::from);
-    if tool.is_none() {
-        dapple_scene::lacking::skipped(
-            "node",
-            "set DAPPLE_SPLAT_TRANSFORM to bin/cli.mjs of @playcanvas/splat-transform",
-        );
-    }
-    tool
-}
-
-/// Converts one file; options of the tool's come first.
-fn convert(tool: &Path, options: &[&str], input: &Path, output: &Path) {
-    let mut command = if tool.extension().is_some_and(|e| e == "mjs" || e == "js") {
-        let mut node = Command::new("node");
-        node.arg(tool);
-        node
-    } else {
-        Command::new(tool)
-    };
-    let command = command
-        .args(["--quiet", "--overwrite"])
-        .args(options)
-        .args([input, output]);
-    let result = command.output().expect("the tool cannot be started");
-    assert!(
-        result.status.success() && output.exists(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&result.stderr)
-    );
-}
+use std::path::Path;
 
 /// Our file as the tool reads it and as we do: the same; and both near what went in.
 #[track_caller]
@@ -52,7 +20,7 @@ fn ours_is_theirs(
     let folder = tempfile::tempdir().unwrap();
     let [ours, back] = [name, "back.ply"].map(|n| folder.path().join(n));
     splat_file::write_with(&ours, splats, format, options).unwrap();
-    convert(tool, &[], &ours, &back);
+    convert(tool, &[], &ours, &[], &back);
     let what = format!("{name}, degree {}, {options:?}", splats.sh_degree);
     let (read, _) = splat_file::read(&ours).unwrap();
     assert_near(&read, splats, Steps::of(format), &what);
@@ -65,7 +33,7 @@ fn theirs_is_ours(tool: &Path, splats: &Splats, name: &str, format: Format, opti
     let folder = tempfile::tempdir().unwrap();
     let [ply, theirs, back] = ["ours.ply", name, "back.ply"].map(|n| folder.path().join(n));
     ply::write(&ply, splats).unwrap();
-    convert(tool, options, &ply, &theirs);
+    convert(tool, options, &ply, &[], &theirs);
     let what = format!("their {name}, degree {}, {options:?}", splats.sh_degree);
     let (read, _) = splat_file::read(&theirs).unwrap();
     let mut steps = Steps::of(format);
@@ -74,7 +42,7 @@ fn theirs_is_ours(tool: &Path, splats: &Splats, name: &str, format: Format, opti
         steps.rest = 1.0;
     }
     assert_near(&read, splats, steps, &what);
-    convert(tool, &[], &theirs, &back);
+    convert(tool, &[], &theirs, &[], &back);
     assert_near(&read, &ply::read(&back).unwrap(), Steps::NONE, &what);
 }
 
@@ -139,7 +107,7 @@ fn glb_that_the_tool_writes_is_read() {
         let splats = crowd(300, degree);
         let [ply, glb] = ["a.ply", "a.glb"].map(|n| folder.path().join(n));
         ply::write(&ply, &splats).unwrap();
-        convert(&tool, &[], &ply, &glb);
+        convert(&tool, &[], &ply, &[], &glb);
         let (read, _) = splat_file::read(&glb).unwrap();
         assert_near(&read, &splats, Steps::NONE, "their glb");
     }

@@ -57,19 +57,6 @@ pub(crate) fn map(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [Value
         });
 }
 
-/// After how many reductions of the row each instruction can be computed.
-fn phases(body: &Body) -> Vec<usize> {
-    let mut phases: Vec<usize> = Vec::new();
-    for instruction in &body.instructions {
-        phases.push(match &instruction.value {
-            Value::Element(_, operands) => operands.iter().map(|o| phases[*o]).max().unwrap_or(0),
-            Value::Reduce(_, operand) => phases[*operand] + 1,
-            _ => 0,
-        });
-    }
-    phases
-}
-
 /// What is done for a row, phase by phase.
 struct Steps {
     /// One for the row.
@@ -81,7 +68,7 @@ struct Steps {
 }
 
 fn steps(body: &Body) -> Vec<Steps> {
-    let phases = phases(body);
+    let phases = body.phases();
     let last = phases.iter().copied().max().unwrap_or(0);
     let count = body.instructions.len();
     let of = |phase: usize| {

@@ -55,7 +55,7 @@ pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
         rows.saturating_sub(1)
     ));
     source.line(format!("let live = wanted_row < {rows}u;"));
-    let phases = phases(body);
+    let phases = body.phases();
     let last = phases.iter().copied().max().unwrap_or(0);
     let in_registers = shape.parts <= MOST_PARTS;
     // Elements that registers hold already.
@@ -127,19 +127,6 @@ struct Pass<'a> {
     reductions: &'a [usize],
     stored: &'a [(usize, usize)],
     loads: &'a [String],
-}
-
-/// After how many reductions each instruction can be computed.
-fn phases(body: &Body) -> Vec<usize> {
-    let mut phases: Vec<usize> = Vec::new();
-    for instruction in &body.instructions {
-        phases.push(match &instruction.value {
-            Value::Element(_, operands) => operands.iter().map(|o| phases[*o]).max().unwrap_or(0),
-            Value::Reduce(_, operand) => phases[*operand] + 1,
-            _ => 0,
-        });
-    }
-    phases
 }
 
 /// What is computed for each element to have `wanted`, in order.

@@ -106,6 +106,23 @@ pub(crate) struct Body {
     pub stores: Vec<(usize, usize)>,
 }
 
+impl Body {
+    /// After how many reductions of the row each instruction can be computed.
+    pub fn phases(&self) -> Vec<usize> {
+        let mut phases: Vec<usize> = Vec::new();
+        for instruction in &self.instructions {
+            phases.push(match &instruction.value {
+                Value::Element(_, operands) => {
+                    operands.iter().map(|o| phases[*o]).max().unwrap_or(0)
+                }
+                Value::Reduce(_, operand) => phases[*operand] + 1,
+                _ => 0,
+            });
+        }
+        phases
+    }
+}
+
 /// What a kernel goes over.
 #[derive(Debug, Clone)]
 pub(crate) enum Space {

@@ -158,14 +158,10 @@ impl Checkpoint {
         }
         let views = view_values(&state.views);
         all.extend(view_tensors("", &state.views, &views));
-        let best = self.best.as_deref();
-        let best = best.map(|best| ViewState {
-            appearance: best.appearance.clone(),
-            ..ViewState::default()
-        });
-        let best = best.unwrap_or_default();
-        let best_values = view_values(&best);
-        all.extend(view_tensors(BEST, &best, &best_values));
+        let none = ViewState::default();
+        let best = self.best.as_ref().map_or(&none, |best| &best.views);
+        let best_values = view_values(best);
+        all.extend(view_tensors(BEST, best, &best_values));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
 
@@ -274,11 +270,11 @@ impl Checkpoint {
         } else {
             let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
             let splats = read_splats(&mut reader, "best", n, degree)?;
-            let appearance = read_views(&mut reader, BEST, 0, cells)?.appearance;
-            if appearance.views() != state.views.appearance.views() {
+            let views = read_views(&mut reader, BEST, 0, cells)?;
+            if views.appearance.views() != state.views.appearance.views() {
                 return Err(contradiction("its best splats are of other photos"));
             }
-            Some(Arc::new(Best { splats, appearance }))
+            Some(Arc::new(Best { splats, views }))
         };
         let losses = read_losses(&mut reader)?;
         let ascend = losses.windows(2).all(|rows| rows[0].step < rows[1].step);

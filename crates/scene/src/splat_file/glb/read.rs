@@ -1,6 +1,7 @@
 //! From a file to splats.
 
 use super::{BIN_CHUNK, EXTENSION, JSON_CHUNK, MAGIC, coefficient, signs};
+use crate::edit::order::append;
 use crate::ply::empty;
 use crate::splat_file::Aside;
 use crate::splat_file::packed::{Cursor, LEAST_SCALE, logit, unit};
@@ -157,15 +158,7 @@ impl File<'_> {
                 }
                 found = true;
                 let part = self.primitive(primitive, &format!("mesh {m}, primitive {p}"))?;
-                let degree = splats.sh_degree.max(part.sh_degree);
-                splats = splats.with_sh_degree(degree);
-                let part = part.with_sh_degree(degree);
-                splats.means.extend(part.means);
-                splats.scales.extend(part.scales);
-                splats.quats.extend(part.quats);
-                splats.opacities.extend(part.opacities);
-                splats.sh0.extend(part.sh0);
-                splats.sh_rest.extend(part.sh_rest);
+                append(&mut splats, part);
             }
         }
         match found {

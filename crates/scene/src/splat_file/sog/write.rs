@@ -165,12 +165,8 @@ fn sh0(splats: &Splats, order: &[usize]) -> (Codebook, Picture) {
 /// How much a Gaussian's colours count: the root of how much of a picture it covers. Between a hundredth and a
 /// hundred times the mean, so that neither the sky nor dust is all.
 fn weights(splats: &Splats) -> Vec<f32> {
-    let covers = |i: usize| {
-        let mut axes = splats.scales[i];
-        axes.sort_by(f32::total_cmp);
-        (alpha(splats.opacities[i]) * (axes[1] + axes[2]).exp()).sqrt()
-    };
-    let mut weights: Vec<f32> = (0..splats.len()).map(covers).collect();
+    let covers = (0..splats.len()).map(|i| splats.coverage(i).sqrt());
+    let mut weights: Vec<f32> = covers.collect();
     let sum: f64 = weights.iter().map(|&w| f64::from(w)).sum();
     let mean = (sum / weights.len().max(1) as f64) as f32;
     for weight in &mut weights {

@@ -175,9 +175,11 @@ export class Renderer {
   count = 0;
   #degree = 0;
   #antialiased = false;
-  #gaussians;
-  #finish;
+  /** @type {WebGLProgram} */ #gaussians;
+  /** @type {WebGLProgram} */ #finish;
   #indices;
+  #index;
+  /** @type {Record<string, WebGLUniformLocation>} */ #places = {};
   #sorted = 0;
   /** @type {Gaussians[]} */ #parts = [];
   /** @type {WebGLFramebuffer | null} */ #frame = null;
@@ -197,6 +199,16 @@ export class Renderer {
     }
     this.#gaussians = program(gl, GAUSSIANS, PIXELS);
     this.#finish = program(gl, WHOLE, FINISH);
+    for (const made of [this.#gaussians, this.#finish]) {
+      const count = gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS);
+      for (let i = 0; i < count; i++) {
+        const name = gl.getActiveUniform(made, i)?.name ?? "";
+        // Asking for places waits for the driver: once, not with every picture.
+        const place = gl.getUniformLocation(made, name);
+        if (place) this.#places[name] = place;
+      }
+    }
+    this.#index = gl.getAttribLocation(this.#gaussians, "index");
     this.#indices = gl.createBuffer();
   }
 
@@ -270,7 +282,7 @@ export class Renderer {
     gl.clear(gl.COLOR_BUFFER_BIT);
     const use = this.#gaussians;
     gl.useProgram(use);
-    const at = (/** @type {string} */ name) => gl.getUniformLocation(use, name);
+    const at = (/** @type {string} */ name) => this.#places[name] ?? null;
     const [right, down, forward] = rowsOf(key.rotation);
     gl.uniformMatrix3fv(at("rotation"), true, [...right, ...down, ...forward]);
     gl.uniform3fv(at("eye"), key.position);
@@ -285,7 +297,7 @@ export class Renderer {
     });
     gl.uniform1i(at("geometry"), 0);
     gl.uniform1i(at("harmonics"), 1);
-    const index = gl.getAttribLocation(use, "index");
+    const index = this.#index;
     gl.bindBuffer(gl.ARRAY_BUFFER, this.#indices);
     gl.enableVertexAttribArray(index);
     gl.vertexAttribIPointer(index, 1, gl.UNSIGNED_INT, 0, 0);
@@ -300,8 +312,8 @@ export class Renderer {
     gl.useProgram(this.#finish);
     gl.activeTexture(gl.TEXTURE0);
     gl.bindTexture(gl.TEXTURE_2D, this.#sum);
-    gl.uniform1i(gl.getUniformLocation(this.#finish, "blended"), 0);
-    gl.uniform3fv(gl.getUniformLocation(this.#finish, "background"), this.background);
+    gl.uniform1i(at("blended"), 0);
+    gl.uniform3fv(at("background"), this.background);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
   }
 
