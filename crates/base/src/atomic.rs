@@ -36,8 +36,7 @@ pub fn write_atomically(
         );
     }
     let folder = folder_of(path);
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(PREFIX).suffix(SUFFIX);
+    let mut builder = builder();
     // A temporary file is private by default; a result is an ordinary file, as the umask has it.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -51,6 +50,22 @@ pub fn write_atomically(
     temporary.as_file().sync_all().map_err(failed)?;
     temporary.persist(path).map_err(|e| failed(e.error))?;
     Ok(())
+}
+
+/// Writes a file into a folder and takes it away again, to see now that results can be written there and not
+/// after an hour. A process that is killed in between leaves a file that [`remove_leftovers`] knows.
+///
+/// # Errors
+/// Those of the operating system: no such folder, no right to write there, a full disk.
+pub fn try_writing(folder: &Path) -> io::Result<()> {
+    builder().tempfile_in(folder)?.close()
+}
+
+/// Temporary files of the names that [`remove_leftovers`] knows.
+fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX).suffix(SUFFIX);
+    builder
 }
 
 /// Removes the temporary files in a folder that a process has left which was killed while it wrote. For
@@ -128,6 +143,21 @@ mod tests {
         left.sort();
         assert_eq!(left, [".dapple-b", "a.part", "splats.ply"]);
         remove_leftovers(&folder.path().join("missing"));
+    }
+
+    #[test]
+    fn what_a_trial_would_leave_is_removed_too_and_it_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, killed) = builder()
+            .tempfile_in(folder.path())
+            .unwrap()
+            .keep()
+            .unwrap();
+        try_writing(folder.path()).unwrap();
+        assert_eq!(names(folder.path()).len(), 1);
+        remove_leftovers(folder.path());
+        assert!(!killed.exists());
+        assert!(try_writing(&folder.path().join("missing")).is_err());
     }
 
     #[cfg(unix)]

@@ -5,6 +5,7 @@
 
 use crate::console::Console;
 use crate::options::refuse_existing;
+use dapple::scene::atomic::try_writing;
 use dapple::scene::{Error, ErrorKind, Result};
 use dapple_profile::samples::{DEFAULT_HZ, SampleError, Sampler};
 use std::path::{Path, PathBuf};
@@ -31,9 +32,7 @@ impl Flamegraph {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        tempfile::Builder::new()
-            .prefix(".dapple-")
-            .tempfile_in(folder)
+        try_writing(folder)
             .map_err(|e| Error::io("cannot write a flamegraph into the folder", folder, e))?;
         Ok(Self {
             path: path.to_owned(),

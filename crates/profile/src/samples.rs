@@ -2,8 +2,8 @@
 //! without root, without other programs.
 //!
 //! 1. `signal` has the system interrupt whichever thread runs, `hz` times in a second of CPU time,
-//!    and keeps the addresses of its stack.
-//! 2. A thread of its own counts equal stacks (`taken`).
+//!    and keeps its registers and stack.
+//! 2. A thread of its own unwinds them (`stack`) and counts equal ones (`taken`).
 //! 3. [`Sampler::finish`] looks the addresses up: names, and with debug information also the functions
 //!    that were inlined there. It is exact by address: two samples in one function may lie in
 //!    different inlined ones, and the crates that merge stacks by function mix those up.
@@ -22,6 +22,11 @@ mod refused;
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod signal;
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos"),
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod stack;
 #[cfg(all(
     any(target_os = "linux", target_os = "macos"),
     any(target_arch = "x86_64", target_arch = "aarch64")

@@ -139,3 +139,67 @@ fn there_is_one_at_a_time_and_one_after_another() {
     drop(first);
     Sampler::start(99).unwrap().finish().unwrap();
 }
+
+/// What a driver does that compiles while the program runs: it tells the unwinder of code that no library
+/// holds, and GCC's unwinder then takes a lock, and memory, for whoever unwinds.
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod compiled_meanwhile {
+    use super::*;
+    use std::backtrace::Backtrace;
+    use std::ffi::c_void;
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    unsafe extern "C" {
+        fn __register_frame(begin: *const c_void);
+        fn __deregister_frame(begin: *const c_void);
+    }
+
+    /// Tables of one function at `at`, as `.eh_frame` has them.
+    fn tables(at: u64) -> Vec<u8> {
+        let mut bytes = vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0];
+        // The caller's stack begins eight bytes above the pointer, and below that lies where to return to.
+        bytes.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
+        bytes.extend([28, 0, 0, 0, 28, 0, 0, 0]);
+        bytes.extend([at.to_le_bytes(), 16_u64.to_le_bytes()].concat());
+        bytes.extend([0; 8]);
+        bytes.extend([0; 8]);
+        bytes
+    }
+
+    #[test]
+    fn a_thread_that_is_caught_while_it_unwinds_stops_nothing() {
+        let _turn = turn();
+        let sampler = Sampler::start(1000).unwrap();
+        let (done, ended) = mpsc::channel();
+        let until = Instant::now() + Duration::from_secs(2);
+        for thread in 0..3_u64 {
+            let done = done.clone();
+            std::thread::spawn(move || {
+                let mut rounds = 0_u64;
+                while Instant::now() < until {
+                    let code = tables((thread << 40) | (rounds << 8) | 0x7000_0000_0000_0000);
+                    // SAFETY: well-formed tables, which stay until they are taken back.
+                    unsafe { __register_frame(code.as_ptr().cast()) };
+                    for _ in 0..20 {
+                        let _ = black_box(Backtrace::force_capture());
+                    }
+                    // SAFETY: registered above.
+                    unsafe { __deregister_frame(code.as_ptr().cast()) };
+                    rounds += 1;
+                }
+                done.send(rounds).unwrap();
+            });
+        }
+        for _ in 0..3 {
+            if ended.recv_timeout(Duration::from_secs(120)).is_err() {
+                // Without a panic, which would unwind, and wait as they do.
+                eprintln!("threads that unwind have stopped for good");
+                std::process::abort();
+            }
+        }
+        let samples = sampler.finish().unwrap();
+        assert!(samples.len() > 20, "{}", samples.len());
+        assert!(with(&samples, "force_capture") > 0);
+    }
+}

@@ -5,6 +5,7 @@ use crate::console::Console;
 use crate::machine;
 use dapple::runtime::{AdapterReport, adapters};
 use dapple::scene::Result;
+use dapple::scene::atomic::try_writing;
 use dapple_profile::ceilings::{DeviceKey, Measured, Unit};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -290,11 +291,8 @@ fn memory() -> Finding {
 fn writable(name: &'static str, folder: &Path) -> Finding {
     let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let value = shown.display().to_string();
-    match tempfile::Builder::new()
-        .prefix(".dapple-")
-        .tempfile_in(folder)
-    {
-        Ok(_) => Finding::ok(name, value),
+    match try_writing(folder) {
+        Ok(()) => Finding::ok(name, value),
         Err(e) => Finding::not_ok(
             name,
             Verdict::Problem,

@@ -10,6 +10,7 @@ use crate::options::{
     refuse_inputs, splats_file,
 };
 use crate::training_display::grouped;
+use dapple::scene::atomic::{remove_leftovers, try_writing};
 use dapple::scene::{Error, Result, load, printable};
 use dapple::train::config::DensifyPatch;
 use dapple::train::{ConfigPatch, Preset, RunLock, TrainConfig};
@@ -232,11 +233,11 @@ fn prepare(folder: &Path, overwrite: bool) -> Result<RunLock> {
     }
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::io("cannot make the folder for the profile", folder, e))?;
-    tempfile::Builder::new()
-        .prefix(".dapple-")
-        .tempfile_in(folder)
+    try_writing(folder)
         .map_err(|e| Error::io("cannot write into the folder for the profile", folder, e))?;
-    RunLock::exclusive(folder)
+    let lock = RunLock::exclusive(folder)?;
+    remove_leftovers(folder);
+    Ok(lock)
 }
 
 /// Measures, says and writes.

@@ -1,17 +1,15 @@
-//! The part of sampling that runs inside a signal handler, and all of its `unsafe`.
+//! The part of sampling that runs inside a signal handler.
 //!
 //! 1. `ITIMER_PROF` counts the CPU time of all threads together; whenever another `1 / hz` seconds
 //!    are used up, the thread that runs gets `SIGPROF`. A thread that waits is never interrupted.
-//! 2. The handler takes a free slot of a ring, unwinds the interrupted thread into it, and marks it
-//!    full. It takes no lock and no memory: whatever it interrupted may hold both.
+//! 2. The handler takes a free slot of a ring, keeps what [`super::stack`] needs of the interrupted thread in
+//!    it, and marks it full. It takes no lock and no memory: whatever it interrupted may hold both.
 //! 3. A thread of ours, which is never interrupted itself, empties the slots ([`Ring::drain`]).
 //!
 //! The ring and the handler stay when sampling ends: a signal may still be on its way, and its default
 //! action is to end the program.
-//!
-//! One library underneath is not made for signals: the unwinder asks the loader for tables. glibc from
-//! 2.35 on does so without a lock, and before that with one that its owner may take again.
 
+use super::stack::{self, BYTES, Registers};
 use crate::samples::SampleError;
 use libc::{c_int, c_void};
 use std::cell::UnsafeCell;
@@ -19,11 +17,9 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-/// Frames of a stack at most; the outermost of deeper ones are cut.
-pub(super) const MOST_FRAMES: usize = 128;
-/// Samples that may wait for the draining thread, which comes 50 times a second: enough for a
-/// thousand samples a second on a hundred threads. 2 MiB.
-const SLOTS: usize = 2048;
+/// Samples that may wait for the draining thread, which comes 50 times a second: enough for a thousand samples a
+/// second on 25 threads. Stacks of 64 KiB each fill 32 MiB of memory, shallower ones less.
+const SLOTS: usize = 512;
 /// Bytes of a thread's name, as Linux has it.
 const NAME_BYTES: usize = 16;
 /// `libc` has it not for every system; POSIX leaves it open, and all have 2.
@@ -39,24 +35,29 @@ struct Slot {
     sample: UnsafeCell<Raw>,
 }
 
-/// A sample as it was taken: addresses, innermost first.
-#[derive(Clone, Copy)]
+/// A sample as it was taken.
+#[derive(Clone, Copy, Default)]
 struct Raw {
-    depth: usize,
-    frames: [usize; MOST_FRAMES],
+    registers: Registers,
+    /// So many bytes of the slot's memory are in use.
+    bytes: usize,
     thread: [u8; NAME_BYTES],
 }
 
 pub(super) struct Ring {
     slots: Box<[Slot]>,
+    /// Memory of the slots, one each. Never freed: the ring stays.
+    memory: *mut [u8; BYTES],
     next: AtomicUsize,
     lost: AtomicU64,
     running: AtomicBool,
 }
 
-// SAFETY: a sample is touched by whoever moved its slot from FREE to TAKEN, and then by the one
+// SAFETY: a sample and its memory are touched by whoever moved its slot from FREE to TAKEN, and then by the one
 // drainer, which finds it FULL; both moves are atomic, with acquire and release.
 unsafe impl Sync for Ring {}
+// SAFETY: the memory belongs to no thread.
+unsafe impl Send for Ring {}
 
 static RING: OnceLock<Ring> = OnceLock::new();
 
@@ -67,13 +68,11 @@ impl Ring {
             slots: (0..SLOTS)
                 .map(|_| Slot {
                     state: AtomicU8::new(FREE),
-                    sample: UnsafeCell::new(Raw {
-                        depth: 0,
-                        frames: [0; MOST_FRAMES],
-                        thread: [0; NAME_BYTES],
-                    }),
+                    sample: UnsafeCell::default(),
                 })
                 .collect(),
+            // Zeros, which take no memory until they are written.
+            memory: Box::leak(vec![[0; BYTES]; SLOTS].into_boxed_slice()).as_mut_ptr(),
             next: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
             running: AtomicBool::new(false),
@@ -84,7 +83,7 @@ impl Ring {
     pub(super) fn claim(&self) -> bool {
         let claimed = !self.running.swap(true, Ordering::AcqRel);
         if claimed {
-            self.drain(|_, _| {});
+            self.drain(|_, _, _| {});
             self.lost.store(0, Ordering::Relaxed);
         }
         claimed
@@ -99,24 +98,27 @@ impl Ring {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Empties all full slots: the thread's name and the addresses, innermost first. By one thread at
-    /// a time.
-    pub(super) fn drain(&self, mut take: impl FnMut(&[u8], &[usize])) {
-        for slot in &self.slots {
+    /// Empties all full slots: the thread's name, its registers and its stack. By one thread at a time.
+    pub(super) fn drain(&self, mut take: impl FnMut(&[u8], Registers, &[u8])) {
+        for (i, slot) in self.slots.iter().enumerate() {
             if slot.state.load(Ordering::Acquire) != FULL {
                 continue;
             }
-            // SAFETY: it is full, so nobody writes it until it is free.
-            let raw = unsafe { &*slot.sample.get() };
+            // SAFETY: it is full, so nobody writes it, or its memory, until it is free.
+            let (raw, memory) = unsafe { (&*slot.sample.get(), &*self.memory.add(i)) };
             let name = raw.thread.split(|&b| b == 0).next().unwrap_or_default();
-            take(name, &raw.frames[..raw.depth]);
+            take(name, raw.registers, &memory[..raw.bytes]);
             slot.state.store(FREE, Ordering::Release);
         }
     }
 
-    /// One sample of the calling thread, interrupted at `at`.
-    fn sample(&self, at: usize) {
-        let slot = &self.slots[self.next.fetch_add(1, Ordering::Relaxed) % SLOTS];
+    /// One sample of the calling thread.
+    ///
+    /// # Safety
+    /// `context` is what the system gave to a signal handler.
+    unsafe fn sample(&self, context: *mut c_void) {
+        let i = self.next.fetch_add(1, Ordering::Relaxed) % SLOTS;
+        let slot = &self.slots[i];
         let taken = slot
             .state
             .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
@@ -124,29 +126,14 @@ impl Ring {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // SAFETY: it was free and is ours now.
-        let raw = unsafe { &mut *slot.sample.get() };
-        raw.thread = thread_name();
-        raw.depth = 0;
-        let mut interrupted = false;
-        // SAFETY: unsynchronised, since a lock might be held by what was interrupted; only the
-        // resolving of names needs it.
+        // SAFETY: it was free and is ours now, with its memory; the context is as the caller says.
         unsafe {
-            backtrace::trace_unsynchronized(|frame| {
-                let address = frame.ip() as usize;
-                // This handler and the system's trampoline come first.
-                interrupted |= address == at;
-                if interrupted {
-                    raw.frames[raw.depth] = address;
-                    raw.depth += 1;
-                }
-                raw.depth < MOST_FRAMES
-            });
-        }
-        if raw.depth == 0 {
-            // The unwinder did not find its way: what ran is known all the same.
-            raw.frames[0] = at;
-            raw.depth = 1;
+            let (registers, bytes) = stack::take(context, &mut *self.memory.add(i));
+            *slot.sample.get() = Raw {
+                registers,
+                bytes,
+                thread: thread_name(),
+            };
         }
         slot.state.store(FULL, Ordering::Release);
     }
@@ -162,8 +149,7 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
     // SAFETY: the system gives a handler with SA_SIGINFO a context and this thread's errno.
     unsafe {
         let saved = *errno;
-        let at = interrupted_at(context.cast());
-        ring.sample(at);
+        ring.sample(context);
         *errno = saved;
     }
 }
@@ -176,24 +162,6 @@ fn errno() -> *mut c_int {
     #[cfg(target_os = "macos")]
     // SAFETY: always allowed.
     return unsafe { libc::__error() };
-}
-
-/// Address of the instruction that was interrupted.
-///
-/// # Safety
-/// `context` is what the system gave to a signal handler.
-unsafe fn interrupted_at(context: *mut libc::ucontext_t) -> usize {
-    // SAFETY: as above.
-    unsafe {
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        return (&(*context).uc_mcontext.gregs)[libc::REG_RIP as usize] as usize;
-        #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
-        return (*context).uc_mcontext.pc as usize;
-        #[cfg(all(target_os = "macos", target_arch = "x86_64"))]
-        return (*(*context).uc_mcontext).__ss.__rip as usize;
-        #[cfg(all(target_os = "macos", target_arch = "aarch64"))]
-        return (*(*context).uc_mcontext).__ss.__pc as usize;
-    }
 }
 
 /// Name of the calling thread, zeros after it. By calls that take no lock.
@@ -218,8 +186,7 @@ fn thread_name() -> [u8; NAME_BYTES] {
 /// # Errors
 /// Another profiler has the signal; the system refuses.
 pub(super) fn start(hz: u32) -> Result<(), SampleError> {
-    // The unwinder loads what it needs on its first call, which must not be in a handler.
-    backtrace::trace(|_| true);
+    stack::check()?;
     // SAFETY: zeros are an empty set and the default action.
     let (mut action, mut before) = unsafe {
         (

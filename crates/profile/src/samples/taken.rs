@@ -1,6 +1,7 @@
 //! Counting stacks while they come, and looking them up at the end.
 
-use super::signal::{self, MOST_FRAMES, Ring};
+use super::signal::{self, Ring};
+use super::stack::{CUT, Unwinder};
 use super::{SampleError, Samples};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -118,12 +119,13 @@ impl Drop for Sampler {
 fn count(done: &AtomicBool) -> Counts {
     signal::spare_this_thread();
     let mut counts = Counts::new();
+    let mut unwinder = Unwinder::new();
     loop {
         let last = done.load(Ordering::Acquire);
-        Ring::shared().drain(|thread, addresses| {
-            *counts
-                .entry((thread.to_vec(), addresses.into()))
-                .or_insert(0) += 1;
+        unwinder.follow();
+        Ring::shared().drain(|thread, registers, stack| {
+            let addresses = unwinder.addresses(registers, stack).into_boxed_slice();
+            *counts.entry((thread.to_vec(), addresses)).or_insert(0) += 1;
         });
         if last {
             return counts;
@@ -158,6 +160,8 @@ impl Names {
     /// Thread and functions, outermost first.
     fn folded(&mut self, thread: &[u8], addresses: &[usize]) -> String {
         let mut frames = Vec::new();
+        let cut = addresses.last() == Some(&CUT);
+        let addresses = &addresses[..addresses.len() - usize::from(cut)];
         for (i, &address) in addresses.iter().enumerate().rev() {
             // The look-up takes what comes before an address, for a call returns behind itself. The
             // innermost is no call.
@@ -165,7 +169,7 @@ impl Names {
             frames.extend(self.at(asked).iter().rev().cloned());
         }
         let mut frames = without_start(&frames).to_vec();
-        if addresses.len() == MOST_FRAMES {
+        if cut {
             frames.insert(0, "(outer frames cut)".to_owned());
         }
         frames.insert(0, group(&String::from_utf8_lossy(thread)));

@@ -4,7 +4,7 @@ use super::foreign;
 use super::lock::RunLock;
 use super::metrics::{Metrics, csv};
 use crate::{Checkpoint, Ending, TrainConfig, Trainer};
-use dapple_scene::atomic::{remove_leftovers, write_atomically};
+use dapple_scene::atomic::{remove_leftovers, try_writing, write_atomically};
 use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result, Splats, write_cameras};
 use serde::Serialize;
@@ -28,10 +28,7 @@ impl RunFolder {
     pub fn create(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path)
             .map_err(|e| Error::io("cannot make the output folder", path, e))?;
-        tempfile::Builder::new()
-            .prefix(".dapple-")
-            .tempfile_in(path)
-            .map_err(|e| Error::io("cannot write into the output folder", path, e))?;
+        try_writing(path).map_err(|e| Error::io("cannot write into the output folder", path, e))?;
         let lock = RunLock::exclusive(path)?;
         let folder = Self {
             path: path.to_owned(),
