@@ -14,17 +14,35 @@ use dapple::scene::splat_file::{self, Axes, Format, ReadOptions};
 use dapple_viewer::export::PageCamera;
 use page::{Browser, chromium};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SIZE: [u32; 2] = [320, 240];
 
-/// At most so far from the engine's bytes, in at least this share of the values.
-const NEAR: u8 = 3;
-const SHARE_NEAR: f64 = 0.995;
+/// What draws: its name, and how many of the values are at most how far from the engine's bytes.
+struct Drawn {
+    by: &'static str,
+    near: u8,
+    share: f64,
+}
+const WEBGL2: Drawn = Drawn {
+    by: "webgl2",
+    near: 3,
+    share: 0.995,
+};
+/// The engine's own kernels.
+const WEBGPU: Drawn = Drawn {
+    by: "webgpu",
+    near: 2,
+    share: 0.999,
+};
 
 /// A browser with the page, loaded.
 fn open(chromium: &Path, folder: &Path, url: &str) -> Browser {
-    let mut browser = Browser::open_drawing(chromium, &folder.join("profile"));
+    let browser = Browser::open_drawing(chromium, &folder.join("profile"));
+    loaded(browser, url)
+}
+
+fn loaded(mut browser: Browser, url: &str) -> Browser {
     browser.call("Page.navigate", &json!({"url": url}));
     browser.wait_for("document.readyState === 'complete' && Boolean(globalThis.dapple)");
     browser.value("dapple.loaded.then(() => true)");
@@ -83,9 +101,9 @@ fn small_splats(file: &Path) {
     splat_file::write(file, &splats, Format::Ply).unwrap();
 }
 
-fn share_near(a: &[u8], b: &[u8]) -> f64 {
+fn share_near(a: &[u8], b: &[u8], most: u8) -> f64 {
     assert_eq!(a.len(), b.len());
-    let near = a.iter().zip(b).filter(|(a, b)| a.abs_diff(**b) <= NEAR);
+    let near = a.iter().zip(b).filter(|(a, b)| a.abs_diff(**b) <= most);
     near.count() as f64 / a.len() as f64
 }
 
@@ -93,60 +111,103 @@ fn url(file: &Path) -> String {
     format!("file://{}", file.display())
 }
 
-#[test]
-fn a_page_from_disk_draws_what_the_engine_does() {
-    let Some(chromium) = chromium() else { return };
-    let Some(guitar) =
-        dapple::scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")
-    else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    // Degree 3, so that harmonics are drawn as well: those of a guitar that shines in places of its own.
+/// A page of a guitar that shines in places of its own: degree 3, so that harmonics are drawn as well.
+fn shining_page(folder: &Path, more: &[&str]) -> Option<PathBuf> {
+    let guitar = dapple::scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")?;
     let (mut splats, _) = splat_file::read(&guitar).unwrap();
     splats = splats.with_sh_degree(3);
     for (i, value) in splats.sh_rest.iter_mut().enumerate() {
         *value = 0.3 * ((i % 101) as f32 / 50.0 - 1.0);
     }
-    splat_file::write(&at("shining.ply"), &splats, Format::Ply).unwrap();
-    let said = ok_in(
-        folder.path(),
-        &[
-            "export",
-            "shining.ply",
-            "page.html",
-            "--device",
-            "cpu",
-            "--json",
-        ],
-    );
-    let said = common::json(&said);
+    splat_file::write(&folder.join("shining.ply"), &splats, Format::Ply).unwrap();
+    let export = [
+        "export",
+        "shining.ply",
+        "page.html",
+        "--device",
+        "cpu",
+        "--json",
+    ];
+    let said = common::json(&ok_in(folder, &[&export[..], more].concat()));
     assert!(said["page_bytes"].as_u64().unwrap() < 300_000, "{said}");
-    let packed = splats_of(&at("page.html"));
-    let mut browser = open(&chromium, folder.path(), &url(&at("page.html")));
+    Some(folder.join("page.html"))
+}
+
+fn three(v: &Value) -> [f64; 3] {
+    [0, 1, 2].map(|i| v[i].as_f64().unwrap())
+}
+
+/// The first view of a page, from a share of its distance.
+fn first_view(browser: &mut Browser, share: f64) -> PageCamera {
     let scene = browser.value("dapple.scene");
-    let number = |v: &Value| v.as_f64().unwrap();
-    let three = |v: &Value| [0, 1, 2].map(|i| number(&v[i]));
-    let first = PageCamera::around(
+    let distance = scene["distance"].as_f64().unwrap();
+    PageCamera::around(
         three(&scene["up"]),
         three(&scene["centre"]),
-        number(&scene["distance"]),
-    );
+        share * distance,
+    )
+}
+
+/// Sees from far and near that the page shows what the engine renders.
+fn compare(browser: &mut Browser, page: &Path, drawn: &Drawn) {
+    assert_eq!(browser.value("dapple.renderer"), drawn.by);
+    let packed = splats_of(page);
     for (what, distance) in [("far", 1.0), ("near", 0.35)] {
-        let camera = PageCamera::around(
-            three(&scene["up"]),
-            three(&scene["centre"]),
-            distance * number(&scene["distance"]),
+        let camera = first_view(browser, distance);
+        let (shown, engine) = (picture(browser, &camera), rendered(&packed, &camera));
+        let share = share_near(&shown, &engine, drawn.near);
+        println!(
+            "{}, {what}: {share:.5} of the values within {} of 255",
+            drawn.by, drawn.near
         );
-        let (shown, engine) = (picture(&mut browser, &camera), rendered(&packed, &camera));
-        let share = share_near(&shown, &engine);
-        println!("{what}: {share:.5} of the values within {NEAR} of 255");
-        assert!(share >= SHARE_NEAR, "{what}: {share}");
+        assert!(share >= drawn.share, "{what}: {share}");
         // It can fail: moved by a pixel it is another picture.
-        let moved = share_near(&shown[3..], &engine[..engine.len() - 3]);
-        assert!(moved < SHARE_NEAR, "{what}: {moved}");
+        let moved = share_near(&shown[3..], &engine[..engine.len() - 3], drawn.near);
+        assert!(moved < drawn.share, "{what}: {moved}");
     }
+}
+
+/// Where there is WebGPU the engine's own kernels draw, with and without the filters against aliasing, and more
+/// pairs of Gaussians and tiles than there was room for are made room for.
+#[test]
+fn a_page_with_webgpu_plays_the_engines_kernels() {
+    let Some(chromium) = chromium() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(page) = shining_page(folder.path(), &[]) else {
+        return;
+    };
+    let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
+    let mut browser = loaded(browser, &url(&page));
+    compare(&mut browser, &page, &WEBGPU);
+    // A share of the Gaussians so near that each covers the picture.
+    let inside = first_view(&mut browser, 0.05);
+    let (shown, engine) = (
+        picture(&mut browser, &inside),
+        rendered(&splats_of(&page), &inside),
+    );
+    let share = share_near(&shown, &engine, WEBGPU.near);
+    assert!(share >= WEBGPU.share, "inside: {share}");
+    assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+    // The address chooses too.
+    browser.call(
+        "Page.navigate",
+        &json!({"url": format!("{}?renderer=webgl2", url(&page))}),
+    );
+    browser
+        .wait_for("document.readyState === 'complete' && globalThis.dapple?.renderer === 'webgl2'");
+}
+
+#[test]
+fn a_page_from_disk_draws_what_the_engine_does() {
+    let Some(chromium) = chromium() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(page) = shining_page(folder.path(), &[]) else {
+        return;
+    };
+    let mut browser = open(&chromium, folder.path(), &url(&page));
+    compare(&mut browser, &page, &WEBGL2);
+    let number = |v: &Value| v.as_f64().unwrap();
+    let first = first_view(&mut browser, 1.0);
     // The poster makes room for the scene, whose first view is the one that was promised.
     browser.wait_for("document.getElementById('poster') === null");
     let stands = browser.value("dapple.camera().position");

@@ -8,6 +8,7 @@
 //! Nothing waits inside a step, nothing adds floats atomically, and two runs with one seed on one
 //! device give the same bits.
 
+pub mod browser;
 mod buffers;
 mod context;
 mod depths;

@@ -88,6 +88,16 @@ impl Group {
         }
     }
 
+    /// Bytes of an item of its arrays.
+    pub fn item_bytes(&self) -> u64 {
+        self.item_bytes
+    }
+
+    /// Whether the kernel writes into member `number`.
+    pub fn writes(&self, number: usize) -> bool {
+        self.writes.get(number).copied().unwrap_or(false)
+    }
+
     /// Whether the kernel writes into it.
     fn is_written(&self) -> bool {
         self.writes.contains(&true)

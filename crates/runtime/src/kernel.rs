@@ -289,6 +289,51 @@ impl Kernel {
 }
 
 /// Globals that an entry point reaches; `None` if there is no such entry point.
+/// A binding of an entry point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelBinding {
+    /// Its name.
+    pub name: String,
+    /// Its group.
+    pub group: u32,
+    /// Its number there.
+    pub binding: u32,
+    /// Whether it is a uniform block; otherwise it is a storage buffer.
+    pub is_uniform: bool,
+    /// Whether it may be written.
+    pub writes: bool,
+}
+
+/// What an entry point of finished WGSL binds, for who runs it without this crate: in a browser, for example.
+///
+/// # Errors
+/// WGSL that does not parse, or is without this entry point.
+pub fn bindings_of(wgsl: &str, entry: &str) -> Result<Vec<KernelBinding>> {
+    let wrong = |what: String| Error::internal(what).at(entry);
+    let module = naga::front::wgsl::parse_str(wgsl).map_err(|e| {
+        wrong(format!(
+            "a shader does not parse: {}",
+            e.emit_to_string(wgsl)
+        ))
+    })?;
+    let used = used_globals(&module, entry)
+        .ok_or_else(|| wrong("a shader has no such entry point".to_owned()))?;
+    let globals = module.global_variables.iter();
+    let bound = globals.filter(|(handle, _)| used.contains(handle));
+    let bound = bound.filter_map(|(_, global)| {
+        let at = global.binding.as_ref()?;
+        let writes = matches!(global.space, naga::AddressSpace::Storage { access } if access.contains(naga::StorageAccess::STORE));
+        Some(KernelBinding {
+            name: global.name.clone().unwrap_or_default(),
+            group: at.group,
+            binding: at.binding,
+            is_uniform: global.space == naga::AddressSpace::Uniform,
+            writes,
+        })
+    });
+    Ok(bound.collect())
+}
+
 pub(crate) fn used_globals(
     module: &naga::Module,
     entry: &str,

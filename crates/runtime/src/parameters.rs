@@ -161,7 +161,7 @@ impl Ring {
     }
 }
 
-/// WGSL whose immediates are a uniform block of the ring.
-pub(crate) fn without_immediates(wgsl: &str) -> String {
+/// WGSL whose immediates are a uniform block, binding 1 of group 1, as for devices that have none.
+pub fn without_immediates(wgsl: &str) -> String {
     wgsl.replace("var<immediate>", "@group(1) @binding(1) var<uniform>")
 }

@@ -3,8 +3,9 @@
 //! 1. The splats are packed as SPZ 3: the browser's own gzip unpacks it.
 //! 2. In a page they stand in base64; in a folder beside it, in parts: what matters most comes first, so that a
 //!    coarse scene is seen early.
-//! 3. The page is plain modules, joined to one script here, for browsers load no modules from disk. It draws with
-//!    WebGL2 by the engine's formulas (`page/export/draw.js`).
+//! 3. The page is plain modules, joined to one script here, for browsers load no modules from disk. Where there is
+//!    WebGPU it plays the engine's own kernels (`page/export/webgpu.js`), which come as a list in
+//!    [`PageOptions::webgpu`]; elsewhere it draws with WebGL2 by the engine's formulas (`page/export/draw.js`).
 
 use base64::Engine as Base64;
 use base64::engine::general_purpose::STANDARD;
@@ -21,13 +22,14 @@ const PAGE: &str = include_str!("page/export/index.html");
 const STYLE: &str = include_str!("page/export/style.css");
 
 /// In the order of their dependence.
-const MODULES: [&str; 7] = [
+const MODULES: [&str; 8] = [
     include_str!("page/vectors.js"),
     include_str!("page/path.js"),
     include_str!("page/controls.js"),
     include_str!("page/export/spz.js"),
     include_str!("page/export/sorter.js"),
     include_str!("page/export/draw.js"),
+    include_str!("page/export/webgpu.js"),
     include_str!("page/export/main.js"),
 ];
 
@@ -129,6 +131,9 @@ pub struct PageOptions {
     pub notes: Value,
     /// A JPEG of the first view, shown while the scene loads.
     pub poster: Option<Vec<u8>>,
+    /// The engine's kernels as a list for WebGPU: JSON of the GPU engine's `browser::Script`. Without it the page
+    /// draws with WebGL2 alone.
+    pub webgpu: Option<String>,
 }
 
 impl Default for PageOptions {
@@ -145,6 +150,7 @@ impl Default for PageOptions {
             path: None,
             notes: Value::Array(Vec::new()),
             poster: None,
+            webgpu: None,
         }
     }
 }
@@ -163,9 +169,20 @@ pub fn page(splats: &Splats, options: &PageOptions) -> Result<String> {
     Ok(put_together(options.poster.as_deref(), &data))
 }
 
-/// The bytes of a page beside its data and its poster: script, style, elements.
-pub fn frame_bytes() -> usize {
-    put_together(None, "").len()
+/// The bytes of a page beside its data and its poster: script, style, elements, kernels.
+pub fn frame_bytes(options: &PageOptions) -> usize {
+    put_together(None, "").len() + kernels(options).len()
+}
+
+/// The engine's kernels as the script finds them.
+fn kernels(options: &PageOptions) -> String {
+    let listed = options.webgpu.as_deref();
+    listed.map_or_else(String::new, |json| tag("webgpu", &harmless(json)))
+}
+
+/// JSON in which nothing ends the element that it stands in.
+fn harmless(json: &str) -> String {
+    json.replace('<', "\\u003c")
 }
 
 /// An `index.html` and its parts, for a web server.
@@ -225,8 +242,7 @@ fn described(splats: &Splats, options: &PageOptions, parts: &[Option<&str>]) -> 
     });
     let text = serde_json::to_string(&scene)
         .map_err(|e| Error::internal("the page cannot be described").caused_by(e))?;
-    // Nothing in it may end the element.
-    Ok(tag("scene", &text.replace('<', "\\u003c")))
+    Ok(tag("scene", &harmless(&text)) + &kernels(options))
 }
 
 fn tag(id: &str, text: &str) -> String {

@@ -144,6 +144,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             None => serde_json::Value::Array(Vec::new()),
         },
         poster: None,
+        webgpu: Some(kernels(splats.sh_degree, antialiased)?),
     };
     if !args.no_poster {
         let settings = RenderSettings {
@@ -197,7 +198,7 @@ fn write(
     options: &PageOptions,
     is_page: bool,
 ) -> Result<(usize, usize, usize)> {
-    let page_bytes = export::frame_bytes();
+    let page_bytes = export::frame_bytes(options);
     if is_page {
         make_folder_of(&args.output)?;
         let page = export::page(splats, options)?;
@@ -211,6 +212,13 @@ fn write(
     }
     let bytes = files.iter().map(|(_, bytes)| bytes.len()).sum();
     Ok((bytes, page_bytes, files.len()))
+}
+
+/// What browsers with WebGPU draw with.
+fn kernels(sh_degree: u8, antialias: bool) -> Result<String> {
+    let script = dapple::gpu::browser::script(sh_degree, antialias)?;
+    serde_json::to_string(&script)
+        .map_err(|e| Error::internal("the page's kernels cannot be written").caused_by(e))
 }
 
 fn poster(

@@ -161,6 +161,20 @@ impl Browser {
         Self::open_with(chromium, scratch, &options)
     }
 
+    /// The same with WebGPU as well, which the processor runs too.
+    pub fn open_computing(chromium: &Path, scratch: &Path) -> Self {
+        let options = [
+            "--enable-unsafe-webgpu",
+            "--use-webgpu-adapter=swiftshader",
+            "--use-angle=swiftshader",
+            // Without a Vulkan of its own Chromium cannot show on a canvas what WebGPU has drawn.
+            "--enable-features=Vulkan",
+            "--use-vulkan=swiftshader",
+            "--ignore-gpu-blocklist",
+        ];
+        Self::open_with(chromium, scratch, &options)
+    }
+
     fn open_with(chromium: &Path, scratch: &Path, options: &[&str]) -> Self {
         let child = Command::new(chromium)
             .args(["--headless=new", "--no-sandbox", "--no-first-run"])

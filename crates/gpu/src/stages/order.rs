@@ -21,6 +21,18 @@ const COMPACT: Code = Code::new("order", "compact");
 /// Bits of a depth: positive floats, so that the sign is always 0.
 pub const KEY_BITS: u32 = 31;
 
+/// The sort by depth.
+pub const SORT: Sort = Sort {
+    bits: KEY_BITS,
+    numbered: false,
+    keys: "depth_keys",
+    values: "depth_values",
+    keys_alt: "depth_keys_alt",
+    values_alt: "depth_values_alt",
+    count: ("state", (offset_of!(State, visible) / 4) as u32),
+    size: SORT_VISIBLE,
+};
+
 /// Passes of the sort by depth.
 const DEPTH_PASSES: u64 = 4;
 
@@ -49,14 +61,5 @@ pub static PASS: Pass = Pass {
 fn record(r: &mut Recorder<'_>) -> Result<()> {
     r.run(&COUNT, Size::ONE)?;
     r.run(&COMPACT, GAUSSIANS)?;
-    r.sort(&Sort {
-        bits: KEY_BITS,
-        numbered: false,
-        keys: "depth_keys",
-        values: "depth_values",
-        keys_alt: "depth_keys_alt",
-        values_alt: "depth_values_alt",
-        count: ("state", (offset_of!(State, visible) / 4) as u32),
-        size: SORT_VISIBLE,
-    })
+    r.sort(&SORT)
 }

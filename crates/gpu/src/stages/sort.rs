@@ -24,9 +24,10 @@ pub static PASS: Pass = Pass {
     ..Pass::new("sort", record)
 };
 
-fn record(r: &mut Recorder<'_>) -> Result<()> {
-    r.sort(&Sort {
-        bits: r.tile_bits(),
+/// The sort by tile, of tiles that are numbered in so many bits.
+pub const fn by_tile(bits: u32) -> Sort {
+    Sort {
+        bits,
         // A slot is a place before the sort: the sort numbers them.
         numbered: true,
         keys: "instance_tile",
@@ -35,5 +36,9 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
         values_alt: "instance_slot_alt",
         count: ("state", (offset_of!(State, instances) / 4) as u32),
         size: SORT_INSTANCES,
-    })
+    }
+}
+
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.sort(&by_tile(r.tile_bits()))
 }

@@ -57,27 +57,42 @@ struct Lanes {
 }
 
 impl Lanes {
+    /// What needs no subgroups.
+    const PORTABLE: Self = Self {
+        size: 32,
+        native: false,
+    };
+
+    fn define(self, defines: Defines) -> Defines {
+        defines
+            .flag("SUBGROUPS", self.native)
+            .flag("WIDE_SUBGROUPS", self.size > 32)
+            .u32("SUBGROUP_SIZE", self.size)
+            .u32("SCAN_BLOCK", SCAN_BLOCK)
+            .u32("RADIX_BLOCK", self.radix_block())
+            .u32("RADIX_THREADS", self.radix_threads())
+    }
+
     fn of(gpu: &Gpu) -> Self {
         match gpu.subgroup_size() {
             Some(size @ (8 | 16 | 32 | 64)) => Self { size, native: true },
-            _ => Self {
-                size: 32,
-                native: false,
-            },
+            _ => Self::PORTABLE,
         }
     }
 
     /// Invocations of a workgroup of the radix sort: eight subgroups, each with a histogram of its
-    /// own in shared memory (8 KiB at 8-bit digits).
+    /// own in shared memory (8 KiB at 8-bit digits). Without subgroups a thread's turn is told by a second such
+    /// table, and four have to do for both to fit the 16 KiB that WebGPU promises.
     const fn radix_threads(self) -> u32 {
-        let wanted = 8 * self.size;
+        let wanted = if self.native { 8 } else { 4 } * self.size;
         if wanted < 256 { wanted } else { 256 }
     }
 
     /// Pairs in a block of the radix sort. More make for longer runs of one digit, which are
     /// written together; fewer for more workgroups and less shared memory.
     const fn radix_block(self) -> u32 {
-        let each = if self.radix_threads() < 256 { 16 } else { 8 };
+        let few = self.native && self.radix_threads() < 256;
+        let each = if few { 16 } else { 8 };
         self.radix_threads() * each
     }
 }
@@ -91,12 +106,20 @@ pub fn radix_block(gpu: &Gpu) -> u32 {
 /// used, `SUBGROUP_SIZE` (32 without them), and the blocks of scan and sort, by which whoever fills
 /// the buffer `groups` divides.
 pub fn defines(gpu: &Gpu, defines: Defines) -> Defines {
-    let lanes = Lanes::of(gpu);
-    defines
-        .flag("SUBGROUPS", lanes.native)
-        .flag("WIDE_SUBGROUPS", lanes.size > 32)
-        .u32("SUBGROUP_SIZE", lanes.size)
-        .u32("SCAN_BLOCK", SCAN_BLOCK)
-        .u32("RADIX_BLOCK", lanes.radix_block())
-        .u32("RADIX_THREADS", lanes.radix_threads())
+    Lanes::of(gpu).define(defines)
+}
+
+/// [`defines`] for devices that are not known: no subgroup operations.
+pub fn portable_defines(defines: Defines) -> Defines {
+    Lanes::PORTABLE.define(defines)
+}
+
+/// [`radix_block`] under [`portable_defines`].
+pub fn portable_radix_block() -> u32 {
+    Lanes::PORTABLE.radix_block()
+}
+
+/// Bits of the digits that [`RadixSort`] takes in turn, lowest first, for keys of so many bits.
+pub fn radix_digits(bits: u32) -> Vec<u32> {
+    radix::widths(bits)
 }

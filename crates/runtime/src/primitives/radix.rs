@@ -47,7 +47,7 @@ pub struct SortOn<'a> {
 
 /// Widths of the digits, lowest first. Their number is even, so that the result ends where the keys
 /// came from, and they differ by one bit at most.
-fn widths(bits: u32) -> Vec<u32> {
+pub(super) fn widths(bits: u32) -> Vec<u32> {
     let count = bits.div_ceil(DIGIT_BITS).next_multiple_of(2).max(2);
     let bits = bits.max(count);
     (0..count)

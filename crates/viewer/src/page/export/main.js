@@ -5,6 +5,7 @@ import { Path } from "../path.js";
 import { Renderer } from "./draw.js";
 import { Sorter } from "./sorter.js";
 import { parse, unzip } from "./spz.js";
+import { EngineRenderer } from "./webgpu.js";
 import { dot, rowsOf, sub } from "../vectors.js";
 
 /** @typedef {import("../vectors.js").Vec} Vec */
@@ -25,7 +26,7 @@ const TRAVEL = 1.2;
 
 const orbit = new Orbit();
 const path = new Path();
-/** @type {Renderer} */ let renderer;
+/** @type {Renderer | EngineRenderer} */ let renderer;
 /** @type {Sorter} */ let sorter;
 let [stale, fresh] = [true, false];
 /** @type {((camera: Key) => void) | null} */ let waiting = null;
@@ -53,7 +54,7 @@ function project(key, place) {
 
 function moved() {
   stale = true;
-  sorter.sort(depth(orbit.camera()));
+  if (renderer instanceof Renderer) sorter.sort(depth(orbit.camera()));
 }
 
 function resize() {
@@ -159,7 +160,8 @@ async function load() {
   const bar = element("progress");
   for (let i = 0; i < scene.parts.length; i++) {
     const part = parse(await unzip(await data(i)));
-    sorter.add(part.positions);
+    if (renderer instanceof Renderer) sorter.add(part.positions);
+    else fresh = true;
     renderer.add(part);
     const share = renderer.count / scene.gaussians;
     bar.style.width = `${100 * share}%`;
@@ -180,26 +182,53 @@ function offer(/** @type {Promise<void>} */ loaded) {
   };
   const picture = async (/** @type {Key} */ key, /** @type {number} */ width, /** @type {number} */ height) => {
     await loaded;
-    await new Promise((done) => {
-      waiting = done;
-      sorter.sort(depth(key));
-    });
+    const drawn = renderer;
+    if (drawn instanceof Renderer) {
+      await new Promise((done) => {
+        waiting = done;
+        sorter.sort(depth(key));
+      });
+    }
+    waiting = () => {};
     [canvas.width, canvas.height] = [width, height];
-    renderer.draw(key);
-    const bytes = renderer.pixels();
+    const bytes = drawn instanceof Renderer ? (drawn.draw(key), drawn.pixels()) : await drawn.pixels(key);
     waiting = null;
     resize();
     moved();
     return bytes;
   };
-  Object.assign(globalThis, { dapple: { loaded, look, picture, camera: () => orbit.camera(), scene } });
+  Object.assign(globalThis, { dapple: { loaded, look, picture, camera: () => orbit.camera(), scene, renderer: name() } });
+}
+
+/** How the scene is drawn, in the words of the page's address: `?renderer=webgl2`. */
+const name = () => (renderer instanceof Renderer ? "webgl2" : "webgpu");
+
+/** The engine's kernels where the browser runs them, else the formulas in WebGL2. */
+async function chosen() {
+  const wanted = new URLSearchParams(location.search).get("renderer");
+  const script = document.getElementById("webgpu")?.textContent;
+  if (script && wanted !== "webgl2") {
+    try {
+      const made = await EngineRenderer.open(canvas, JSON.parse(script), scene.background, scene.near);
+      if (made) return made;
+    } catch (error) {
+      console.warn(`WebGPU does not draw this scene: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  return new Renderer(canvas, scene.background, scene.near);
 }
 
 function start() {
   document.title = scene.title;
   element("title").textContent = scene.title;
-  renderer = new Renderer(canvas, scene.background, scene.near);
+  element("drawn").textContent = name() === "webgpu" ? "Drawn by the engine's kernels (WebGPU)." : "Drawn with WebGL2.";
+  if (renderer instanceof EngineRenderer) {
+    renderer.again = () => (stale = true);
+    // The canvas gives no other context: the page begins anew without.
+    renderer.lost = () => location.replace(`${location.pathname}?renderer=webgl2`);
+  }
   sorter = new Sorter((order, axis) => {
+    if (!(renderer instanceof Renderer)) return;
     renderer.sorted(order);
     [fresh, stale] = [order.length > 0, true];
     // A picture is waited for: its own order, not one that was under way.
@@ -232,14 +261,15 @@ function start() {
   requestAnimationFrame(frame);
 }
 
-try {
+async function begin() {
+  renderer = await chosen();
   start();
   const loaded = load();
   offer(loaded);
-  loaded.catch(fail);
-} catch (error) {
-  fail(error);
+  await loaded;
 }
+
+begin().catch(fail);
 
 /** @param {unknown} error */
 function fail(error) {

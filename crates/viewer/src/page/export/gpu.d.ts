@@ -1,0 +1,15 @@
+// TypeScript 5.9 does not know WebGPU: what `webgpu.js` uses of it, unchecked.
+type GPUBufferBindingType = string;
+type GPUDevice = any;
+type GPUCanvasContext = any;
+type GPUComputePipeline = any;
+type GPURenderPipeline = any;
+type GPUBindGroup = any;
+type GPUBuffer = any;
+type GPUCommandEncoder = any;
+type GPUComputePassEncoder = any;
+declare const GPUBufferUsage: Record<string, number>;
+declare const GPUMapMode: Record<string, number>;
+interface Navigator {
+  gpu?: any;
+}
