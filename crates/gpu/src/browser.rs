@@ -11,7 +11,7 @@
 //! grows what was too small, as the engine does.
 
 use crate::layout::{self, State, Step, View};
-use crate::passes::{self, Bits, Code, ENTRY_BYTES, Entry, Extent, Pass, Plan, Tensor, Words};
+use crate::passes::{self, Bits, Code, Entry, Extent, Pass, Plan, Tensor, Words};
 use crate::precision::{Precision, Storage};
 use crate::recorder::Sort;
 use crate::stages::{emit, order, project, sort};
@@ -404,7 +404,8 @@ fn sized(tensor: &Tensor, extent: &Extent) -> Sized {
     }
 }
 
-/// The workgroups of a render's kernels: what their stages' `record` says, which a test holds this against.
+/// The workgroups of a render's kernels, as their stages' `record` says: a page that has them otherwise shows another
+/// picture than the engine, which the test of `dapple export` sees.
 fn workgroups(code: &Code) -> Result<Workgroups> {
     let counted = |entry: Entry| Ok(Workgroups::Counted(entry.offset()));
     match (code.shader, code.entry) {
@@ -430,8 +431,6 @@ fn plain(wgsl: &str) -> String {
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     lines.join("\n")
 }
-
-const _: () = assert!(ENTRY_BYTES == 16);
 
 #[cfg(test)]
 mod tests {

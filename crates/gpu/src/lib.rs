@@ -4,6 +4,7 @@
 //! - [`passes`]: what a stage declares, and what follows from it: buffers, dispatch entries, costs.
 //! - [`stages`]: one file a stage: its declaration, and what kernels run over what.
 //! - [`layout`]: what host and shaders share.
+//! - [`browser`]: a render as a list of dispatches, for pages that play it with WebGPU.
 //!
 //! Nothing waits inside a step, nothing adds floats atomically, and two runs with one seed on one
 //! device give the same bits.

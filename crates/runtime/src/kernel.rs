@@ -288,7 +288,6 @@ impl Kernel {
     }
 }
 
-/// Globals that an entry point reaches; `None` if there is no such entry point.
 /// A binding of an entry point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelBinding {
@@ -322,7 +321,10 @@ pub fn bindings_of(wgsl: &str, entry: &str) -> Result<Vec<KernelBinding>> {
     let bound = globals.filter(|(handle, _)| used.contains(handle));
     let bound = bound.filter_map(|(_, global)| {
         let at = global.binding.as_ref()?;
-        let writes = matches!(global.space, naga::AddressSpace::Storage { access } if access.contains(naga::StorageAccess::STORE));
+        let writes = match global.space {
+            naga::AddressSpace::Storage { access } => access.contains(naga::StorageAccess::STORE),
+            _ => false,
+        };
         Some(KernelBinding {
             name: global.name.clone().unwrap_or_default(),
             group: at.group,
@@ -334,6 +336,7 @@ pub fn bindings_of(wgsl: &str, entry: &str) -> Result<Vec<KernelBinding>> {
     Ok(bound.collect())
 }
 
+/// Globals that an entry point reaches; `None` if there is no such entry point.
 pub(crate) fn used_globals(
     module: &naga::Module,
     entry: &str,

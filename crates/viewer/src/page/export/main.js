@@ -21,6 +21,8 @@ const canvas = /** @type {HTMLCanvasElement} */ (element("picture"));
 /** @type {Scene} */
 const scene = JSON.parse(element("scene").textContent ?? "");
 
+/** Pixels of a picture: tiles are numbered in 16 bits. */
+const MOST_PIXELS = 16e6;
 /** Seconds that a move to a note takes. */
 const TRAVEL = 1.2;
 
@@ -58,7 +60,8 @@ function moved() {
 }
 
 function resize() {
-  const sharp = Math.min(devicePixelRatio, 2);
+  const area = canvas.clientWidth * canvas.clientHeight;
+  const sharp = Math.min(devicePixelRatio, 2, Math.sqrt(MOST_PIXELS / Math.max(area, 1)));
   const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, Math.round(side * sharp)));
   if (canvas.width === width && canvas.height === height) return;
   [canvas.width, canvas.height] = [width, height];

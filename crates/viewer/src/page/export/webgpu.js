@@ -86,6 +86,7 @@ export class EngineRenderer {
     if (!context) throw new Error("this canvas has no WebGPU");
     context.configure({ device, format: navigator.gpu.getPreferredCanvasFormat(), alphaMode: "opaque" });
     renderer.#context = context;
+    device.addEventListener("uncapturederror", (/** @type {any} */ event) => renderer.lost(event.error.message));
     device.lost.then((/** @type {{reason: string, message: string}} */ gone) => {
       if (gone.reason !== "destroyed") renderer.lost(gone.message);
     });
@@ -176,10 +177,12 @@ export class EngineRenderer {
     if (wanted === this.#made) return;
     this.#made = wanted;
     const device = this.#device;
+    let emptied = false;
     for (const { name, axis, words, spare } of this.#script.buffers) {
       const size = Math.max(16, 4 * words * (this.#items(axis) + spare));
       if (this.#buffers.get(name)?.size === size) continue;
       this.#drop(name);
+      emptied ||= KEPT.includes(name);
       const uses = GPUBufferUsage.STORAGE | GPUBufferUsage.UNIFORM | GPUBufferUsage.INDIRECT;
       const usage = uses | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
       this.#buffers.set(name, device.createBuffer({ label: name, size, usage }));
@@ -189,7 +192,7 @@ export class EngineRenderer {
       this.#buffers.set("step", device.createBuffer({ size: 4 * this.#script.step.words, usage }));
       this.#buffers.set("size", device.createBuffer({ size: 16, usage }));
     }
-    this.#upload();
+    if (emptied) this.#upload();
     this.#bind();
   }
 
