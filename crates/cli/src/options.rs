@@ -4,7 +4,7 @@ use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
-use dapple::scene::splat_file::{self, Aside, Format};
+use dapple::scene::splat_file::{self, Aside, Format, ReadOptions};
 use dapple::scene::{
     Capture, Error, LoadOptions, MaskMode, PosedImage, Result, Splats, Split, load,
 };
@@ -248,7 +248,16 @@ pub fn sog_meta(folder: &Path) -> Option<PathBuf> {
 
 /// Reads splats, and says what is odd about their file.
 pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, Aside)> {
-    let (splats, aside) = splat_file::read(path)?;
+    read_splats_with(path, &ReadOptions::default(), console)
+}
+
+/// The same, with what the file may leave open.
+pub fn read_splats_with(
+    path: &Path,
+    options: &ReadOptions,
+    console: &Console,
+) -> Result<(Splats, Aside)> {
+    let (splats, aside) = splat_file::read_with(path, options)?;
     for note in &aside.notes {
         console.note(&format!("note: {}: {note}", path.display()));
     }

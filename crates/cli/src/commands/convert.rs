@@ -173,6 +173,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         .from_axes
         .map_or(ReadOptions::default(), |axes| ReadOptions {
             undeclared_axes: axes,
+            ..ReadOptions::default()
         });
     let (read, aside) = splat_file::read_with(&input, &read_options)?;
     for note in &aside.notes {
@@ -297,6 +298,7 @@ fn write_judged(
 fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
     let options = ReadOptions {
         undeclared_axes: options.axes,
+        ..ReadOptions::default()
     };
     Ok(splat_file::read_with(path, &options)?.0)
 }

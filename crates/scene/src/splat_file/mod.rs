@@ -13,7 +13,8 @@ mod sog;
 mod spz;
 
 pub use axes::Axes;
-pub use options::{ReadOptions, SpzVersion, WriteOptions};
+pub(crate) use options::NON_FINITE_HINT;
+pub use options::{NonFinite, ReadOptions, SpzVersion, WriteOptions};
 pub(crate) use packed::{alpha, largest, unit};
 pub(crate) use sog::morton_order;
 
@@ -110,7 +111,7 @@ impl Format {
                 extension: "ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: ply::is_content,
-                read: |bytes, _| ply::parse_all(bytes),
+                read: ply::parse_all,
                 write: Writer::Rows(|out, splats, o| ply::write_to(out, splats, o.antialiased)),
             },
             // What is read as PLY says itself which of the two it is.
@@ -118,7 +119,7 @@ impl Format {
                 extension: "compressed.ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
-                read: |bytes, _| ply::parse_all(bytes),
+                read: ply::parse_all,
                 write: Writer::Rows(|out, splats, o| {
                     ply::write_compressed_to(out, splats, o.antialiased)
                 }),
@@ -127,7 +128,7 @@ impl Format {
                 extension: "splat",
                 max_sh_degree: 0,
                 is_content: |_| false,
-                read: |bytes, _| antimatter::parse(bytes),
+                read: antimatter::parse,
                 write: Writer::Rows(|out, splats, _| antimatter::write_to(out, splats)),
             },
             Self::Spz => Known {
@@ -155,14 +156,14 @@ impl Format {
                 extension: "glb",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: glb::is_content,
-                read: |bytes, _| glb::parse(bytes),
+                read: glb::parse,
                 write: Writer::Whole(glb::encode),
             },
             Self::Ksplat => Known {
                 extension: "ksplat",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
-                read: |bytes, _| ksplat::parse(bytes),
+                read: ksplat::parse,
                 write: Writer::None,
             },
         }

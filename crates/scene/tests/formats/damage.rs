@@ -121,3 +121,73 @@ fn bombs_do_not_go_off() {
     zip[directory + 20..directory + 28].fill(0xff);
     refused(&zip, Format::Sog, "ends within its means_l.webp");
 }
+
+/// Gaussians that are not finite are named, and kept as they are where an edit is to take them away.
+#[test]
+fn what_is_not_finite_is_refused_or_kept() {
+    use dapple_scene::edit::condition::is_finite;
+    use dapple_scene::splat_file::{NonFinite, ReadOptions, encode, parse_with};
+    let keep = ReadOptions {
+        non_finite: NonFinite::Keep,
+        ..ReadOptions::default()
+    };
+    let spoils: [fn(&mut dapple_scene::Splats); 6] = [
+        |s| s.means[7][1] = f32::NAN,
+        |s| s.scales[7][2] = f32::NAN,
+        |s| s.quats[7][0] = f32::NAN,
+        |s| s.opacities[7] = f32::NAN,
+        |s| s.sh0[7][1] = f32::NAN,
+        |s| s.sh_rest[9 * 7 + 4] = f32::NAN,
+    ];
+    for (k, spoil) in spoils.into_iter().enumerate() {
+        let mut splats = crowd(300, 1);
+        spoil(&mut splats);
+        let mut files = vec![];
+        for format in [Format::Ply, Format::Glb] {
+            files.push((format, encode(&splats, format, &WriteOptions::default())));
+        }
+        if k < 2 {
+            // Linear scales: NaN is what it was; all else is bytes.
+            files.push((
+                Format::Splat,
+                encode(&splats, Format::Splat, &WriteOptions::default()),
+            ));
+        }
+        files.push((Format::Ksplat, Ok(crate::ksplat::file(&splats, 0))));
+        for (format, bytes) in files {
+            let bytes = bytes.unwrap();
+            // Bytes, and what the writer of .glb makes unit quaternions of.
+            if matches!((format, k), (Format::Ksplat, 3 | 4) | (Format::Glb, 2)) {
+                continue;
+            }
+            let what = format!("{format:?}, {k}");
+            let refused = parse(&bytes, format).err().map(|e| e.to_string());
+            let error = refused.unwrap_or_else(|| panic!("{what} is read"));
+            assert!(error.contains("--keep finite"), "{what}: {error}");
+            let (read, _) = parse_with(&bytes, format, &keep).unwrap();
+            let bad: Vec<usize> = (0..300).filter(|&i| !is_finite(&read, i)).collect();
+            // .splat has an order of its own.
+            assert_eq!(bad.len(), 1, "{what}");
+            assert!(bad == [7] || format == Format::Splat, "{what}: {bad:?}");
+        }
+    }
+    // A chunk of compressed PLY whose range is not finite has no Gaussian that is.
+    let whole = encode(
+        &crowd(300, 1),
+        Format::CompressedPly,
+        &WriteOptions::default(),
+    )
+    .unwrap();
+    let data = whole
+        .windows(11)
+        .position(|w| w == b"end_header\n")
+        .unwrap()
+        + 11;
+    for bad in [f32::NAN, f32::INFINITY] {
+        let mut bytes = whole.clone();
+        bytes[data + 4 * 10..data + 4 * 11].copy_from_slice(&bad.to_le_bytes());
+        assert!(parse(&bytes, Format::CompressedPly).is_err());
+        let (read, _) = parse_with(&bytes, Format::CompressedPly, &keep).unwrap();
+        assert!((0..300).all(|i| is_finite(&read, i) == (i >= 256)), "{bad}");
+    }
+}
