@@ -240,10 +240,15 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
         .hint(hint))
 }
 
-/// The `meta.json` of a folder of SOG's textures; other programs' captures can have a file of that name.
+/// The `meta.json` of a folder of SOG's textures, or the `lod-meta.json` of streamed ones; other programs' captures can
+/// have a file of the first name.
 pub fn sog_meta(folder: &Path) -> Option<PathBuf> {
-    let [meta, texture] = ["meta.json", "means_l.webp"].map(|name| folder.join(name));
-    (meta.is_file() && texture.is_file()).then_some(meta)
+    let [meta, texture, streamed] =
+        ["meta.json", "means_l.webp", "lod-meta.json"].map(|name| folder.join(name));
+    match meta.is_file() && texture.is_file() {
+        true => Some(meta),
+        false => streamed.is_file().then_some(streamed),
+    }
 }
 
 /// Reads splats, and says what is odd about their file.

@@ -164,10 +164,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let splats = held_by(format, editor.into_splats(), console);
     let folders = NewFolders::before(&args.output);
-    folders.unless_ok(
-        make_folder_of(&args.output)
-            .and_then(|()| splat_file::write_with(&args.output, &splats, format, &options)),
-    )?;
+    folders.unless_ok(make_folder_of(&args.output).and_then(|()| {
+        let progress = console.progress();
+        splat_file::write_with_progress(&args.output, &splats, format, &options, &progress)
+    }))?;
     if let Some(path) = &args.save_recipe {
         let folders = NewFolders::before(path);
         folders.unless_ok(make_folder_of(path).and_then(|()| Recipe::new(actions).write(path)))?;

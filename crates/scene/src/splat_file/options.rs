@@ -77,6 +77,9 @@ pub struct WriteOptions {
     pub antialiased: bool,
     /// Rounds in which SOG's palette of harmonics settles.
     pub sog_iterations: u32,
+    /// Levels of detail of streamed SOG, at least 1, which is all Gaussians; each other has a quarter of those before
+    /// it, found by merging. Levels of a few dozen are left out.
+    pub lod_levels: u32,
 }
 
 impl Default for WriteOptions {
@@ -87,6 +90,7 @@ impl Default for WriteOptions {
             spz_sh_bits: [6, 5],
             antialiased: false,
             sog_iterations: 10,
+            lod_levels: 4,
         }
     }
 }

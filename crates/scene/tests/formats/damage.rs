@@ -1,7 +1,9 @@
 //! Damaged files of every format: an error that says where, never a panic, and no memory for what is not there.
 
 use crate::support::{Noise, crowd};
-use dapple_scene::splat_file::{self, Format, SpzVersion, WriteOptions, parse};
+use dapple_scene::splat_file::{
+    self, Format, SpzVersion, WriteOptions, encode_files, parse, parse_files,
+};
 
 /// A file of every kind that is written.
 fn files() -> Vec<(String, Format, Vec<u8>)> {
@@ -10,7 +12,7 @@ fn files() -> Vec<(String, Format, Vec<u8>)> {
     for format in Format::ALL {
         for version in [SpzVersion::V3, SpzVersion::V4] {
             if !format.is_written()
-                || format == Format::SogFolder
+                || format.is_folder()
                 || (format != Format::Spz && version == SpzVersion::V4)
             {
                 continue;
@@ -59,6 +61,62 @@ fn flipped_bits_are_read_or_refused() {
             match parse(&bytes, format) {
                 Ok((splats, _)) => assert!(splats.check_lengths().is_ok(), "{name}, byte {at}"),
                 Err(error) => assert!(error.hint_text().is_some(), "{name}, byte {at}: {error}"),
+            }
+        }
+    }
+}
+
+/// The files of formats that are folders, each of them damaged by itself.
+#[test]
+fn folders_with_a_damaged_file_are_read_or_refused() {
+    for format in [Format::SogFolder, Format::StreamedSog] {
+        let files = encode_files(&crowd(300, 1), format, &WriteOptions::default()).unwrap();
+        assert!(parse_files(&files, format).is_ok());
+        let mut noise = Noise(9);
+        for k in 0..files.len() {
+            let (name, whole) = files[k].clone();
+            let attempt = |bytes: Vec<u8>, what: String, must_fail: bool| {
+                let mut files = files.clone();
+                files[k].1 = bytes;
+                match parse_files(&files, format) {
+                    Ok((splats, _)) => {
+                        assert!(!must_fail, "{format:?}, {name}, {what}");
+                        assert!(splats.check_lengths().is_ok());
+                    }
+                    Err(e) => assert!(
+                        e.place().is_some() && e.hint_text().is_some(),
+                        "{format:?}, {name}, {what}: {e}"
+                    ),
+                }
+            };
+            // Coarser levels are not read.
+            let is_read = !name.starts_with("1_");
+            for end in (0..whole.len()).step_by(64).chain([whole.len() - 1]) {
+                // A picture's last bytes may be filling.
+                let must_fail = is_read && (name.ends_with("json") || end + 64 < whole.len());
+                attempt(whole[..end].to_vec(), format!("cut at {end}"), must_fail);
+            }
+            for i in 0..120 {
+                let at = ((noise.next() + 1.0) / 2.0 * (whole.len() - 1) as f32) as usize;
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1 << (i % 8);
+                attempt(bytes, format!("byte {at}"), false);
+            }
+        }
+        // Absurd counts, in whatever names them.
+        let (_, meta) = files.last().unwrap();
+        let text = String::from_utf8(meta.clone()).unwrap();
+        for (from, to) in [
+            ("\"count\":300", "\"count\":4294967295"),
+            ("\"count\":300", "\"count\":99999999999999999999"),
+            ("\"offset\":0", "\"offset\":18446744073709551615"),
+            ("\"file\":0", "\"file\":4000000000"),
+        ] {
+            if text.contains(from) {
+                let mut files = files.clone();
+                let last = files.len() - 1;
+                files[last].1 = text.replace(from, to).into_bytes();
+                assert!(parse_files(&files, format).is_err(), "{format:?}: {to}");
             }
         }
     }

@@ -9,5 +9,6 @@ mod measure;
 #[path = "../tools/splat_transform.rs"]
 mod splat_transform;
 mod spz;
+mod streamed;
 mod support;
 mod tool;

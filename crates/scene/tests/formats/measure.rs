@@ -19,11 +19,10 @@ fn measure() {
             if format != Format::Spz && version == SpzVersion::V4 {
                 continue;
             }
-            let name = match format {
-                Format::SogFolder => continue,
-                _ => format!("a.{}", format.extension()),
-            };
-            let out = folder.path().join(name);
+            if format == Format::SogFolder {
+                continue;
+            }
+            let out = folder.path().join(format.file_name("a"));
             let options = WriteOptions {
                 spz_version: version,
                 spz_sh_bits: if version == SpzVersion::V4 {
@@ -40,7 +39,7 @@ fn measure() {
             let (back, _) = splat_file::read(&out).unwrap();
             println!(
                 "{format:?} {version:?}: {} bytes, written in {:.2} s, read in {:.2} s",
-                std::fs::metadata(&out).unwrap().len(),
+                splat_file::size_bytes(&out, format),
                 wrote.as_secs_f64(),
                 began.elapsed().as_secs_f64()
             );

@@ -4,6 +4,7 @@
 //!    piece is deflated by itself; all but the last end with an empty stored block, at a whole byte.
 //! 2. Blocks of deflate may follow one another: together they are one stream. The checksums of the pieces combine.
 
+use crate::splat_file::watch::Watch;
 use crate::{Error, Result};
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use rayon::prelude::*;
@@ -15,16 +16,19 @@ const PIECE_BYTES: usize = 1 << 20;
 const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
 /// Packs `parts`, one after the other.
-pub(super) fn pack(parts: &[&[u8]]) -> Result<Vec<u8>> {
+pub(super) fn pack(parts: &[&[u8]], watch: &Watch<'_>) -> Result<Vec<u8>> {
     let pieces: Vec<&[u8]> = parts.iter().flat_map(|p| p.chunks(PIECE_BYTES)).collect();
     let last = pieces.len().saturating_sub(1);
     let packed: Vec<(Vec<u8>, Crc)> = pieces
         .par_iter()
         .enumerate()
         .map(|(i, piece)| {
+            watch.check()?;
             let mut crc = Crc::new();
             crc.update(piece);
-            Ok((deflate(piece, i == last)?, crc))
+            let packed = deflate(piece, i == last)?;
+            watch.advance(piece.len());
+            Ok((packed, crc))
         })
         .collect::<Result<_>>()?;
     let mut crc = Crc::new();
@@ -82,7 +86,7 @@ mod tests {
             vec![&even[..]],
             vec![&noise[..16], &[][..]],
         ] {
-            let packed = pack(&parts).unwrap();
+            let packed = pack(&parts, &Watch::start(&crate::NoProgress, "", 0, 1)).unwrap();
             let mut back = Vec::new();
             let mut decoder = flate2::bufread::GzDecoder::new(&packed[..]);
             decoder.read_to_end(&mut back).unwrap();
