@@ -262,7 +262,7 @@ pub fn read_splats_with(
     options: &ReadOptions,
     console: &Console,
 ) -> Result<(Splats, Aside)> {
-    let (splats, aside) = splat_file::read_with(path, options)?;
+    let (splats, aside) = splat_file::read_with_progress(path, options, &console.progress())?;
     for note in &aside.notes {
         console.note(&format!("note: {}: {note}", path.display()));
     }

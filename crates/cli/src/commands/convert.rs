@@ -182,7 +182,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             undeclared_axes: axes,
             ..ReadOptions::default()
         });
-    let (read, aside) = splat_file::read_with(&input, &read_options)?;
+    let (read, aside) = splat_file::read_with_progress(&input, &read_options, &console.progress())?;
     for note in &aside.notes {
         console.note(&format!("note: {}: {note}", input.display()));
     }

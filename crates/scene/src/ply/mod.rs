@@ -24,7 +24,7 @@ mod write;
 
 use crate::mapped::with_bytes;
 use crate::splat_file::{Aside, ReadOptions};
-use crate::{Point, Result, Splats};
+use crate::{NoProgress, Point, Progress, Result, Splats};
 use std::path::Path;
 
 pub(crate) use pack::write_compressed_to;
@@ -49,8 +49,12 @@ pub(crate) fn is_content(bytes: &[u8]) -> bool {
 }
 
 /// [`parse`], with what the file says beside.
-pub(crate) fn parse_all(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
-    Ok((parse_with(bytes, options)?, aside(bytes)?))
+pub(crate) fn parse_all(
+    bytes: &[u8],
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
+    Ok((parse_with(bytes, options, progress)?, aside(bytes)?))
 }
 
 /// What a PLY file says beside its rows.
@@ -133,15 +137,16 @@ fn vertical_axis(comment: &str) -> Option<[f64; 3]> {
 /// that are not as many as the Gaussians need, any other value that is NaN or infinite (named by
 /// property and vertex).
 pub fn parse(bytes: &[u8]) -> Result<Splats> {
-    parse_with(bytes, &ReadOptions::default())
+    parse_with(bytes, &ReadOptions::default(), &NoProgress)
 }
 
-fn parse_with(bytes: &[u8], options: &ReadOptions) -> Result<Splats> {
+fn parse_with(bytes: &[u8], options: &ReadOptions, progress: &dyn Progress) -> Result<Splats> {
     let header = header::Header::parse(bytes)?;
     if compressed::is_compressed(&header) {
         return compressed::read(&header, bytes, options);
     }
-    splats::from_table(&table::Table::find(&header, bytes, "vertex")?, options)
+    let table = table::Table::find(&header, bytes, "vertex")?;
+    splats::from_table(&table, options, progress)
 }
 
 /// Reads a plain point cloud from a PLY file; see [`parse_points`].

@@ -6,8 +6,9 @@
 
 use super::header::Scalar;
 use super::table::{BLOCK_ROWS, Column, NotFinite, Table};
+use crate::splat_file::watch::Watch;
 use crate::splat_file::{NON_FINITE_HINT, ReadOptions};
-use crate::{Error, MAX_SH_DEGREE, Result, SH_C0, Splats, sh_coefficient_count};
+use crate::{Error, MAX_SH_DEGREE, Progress, Result, SH_C0, Splats, sh_coefficient_count};
 use rayon::prelude::*;
 
 /// What every file of splats has, but for `f_dc_*` and `scale_2`, which have substitutes.
@@ -97,14 +98,24 @@ pub(crate) struct Block<'a> {
 }
 
 /// Copies the rows, in parallel, each block by its columns.
-pub(super) fn from_table(table: &Table<'_>, options: &ReadOptions) -> Result<Splats> {
+pub(super) fn from_table(
+    table: &Table<'_>,
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<Splats> {
     let sh_degree = sh_degree(table)?;
     let columns = Columns::find(table, sh_degree)?;
     // Within a small factor of the file's size, which has been checked.
     let mut splats = empty(table.rows(), sh_degree);
+    let watch = Watch::reading(progress, table.rows());
     let bad = blocks(&mut splats)
         .into_par_iter()
-        .filter_map(|block| fill(table, &columns, block))
+        .filter_map(|block| {
+            let rows = block.means.len();
+            let bad = fill(table, &columns, block);
+            watch.advance(rows);
+            bad
+        })
         .min_by_key(|(bad, _)| bad.row);
     match bad {
         Some((bad, name)) if !options.keeps_non_finite() => Err(not_finite(bad, &name, "vertex")),

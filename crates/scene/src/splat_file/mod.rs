@@ -13,7 +13,7 @@ mod packed;
 mod sog;
 mod spz;
 mod streamed;
-mod watch;
+pub(crate) mod watch;
 
 pub use axes::Axes;
 pub(crate) use options::NON_FINITE_HINT;
@@ -80,7 +80,7 @@ struct Known {
 }
 
 /// How a format is read: the splats, and what is beside them.
-type Reader = fn(&[u8], &ReadOptions) -> Result<(Splats, Aside)>;
+type Reader = fn(&[u8], &ReadOptions, &dyn Progress) -> Result<(Splats, Aside)>;
 
 /// Contents of files by their names.
 type NamedFiles = Vec<(String, Vec<u8>)>;
@@ -97,8 +97,9 @@ enum Writer {
     None,
 }
 
-/// Gaussians from which writing row by row is watched.
+/// Gaussians from which writing row by row is watched, and reading.
 const TOLD_ROWS: usize = 300_000;
+pub(crate) const TOLD_READ: usize = 1_000_000;
 
 /// Bytes that tell what a file is.
 const TELLING_BYTES: usize = 16;
@@ -140,7 +141,7 @@ impl Format {
                 extension: "splat",
                 max_sh_degree: 0,
                 is_content: |_| false,
-                read: antimatter::parse,
+                read: |bytes, options, _| antimatter::parse(bytes, options),
                 write: Writer::Rows(|out, splats, _| antimatter::write_to(out, splats)),
             },
             Self::Spz => Known {
@@ -154,35 +155,35 @@ impl Format {
                 extension: "sog",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: sog::is_content,
-                read: |bytes, _| sog::parse(bytes),
+                read: |bytes, _, progress| sog::parse(bytes, progress),
                 write: Writer::Whole(sog::encode),
             },
             Self::SogFolder => Known {
                 extension: sog::META,
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
-                read: |bytes, _| sog::parse_meta_alone(bytes),
+                read: |bytes, _, _| sog::parse_meta_alone(bytes),
                 write: Writer::Folder(sog::encode_files),
             },
             Self::StreamedSog => Known {
                 extension: streamed::META,
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
-                read: |bytes, _| streamed::parse_meta_alone(bytes),
+                read: |bytes, _, _| streamed::parse_meta_alone(bytes),
                 write: Writer::Folder(streamed::encode_files),
             },
             Self::Glb => Known {
                 extension: "glb",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: glb::is_content,
-                read: glb::parse,
+                read: |bytes, options, _| glb::parse(bytes, options),
                 write: Writer::Whole(glb::encode),
             },
             Self::Ksplat => Known {
                 extension: "ksplat",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
-                read: ksplat::parse,
+                read: |bytes, options, _| ksplat::parse(bytes, options),
                 write: Writer::None,
             },
         }
@@ -277,10 +278,22 @@ pub fn read(path: &Path) -> Result<(Splats, Aside)> {
 /// # Errors
 /// As [`read`].
 pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> {
+    read_with_progress(path, options, &NoProgress)
+}
+
+/// [`read_with`], which tells how far it is where it takes about a second or more: of PLY, SPZ and SOG.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with_progress(
+    path: &Path,
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let by_name = Format::of_name(path).ok();
     match by_name {
-        Some(Format::SogFolder) => return sog::read_folder(path),
-        Some(Format::StreamedSog) => return streamed::read_folder(path),
+        Some(Format::SogFolder) => return sog::read_folder(path, progress),
+        Some(Format::StreamedSog) => return streamed::read_folder(path, progress),
         _ => {}
     }
     let is_content = |bytes: &[u8], format: &Format| (format.known().is_content)(bytes);
@@ -290,7 +303,7 @@ pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> 
     with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
         // PLY has the words for a file that is none of them.
         let format = by_content(bytes).or(by_name).unwrap_or(Format::Ply);
-        parse_with(bytes, format, options)
+        (format.known().read)(bytes, options, progress)
     })
 }
 
@@ -307,7 +320,7 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result<(Splats, Aside)> {
-    (format.known().read)(bytes, options)
+    (format.known().read)(bytes, options, &NoProgress)
 }
 
 /// Reads splats from the files of a format that is a folder, in memory: by their names in it, as [`encode_files`]
@@ -319,8 +332,11 @@ pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splat
     let files = files::Memory(files);
     let meta = files.get(format.extension());
     match format {
-        Format::SogFolder => sog::parse_beside(&meta?, &files::Beside::new(&files, sog::META)),
-        Format::StreamedSog => streamed::parse_beside(&meta?, &files),
+        Format::SogFolder => {
+            let beside = files::Beside::new(&files, sog::META);
+            sog::parse_beside(&meta?, &beside, &NoProgress)
+        }
+        Format::StreamedSog => streamed::parse_beside(&meta?, &files, &NoProgress),
         _ => Err(one_file(format)),
     }
 }
@@ -367,7 +383,7 @@ pub fn write_with_progress(
         Writer::Rows(write) => {
             let watch = Watch::start(progress, "writing splats", splats.len(), TOLD_ROWS);
             write_atomically(path, |out| {
-                let mut out = watch::Counted::new(out, &watch, splats);
+                let mut out = watch::Counted::new(out, &watch, row_bytes(splats, format));
                 write(&mut out, splats, options)
             })
         }
@@ -393,6 +409,17 @@ pub fn write_with_progress(
             Ok(())
         }
         Writer::None => Err(not_written(format).at_path(path)),
+    }
+}
+
+/// About what a Gaussian takes in formats that are written row by row.
+fn row_bytes(splats: &Splats, format: Format) -> usize {
+    let rest = splats.sh_rest_stride();
+    match format {
+        Format::Splat => 32,
+        Format::CompressedPly => 16 + rest,
+        // Normals, which nobody uses, are three floats.
+        _ => splats.size_bytes() / splats.len().max(1) + 12,
     }
 }
 

@@ -1,17 +1,17 @@
 //! Progress of reading and writing, told where it takes a second or more.
 
-use crate::{Error, ErrorKind, Progress, Result, Splats};
+use crate::{Error, ErrorKind, Progress, Result};
 use std::io::{self, Write};
 
 /// Units of work that are done.
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     progress: &'a dyn Progress,
     is_told: bool,
 }
 
 impl<'a> Watch<'a> {
     /// Begins with `what`, of `total` units; less than `told_from` are done before anyone could look.
-    pub(super) fn start(
+    pub(crate) fn start(
         progress: &'a dyn Progress,
         what: &str,
         total: usize,
@@ -24,20 +24,25 @@ impl<'a> Watch<'a> {
         Self { progress, is_told }
     }
 
+    /// Reading Gaussians.
+    pub(crate) fn reading(progress: &'a dyn Progress, count: usize) -> Self {
+        Self::start(progress, "reading splats", count, super::TOLD_READ)
+    }
+
     /// So many more are done.
-    pub(super) fn advance(&self, units: usize) {
+    pub(crate) fn advance(&self, units: usize) {
         if self.is_told {
             self.progress.advance(units as u64);
         }
     }
 
     /// Whether to stop.
-    pub(super) fn should_stop(&self) -> bool {
+    pub(crate) fn should_stop(&self) -> bool {
         self.progress.should_stop()
     }
 
     /// The error of a request to stop.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.should_stop() {
             true => Err(Error::new(
                 ErrorKind::Interrupted,
@@ -56,8 +61,8 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// Counts what is written as Gaussians, by the bytes that plain PLY would take: formats that pack them end early.
-pub(super) struct Counted<'a> {
+/// Counts what is written as Gaussians, by the bytes that one takes.
+pub(crate) struct Counted<'a> {
     out: &'a mut dyn Write,
     watch: &'a Watch<'a>,
     /// Bytes of a Gaussian.
@@ -66,11 +71,11 @@ pub(super) struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    pub(super) fn new(out: &'a mut dyn Write, watch: &'a Watch<'a>, splats: &Splats) -> Self {
+    pub(crate) fn new(out: &'a mut dyn Write, watch: &'a Watch<'a>, row: usize) -> Self {
         Self {
             out,
             watch,
-            row: splats.size_bytes() / splats.len().max(1),
+            row: row.max(1),
             bytes: 0,
         }
     }
@@ -79,9 +84,9 @@ impl<'a> Counted<'a> {
 impl Write for Counted<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
-        let before = self.bytes / self.row.max(1);
+        let before = self.bytes / self.row;
         self.bytes += written;
-        let done = self.bytes / self.row.max(1);
+        let done = self.bytes / self.row;
         // Not for each row.
         if done / 4096 > before / 4096 {
             self.watch.advance((done / 4096 - before / 4096) * 4096);

@@ -6,6 +6,7 @@ mod damage;
 mod glb;
 mod ksplat;
 mod measure;
+mod progress;
 #[path = "../tools/splat_transform.rs"]
 mod splat_transform;
 mod spz;

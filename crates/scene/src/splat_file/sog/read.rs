@@ -8,7 +8,8 @@ use crate::ply::{Block, blocks, empty};
 use crate::splat_file::Aside;
 use crate::splat_file::files::{Beside, Files, Folder, META_BYTES};
 use crate::splat_file::packed::{complete, logit};
-use crate::{Error, MAX_SH_DEGREE, Result, Splats, bounded};
+use crate::splat_file::watch::Watch;
+use crate::{Error, MAX_SH_DEGREE, Progress, Result, Splats, bounded};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::f32::consts::FRAC_1_SQRT_2;
@@ -30,17 +31,23 @@ impl Files for Archive<'_> {
 }
 
 /// A `.sog` archive.
-pub(in crate::splat_file) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn parse(
+    bytes: &[u8],
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let archive = Archive::open(bytes)?;
     let meta = Meta::parse(&archive.get(META)?)?;
-    from_files(&meta, &archive, archive.all_bytes())
+    from_files(&meta, &archive, archive.all_bytes(), progress)
 }
 
 /// The folder that holds this `meta.json`.
-pub(in crate::splat_file) fn read_folder(path: &Path) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn read_folder(
+    path: &Path,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
     let folder = Folder(path.parent().unwrap_or(Path::new("")));
-    parse_beside(&bytes, &Beside::new(&folder, META)).map_err(|e| within(e, path))
+    parse_beside(&bytes, &Beside::new(&folder, META), progress).map_err(|e| within(e, path))
 }
 
 /// Puts the path of a file that names others before the place of an error.
@@ -62,13 +69,14 @@ pub(in crate::splat_file) fn within(error: Error, path: &Path) -> Error {
 pub(in crate::splat_file) fn parse_beside(
     meta: &[u8],
     files: &Beside<'_>,
+    progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
     let meta = Meta::parse(meta)?;
     // Textures are not larger than what can be read; each is looked at when its turn comes.
     let names = meta.means.files.iter().chain(&meta.quats.files);
     let names = names.chain(&meta.scales.files).chain(&meta.sh0.files);
     let size: usize = names.map(|name| files.size(name)).sum();
-    from_files(&meta, files, size)
+    from_files(&meta, files, size, progress)
 }
 
 /// A `meta.json` whose folder is not known.
@@ -89,7 +97,12 @@ struct Textures {
     labels: Option<Picture>,
 }
 
-fn from_files(meta: &Meta, files: &dyn Files, file_bytes: usize) -> Result<(Splats, Aside)> {
+fn from_files(
+    meta: &Meta,
+    files: &dyn Files,
+    file_bytes: usize,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let refuse = |what: String| Err(Error::input(what).at(META).hint(DAMAGED));
     let count = meta.count;
     if count > MOST_A_BYTE.saturating_mul(file_bytes) {
@@ -145,10 +158,14 @@ fn from_files(meta: &Meta, files: &dyn Files, file_bytes: usize) -> Result<(Spla
         labels: decoded.next(),
     };
     let mut splats = empty(count, rest.map_or(0, |rest| rest.bands));
-    let bad = blocks(&mut splats)
-        .into_par_iter()
-        .filter_map(|block| fill(meta, &textures, palette.as_deref(), block))
-        .min();
+    let watch = Watch::reading(progress, count);
+    let fill = |block: Block<'_>| {
+        let rows = block.means.len();
+        let bad = fill(meta, &textures, palette.as_deref(), block);
+        watch.advance(rows);
+        bad
+    };
+    let bad = blocks(&mut splats).into_par_iter().filter_map(fill).min();
     if let Some((row, what)) = bad {
         return Err(Error::input(what)
             .at(format!("Gaussian {row}"))

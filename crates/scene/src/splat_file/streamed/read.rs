@@ -10,17 +10,20 @@ use super::meta::{Meta, Node, Run, damaged};
 use crate::edit::order::{append, gather};
 use crate::splat_file::files::{Beside, Files, Folder, is_inside};
 use crate::splat_file::{Aside, sog};
-use crate::{Error, Result, Splats, bounded};
+use crate::{Error, Progress, Result, Splats, bounded};
 use std::path::Path;
 
 /// What a `lod-meta.json` may have, bytes: some 150 a leaf, and leaves have thousands of Gaussians.
 const META_BYTES: u64 = 64 << 20;
 
 /// The folder that holds this `lod-meta.json`.
-pub(in crate::splat_file) fn read_folder(path: &Path) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn read_folder(
+    path: &Path,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
     let folder = Folder(path.parent().unwrap_or(Path::new("")));
-    parse_beside(&bytes, &folder).map_err(|e| sog::within(e, path))
+    parse_beside(&bytes, &folder, progress).map_err(|e| sog::within(e, path))
 }
 
 /// A `lod-meta.json` whose folder is not known.
@@ -37,6 +40,7 @@ pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, A
 pub(in crate::splat_file) fn parse_beside(
     bytes: &[u8],
     files: &dyn Files,
+    progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
     let meta = Meta::parse(bytes)?;
     let finest = finest(&meta.tree).ok_or_else(|| damaged("no level has a Gaussian".to_owned()))?;
@@ -66,7 +70,7 @@ pub(in crate::splat_file) fn parse_beside(
                 meta.filenames.len()
             )));
         };
-        let (part, beside) = sog_folder(name, files)?;
+        let (part, beside) = sog_folder(name, files, progress)?;
         aside.antialiased |= beside.antialiased;
         let mut order = Vec::with_capacity(part.len());
         for run in runs {
@@ -92,7 +96,7 @@ pub(in crate::splat_file) fn parse_beside(
         );
     }
     if let Some(name) = &meta.environment {
-        let (part, _) = sog_folder(name, files)?;
+        let (part, _) = sog_folder(name, files, progress)?;
         aside.notes.push(format!(
             "the last {} Gaussians are the scene's environment, which other levels of detail share",
             part.len()
@@ -107,7 +111,7 @@ pub(in crate::splat_file) fn parse_beside(
 }
 
 /// A SOG folder by its `meta.json`.
-fn sog_folder(name: &str, files: &dyn Files) -> Result<(Splats, Aside)> {
+fn sog_folder(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(Splats, Aside)> {
     if !is_inside(name) || !name.ends_with(sog::META) {
         return Err(damaged(format!(
             "{META} names {name:?}, which is no {} in a folder beside it",
@@ -115,7 +119,7 @@ fn sog_folder(name: &str, files: &dyn Files) -> Result<(Splats, Aside)> {
         )));
     }
     let meta = files.get(name)?;
-    sog::parse_beside(&meta, &Beside::new(files, name)).map_err(|e| match e.place() {
+    sog::parse_beside(&meta, &Beside::new(files, name), progress).map_err(|e| match e.place() {
         Some(place) if place.contains(name) => e,
         Some(place) => {
             let place = format!("{name}, {place}");
