@@ -4,7 +4,7 @@ use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
-use dapple::scene::splat_file::{self, Aside, Format};
+use dapple::scene::splat_file::{self, Aside, Format, ReadOptions};
 use dapple::scene::{
     Capture, Error, LoadOptions, MaskMode, PosedImage, Result, Splats, Split, load,
 };
@@ -240,15 +240,29 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
         .hint(hint))
 }
 
-/// The `meta.json` of a folder of SOG's textures; other programs' captures can have a file of that name.
+/// The `meta.json` of a folder of SOG's textures, or the `lod-meta.json` of streamed ones; other programs' captures can
+/// have a file of the first name.
 pub fn sog_meta(folder: &Path) -> Option<PathBuf> {
-    let [meta, texture] = ["meta.json", "means_l.webp"].map(|name| folder.join(name));
-    (meta.is_file() && texture.is_file()).then_some(meta)
+    let [meta, texture, streamed] =
+        ["meta.json", "means_l.webp", "lod-meta.json"].map(|name| folder.join(name));
+    match meta.is_file() && texture.is_file() {
+        true => Some(meta),
+        false => streamed.is_file().then_some(streamed),
+    }
 }
 
 /// Reads splats, and says what is odd about their file.
 pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, Aside)> {
-    let (splats, aside) = splat_file::read(path)?;
+    read_splats_with(path, &ReadOptions::default(), console)
+}
+
+/// The same, with what the file may leave open.
+pub fn read_splats_with(
+    path: &Path,
+    options: &ReadOptions,
+    console: &Console,
+) -> Result<(Splats, Aside)> {
+    let (splats, aside) = splat_file::read_with_progress(path, options, &console.progress())?;
     for note in &aside.notes {
         console.note(&format!("note: {}: {note}", path.display()));
     }

@@ -322,3 +322,80 @@ fn what_cannot_be_done_is_refused_and_leaves_nothing() {
     }
     assert_eq!(files(path), before);
 }
+
+#[test]
+fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let rows = [
+        ("0", "3"),
+        ("nan", "3"),
+        ("1", "nan"),
+        ("inf", "0"),
+        ("2", "1"),
+    ];
+    write_splats(&path.join("broken.ply"), &rows);
+    write_splats(&path.join("sound.ply"), &[("0", "3"), ("2", "1")]);
+    // By default, and where something needs the numbers first: refused, with what would help.
+    for chain in [
+        &["--scale", "1"][..],
+        &["--floaters", "--keep", "finite"],
+        &["--drop", "contribution<1", "--keep", "finite"],
+        &["--drop", "finite"],
+    ] {
+        let args = [&["edit", "broken.ply", "o.ply"], chain].concat();
+        refused(path, &args, INPUT, &["vertex 1", "--keep finite"]);
+    }
+    // The order of moving and taking away changes nothing.
+    for (name, chain) in [
+        ("a.ply", &["--keep", "finite", "--rotate", "0,90,0"][..]),
+        (
+            "b.ply",
+            &[
+                "--rotate",
+                "0,90,0",
+                "--drop",
+                "opacity<0.1",
+                "--keep",
+                "finite",
+            ],
+        ),
+    ] {
+        let args = [&["edit", "broken.ply", name], chain].concat();
+        let ran = ok_in(path, &args);
+        assert!(ran.stderr.contains("keep: 5 -> 2"), "{}", ran.stderr);
+    }
+    ok_in(path, &["edit", "sound.ply", "c.ply", "--rotate", "0,90,0"]);
+    assert!(bytes(path, "a.ply") == bytes(path, "c.ply"));
+    assert!(bytes(path, "b.ply") == bytes(path, "c.ply"));
+}
+
+/// What says that splats are to be drawn with anti-aliasing comes along, from the file and from the run's settings.
+#[test]
+fn the_mark_of_anti_aliasing_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    write_splats(&path.join("plain.ply"), &[("0", "3"), ("1", "3")]);
+    let text = std::fs::read_to_string(path.join("plain.ply")).unwrap();
+    let marked = text.replace("1.0\n", "1.0\ncomment SplatRenderMode: mip\n");
+    std::fs::write(path.join("marked.ply"), marked).unwrap();
+    let mark = |name: &str| {
+        let (_, aside) = dapple::scene::splat_file::read(&path.join(name)).unwrap();
+        aside.antialiased
+    };
+    for (name, is_marked) in [("plain.ply", false), ("marked.ply", true)] {
+        for out in ["o.ply", "o.compressed.ply", "o.spz", "o.sog"] {
+            ok_in(path, &["edit", name, out, "--scale", "2", "--overwrite"]);
+            assert_eq!(mark(out), is_marked, "{name} {out}");
+        }
+    }
+    // Files of runs from before the mark was written: their settings say it.
+    std::fs::create_dir(path.join("run")).unwrap();
+    std::fs::copy(path.join("plain.ply"), path.join("run/splats.ply")).unwrap();
+    std::fs::write(path.join("run/config.toml"), "antialias = true\n").unwrap();
+    ok_in(
+        path,
+        &["edit", "run", "o.ply", "--scale", "2", "--overwrite"],
+    );
+    assert!(mark("o.ply"));
+}

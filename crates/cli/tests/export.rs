@@ -66,6 +66,7 @@ fn splats_of(page: &Path) -> Splats {
     let bytes = STANDARD.decode(data.split('<').next().unwrap()).unwrap();
     let options = ReadOptions {
         undeclared_axes: Axes::Rdf,
+        ..ReadOptions::default()
     };
     splat_file::parse_with(&bytes, Format::Spz, &options)
         .unwrap()

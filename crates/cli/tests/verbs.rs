@@ -387,6 +387,7 @@ fn info_and_convert_tell_what_is_there() {
         "a.compressed.ply",
         "a.glb",
         "sog/meta.json",
+        "lod/lod-meta.json",
     ] {
         let said = json(&ok_in(path, &["convert", "out", name, "--json", "-q"]));
         assert_eq!(said["gaussians"], count, "{name}");
@@ -402,6 +403,19 @@ fn info_and_convert_tell_what_is_there() {
             "{name}"
         );
     }
+    // A folder of levels of detail is named as well as the file in it.
+    assert!(path.join("lod/0_0/meta.json").is_file());
+    let folder = json(&ok_in(path, &["info", "lod", "--json"]));
+    assert_eq!(folder["gaussians"], count);
+    let one = [
+        "convert",
+        "lod",
+        "one/lod-meta.json",
+        "--lod-levels",
+        "1",
+        "--no-loss",
+    ];
+    ok_in(path, &one);
     ok_in(path, &["info", "sog"]);
     let measured = [
         "convert",

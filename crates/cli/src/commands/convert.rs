@@ -20,6 +20,7 @@ The output's name says its format; bytes are a Gaussian's, with harmonics of deg
   .ply             236 / 56   the layout that 3DGS tools share, whatever dialect was read
   .spz              25 / 15   Niantic's: opens nearly everywhere; --spz-version 4 is newer
   .sog, meta.json   19 / 14   PlayCanvas', a file or a folder: SuperSplat, PlayCanvas, Spark
+  lod-meta.json     25 / 19   the same in levels of detail, for viewers that stream: SuperSplat, PlayCanvas
   .compressed.ply   61 / 16   SuperSplat's
   .splat             - / 32   for older web viewers; no view dependence
   .glb             236 / 56   glTF with KHR_gaussian_splatting: three.js, PlayCanvas
@@ -37,6 +38,7 @@ Examples:
   dapple convert out/bird bird.spz --capture captures/bird   what does it lose against the photos?
   dapple convert out/bird bird --max-loss 0.3dB          the smallest file within 0.3 dB
   dapple convert out/bird bird-sog/meta.json             SOG's textures in a folder
+  dapple convert out/bird bird-lod/lod-meta.json         textures in four levels of detail
   dapple convert splats.ply clean.ply --min-opacity 0.02
   dapple convert splats.ply phone.ply --max-gaussians 500000";
 
@@ -71,6 +73,11 @@ pub struct Args {
     /// [default: 6,5]
     #[arg(long, value_name = "N,N", value_parser = parse_bits)]
     spz_sh_bits: Option<[u8; 2]>,
+
+    /// Levels of detail of a lod-meta.json, 1 to 8: all Gaussians, then a quarter of the level before, merged
+    /// [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    lod_levels: Option<u32>,
 
     /// Where x, y and z point in an .spz file that is written: rdf is right, down, forward, as PLY files of
     /// captures are [default: rub, as the format's description says]
@@ -173,8 +180,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         .from_axes
         .map_or(ReadOptions::default(), |axes| ReadOptions {
             undeclared_axes: axes,
+            ..ReadOptions::default()
         });
-    let (read, aside) = splat_file::read_with(&input, &read_options)?;
+    let (read, aside) = splat_file::read_with_progress(&input, &read_options, &console.progress())?;
     for note in &aside.notes {
         console.note(&format!("note: {}: {note}", input.display()));
     }
@@ -189,6 +197,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .spz_sh_bits
             .unwrap_or(WriteOptions::default().spz_sh_bits),
         antialiased: aside.antialiased,
+        lod_levels: args
+            .lod_levels
+            .unwrap_or(WriteOptions::default().lod_levels),
         ..WriteOptions::default()
     };
     let folders = NewFolders::before(&args.output);
@@ -281,7 +292,7 @@ fn write_judged(
         None => Format::of_name(&args.output)?,
     };
     let splats = held_by(format, splats.clone(), console);
-    write(&args.output, &splats, format, options)?;
+    write(&args.output, &splats, format, options, console)?;
     let measures =
         !args.no_loss && (format.is_lossy() || args.capture.is_some()) && !splats.is_empty();
     let loss = match measures {
@@ -297,6 +308,7 @@ fn write_judged(
 fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
     let options = ReadOptions {
         undeclared_axes: options.axes,
+        ..ReadOptions::default()
     };
     Ok(splat_file::read_with(path, &options)?.0)
 }
@@ -330,12 +342,8 @@ fn choose(
     for &format in &formats {
         for degree in (0..=splats.sh_degree.min(format.max_sh_degree())).rev() {
             let less = splats.clone().with_sh_degree(degree);
-            let name = match format {
-                Format::SogFolder => "meta.json".to_owned(),
-                _ => format!("trial.{}", format.extension()),
-            };
-            let path = trial.path().join(name);
-            splat_file::write_with(&path, &less, format, options)?;
+            let path = trial.path().join(format.file_name("trial"));
+            write(&path, &less, format, options, console)?;
             let bytes = splat_file::size_bytes(&path, format);
             if best
                 .as_ref()
@@ -373,14 +381,21 @@ fn choose(
         &splats.clone().with_sh_degree(degree),
         format,
         options,
+        console,
     )?;
     Ok((output, (splats.len(), degree), Some(loss)))
 }
 
 /// Writes the file, and makes its folder.
-fn write(path: &Path, splats: &Splats, format: Format, options: &WriteOptions) -> Result<()> {
+fn write(
+    path: &Path,
+    splats: &Splats,
+    format: Format,
+    options: &WriteOptions,
+    console: &Console,
+) -> Result<()> {
     make_folder_of(path)?;
-    splat_file::write_with(path, splats, format, options)
+    splat_file::write_with_progress(path, splats, format, options, &console.progress())
 }
 
 /// Keeps the `max` Gaussians that cover most, in their order. Ties go to the earlier one.

@@ -8,12 +8,13 @@ use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, held_by, make_folder_of,
-    parse_colour, read_splats, refuse_existing, splats_file,
+    parse_colour, read_splats_with, refuse_existing, splats_file,
 };
 use crate::training_display::{gaussians, grouped};
 use chain::{Chain, Link};
+use dapple::scene::edit::condition::removes_non_finite;
 use dapple::scene::edit::{Action, Editor, Recipe};
-use dapple::scene::splat_file::{self, Format};
+use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, WriteOptions};
 use dapple::scene::{Error, Result};
 use dapple::train::ConfigPatch;
 use dapple::train::config::Background;
@@ -34,6 +35,8 @@ eq neq between commas. Properties:
   red green blue          colour without what changes with the view, 0 to 1; luminance
   contribution            the sum of its blend weights over the pixels of all photos trained on
   f_dc_N f_rest_N rot_N opacity_raw scale_N_raw   as in a PLY file
+finite, without a comparison, holds for Gaussians that can be drawn: `--keep finite` reads files with NaN or
+infinite numbers, which are refused otherwise, and takes such Gaussians away.
 
 Cameras are those of --capture, or of a cameras.json beside IN (runs have one). They are needed by --orient,
 --prune, contribution and --refit; --decimate keeps by them what shows. What --decimate and --prune lose is then
@@ -136,7 +139,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..ConfigPatch::default()
     };
     let config = config_beside(&file, flags, console)?;
-    let (splats, _) = read_splats(&file, console)?;
+    let (splats, aside) = read_splats_with(&file, &read_options(&actions), console)?;
+    let options = WriteOptions {
+        antialiased: aside.antialiased || config.antialias,
+        ..WriteOptions::default()
+    };
     let gaussians_read = splats.len();
     let mut photos = Photos::new(args, &file, config, console);
     let mut editor = Editor::new(splats);
@@ -157,10 +164,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let splats = held_by(format, editor.into_splats(), console);
     let folders = NewFolders::before(&args.output);
-    folders.unless_ok(
-        make_folder_of(&args.output)
-            .and_then(|()| splat_file::write(&args.output, &splats, format)),
-    )?;
+    folders.unless_ok(make_folder_of(&args.output).and_then(|()| {
+        let progress = console.progress();
+        splat_file::write_with_progress(&args.output, &splats, format, &options, &progress)
+    }))?;
     if let Some(path) = &args.save_recipe {
         let folders = NewFolders::before(path);
         folders.unless_ok(make_folder_of(path).and_then(|()| Recipe::new(actions).write(path)))?;
@@ -185,6 +192,17 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         summary.sh_degree,
         human_bytes(bytes)
     ))
+}
+
+/// Gaussians that are not finite are read where the chain takes them away; a file with some is refused elsewhere.
+fn read_options(actions: &[Action]) -> ReadOptions {
+    ReadOptions {
+        non_finite: match removes_non_finite(actions) {
+            true => NonFinite::Keep,
+            false => NonFinite::Refuse,
+        },
+        ..ReadOptions::default()
+    }
 }
 
 /// Applies one action, and says what it did and what it has lost.

@@ -52,14 +52,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(Error::io("cannot open it", path, missing));
     }
-    // A SOG file's folder, or its meta.json.
-    let folder: &Path = if path.is_dir() {
-        path
-    } else {
-        path.parent().unwrap_or(path)
+    // A SOG file's folder, or its meta.json; a capture's can have that name.
+    let folder = match path.is_dir() {
+        true => path,
+        false => path.parent().unwrap_or(path),
     };
-    let is_meta = path.is_dir() || Format::of_name(path).is_ok_and(|f| f == Format::SogFolder);
-    if let Some(meta) = sog_meta(folder).filter(|_| is_meta) {
+    let is_named = |meta: &PathBuf| path.is_dir() || meta.file_name() == path.file_name();
+    if let Some(meta) = sog_meta(folder).filter(is_named) {
         return show(&SplatsInfo::read(&meta)?, args.json, console);
     }
     let is_json = path.extension().is_some_and(|e| e == "json");

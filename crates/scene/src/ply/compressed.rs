@@ -17,6 +17,7 @@
 use super::header::{Header, Scalar};
 use super::splats::{Block, blocks, empty, not_finite, sh_degree};
 use super::table::{BLOCK_ROWS, Column, Table};
+use crate::splat_file::ReadOptions;
 use crate::{Error, Result, SH_C0, Splats, sh_coefficient_count};
 use rayon::prelude::*;
 
@@ -75,14 +76,14 @@ pub(super) fn is_compressed(header: &Header) -> bool {
 }
 
 /// Unpacks a compressed file.
-pub(super) fn read(header: &Header, bytes: &[u8]) -> Result<Splats> {
+pub(super) fn read(header: &Header, bytes: &[u8], options: &ReadOptions) -> Result<Splats> {
     let vertices = Table::find(header, bytes, "vertex")?;
     let packed = vertices.require(&PACKED, "a compressed file")?;
     for column in &packed {
         expect_type(column, &[Scalar::U32, Scalar::I32], "uint")?;
     }
     let rows = vertices.rows();
-    let chunks = chunks(header, bytes, rows)?;
+    let chunks = chunks(header, bytes, rows, options)?;
     let harmonics = match header.elements.iter().any(|element| element.name == "sh") {
         true => Some(Table::find(header, bytes, "sh")?),
         false => None,
@@ -115,7 +116,12 @@ fn expect_type(column: &Column, known: &[Scalar], name: &str) -> Result<()> {
 }
 
 /// The ranges of every chunk.
-fn chunks(header: &Header, bytes: &[u8], rows: usize) -> Result<Vec<Ranges>> {
+fn chunks(
+    header: &Header,
+    bytes: &[u8],
+    rows: usize,
+    options: &ReadOptions,
+) -> Result<Vec<Ranges>> {
     let table = Table::find(header, bytes, "chunk")?;
     let needed = rows.div_ceil(CHUNK);
     if table.rows() != needed {
@@ -134,8 +140,13 @@ fn chunks(header: &Header, bytes: &[u8], rows: usize) -> Result<Vec<Ranges>> {
     let mut ranges = vec![plain; needed];
     for (at, column) in columns.into_iter().enumerate() {
         let (which, end, axis) = (at / 6, at / 3 % 2, at % 3);
-        let put = |row: usize, value| ranges[row].0[which][end][axis] = value;
-        if let Some(bad) = table.gather(column, 0, needed, put) {
+        // Where it is kept, a chunk whose range is not finite has no Gaussian that is.
+        let put = |row: usize, value: f32| {
+            ranges[row].0[which][end][axis] = if value.is_finite() { value } else { f32::NAN };
+        };
+        if let Some(bad) = table.gather(column, 0, needed, put)
+            && !options.keeps_non_finite()
+        {
             return Err(not_finite(bad, &column.name, "chunk"));
         }
     }

@@ -23,8 +23,8 @@ mod table;
 mod write;
 
 use crate::mapped::with_bytes;
-use crate::splat_file::Aside;
-use crate::{Point, Result, Splats};
+use crate::splat_file::{Aside, ReadOptions};
+use crate::{NoProgress, Point, Progress, Result, Splats};
 use std::path::Path;
 
 pub(crate) use pack::write_compressed_to;
@@ -49,8 +49,12 @@ pub(crate) fn is_content(bytes: &[u8]) -> bool {
 }
 
 /// [`parse`], with what the file says beside.
-pub(crate) fn parse_all(bytes: &[u8]) -> Result<(Splats, Aside)> {
-    Ok((parse(bytes)?, aside(bytes)?))
+pub(crate) fn parse_all(
+    bytes: &[u8],
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
+    Ok((parse_with(bytes, options, progress)?, aside(bytes)?))
 }
 
 /// What a PLY file says beside its rows.
@@ -133,11 +137,16 @@ fn vertical_axis(comment: &str) -> Option<[f64; 3]> {
 /// that are not as many as the Gaussians need, any other value that is NaN or infinite (named by
 /// property and vertex).
 pub fn parse(bytes: &[u8]) -> Result<Splats> {
+    parse_with(bytes, &ReadOptions::default(), &NoProgress)
+}
+
+fn parse_with(bytes: &[u8], options: &ReadOptions, progress: &dyn Progress) -> Result<Splats> {
     let header = header::Header::parse(bytes)?;
     if compressed::is_compressed(&header) {
-        return compressed::read(&header, bytes);
+        return compressed::read(&header, bytes, options);
     }
-    splats::from_table(&table::Table::find(&header, bytes, "vertex")?)
+    let table = table::Table::find(&header, bytes, "vertex")?;
+    splats::from_table(&table, options, progress)
 }
 
 /// Reads a plain point cloud from a PLY file; see [`parse_points`].
@@ -167,7 +176,11 @@ pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
 pub fn parse_points(bytes: &[u8]) -> Result<Vec<Point>> {
     let header = header::Header::parse(bytes)?;
     if compressed::is_compressed(&header) {
-        return Ok(points::of_splats(&compressed::read(&header, bytes)?));
+        return Ok(points::of_splats(&compressed::read(
+            &header,
+            bytes,
+            &ReadOptions::default(),
+        )?));
     }
     points::from_table(&table::Table::find(&header, bytes, "vertex")?)
 }

@@ -6,7 +6,9 @@
 
 use super::header::Scalar;
 use super::table::{BLOCK_ROWS, Column, NotFinite, Table};
-use crate::{Error, MAX_SH_DEGREE, Result, SH_C0, Splats, sh_coefficient_count};
+use crate::splat_file::watch::Watch;
+use crate::splat_file::{NON_FINITE_HINT, ReadOptions};
+use crate::{Error, MAX_SH_DEGREE, Progress, Result, SH_C0, Splats, sh_coefficient_count};
 use rayon::prelude::*;
 
 /// What every file of splats has, but for `f_dc_*` and `scale_2`, which have substitutes.
@@ -96,18 +98,28 @@ pub(crate) struct Block<'a> {
 }
 
 /// Copies the rows, in parallel, each block by its columns.
-pub(super) fn from_table(table: &Table<'_>) -> Result<Splats> {
+pub(super) fn from_table(
+    table: &Table<'_>,
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<Splats> {
     let sh_degree = sh_degree(table)?;
     let columns = Columns::find(table, sh_degree)?;
     // Within a small factor of the file's size, which has been checked.
     let mut splats = empty(table.rows(), sh_degree);
+    let watch = Watch::reading(progress, table.rows());
     let bad = blocks(&mut splats)
         .into_par_iter()
-        .filter_map(|block| fill(table, &columns, block))
+        .filter_map(|block| {
+            let rows = block.means.len();
+            let bad = fill(table, &columns, block);
+            watch.advance(rows);
+            bad
+        })
         .min_by_key(|(bad, _)| bad.row);
     match bad {
-        None => Ok(splats),
-        Some((bad, name)) => Err(not_finite(bad, &name, "vertex")),
+        Some((bad, name)) if !options.keeps_non_finite() => Err(not_finite(bad, &name, "vertex")),
+        _ => Ok(splats),
     }
 }
 
@@ -132,10 +144,7 @@ pub(super) fn not_finite(bad: NotFinite, name: &str, element: &str) -> Error {
         "property {name} of {element} {} is {}, not a finite number",
         bad.row, bad.value
     ))
-    .hint(
-        "the training that wrote it diverged, or the file is damaged; \
-         `npx @playcanvas/splat-transform in.ply --filter-nan out.ply` removes such Gaussians",
-    )
+    .hint(NON_FINITE_HINT)
 }
 
 /// The degree that the number of `f_rest_*` properties stands for.
@@ -243,7 +252,11 @@ fn fill(table: &Table<'_>, columns: &Columns<'_>, block: Block<'_>) -> Option<(N
         }
     }
     if let Some(column) = columns.filter {
-        let mut put = |i: usize, value| fuse(value, &mut block.scales[i], &mut block.opacities[i]);
+        let mut put = |i: usize, value: f32| match value.is_finite() {
+            true => fuse(value, &mut block.scales[i], &mut block.opacities[i]),
+            // Where such Gaussians are kept, this is one.
+            false => block.opacities[i] = f32::NAN,
+        };
         gather(column, &mut put, same);
     }
     worst

@@ -4,15 +4,15 @@
 //! opacity, 255 times; rotation `w x y z`, 128 + 128 times. The Gaussians that cover most come first, so that
 //! what has come of a file that is loading shows most.
 
-use super::Aside;
-use super::packed::{LEAST_SCALE, alpha, logit, unit};
+use super::packed::{alpha, linear_scale, logit, unit};
+use super::{Aside, NON_FINITE_HINT, ReadOptions};
 use crate::{Error, Result, SH_C0, Splats};
 use std::io::{self, Write};
 
 /// Bytes of a Gaussian.
 const BYTES: usize = 32;
 
-pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
+pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
     let (records, rest) = bytes.as_chunks::<BYTES>();
     if !rest.is_empty() || records.is_empty() {
         let what = format!(
@@ -31,15 +31,19 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
             f32::from_le_bytes(bytes)
         };
         let (mean, scale) = ([0, 1, 2].map(float), [3, 4, 5].map(float));
-        if let Some(bad) = mean.iter().chain(&scale).position(|v| !v.is_finite()) {
+        if let Some(bad) = mean.iter().chain(&scale).position(|v| !v.is_finite())
+            && !options.keeps_non_finite()
+        {
             return Err(Error::input("a centre or a scale is not finite")
                 .at(format!("Gaussian {i}, byte {}", i * BYTES + 4 * bad))
-                .hint("the program that wrote the file went wrong, or it is another format under this name"));
+                .hint(format!(
+                    "it may be another format under this name; {NON_FINITE_HINT}"
+                )));
         }
         let share = |k: usize| f32::from(packed[k]) / 255.0;
         let quat = [4, 5, 6, 7].map(|k| (f32::from(packed[k]) - 128.0) / 128.0);
         splats.means.push(mean);
-        splats.scales.push(scale.map(|s| s.ln().max(LEAST_SCALE)));
+        splats.scales.push(scale.map(linear_scale));
         splats.quats.push(unit(quat));
         splats.opacities.push(logit(share(3)));
         splats.sh0.push([0, 1, 2].map(|k| (share(k) - 0.5) / SH_C0));
@@ -75,6 +79,7 @@ pub(super) fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::super::packed::LEAST_SCALE;
     use super::*;
 
     /// Two Gaussians written by hand: the first is grey, a quarter turn about x, half seen.
@@ -98,7 +103,7 @@ mod tests {
 
     #[test]
     fn bytes_by_hand_are_read() {
-        let (splats, _) = parse(&by_hand()).unwrap();
+        let (splats, _) = parse(&by_hand(), &ReadOptions::default()).unwrap();
         assert_eq!(splats.means, [[1.0, -2.0, 3.5], [0.0; 3]]);
         assert_eq!(splats.scales[0], [0.5f32.ln(), 0.25f32.ln(), 2.0f32.ln()]);
         assert_eq!(splats.scales[1], [LEAST_SCALE, 0.0, 0.0]);
@@ -117,7 +122,7 @@ mod tests {
     #[test]
     fn what_is_read_is_written_back_the_largest_first() {
         let bytes = by_hand();
-        let (splats, _) = parse(&bytes).unwrap();
+        let (splats, _) = parse(&bytes, &ReadOptions::default()).unwrap();
         let mut again = Vec::new();
         write_to(&mut again, &splats).unwrap();
         // The second is as thin as nothing: it stays behind, and its rotation is the identity now.
@@ -140,7 +145,7 @@ mod tests {
     fn cut_files_and_broken_numbers_are_refused_with_their_place() {
         let bytes = by_hand();
         for end in (0..bytes.len()).filter(|end| end % BYTES != 0 || *end == 0) {
-            let error = parse(&bytes[..end]).unwrap_err();
+            let error = parse(&bytes[..end], &ReadOptions::default()).unwrap_err();
             assert!(
                 error.place().is_some() && error.hint_text().is_some(),
                 "{end}"
@@ -148,7 +153,7 @@ mod tests {
         }
         let mut bad = bytes;
         bad[BYTES + 4..BYTES + 8].copy_from_slice(&f32::NAN.to_le_bytes());
-        let error = parse(&bad).unwrap_err();
+        let error = parse(&bad, &ReadOptions::default()).unwrap_err();
         assert_eq!(error.place(), Some("Gaussian 1, byte 36"));
     }
 }

@@ -8,8 +8,8 @@
 //!    `f32`; levels 1 and 2 have centres in 16 bits about their bucket's, the others as halves; level 2 harmonics as
 //!    bytes between the header's ends. Harmonics go band by band, channel by channel within.
 
-use super::Aside;
-use super::packed::{Cursor, LEAST_SCALE, float_at, logit, unit};
+use super::packed::{Cursor, float_at, linear_scale, logit, unit};
+use super::{Aside, NON_FINITE_HINT, ReadOptions};
 use crate::edit::order::append;
 use crate::ply::{Block, blocks, empty};
 use crate::{Error, MAX_SH_DEGREE, Result, SH_C0, Splats};
@@ -46,7 +46,7 @@ struct Section<'a> {
     rows: &'a [u8],
 }
 
-pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
+pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
     let mut head = Cursor::new(bytes, 0, ".ksplat");
     head.take(HEADER, "header")?;
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
@@ -66,7 +66,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
         if end == 0.0 { usual } else { end }
     });
     if ends.iter().any(|end| !end.is_finite()) {
-        return Err(not_finite("range of harmonics", 36));
+        return Err(not_finite("range of harmonics", 36, DAMAGED));
     }
     let (most, count) = (word(4) as usize, word(8) as usize);
     let headers_end = SECTION_HEADER
@@ -91,12 +91,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
         let mut part = empty(section.count, section.degree);
         let bad = blocks(&mut part)
             .into_par_iter()
-            .filter_map(|block| section.fill(block))
+            .filter_map(|block| section.fill(block, options.keeps_non_finite()))
             .min();
         if let Some(row) = bad {
             return Err(not_finite(
                 &format!("Gaussian {} of the file", splats.len() + row),
                 at,
+                NON_FINITE_HINT,
             ));
         }
         append(&mut splats, part);
@@ -104,10 +105,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
     Ok((splats, Aside::default()))
 }
 
-fn not_finite(what: &str, at: usize) -> Error {
+fn not_finite(what: &str, at: usize, hint: &'static str) -> Error {
     Error::input(format!("{what} has a number that is not finite"))
         .at(format!("before byte {at}"))
-        .hint(DAMAGED)
+        .hint(hint)
 }
 
 /// Bytes of a Gaussian: what is before the harmonics, and all.
@@ -198,7 +199,7 @@ impl<'a> Section<'a> {
     }
 
     /// Fills a block; the first row with a number that is not finite.
-    fn fill(&self, block: Block<'_>) -> Option<usize> {
+    fn fill(&self, block: Block<'_>, keeps: bool) -> Option<usize> {
         let (base, stride) = stride(self.level, self.degree);
         let rest = block.sh_rest.len() / block.means.len().max(1);
         for i in 0..block.means.len() {
@@ -229,17 +230,14 @@ impl<'a> Section<'a> {
                     )
                 }
             };
-            if !mean
-                .iter()
-                .chain(&scale)
-                .chain(&quat)
-                .all(|v| v.is_finite())
-            {
+            let is_finite = |values: &[f32]| values.iter().all(|v| v.is_finite());
+            let is_sound = is_finite(&mean) && is_finite(&scale) && is_finite(&quat);
+            if !is_sound && !keeps {
                 return Some(block.first + i);
             }
             block.means[i] = mean;
-            block.scales[i] = scale.map(|s| s.max(0.0).ln().max(LEAST_SCALE));
-            block.quats[i] = unit(quat);
+            block.scales[i] = scale.map(linear_scale);
+            block.quats[i] = if is_finite(&quat) { unit(quat) } else { quat };
             block.sh0[i] = [0, 1, 2].map(|k| (f32::from(packed[k]) / 255.0 - 0.5) / SH_C0);
             block.opacities[i] = logit(f32::from(packed[3]) / 255.0);
             let values = &mut block.sh_rest[i * rest..][..rest];
@@ -252,7 +250,7 @@ impl<'a> Section<'a> {
                         low + f32::from(row[base + at]) / 255.0 * (high - low)
                     }
                 };
-                if !value.is_finite() {
+                if !value.is_finite() && !keeps {
                     return Some(block.first + i);
                 }
                 values[place] = value;

@@ -5,23 +5,29 @@
 
 mod antimatter;
 mod axes;
+mod files;
 mod glb;
 mod ksplat;
 mod options;
 mod packed;
 mod sog;
 mod spz;
+mod streamed;
+pub(crate) mod watch;
 
 pub use axes::Axes;
-pub use options::{ReadOptions, SpzVersion, WriteOptions};
+pub(crate) use options::NON_FINITE_HINT;
+pub use options::{NonFinite, ReadOptions, SpzVersion, WriteOptions};
 pub(crate) use packed::{alpha, largest, unit};
 pub(crate) use sog::morton_order;
 
 use crate::atomic::write_atomically;
 use crate::mapped::with_bytes;
-use crate::{Error, Result, Splats, ply};
+use crate::{Error, NoProgress, Progress, Result, Splats, ply};
+use files::Files;
 use std::io::{self, Write};
 use std::path::Path;
+use watch::Watch;
 
 /// What a file says beside its splats.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,6 +58,9 @@ pub enum Format {
     Sog,
     /// The same textures beside a `meta.json`, which is the path.
     SogFolder,
+    /// The same in levels of detail, for viewers that load what they are near to: the path is a `lod-meta.json`, with
+    /// folders of textures beside it. The finest level is read.
+    StreamedSog,
     /// Binary glTF with KHR_gaussian_splatting.
     Glb,
     /// The buffers of mkkellogg's GaussianSplats3D, read only.
@@ -71,7 +80,7 @@ struct Known {
 }
 
 /// How a format is read: the splats, and what is beside them.
-type Reader = fn(&[u8], &ReadOptions) -> Result<(Splats, Aside)>;
+type Reader = fn(&[u8], &ReadOptions, &dyn Progress) -> Result<(Splats, Aside)>;
 
 /// Contents of files by their names.
 type NamedFiles = Vec<(String, Vec<u8>)>;
@@ -81,25 +90,30 @@ enum Writer {
     /// Row by row.
     Rows(fn(&mut dyn Write, &Splats, &WriteOptions) -> io::Result<()>),
     /// In memory first: small files, and what may be refused.
-    Whole(fn(&Splats, &WriteOptions) -> Result<Vec<u8>>),
+    Whole(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<Vec<u8>>),
     /// Several files, by name; the last is the path itself.
-    Folder(fn(&Splats, &WriteOptions) -> Result<NamedFiles>),
+    Folder(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<NamedFiles>),
     /// It is not.
     None,
 }
+
+/// Gaussians from which writing row by row is watched, and reading.
+const TOLD_ROWS: usize = 300_000;
+pub(crate) const TOLD_READ: usize = 1_000_000;
 
 /// Bytes that tell what a file is.
 const TELLING_BYTES: usize = 16;
 
 impl Format {
     /// All of them; those whose names end in another's name come before it.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CompressedPly,
         Self::Ply,
         Self::Splat,
         Self::Spz,
         Self::Sog,
         Self::SogFolder,
+        Self::StreamedSog,
         Self::Glb,
         Self::Ksplat,
     ];
@@ -110,7 +124,7 @@ impl Format {
                 extension: "ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: ply::is_content,
-                read: |bytes, _| ply::parse_all(bytes),
+                read: ply::parse_all,
                 write: Writer::Rows(|out, splats, o| ply::write_to(out, splats, o.antialiased)),
             },
             // What is read as PLY says itself which of the two it is.
@@ -118,7 +132,7 @@ impl Format {
                 extension: "compressed.ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
-                read: |bytes, _| ply::parse_all(bytes),
+                read: ply::parse_all,
                 write: Writer::Rows(|out, splats, o| {
                     ply::write_compressed_to(out, splats, o.antialiased)
                 }),
@@ -127,7 +141,7 @@ impl Format {
                 extension: "splat",
                 max_sh_degree: 0,
                 is_content: |_| false,
-                read: |bytes, _| antimatter::parse(bytes),
+                read: |bytes, options, _| antimatter::parse(bytes, options),
                 write: Writer::Rows(|out, splats, _| antimatter::write_to(out, splats)),
             },
             Self::Spz => Known {
@@ -141,36 +155,56 @@ impl Format {
                 extension: "sog",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: sog::is_content,
-                read: |bytes, _| sog::parse(bytes),
+                read: |bytes, _, progress| sog::parse(bytes, progress),
                 write: Writer::Whole(sog::encode),
             },
             Self::SogFolder => Known {
                 extension: sog::META,
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
-                read: |bytes, _| sog::parse_meta_alone(bytes),
+                read: |bytes, _, _| sog::parse_meta_alone(bytes),
                 write: Writer::Folder(sog::encode_files),
+            },
+            Self::StreamedSog => Known {
+                extension: streamed::META,
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: |_| false,
+                read: |bytes, _, _| streamed::parse_meta_alone(bytes),
+                write: Writer::Folder(streamed::encode_files),
             },
             Self::Glb => Known {
                 extension: "glb",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: glb::is_content,
-                read: |bytes, _| glb::parse(bytes),
+                read: |bytes, options, _| glb::parse(bytes, options),
                 write: Writer::Whole(glb::encode),
             },
             Self::Ksplat => Known {
                 extension: "ksplat",
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
-                read: |bytes, _| ksplat::parse(bytes),
+                read: |bytes, options, _| ksplat::parse(bytes, options),
                 write: Writer::None,
             },
         }
     }
 
-    /// How names of its files end, without the dot; `meta.json` is a whole name.
+    /// How names of its files end, without the dot; `meta.json` and `lod-meta.json` are whole names.
     pub fn extension(self) -> &'static str {
         self.known().extension
+    }
+
+    /// The name of a file of this format: `stem` and the extension, where that is not a whole name.
+    pub fn file_name(self, stem: &str) -> String {
+        match self.is_folder() {
+            true => self.extension().to_owned(),
+            false => format!("{stem}.{}", self.extension()),
+        }
+    }
+
+    /// Whether it is several files, of which the path names the one that says what the others are.
+    pub fn is_folder(self) -> bool {
+        matches!(self, Self::SogFolder | Self::StreamedSog)
     }
 
     /// Whether it can be written; all can be read.
@@ -197,9 +231,9 @@ impl Format {
         let named = |format: &Self| {
             let name = name.as_deref().unwrap_or_default();
             let rest = name.strip_suffix(format.extension());
-            rest.is_some_and(|rest| match format {
-                Self::SogFolder => rest.is_empty(),
-                _ => rest.ends_with('.'),
+            rest.is_some_and(|rest| match format.is_folder() {
+                true => rest.is_empty(),
+                false => rest.ends_with('.'),
             })
         };
         Self::ALL.into_iter().find(named).ok_or_else(|| {
@@ -222,10 +256,7 @@ impl Format {
 }
 
 fn listed(formats: &[Format]) -> String {
-    let ending = |format: &Format| match format {
-        Format::SogFolder => sog::META.to_owned(),
-        _ => format!(".{}", format.extension()),
-    };
+    let ending = |format: &Format| format.file_name("");
     let all: Vec<String> = formats.iter().map(ending).collect();
     match all.split_last() {
         Some((last, before)) => format!("{} or {last}", before.join(", ")),
@@ -247,9 +278,23 @@ pub fn read(path: &Path) -> Result<(Splats, Aside)> {
 /// # Errors
 /// As [`read`].
 pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> {
+    read_with_progress(path, options, &NoProgress)
+}
+
+/// [`read_with`], which tells how far it is where it takes about a second or more: of PLY, SPZ and SOG.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with_progress(
+    path: &Path,
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let by_name = Format::of_name(path).ok();
-    if by_name == Some(Format::SogFolder) {
-        return sog::read_folder(path);
+    match by_name {
+        Some(Format::SogFolder) => return sog::read_folder(path, progress),
+        Some(Format::StreamedSog) => return streamed::read_folder(path, progress),
+        _ => {}
     }
     let is_content = |bytes: &[u8], format: &Format| (format.known().is_content)(bytes);
     let by_content = |bytes: &[u8]| Format::ALL.into_iter().find(|f| is_content(bytes, f));
@@ -258,7 +303,7 @@ pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> 
     with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
         // PLY has the words for a file that is none of them.
         let format = by_content(bytes).or(by_name).unwrap_or(Format::Ply);
-        parse_with(bytes, format, options)
+        (format.known().read)(bytes, options, progress)
     })
 }
 
@@ -275,7 +320,25 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result<(Splats, Aside)> {
-    (format.known().read)(bytes, options)
+    (format.known().read)(bytes, options, &NoProgress)
+}
+
+/// Reads splats from the files of a format that is a folder, in memory: by their names in it, as [`encode_files`]
+/// gives them.
+///
+/// # Errors
+/// As [`parse`]; a format that is one file.
+pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splats, Aside)> {
+    let files = files::Memory(files);
+    let meta = files.get(format.extension());
+    match format {
+        Format::SogFolder => {
+            let beside = files::Beside::new(&files, sog::META);
+            sog::parse_beside(&meta?, &beside, &NoProgress)
+        }
+        Format::StreamedSog => streamed::parse_beside(&meta?, &files, &NoProgress),
+        _ => Err(one_file(format)),
+    }
 }
 
 /// Writes splats: whole or not at all. Spherical harmonics above the format's degree are left out.
@@ -296,30 +359,67 @@ pub fn write_with(
     format: Format,
     options: &WriteOptions,
 ) -> Result<()> {
+    write_with_progress(path, splats, format, options, &NoProgress)
+}
+
+/// [`write_with`], which tells how far it is where it takes a second or more, and can be stopped.
+///
+/// # Errors
+/// As [`write_with`]; a request to stop.
+pub fn write_with_progress(
+    path: &Path,
+    splats: &Splats,
+    format: Format,
+    options: &WriteOptions,
+    progress: &dyn Progress,
+) -> Result<()> {
     splats.check_lengths()?;
     let known = format.known();
     if splats.sh_degree > known.max_sh_degree {
         let less = splats.clone().with_sh_degree(known.max_sh_degree);
-        return write_with(path, &less, format, options);
+        return write_with_progress(path, &less, format, options, progress);
     }
     match known.write {
-        Writer::Rows(write) => write_atomically(path, |out| write(out, splats, options)),
+        Writer::Rows(write) => {
+            let watch = Watch::start(progress, "writing splats", splats.len(), TOLD_ROWS);
+            write_atomically(path, |out| {
+                let mut out = watch::Counted::new(out, &watch, row_bytes(splats, format));
+                write(&mut out, splats, options)
+            })
+        }
         Writer::Whole(_) | Writer::Folder(_) if splats.is_empty() => {
             Err(nothing_to_write(format).at_path(path))
         }
         Writer::Whole(encode) => {
-            let bytes = encode(splats, options)?;
+            let bytes = encode(splats, options, progress)?;
             write_atomically(path, |out| out.write_all(&bytes))
         }
         Writer::Folder(encode) => {
             let folder = path.parent().unwrap_or(Path::new(""));
-            // meta.json comes last: before, there is nothing to open.
-            for (name, bytes) in encode(splats, options)? {
-                write_atomically(&folder.join(name), |out| out.write_all(&bytes))?;
+            // The file that names the others comes last: before, there is nothing to open.
+            for (name, bytes) in encode(splats, options, progress)? {
+                let file = folder.join(name);
+                let own = file.parent().unwrap_or(folder);
+                if own != folder {
+                    let failed = |e| Error::io("cannot make a folder of textures", own, e);
+                    std::fs::create_dir_all(own).map_err(failed)?;
+                }
+                write_atomically(&file, |out| out.write_all(&bytes))?;
             }
             Ok(())
         }
         Writer::None => Err(not_written(format).at_path(path)),
+    }
+}
+
+/// About what a Gaussian takes in formats that are written row by row.
+fn row_bytes(splats: &Splats, format: Format) -> usize {
+    let rest = splats.sh_rest_stride();
+    match format {
+        Format::Splat => 32,
+        Format::CompressedPly => 16 + rest,
+        // Normals, which nobody uses, are three floats.
+        _ => splats.size_bytes() / splats.len().max(1) + 12,
     }
 }
 
@@ -342,7 +442,7 @@ pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result
             Ok(bytes)
         }
         Writer::Whole(_) if splats.is_empty() => Err(nothing_to_write(format)),
-        Writer::Whole(encode) => encode(splats, options),
+        Writer::Whole(encode) => encode(splats, options, &NoProgress),
         Writer::Folder(_) => Err(Error::unsupported(
             "a SOG folder is several files, and these bytes are of one",
         )
@@ -351,14 +451,36 @@ pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result
     }
 }
 
+/// The files of a format that is a folder, in memory, by their names in it; the one that names the others is last.
+///
+/// # Errors
+/// As [`encode`]; a format that is one file.
+pub fn encode_files(
+    splats: &Splats,
+    format: Format,
+    options: &WriteOptions,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    splats.check_lengths()?;
+    match format.known().write {
+        Writer::Folder(_) if splats.is_empty() => Err(nothing_to_write(format)),
+        Writer::Folder(encode) => encode(splats, options, &NoProgress),
+        _ => Err(one_file(format)),
+    }
+}
+
+fn one_file(format: Format) -> Error {
+    let what = format!(".{} is one file, not several", format.extension());
+    Error::unsupported(what).hint("choose meta.json or lod-meta.json")
+}
+
 fn not_written(format: Format) -> Error {
     let what = format!(".{} files are read, not written", format.extension());
     let hint = format!("end the name in {}", Format::written_extensions());
     Error::unsupported(what).hint(hint)
 }
 
-/// Bytes of the file at `path`, with those of the textures where a SOG folder's `meta.json` is named; 0 where there is
-/// none.
+/// Bytes of the file at `path`, with those of the textures where a SOG folder's `meta.json` or a `lod-meta.json` is
+/// named; 0 where there is none.
 pub fn size_bytes(path: &Path, format: Format) -> u64 {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     match format {
@@ -368,14 +490,15 @@ pub fn size_bytes(path: &Path, format: Format) -> u64 {
                 .map(|name| size(&path.with_file_name(name)));
             size(path) + textures.sum::<u64>()
         }
+        Format::StreamedSog => streamed::size_bytes(path),
         _ => size(path),
     }
 }
 
 fn nothing_to_write(format: Format) -> Error {
     let what = format!(
-        "a .{} file holds at least one Gaussian, and there is none",
-        format.extension()
+        "a {} file holds at least one Gaussian, and there is none",
+        format.file_name("")
     );
     Error::unsupported(what).hint("only .ply and .splat files can be empty")
 }
@@ -391,6 +514,7 @@ mod tests {
         for format in Format::ALL {
             let name = match format {
                 Format::SogFolder => "a/meta.JSON".to_owned(),
+                Format::StreamedSog => "a/LOD-meta.json".to_owned(),
                 _ => format!("some.{}", format.extension().to_uppercase()),
             };
             assert_eq!(Format::of_name(Path::new(&name)).unwrap(), format);
@@ -401,7 +525,7 @@ mod tests {
             error
                 .hint_text()
                 .unwrap()
-                .contains("meta.json, .glb or .ksplat")
+                .contains("meta.json, lod-meta.json, .glb or .ksplat")
         );
     }
 

@@ -2,21 +2,46 @@
 
 use super::Axes;
 
+/// What becomes of Gaussians with numbers that are NaN or infinite.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum NonFinite {
+    /// The file is refused, with the place of the first.
+    #[default]
+    Refuse,
+    /// They are read as they are, for an edit that takes them away
+    /// ([`removes_non_finite`](crate::edit::condition::removes_non_finite)).
+    Keep,
+}
+
 /// What a file may leave open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
     /// The axes of an SPZ file that declares none. Default: right, up, back, as the format's description says. Some
     /// tools have written those of the PLY file instead (right, down, forward): such scenes stand on their heads.
     pub undeclared_axes: Axes,
+    /// Of .ply, .splat, .ksplat and .glb, which can hold such numbers. Default: the file is refused.
+    pub non_finite: NonFinite,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             undeclared_axes: Axes::Rub,
+            non_finite: NonFinite::Refuse,
         }
     }
 }
+
+impl ReadOptions {
+    /// Whether Gaussians with numbers that are not finite are to be read.
+    pub(crate) fn keeps_non_finite(&self) -> bool {
+        self.non_finite == NonFinite::Keep
+    }
+}
+
+/// What takes such Gaussians away, for hints.
+pub(crate) const NON_FINITE_HINT: &str = "the training that wrote it diverged, or the file is damaged; \
+     `dapple edit in.ply out.ply --keep finite` removes such Gaussians";
 
 /// The versions of SPZ that are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -52,6 +77,9 @@ pub struct WriteOptions {
     pub antialiased: bool,
     /// Rounds in which SOG's palette of harmonics settles.
     pub sog_iterations: u32,
+    /// Levels of detail of streamed SOG, at least 1, which is all Gaussians; each other has a quarter of those before
+    /// it, found by merging. Levels of a few dozen are left out.
+    pub lod_levels: u32,
 }
 
 impl Default for WriteOptions {
@@ -62,6 +90,7 @@ impl Default for WriteOptions {
             spz_sh_bits: [6, 5],
             antialiased: false,
             sog_iterations: 10,
+            lod_levels: 4,
         }
     }
 }

@@ -9,6 +9,14 @@ const OPACITY_MARGIN: f32 = 0.5 / 255.0;
 /// ln of the standard deviation that stands for 0.
 pub(super) const LEAST_SCALE: f32 = -20.0;
 
+/// ln of a standard deviation; of what is not finite NaN.
+pub(super) fn linear_scale(sigma: f32) -> f32 {
+    match sigma.is_finite() {
+        true => sigma.max(0.0).ln().max(LEAST_SCALE),
+        false => f32::NAN,
+    }
+}
+
 /// 0 to 1.
 pub(crate) fn alpha(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())

@@ -6,8 +6,10 @@ mod damage;
 mod glb;
 mod ksplat;
 mod measure;
+mod progress;
 #[path = "../tools/splat_transform.rs"]
 mod splat_transform;
 mod spz;
+mod streamed;
 mod support;
 mod tool;

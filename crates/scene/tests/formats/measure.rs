@@ -1,6 +1,7 @@
 //! Bytes and seconds of every format: `DAPPLE_MEASURE=a.ply cargo test --release -p dapple-scene --test formats
 //! measure -- --ignored --nocapture`. Prints, and judges nothing: times belong to no test. What is read back goes into
-//! the folder `DAPPLE_MEASURE_BACK`, as PLY, for `dapple eval`.
+//! the folder `DAPPLE_MEASURE_BACK`, as PLY, for `dapple eval`. `DAPPLE_MEASURE_ONLY=Sog` measures one format. Beside
+//! seconds are those of the processor, where the system tells them: on all cores together, whatever else runs.
 
 use dapple_scene::splat_file::{self, Format, SpzVersion, WriteOptions};
 use std::time::Instant;
@@ -19,11 +20,12 @@ fn measure() {
             if format != Format::Spz && version == SpzVersion::V4 {
                 continue;
             }
-            let name = match format {
-                Format::SogFolder => continue,
-                _ => format!("a.{}", format.extension()),
-            };
-            let out = folder.path().join(name);
+            let only = std::env::var("DAPPLE_MEASURE_ONLY");
+            let is_other = only.is_ok_and(|only| format!("{format:?}") != only);
+            if format == Format::SogFolder || is_other {
+                continue;
+            }
+            let out = folder.path().join(format.file_name("a"));
             let options = WriteOptions {
                 spz_version: version,
                 spz_sh_bits: if version == SpzVersion::V4 {
@@ -33,16 +35,18 @@ fn measure() {
                 },
                 ..WriteOptions::default()
             };
-            let began = Instant::now();
+            let (began, cpu) = (Instant::now(), cpu_seconds());
             splat_file::write_with(&out, &splats, format, &options).unwrap();
-            let wrote = began.elapsed();
-            let began = Instant::now();
+            let (wrote, wrote_cpu) = (began.elapsed(), cpu_seconds() - cpu);
+            let (began, cpu) = (Instant::now(), cpu_seconds());
             let (back, _) = splat_file::read(&out).unwrap();
             println!(
-                "{format:?} {version:?}: {} bytes, written in {:.2} s, read in {:.2} s",
-                std::fs::metadata(&out).unwrap().len(),
+                "{format:?} {version:?}: {} bytes, written in {:.2} s ({wrote_cpu:.2} of processors), read in {:.2} s \
+                 ({:.2})",
+                splat_file::size_bytes(&out, format),
                 wrote.as_secs_f64(),
-                began.elapsed().as_secs_f64()
+                began.elapsed().as_secs_f64(),
+                cpu_seconds() - cpu
             );
             if let Some(folder) = std::env::var_os("DAPPLE_MEASURE_BACK") {
                 let name = format!("{format:?}_{version:?}.ply");
@@ -50,4 +54,13 @@ fn measure() {
             }
         }
     }
+}
+
+/// Of this process so far, on Linux; 0 elsewhere.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // After the name in parentheses: the 12th and 13th are ticks of a hundredth of a second.
+    let fields = stat.rsplit(") ").next().unwrap_or_default();
+    let ticks = fields.split(' ').skip(11).take(2);
+    ticks.filter_map(|t| t.parse::<f64>().ok()).sum::<f64>() / 100.0
 }

@@ -122,6 +122,7 @@ fn axes_are_those_that_are_declared_or_named() {
         let bytes = std::fs::read(&path).unwrap();
         let options = ReadOptions {
             undeclared_axes: axes,
+            ..ReadOptions::default()
         };
         let (read, aside) = parse_with(&bytes, Format::Spz, &options).unwrap();
         assert_eq!(aside.axes, None);

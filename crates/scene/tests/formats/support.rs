@@ -69,7 +69,7 @@ impl Steps {
             },
             // 16 bits of a range of ln 15 and of ln 3, stretched back by up to 15; rotations to the nearest of 8 bits;
             // codebooks of spread values, and a palette of as many entries as there are vectors.
-            Format::Sog | Format::SogFolder => Self {
+            Format::Sog | Format::SogFolder | Format::StreamedSog => Self {
                 mean: 1.02 * 4.0 / 65_535.0 * 15.0,
                 scale: 0.04,
                 quat: 0.02,

@@ -112,3 +112,58 @@ fn glb_that_the_tool_writes_is_read() {
         assert_near(&read, &splats, Steps::NONE, "their glb");
     }
 }
+
+/// The tool writes `lod-meta.json` and does not read it: of ours it reads each file that is named in it, which
+/// together, run by run, are what we read.
+#[test]
+fn streamed_sog_both_ways() {
+    let Some(tool) = tool() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for degree in [0, 2] {
+        let splats = crowd(600, degree);
+        let files = splat_file::encode_files(
+            &splats,
+            Format::StreamedSog,
+            &WriteOptions {
+                lod_levels: 2,
+                ..WriteOptions::default()
+            },
+        )
+        .unwrap();
+        let ours = folder.path().join(format!("ours{degree}/lod-meta.json"));
+        let options = WriteOptions {
+            lod_levels: 2,
+            ..WriteOptions::default()
+        };
+        splat_file::write_with(&ours, &splats, Format::StreamedSog, &options).unwrap();
+        let (read, _) = splat_file::read(&ours).unwrap();
+        let mut back = Splats::empty(degree);
+        for (name, _) in files
+            .iter()
+            .filter(|(name, _)| name.ends_with("/meta.json"))
+        {
+            let ply = folder.path().join("back.ply");
+            convert(&tool, &[], &ours.with_file_name(name), &[], &ply);
+            let part = ply::read(&ply).unwrap();
+            match name.as_str() {
+                "0_0/meta.json" => back = part,
+                _ => assert_eq!((name.as_str(), part.len()), ("1_0/meta.json", 150)),
+            }
+        }
+        assert_near(&back, &read, Steps::NONE, "files of our lod-meta.json");
+        assert_near(&read, &splats, Steps::of(Format::StreamedSog), "ours");
+    }
+    // Two levels of theirs, the finer with more Gaussians; small leaves, so that there are several.
+    let (fine, coarse) = (crowd(2500, 0), crowd(400, 0));
+    let [a, b] = ["a.ply", "b.ply"].map(|name| folder.path().join(name));
+    let theirs = folder.path().join("theirs/lod-meta.json");
+    ply::write(&a, &fine).unwrap();
+    ply::write(&b, &coarse).unwrap();
+    std::fs::create_dir(folder.path().join("theirs")).unwrap();
+    let actions = ["-l", "0", b.to_str().unwrap(), "-l", "1"];
+    convert(&tool, &["--gpu", "cpu", "-C", "1"], &a, &actions, &theirs);
+    let (read, aside) = splat_file::read(&theirs).unwrap();
+    assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+    assert!(folder.path().join("theirs/0_1/meta.json").is_file());
+    assert_near(&read, &fine, Steps::of(Format::StreamedSog), "theirs");
+}

@@ -3,8 +3,8 @@
 use super::{BIN_CHUNK, EXTENSION, JSON_CHUNK, MAGIC, coefficient, signs};
 use crate::edit::order::append;
 use crate::ply::empty;
-use crate::splat_file::Aside;
-use crate::splat_file::packed::{Cursor, LEAST_SCALE, logit, unit};
+use crate::splat_file::packed::{Cursor, linear_scale, logit, unit};
+use crate::splat_file::{Aside, NON_FINITE_HINT, ReadOptions};
 use crate::{Error, MAX_SH_DEGREE, Result, Splats};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ fn refuse<T>(what: String, at: &str) -> Result<T> {
     Err(Error::input(what).at(at.to_owned()).hint(DAMAGED))
 }
 
-pub(in crate::splat_file) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
     let mut cursor = Cursor::new(bytes, 0, ".glb");
     let magic = cursor.take(4, "header")?;
     let (version, length) = (cursor.u32("header")?, cursor.u32("header")? as usize);
@@ -128,6 +128,7 @@ pub(in crate::splat_file) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
     let file = File {
         gltf,
         bin: chunks[1],
+        keeps_non_finite: options.keeps_non_finite(),
     };
     Ok((file.splats(&mut aside)?, aside))
 }
@@ -135,6 +136,7 @@ pub(in crate::splat_file) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
 struct File<'a> {
     gltf: Gltf,
     bin: &'a [u8],
+    keeps_non_finite: bool,
 }
 
 impl File<'_> {
@@ -208,10 +210,14 @@ impl File<'_> {
         for i in 0..count {
             let three = |of: &[f32]| [0, 1, 2].map(|k| of[3 * i + k]);
             splats.means[i] = [0, 1, 2].map(|k| means[3 * i + k] * signs.mean[k]);
-            splats.scales[i] = three(&scales).map(|s| s.max(0.0).ln().max(LEAST_SCALE));
+            splats.scales[i] = three(&scales).map(linear_scale);
             let [x, y, z, w] = [0, 1, 2, 3].map(|k| quats[4 * i + k]);
             let [sx, sy, sz] = signs.quat;
-            splats.quats[i] = unit([w, x * sx, y * sy, z * sz]);
+            let quat = [w, x * sx, y * sy, z * sz];
+            splats.quats[i] = match quat.iter().all(|q| q.is_finite()) {
+                true => unit(quat),
+                false => quat,
+            };
             splats.opacities[i] = open_logit(opacities[i]);
             splats.sh0[i] = three(&sh0);
         }
@@ -233,7 +239,7 @@ impl File<'_> {
         Ok(splats)
     }
 
-    /// An accessor's numbers, all of them finite, and how many go together.
+    /// An accessor's numbers, all of them finite unless others are kept, and how many go together.
     fn floats(&self, index: usize, at: &str) -> Result<(Vec<f32>, usize)> {
         let accessor = self.gltf.accessors.get(index);
         let view = accessor
@@ -290,11 +296,12 @@ impl File<'_> {
             }
         }
         match values.iter().position(|v| !v.is_finite()) {
-            Some(bad) => refuse(
-                format!("number {bad} of an attribute of the glTF file is not finite"),
-                at,
-            ),
-            None => Ok((values, width)),
+            Some(bad) if !self.keeps_non_finite => Err(Error::input(format!(
+                "number {bad} of an attribute of the glTF file is not finite"
+            ))
+            .at(at.to_owned())
+            .hint(NON_FINITE_HINT)),
+            _ => Ok((values, width)),
         }
     }
 }
@@ -318,6 +325,9 @@ fn number(bytes: &[u8], kind: u32, normalized: bool) -> f32 {
 
 /// The logit of a float's opacity: nearer to 0 and 1 than a byte's.
 fn open_logit(alpha: f32) -> f32 {
+    if !alpha.is_finite() {
+        return f32::NAN;
+    }
     match alpha > 1e-6 && alpha < 1.0 - 1e-6 {
         true => (alpha / (1.0 - alpha)).ln(),
         false => logit(alpha),

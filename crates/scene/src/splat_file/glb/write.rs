@@ -3,7 +3,7 @@
 use super::{BIN_CHUNK, EXTENSION, FLOAT, JSON_CHUNK, MAGIC, POINTS, coefficient, signs};
 use crate::splat_file::WriteOptions;
 use crate::splat_file::packed::{alpha, unit};
-use crate::{Error, Result, Splats};
+use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -52,7 +52,11 @@ impl Attributes {
     }
 }
 
-pub(in crate::splat_file) fn encode(splats: &Splats, _: &WriteOptions) -> Result<Vec<u8>> {
+pub(in crate::splat_file) fn encode(
+    splats: &Splats,
+    _: &WriteOptions,
+    _: &dyn Progress,
+) -> Result<Vec<u8>> {
     let (count, signs) = (splats.len(), signs());
     let mean = |i: usize| [0, 1, 2].map(|k| splats.means[i][k] * signs.mean[k]);
     let start = [[f32::INFINITY; 3], [f32::NEG_INFINITY; 3]];

@@ -177,7 +177,7 @@ impl<'a> Archive<'a> {
     }
 
     /// Bytes of all of it.
-    pub(super) fn size(&self) -> usize {
+    pub(super) fn all_bytes(&self) -> usize {
         self.bytes.len()
     }
 }

@@ -23,8 +23,8 @@ mod read;
 mod write;
 
 pub(crate) use morton::order as morton_order;
-pub(super) use read::{parse, parse_meta_alone, read_folder};
-pub(super) use write::{encode, encode_files};
+pub(super) use read::{parse, parse_beside, parse_meta_alone, read_folder, within};
+pub(super) use write::{encode, encode_files, encode_ordered};
 
 /// The file that says what the others are.
 pub(super) const META: &str = "meta.json";

@@ -8,6 +8,7 @@
 //! 4. Distances come from matrix products, |c|^2 - 2 x.c, block by block; sums go in the order of the vectors. So
 //!    nothing depends on the number of threads.
 
+use crate::splat_file::watch::Watch;
 use rayon::prelude::*;
 
 /// A cell of fewer entries is not divided.
@@ -67,11 +68,16 @@ struct Cell {
 }
 
 impl Palette {
-    /// At most `entries` for these vectors.
-    pub(super) fn of(vectors: Vectors<'_>, entries: usize, rounds: u32) -> Self {
+    /// What finding one takes, in vectors that are compared with entries, and the labels after it.
+    pub(super) fn work(vectors: usize, rounds: u32) -> usize {
+        (rounds.max(1) + ACROSS_ROUNDS.min(rounds) + 1) as usize * vectors
+    }
+
+    /// At most `entries` for these vectors. On request it stops, and what it gives then is no palette.
+    pub(super) fn of(vectors: Vectors<'_>, entries: usize, rounds: u32, watch: &Watch<'_>) -> Self {
         let count = vectors.weights.len();
         let rows = (0..count as u32).collect();
-        let leaves = divide(vectors, rows, entries.min(count), rounds, 0);
+        let leaves = divide(vectors, rows, entries.min(count), (rounds, watch), 0);
         let mut palette = Self {
             dim: vectors.dim,
             entries: Vec::new(),
@@ -88,7 +94,7 @@ impl Palette {
         }
         palette.find_neighbours();
         for _ in 0..ACROSS_ROUNDS.min(rounds) {
-            let labels = palette.labels(vectors);
+            let labels = palette.labels(vectors, watch);
             move_to_means(vectors, &labels, &mut palette.entries);
         }
         palette
@@ -125,7 +131,7 @@ impl Palette {
     }
 
     /// The entry of each vector, as entries are now.
-    pub(super) fn labels(&self, vectors: Vectors<'_>) -> Vec<u32> {
+    pub(super) fn labels(&self, vectors: Vectors<'_>, watch: &Watch<'_>) -> Vec<u32> {
         let dim = self.dim;
         let of_cells: Vec<Vec<u32>> = self
             .cells
@@ -140,6 +146,7 @@ impl Palette {
                     names.extend(range.map(|entry| entry as u32));
                 }
                 let found = nearest(&vectors.gather(&cell.rows), &candidates, dim);
+                watch.advance(cell.rows.len());
                 found
                     .into_iter()
                     .map(|(place, _)| names[place as usize])
@@ -159,7 +166,13 @@ impl Palette {
 /// Cells with their vectors and entries.
 type Leaves = Vec<(Vec<u32>, Vec<f32>)>;
 
-fn divide(vectors: Vectors<'_>, rows: Vec<u32>, entries: usize, rounds: u32, depth: u32) -> Leaves {
+fn divide(
+    vectors: Vectors<'_>,
+    rows: Vec<u32>,
+    entries: usize,
+    (rounds, watch): (u32, &Watch<'_>),
+    depth: u32,
+) -> Leaves {
     let dim = vectors.dim;
     if entries <= LEAF_ENTRIES || depth >= DEEPEST {
         let points = vectors.gather(&rows);
@@ -167,7 +180,11 @@ fn divide(vectors: Vectors<'_>, rows: Vec<u32>, entries: usize, rounds: u32, dep
             .iter()
             .map(|&row| vectors.weights[row as usize])
             .collect();
-        let own = lloyd(&points, &weights, dim, entries, rounds);
+        let own = match watch.should_stop() {
+            true => points[..entries.min(rows.len()) * dim].to_vec(),
+            false => lloyd(&points, &weights, dim, entries, rounds),
+        };
+        watch.advance(rows.len() * rounds.max(1) as usize);
         return vec![(rows, own)];
     }
     let parts = (entries / CELL_ENTRIES).next_power_of_two().clamp(2, 256);
@@ -208,7 +225,7 @@ fn divide(vectors: Vectors<'_>, rows: Vec<u32>, entries: usize, rounds: u32, dep
     let parts: Vec<Leaves> = cells
         .into_par_iter()
         .zip(shares)
-        .map(|((rows, _, _), entries)| divide(vectors, rows, entries, rounds, depth + 1))
+        .map(|((rows, _, _), entries)| divide(vectors, rows, entries, (rounds, watch), depth + 1))
         .collect();
     parts.into_iter().flatten().collect()
 }
@@ -415,6 +432,11 @@ fn nearest(points: &[f32], centres: &[f32], dim: usize) -> Vec<(u32, f32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NoProgress;
+
+    fn unwatched() -> Watch<'static> {
+        Watch::start(&NoProgress, "", 0, 1)
+    }
 
     fn noise(count: usize) -> Vec<f32> {
         let mut state = 1u32;
@@ -426,7 +448,7 @@ mod tests {
     }
 
     fn error(vectors: Vectors<'_>, palette: &Palette) -> f32 {
-        let labels = palette.labels(vectors);
+        let labels = palette.labels(vectors, &unwatched());
         let near = vectors.values.chunks_exact(vectors.dim).zip(labels);
         near.map(|(v, label)| {
             let entry = &palette.entries[label as usize * vectors.dim..][..vectors.dim];
@@ -447,9 +469,12 @@ mod tests {
             dim: 9,
             weights: &[1.0; 300],
         };
-        let palette = Palette::of(vectors, 300, 4);
+        let palette = Palette::of(vectors, 300, 4, &unwatched());
         assert_eq!(palette.entries, values);
-        assert_eq!(palette.labels(vectors), (0..300).collect::<Vec<u32>>());
+        assert_eq!(
+            palette.labels(vectors, &unwatched()),
+            (0..300).collect::<Vec<u32>>()
+        );
     }
 
     #[test]
@@ -468,14 +493,17 @@ mod tests {
         };
         let of = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            pool.map(|pool| pool.install(|| Palette::of(vectors, 4096, 10)))
+            pool.map(|pool| pool.install(|| Palette::of(vectors, 4096, 10, &unwatched())))
                 .ok()
         };
         let (one, three) = (of(1), of(3));
         let (Some(one), Some(three)) = (one, three) else {
             panic!("no threads");
         };
-        assert!(one.entries == three.entries && one.labels(vectors) == three.labels(vectors));
+        assert!(
+            one.entries == three.entries
+                && one.labels(vectors, &unwatched()) == three.labels(vectors, &unwatched())
+        );
         assert!(one.entries.len() <= 4096 * 9);
         // Noise of 0.01 on nine axes has a variance of 9 * 0.01^2 / 12 = 7.5e-5; places are 0.5 apart.
         let error = error(vectors, &one);

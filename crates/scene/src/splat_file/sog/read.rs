@@ -6,8 +6,10 @@ use super::picture::Picture;
 use super::{DAMAGED, ENTRIES_A_ROW, LARGEST_FROM, META};
 use crate::ply::{Block, blocks, empty};
 use crate::splat_file::Aside;
+use crate::splat_file::files::{Beside, Files, Folder, META_BYTES};
 use crate::splat_file::packed::{complete, logit};
-use crate::{Error, MAX_SH_DEGREE, Result, Splats, bounded};
+use crate::splat_file::watch::Watch;
+use crate::{Error, MAX_SH_DEGREE, Progress, Result, Splats, bounded};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::f32::consts::FRAC_1_SQRT_2;
@@ -17,70 +19,64 @@ use std::path::Path;
 /// more is damaged, or was made to fill memory.
 const MOST_A_BYTE: usize = 1032;
 
-/// What a `meta.json` may have, bytes: three codebooks are 15 kB.
-const META_BYTES: u64 = 1 << 20;
-
-/// Where the files are.
-trait Files: Sync {
-    fn get(&self, name: &str) -> Result<Cow<'_, [u8]>>;
-}
-
 impl Files for Archive<'_> {
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
         Self::get(self, name)
     }
-}
 
-struct Folder<'a>(&'a Path);
-
-impl Files for Folder<'_> {
-    fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
-        if name.contains(['/', '\\', ':']) || name.starts_with('.') {
-            return Err(
-                Error::input(format!("{META} names {name:?}, which is not beside it"))
-                    .at(META)
-                    .hint(DAMAGED),
-            );
-        }
-        let path = self.0.join(name);
-        Ok(Cow::Owned(bounded::read(
-            "cannot read the texture",
-            &path,
-            bounded::IMAGE_BYTES,
-        )?))
+    /// Whatever it is of, it is in the archive.
+    fn size(&self, _name: &str) -> usize {
+        self.all_bytes()
     }
 }
 
 /// A `.sog` archive.
-pub(in crate::splat_file) fn parse(bytes: &[u8]) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn parse(
+    bytes: &[u8],
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let archive = Archive::open(bytes)?;
     let meta = Meta::parse(&archive.get(META)?)?;
-    from_files(&meta, &archive, archive.size())
+    from_files(&meta, &archive, archive.all_bytes(), progress)
 }
 
 /// The folder that holds this `meta.json`.
-pub(in crate::splat_file) fn read_folder(path: &Path) -> Result<(Splats, Aside)> {
-    let named = |error: Error| match error.place() {
-        Some(place) if place.starts_with(&path.display().to_string()) => error,
+pub(in crate::splat_file) fn read_folder(
+    path: &Path,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
+    let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
+    let folder = Folder(path.parent().unwrap_or(Path::new("")));
+    parse_beside(&bytes, &Beside::new(&folder, META), progress).map_err(|e| within(e, path))
+}
+
+/// Puts the path of a file that names others before the place of an error.
+pub(in crate::splat_file) fn within(error: Error, path: &Path) -> Error {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match error.place() {
+        Some(place) if Path::new(place).starts_with(folder) && !folder.as_os_str().is_empty() => {
+            error
+        }
         Some(place) => {
             let place = format!("{}, {place}", path.display());
             error.at(place)
         }
         None => error.at_path(path),
-    };
-    let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
-    let meta = Meta::parse(&bytes).map_err(named)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
+    }
+}
+
+/// A `meta.json`, and the textures that it names.
+pub(in crate::splat_file) fn parse_beside(
+    meta: &[u8],
+    files: &Beside<'_>,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
+    let meta = Meta::parse(meta)?;
     // Textures are not larger than what can be read; each is looked at when its turn comes.
-    let size = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len() as usize);
-    let names = meta
-        .means
-        .files
-        .iter()
-        .chain(&meta.quats.files)
-        .chain(&meta.scales.files);
-    let size: usize = names.chain(&meta.sh0.files).map(size).sum();
-    from_files(&meta, &Folder(folder), size).map_err(named)
+    let names = meta.means.files.iter().chain(&meta.quats.files);
+    let names = names.chain(&meta.scales.files).chain(&meta.sh0.files);
+    let size: usize = names.map(|name| files.size(name)).sum();
+    from_files(&meta, files, size, progress)
 }
 
 /// A `meta.json` whose folder is not known.
@@ -101,7 +97,12 @@ struct Textures {
     labels: Option<Picture>,
 }
 
-fn from_files(meta: &Meta, files: &dyn Files, file_bytes: usize) -> Result<(Splats, Aside)> {
+fn from_files(
+    meta: &Meta,
+    files: &dyn Files,
+    file_bytes: usize,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let refuse = |what: String| Err(Error::input(what).at(META).hint(DAMAGED));
     let count = meta.count;
     if count > MOST_A_BYTE.saturating_mul(file_bytes) {
@@ -157,10 +158,14 @@ fn from_files(meta: &Meta, files: &dyn Files, file_bytes: usize) -> Result<(Spla
         labels: decoded.next(),
     };
     let mut splats = empty(count, rest.map_or(0, |rest| rest.bands));
-    let bad = blocks(&mut splats)
-        .into_par_iter()
-        .filter_map(|block| fill(meta, &textures, palette.as_deref(), block))
-        .min();
+    let watch = Watch::reading(progress, count);
+    let fill = |block: Block<'_>| {
+        let rows = block.means.len();
+        let bad = fill(meta, &textures, palette.as_deref(), block);
+        watch.advance(rows);
+        bad
+    };
+    let bad = blocks(&mut splats).into_par_iter().filter_map(fill).min();
     if let Some((row, what)) = bad {
         return Err(Error::input(what)
             .at(format!("Gaussian {row}"))

@@ -5,9 +5,10 @@ use super::meta::{Asset, Coded, Files, Means, Meta, Rest};
 use super::palette::{Palette, Vectors};
 use super::picture::{LONGEST_SIDE, Picture};
 use super::{ENTRIES_A_ROW, LARGEST_FROM, META, archive, morton};
-use crate::splat_file::WriteOptions;
 use crate::splat_file::packed::{alpha, largest, unit};
-use crate::{Error, Result, Splats};
+use crate::splat_file::watch::Watch;
+use crate::splat_file::{NamedFiles, WriteOptions};
+use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
 use std::f32::consts::SQRT_2;
 
@@ -19,37 +20,55 @@ const LEAST_ENTRIES: usize = 1024;
 /// each, as others have, the palette is two thirds of the file.
 const GAUSSIANS_AN_ENTRY: usize = 8;
 
+/// Vectors times rounds from which the palette's progress is told.
+const TOLD_WORK: usize = 500_000;
+
 /// An archive.
-pub(in crate::splat_file) fn encode(splats: &Splats, options: &WriteOptions) -> Result<Vec<u8>> {
-    archive::pack(&encode_files(splats, options)?)
+pub(in crate::splat_file) fn encode(
+    splats: &Splats,
+    options: &WriteOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<u8>> {
+    archive::pack(&encode_files(splats, options, progress)?)
 }
 
 /// The files by name, `meta.json` last.
 pub(in crate::splat_file) fn encode_files(
     splats: &Splats,
     options: &WriteOptions,
-) -> Result<Vec<(String, Vec<u8>)>> {
-    let count = splats.len();
+    progress: &dyn Progress,
+) -> Result<NamedFiles> {
+    encode_ordered(splats, &morton::order(&splats.means), options, progress)
+}
+
+/// The files of the Gaussians `order`, texel by texel.
+pub(in crate::splat_file) fn encode_ordered(
+    splats: &Splats,
+    order: &[usize],
+    options: &WriteOptions,
+    progress: &dyn Progress,
+) -> Result<NamedFiles> {
+    let count = order.len();
     if count > (LONGEST_SIDE - 3).pow(2) {
         return Err(
             Error::unsupported(format!("a SOG file has no room for {count} Gaussians"))
                 .hint("a texture has 16 383 texels a side: `--max-gaussians 268000000`"),
         );
     }
-    let order = morton::order(&splats.means);
-    let (means, [low, high]) = means(splats, &order);
-    let (scale_book, scales) = scales(splats, &order);
-    let (sh0_book, sh0) = sh0(splats, &order);
+    let (means, [low, high]) = means(splats, order);
+    let (scale_book, scales) = scales(splats, order);
+    let (sh0_book, sh0) = sh0(splats, order);
     let mut pictures = vec![
         ("means_l.webp", low),
         ("means_u.webp", high),
         ("scales.webp", scales),
-        ("quats.webp", quats(splats, &order)),
+        ("quats.webp", quats(splats, order)),
         ("sh0.webp", sh0),
     ];
     let mut rest = None;
     if splats.sh_degree > 0 {
-        let (found, centroids, labels) = harmonics(splats, &order, options.sog_iterations);
+        let (found, centroids, labels) =
+            harmonics(splats, order, options.sog_iterations, progress)?;
         rest = Some(found);
         pictures.extend([
             ("shN_centroids.webp", centroids),
@@ -180,7 +199,12 @@ fn weights(splats: &Splats) -> Vec<f32> {
     weights
 }
 
-fn harmonics(splats: &Splats, order: &[usize], rounds: u32) -> (Rest, Picture, Picture) {
+fn harmonics(
+    splats: &Splats,
+    order: &[usize],
+    rounds: u32,
+    progress: &dyn Progress,
+) -> Result<(Rest, Picture, Picture)> {
     let dim = splats.sh_rest_stride();
     let entries = (splats.len() / GAUSSIANS_AN_ENTRY).clamp(LEAST_ENTRIES, MOST_ENTRIES);
     let weights = weights(splats);
@@ -189,7 +213,10 @@ fn harmonics(splats: &Splats, order: &[usize], rounds: u32) -> (Rest, Picture, P
         dim,
         weights: &weights,
     };
-    let mut palette = Palette::of(vectors, entries, rounds);
+    let work = Palette::work(splats.len(), rounds);
+    let watch = Watch::start(progress, "finding a palette of harmonics", work, TOLD_WORK);
+    let mut palette = Palette::of(vectors, entries, rounds, &watch);
+    watch.check()?;
     let book = Codebook::of(palette.entries.clone());
     let places: Vec<u8> = palette
         .entries
@@ -200,7 +227,7 @@ fn harmonics(splats: &Splats, order: &[usize], rounds: u32) -> (Rest, Picture, P
     for (value, &place) in palette.entries.iter_mut().zip(&places) {
         *value = book.0[usize::from(place)];
     }
-    let labels = palette.labels(vectors);
+    let labels = palette.labels(vectors, &watch);
     let (coefficients, count) = (dim / 3, places.len() / dim);
     let mut centroids = Picture::new(ENTRIES_A_ROW * coefficients, count.div_ceil(ENTRIES_A_ROW));
     // 64 entries a row are a whole row: texels follow one another as coefficients do.
@@ -220,5 +247,5 @@ fn harmonics(splats: &Splats, order: &[usize], rounds: u32) -> (Rest, Picture, P
             "shN_labels.webp".to_owned(),
         ],
     };
-    (rest, centroids, labels)
+    Ok((rest, centroids, labels))
 }

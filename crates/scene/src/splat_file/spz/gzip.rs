@@ -4,6 +4,7 @@
 //!    piece is deflated by itself; all but the last end with an empty stored block, at a whole byte.
 //! 2. Blocks of deflate may follow one another: together they are one stream. The checksums of the pieces combine.
 
+use crate::splat_file::watch::Watch;
 use crate::{Error, Result};
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use rayon::prelude::*;
@@ -14,17 +15,23 @@ const PIECE_BYTES: usize = 1 << 20;
 /// A member without name and time, from no operating system in particular.
 const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// Packs `parts`, one after the other.
-pub(super) fn pack(parts: &[&[u8]]) -> Result<Vec<u8>> {
-    let pieces: Vec<&[u8]> = parts.iter().flat_map(|p| p.chunks(PIECE_BYTES)).collect();
+/// Packs `parts`, one after the other, each with the effort of its level, 1 to 9.
+pub(super) fn pack<'a>(parts: &[(&'a [u8], u32)], watch: &Watch<'_>) -> Result<Vec<u8>> {
+    let of_part = |&(part, level): &(&'a [u8], u32)| {
+        part.chunks(PIECE_BYTES).map(move |piece| (piece, level))
+    };
+    let pieces: Vec<(&'a [u8], u32)> = parts.iter().flat_map(of_part).collect();
     let last = pieces.len().saturating_sub(1);
     let packed: Vec<(Vec<u8>, Crc)> = pieces
         .par_iter()
         .enumerate()
-        .map(|(i, piece)| {
+        .map(|(i, &(piece, level))| {
+            watch.check()?;
             let mut crc = Crc::new();
             crc.update(piece);
-            Ok((deflate(piece, i == last)?, crc))
+            let packed = deflate(piece, level, i == last)?;
+            watch.advance(piece.len());
+            Ok((packed, crc))
         })
         .collect::<Result<_>>()?;
     let mut crc = Crc::new();
@@ -38,8 +45,8 @@ pub(super) fn pack(parts: &[&[u8]]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn deflate(piece: &[u8], is_last: bool) -> Result<Vec<u8>> {
-    let mut compress = Compress::new(Compression::new(6), false);
+fn deflate(piece: &[u8], level: u32, is_last: bool) -> Result<Vec<u8>> {
+    let mut compress = Compress::new(Compression::new(level), false);
     let flush = match is_last {
         true => FlushCompress::Finish,
         false => FlushCompress::Sync,
@@ -82,7 +89,8 @@ mod tests {
             vec![&even[..]],
             vec![&noise[..16], &[][..]],
         ] {
-            let packed = pack(&parts).unwrap();
+            let of_levels: Vec<(&[u8], u32)> = parts.iter().copied().zip([6, 1, 9]).collect();
+            let packed = pack(&of_levels, &Watch::start(&crate::NoProgress, "", 0, 1)).unwrap();
             let mut back = Vec::new();
             let mut decoder = flate2::bufread::GzDecoder::new(&packed[..]);
             decoder.read_to_end(&mut back).unwrap();

@@ -6,8 +6,9 @@ use super::{
 };
 use crate::splat_file::axes::Axes;
 use crate::splat_file::packed::Cursor;
+use crate::splat_file::watch::Watch;
 use crate::splat_file::{Aside, ReadOptions};
-use crate::{Error, MAX_SH_DEGREE, Result, Splats};
+use crate::{Error, MAX_SH_DEGREE, Progress, Result, Splats};
 use flate2::bufread::GzDecoder;
 use rayon::prelude::*;
 use std::io::Read;
@@ -15,15 +16,19 @@ use std::io::Read;
 /// Bytes of extensions that are looked at; those that are known take 24.
 const EXTENSION_BYTES: u64 = 1 << 16;
 
-pub(in crate::splat_file) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn parse(
+    bytes: &[u8],
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     if bytes.starts_with(&MAGIC) {
-        return current(bytes, options);
+        return current(bytes, options, progress);
     }
-    legacy(bytes, options)
+    legacy(bytes, options, progress)
 }
 
 /// Versions 1 to 3.
-fn legacy(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
+fn legacy(bytes: &[u8], options: &ReadOptions, progress: &dyn Progress) -> Result<(Splats, Aside)> {
     let mut stream = Gunzip {
         decoder: GzDecoder::new(bytes),
         file_bytes: bytes.len(),
@@ -49,9 +54,12 @@ fn legacy(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
         ],
     )?;
     let sizes = header.sizes(bytes.len())?;
+    // Attributes are what takes time, each by its Gaussians' bytes.
+    let watch = Watch::reading(progress, header.count);
     let mut planes: [Vec<u8>; 6] = Default::default();
     for ((plane, size), name) in planes.iter_mut().zip(sizes).zip(ATTRIBUTES) {
         *plane = stream.take(size, name, bytes.len())?;
+        watch.advance(size / header.strides().iter().sum::<usize>().max(1));
     }
     let mut records = Vec::new();
     let more = stream.decoder.by_ref().take(EXTENSION_BYTES);
@@ -116,7 +124,11 @@ impl Gunzip<'_> {
 }
 
 /// Version 4.
-fn current(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
+fn current(
+    bytes: &[u8],
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
     let mut head = Cursor::new(bytes, MAGIC.len(), "SPZ");
     let (version, count) = (head.u32("header")?, head.u32("header")?);
     let header = Header::new(
@@ -157,9 +169,14 @@ fn current(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
         frames.push((k, at, frame.take(packed, ATTRIBUTES[k])?));
         at = frame.at();
     }
+    let watch = Watch::reading(progress, header.count);
     let unpacked: Vec<(usize, Vec<u8>)> = frames
         .into_par_iter()
-        .map(|(k, at, frame)| Ok((k, unpack(frame, sizes[k], ATTRIBUTES[k], at)?)))
+        .map(|(k, at, frame)| {
+            let plane = unpack(frame, sizes[k], ATTRIBUTES[k], at)?;
+            watch.advance(sizes[k] / header.strides().iter().sum::<usize>().max(1));
+            Ok((k, plane))
+        })
         .collect::<Result<_>>()?;
     let mut planes: Planes<'_> = [&[]; 6];
     for (k, bytes) in &unpacked {

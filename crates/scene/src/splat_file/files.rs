@@ -1,0 +1,101 @@
+//! Formats of several files: where these are, by names relative to the one that says what the others are.
+
+use crate::{Error, Result, bounded};
+use std::borrow::Cow;
+use std::path::Path;
+
+/// What a file of JSON that names the others may have, bytes: SOG's three codebooks are 15 kB.
+pub(super) const META_BYTES: u64 = 1 << 20;
+
+/// Files by name.
+pub(super) trait Files: Sync {
+    /// A file's content.
+    fn get(&self, name: &str) -> Result<Cow<'_, [u8]>>;
+    /// Its bytes; 0 where it is not there.
+    fn size(&self, name: &str) -> usize;
+}
+
+/// Those of a folder.
+pub(super) struct Folder<'a>(pub &'a Path);
+
+impl Files for Folder<'_> {
+    fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
+        let path = self.0.join(name);
+        let bytes = bounded::read("cannot read the file", &path, bounded::IMAGE_BYTES)?;
+        Ok(Cow::Owned(bytes))
+    }
+
+    fn size(&self, name: &str) -> usize {
+        std::fs::metadata(self.0.join(name)).map_or(0, |file| file.len() as usize)
+    }
+}
+
+/// Those in memory.
+pub(super) struct Memory<'a>(pub &'a [(String, Vec<u8>)]);
+
+impl Memory<'_> {
+    fn find(&self, name: &str) -> Option<&[u8]> {
+        let found = self.0.iter().find(|(own, _)| own == name);
+        found.map(|(_, bytes)| &bytes[..])
+    }
+}
+
+impl Files for Memory<'_> {
+    fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
+        match self.find(name) {
+            Some(bytes) => Ok(Cow::Borrowed(bytes)),
+            None => Err(Error::input(format!("there is no file {name:?}"))
+                .at(name.to_owned())
+                .hint("a file of the folder is missing: copy or export all of it again")),
+        }
+    }
+
+    fn size(&self, name: &str) -> usize {
+        self.find(name).map_or(0, <[u8]>::len)
+    }
+}
+
+/// Files beside one that names them: other folders' are refused.
+pub(super) struct Beside<'a> {
+    files: &'a dyn Files,
+    /// Before their names, with the slash; empty at the top.
+    folder: &'a str,
+    meta: &'a str,
+}
+
+impl<'a> Beside<'a> {
+    /// Beside the file `meta`, which may be in a folder of `files`.
+    pub(super) fn new(files: &'a dyn Files, meta: &'a str) -> Self {
+        let folder = meta.rfind('/').map_or("", |at| &meta[..=at]);
+        Self {
+            files,
+            folder,
+            meta,
+        }
+    }
+}
+
+impl Files for Beside<'_> {
+    fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
+        if name.contains('/') || !is_inside(name) {
+            let what = format!("{} names {name:?}, which is not beside it", self.meta);
+            return Err(Error::input(what)
+                .at(self.meta.to_owned())
+                .hint("the file is damaged or cut: copy or export it again"));
+        }
+        self.files.get(&format!("{}{name}", self.folder))
+    }
+
+    fn size(&self, name: &str) -> usize {
+        match name.contains('/') || !is_inside(name) {
+            true => 0,
+            false => self.files.size(&format!("{}{name}", self.folder)),
+        }
+    }
+}
+
+/// Whether a name stays inside the folder, on every system.
+pub(super) fn is_inside(name: &str) -> bool {
+    let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
+    name.split('/').all(is_plain) && !name.contains(['\\', ':', '\0'])
+}

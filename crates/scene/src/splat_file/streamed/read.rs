@@ -1,0 +1,170 @@
+//! The finest level, from the files that have it.
+//!
+//! 1. Runs of the finest level are gathered from the tree's leaves, and compared: each is within what its file holds,
+//!    and no Gaussian is in two of them, so that splats are never more than the files have.
+//! 2. Files are read one after the other, and their runs copied, in the order of files.
+//! 3. The environment follows.
+
+use super::META;
+use super::meta::{Meta, Node, Run, damaged};
+use crate::edit::order::{append, gather};
+use crate::splat_file::files::{Beside, Files, Folder, is_inside};
+use crate::splat_file::{Aside, sog};
+use crate::{Error, Progress, Result, Splats, bounded};
+use std::path::Path;
+
+/// What a `lod-meta.json` may have, bytes: some 150 a leaf, and leaves have thousands of Gaussians.
+const META_BYTES: u64 = 64 << 20;
+
+/// The folder that holds this `lod-meta.json`.
+pub(in crate::splat_file) fn read_folder(
+    path: &Path,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
+    let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
+    let folder = Folder(path.parent().unwrap_or(Path::new("")));
+    parse_beside(&bytes, &folder, progress).map_err(|e| sog::within(e, path))
+}
+
+/// A `lod-meta.json` whose folder is not known.
+pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
+    Meta::parse(bytes)?;
+    Err(
+        Error::unsupported("a lod-meta.json holds no splats: the folders beside it do")
+            .at(META)
+            .hint("read it by its path"),
+    )
+}
+
+/// A `lod-meta.json`, and the files that it names.
+pub(in crate::splat_file) fn parse_beside(
+    bytes: &[u8],
+    files: &dyn Files,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
+    let meta = Meta::parse(bytes)?;
+    let finest = finest(&meta.tree).ok_or_else(|| damaged("no level has a Gaussian".to_owned()))?;
+    let mut runs = Vec::new();
+    gather_runs(&meta.tree, finest, &mut runs);
+    runs.sort_unstable();
+    for (before, run) in runs.iter().zip(runs.iter().skip(1)) {
+        if run.file == before.file && run.offset < before.offset.saturating_add(before.count) {
+            return Err(damaged(format!(
+                "Gaussian {} of file {} is in two leaves",
+                run.offset, run.file
+            )));
+        }
+    }
+    // The same file under two numbers would be two scenes for the bytes of one.
+    let mut names: Vec<&String> = meta.filenames.iter().collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(damaged(format!("{:?} is named twice", pair[0])));
+    }
+    let (mut splats, mut aside) = (Splats::empty(0), Aside::default());
+    for runs in runs.chunk_by(|a, b| a.file == b.file) {
+        let file = runs[0].file;
+        let Some(name) = meta.filenames.get(file) else {
+            return Err(damaged(format!(
+                "a leaf is in file {file}, and {} are named",
+                meta.filenames.len()
+            )));
+        };
+        let (part, beside) = sog_folder(name, files, progress)?;
+        aside.antialiased |= beside.antialiased;
+        let mut order = Vec::with_capacity(part.len());
+        for run in runs {
+            let end = run.offset.saturating_add(run.count);
+            if end > part.len() {
+                return Err(damaged(format!(
+                    "a leaf has {} Gaussians of {name} from {} on, and there are {}",
+                    run.count,
+                    run.offset,
+                    part.len()
+                )));
+            }
+            order.extend(run.offset..end);
+        }
+        let is_whole = order.iter().copied().eq(0..part.len());
+        append(
+            &mut splats,
+            if is_whole {
+                part
+            } else {
+                gather(&part, &order)
+            },
+        );
+    }
+    if let Some(name) = &meta.environment {
+        let (part, _) = sog_folder(name, files, progress)?;
+        aside.notes.push(format!(
+            "the last {} Gaussians are the scene's environment, which other levels of detail share",
+            part.len()
+        ));
+        append(&mut splats, part);
+    }
+    if finest > 0 {
+        let note = format!("level {finest} is the finest that has Gaussians");
+        aside.notes.push(note);
+    }
+    Ok((splats, aside))
+}
+
+/// A SOG folder by its `meta.json`.
+fn sog_folder(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(Splats, Aside)> {
+    if !is_inside(name) || !name.ends_with(sog::META) {
+        return Err(damaged(format!(
+            "{META} names {name:?}, which is no {} in a folder beside it",
+            sog::META
+        )));
+    }
+    let meta = files.get(name)?;
+    sog::parse_beside(&meta, &Beside::new(files, name), progress).map_err(|e| match e.place() {
+        Some(place) if place.contains(name) => e,
+        Some(place) => {
+            let place = format!("{name}, {place}");
+            e.at(place)
+        }
+        None => e.at(name.to_owned()),
+    })
+}
+
+/// The lowest level that any leaf has Gaussians of.
+fn finest(node: &Node) -> Option<u32> {
+    let own = node.lods.iter().flatten();
+    let own = own
+        .filter(|(_, run)| run.count > 0)
+        .map(|(&level, _)| level);
+    let below = node.children.iter().flatten().filter_map(finest);
+    own.chain(below).min()
+}
+
+fn gather_runs(node: &Node, level: u32, into: &mut Vec<Run>) {
+    let own = node.lods.iter().filter_map(|lods| lods.get(&level));
+    into.extend(own.filter(|run| run.count > 0));
+    for child in node.children.iter().flatten() {
+        gather_runs(child, level, into);
+    }
+}
+
+/// Bytes of all files that a `lod-meta.json` names, and its own.
+pub(in crate::splat_file) fn size_bytes(path: &Path) -> u64 {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let meta = bounded::read("cannot read the file", path, META_BYTES)
+        .ok()
+        .and_then(|bytes| Meta::parse(&bytes).ok());
+    let names = meta
+        .iter()
+        .flat_map(|m| m.filenames.iter().chain(&m.environment));
+    let of_folder = |name: &String| {
+        let meta = folder.join(name);
+        let textures = sog::TEXTURES.iter().map(|t| size(&meta.with_file_name(t)));
+        size(&meta) + textures.sum::<u64>()
+    };
+    size(path)
+        + names
+            .filter(|name| is_inside(name))
+            .map(of_folder)
+            .sum::<u64>()
+}

@@ -1,0 +1,100 @@
+//! Progress of reading and writing, told where it takes a second or more.
+
+use crate::{Error, ErrorKind, Progress, Result};
+use std::io::{self, Write};
+
+/// Units of work that are done.
+pub(crate) struct Watch<'a> {
+    progress: &'a dyn Progress,
+    is_told: bool,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins with `what`, of `total` units; less than `told_from` are done before anyone could look.
+    pub(crate) fn start(
+        progress: &'a dyn Progress,
+        what: &str,
+        total: usize,
+        told_from: usize,
+    ) -> Self {
+        let is_told = total >= told_from;
+        if is_told {
+            progress.start(what, total as u64);
+        }
+        Self { progress, is_told }
+    }
+
+    /// Reading Gaussians.
+    pub(crate) fn reading(progress: &'a dyn Progress, count: usize) -> Self {
+        Self::start(progress, "reading splats", count, super::TOLD_READ)
+    }
+
+    /// So many more are done.
+    pub(crate) fn advance(&self, units: usize) {
+        if self.is_told {
+            self.progress.advance(units as u64);
+        }
+    }
+
+    /// Whether to stop.
+    pub(crate) fn should_stop(&self) -> bool {
+        self.progress.should_stop()
+    }
+
+    /// The error of a request to stop.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.should_stop() {
+            true => Err(Error::new(
+                ErrorKind::Interrupted,
+                "it was stopped; nothing was written",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.is_told {
+            self.progress.finish();
+        }
+    }
+}
+
+/// Counts what is written as Gaussians, by the bytes that one takes.
+pub(crate) struct Counted<'a> {
+    out: &'a mut dyn Write,
+    watch: &'a Watch<'a>,
+    /// Bytes of a Gaussian.
+    row: usize,
+    bytes: usize,
+}
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write, watch: &'a Watch<'a>, row: usize) -> Self {
+        Self {
+            out,
+            watch,
+            row: row.max(1),
+            bytes: 0,
+        }
+    }
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        let before = self.bytes / self.row;
+        self.bytes += written;
+        let done = self.bytes / self.row;
+        // Not for each row.
+        if done / 4096 > before / 4096 {
+            self.watch.advance((done / 4096 - before / 4096) * 4096);
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
