@@ -165,12 +165,11 @@ impl Eye {
         };
         move |mean| {
             let p = pose.transform(DVec3::from(mean.map(f64::from)));
-            // Also false for NaN.
-            if !(p.z > 0.0) {
+            if p.is_nan() || p.z <= 0.0 {
                 return None;
             }
             let (x, y) = (p.x / p.z, p.y / p.z);
-            if !(x.hypot(y) <= reach) {
+            if x.hypot(y) > reach {
                 return None;
             }
             let (x, y) = if bends { lens.distort(x, y) } else { (x, y) };
