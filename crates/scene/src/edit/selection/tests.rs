@@ -93,6 +93,13 @@ fn shapes_on_a_screen_hold_the_centres_that_are_seen_in_them() {
     assert_eq!(selected(&plane, &[add(polygon(&back))]), found);
     let twice = [back, back].concat();
     assert_eq!(selected(&plane, &[add(polygon(&twice))]), found);
+    // The letter U: not what is between its arms.
+    let u = [[5.0, 5.0], [15.0, 5.0], [15.0, 25.0], [25.0, 25.0]];
+    let u = [u, [[25.0, 5.0], [35.0, 5.0], [35.0, 35.0], [5.0, 35.0]]].concat();
+    assert_eq!(
+        selected(&plane, &[add(polygon(&u))]),
+        [0, 2, 9, 11, 18, 19, 20]
+    );
     // A disc, and a stroke with a bend: two rows down, one column right.
     assert_eq!(
         selected(&plane, &[add(stroke(&[[50.0, 50.0]], 10.5))]),
