@@ -150,6 +150,10 @@ impl Stance {
     }
 }
 
+/// Why pages cannot edit a training.
+const NO_EDITS: &str =
+    "a training is not edited while it goes on: `dapple view` edits its splats when it has ended";
+
 /// A stage that nothing is known of but where to stand.
 pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> Stage {
     Stage {
@@ -159,6 +163,7 @@ pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> 
         up: stance.up.into(),
         centre: stance.centre.into(),
         distance: stance.distance,
+        edits: Err(NO_EDITS.to_owned()),
         ..Stage::default()
     }
 }

@@ -6,11 +6,12 @@
 //! 3. Pages take turns.
 //! 4. When splats change, pages at rest are due again.
 
+use crate::edit::{EditRequest, EditState, Effect, Wish};
 use crate::picture::Encoded;
 use crate::protocol::{Command, LookAt, Models};
 use crate::stage::{Stage, Status};
 use dapple_scene::{Camera, Error, PhotoSource, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -20,6 +21,9 @@ pub(crate) const MOST_PAGES: usize = 8;
 
 /// Commands that may wait, at most: a page that sends more of them says nothing new.
 const MOST_COMMANDS: usize = 64;
+
+/// Edits that may wait, at most.
+const MOST_EDITS: usize = 64;
 
 /// Numbers a page.
 pub(crate) type PageId = u64;
@@ -41,6 +45,8 @@ pub struct Request {
 pub(crate) struct Mail {
     pub(crate) stage: Option<String>,
     pub(crate) status: Option<String>,
+    pub(crate) edit: Option<String>,
+    pub(crate) histogram: Option<String>,
     pub(crate) error: Option<String>,
     pub(crate) picture: Option<Vec<u8>>,
 }
@@ -66,6 +72,8 @@ struct Inner {
     stage_text: String,
     status_text: Option<String>,
     commands: Vec<Command>,
+    edits: VecDeque<EditRequest>,
+    edit_text: Option<String>,
 }
 
 /// See the module.
@@ -98,18 +106,7 @@ impl Hub {
     }
 
     pub(crate) fn report(&self, status: &Status) {
-        #[derive(serde::Serialize)]
-        struct Told<'a> {
-            #[serde(rename = "type")]
-            kind: &'static str,
-            #[serde(flatten)]
-            status: &'a Status,
-        }
-        let told = Told {
-            kind: "status",
-            status,
-        };
-        let text = serde_json::to_string(&told).unwrap_or_default();
+        let text = told("status", status);
         let mut inner = self.lock();
         inner.status_text = Some(text.clone());
         for page in inner.pages.values_mut() {
@@ -131,6 +128,9 @@ impl Hub {
         let until = Instant::now() + patience;
         let mut inner = self.lock();
         loop {
+            if !inner.edits.is_empty() {
+                return None;
+            }
             if let Some(request) = inner.take() {
                 return Some(request);
             }
@@ -196,6 +196,7 @@ impl Hub {
             mail: Mail {
                 stage: Some(inner.stage_text.clone()).filter(|text| !text.is_empty()),
                 status: inner.status_text.clone(),
+                edit: inner.edit_text.clone(),
                 ..Mail::default()
             },
             wake: wake.clone(),
@@ -234,6 +235,56 @@ impl Hub {
         }
         drop(inner);
         self.asked.notify_all();
+    }
+
+    /// A page wants something done to the splats.
+    ///
+    /// # Errors
+    /// They are not edited here; numbers out of bounds; too many edits wait.
+    pub(crate) fn edit(&self, id: PageId, wish: Wish) -> Result<()> {
+        let mut inner = self.lock();
+        if let Err(why) = &inner.stage.edits {
+            return Err(Error::input(why.clone()));
+        }
+        let edit = wish.meant(|look| inner.camera(look))?;
+        if inner.edits.len() >= MOST_EDITS {
+            return Err(Error::input("too many edits wait already")
+                .hint("wait until the picture has followed"));
+        }
+        inner.edits.push_back(EditRequest { page: id, edit });
+        drop(inner);
+        self.asked.notify_all();
+        Ok(())
+    }
+
+    pub(crate) fn take_edits(&self) -> Vec<EditRequest> {
+        self.lock().edits.drain(..).collect()
+    }
+
+    pub(crate) fn edited(&self, state: &EditState) {
+        let text = told("edit", state);
+        let mut inner = self.lock();
+        inner.edit_text = Some(text.clone());
+        for page in inner.pages.values_mut() {
+            page.mail.edit = Some(text.clone());
+            page.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn answer_edit(&self, request: &EditRequest, effect: &Result<Effect>) {
+        let mut inner = self.lock();
+        // The page may have gone meanwhile.
+        let Some(page) = inner.pages.get_mut(&request.page) else {
+            return;
+        };
+        match effect {
+            Ok(Effect::Histogram(found)) => {
+                page.mail.histogram = Some(told("histogram", found));
+            }
+            Ok(Effect::Shown | Effect::Nothing | Effect::Saved) => {}
+            Err(error) => page.mail.error = Some(error_text(error)),
+        }
+        page.wake.notify_one();
     }
 
     /// Says to a page what is wrong with what it sent.
@@ -280,14 +331,31 @@ impl Inner {
         let entry = look.through.and_then(|i| self.stage.cameras.get(i));
         Some(Request {
             page: id,
-            camera: match entry {
-                Some(entry) => entry.camera.resized(look.width, look.height),
-                None => look.free_camera(),
-            },
+            camera: self.camera(&look),
             photo: entry.and_then(|entry| entry.photo.clone()),
             look,
         })
     }
+
+    /// The camera of a look.
+    fn camera(&self, look: &LookAt) -> Camera {
+        match look.through.and_then(|i| self.stage.cameras.get(i)) {
+            Some(entry) => entry.camera.resized(look.width, look.height),
+            None => look.free_camera(),
+        }
+    }
+}
+
+/// A message of a kind to pages.
+fn told<T: serde::Serialize>(kind: &'static str, what: &T) -> String {
+    #[derive(serde::Serialize)]
+    struct Told<'a, T> {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        #[serde(flatten)]
+        what: &'a T,
+    }
+    serde_json::to_string(&Told { kind, what }).unwrap_or_default()
 }
 
 fn error_text(error: &Error) -> String {

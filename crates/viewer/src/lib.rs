@@ -32,6 +32,7 @@
 //! exchanges for a cookie; without it nothing is served. Requests for other hosts' names, or from other sites'
 //! pages, are refused. No path of a request reads a file.
 
+pub mod edit;
 pub mod export;
 mod guard;
 mod hub;
@@ -43,6 +44,7 @@ mod server;
 mod share;
 mod stage;
 
+pub use edit::{Edit, EditRequest, EditSession, EditState, Effect, Histogram, SaveTo};
 pub use hub::Request;
 pub use picture::Encoded;
 pub use protocol::{Channel, Command, LookAt, MAX_SIDE, Models};
@@ -146,7 +148,7 @@ impl Viewer {
     }
 
     /// The newest request of the page whose turn it is, waiting for one up to `patience`; `None` where nobody
-    /// asks.
+    /// asks, or where an edit waits.
     pub fn next(&self, patience: Duration) -> Option<Request> {
         self.hub.next(patience)
     }
@@ -159,6 +161,22 @@ impl Viewer {
     /// What pages asked the run to do since the last call, in order.
     pub fn commands(&self) -> Vec<Command> {
         self.hub.take_commands()
+    }
+
+    /// What pages asked to be done to the splats since the last call, in order: answered by [`Self::answer_edit`].
+    /// While some wait, [`Self::next`] does not.
+    pub fn edits(&self) -> Vec<EditRequest> {
+        self.hub.take_edits()
+    }
+
+    /// Tells the page that asked what came of an edit, where it is told something: a histogram, or what is wrong.
+    pub fn answer_edit(&self, request: &EditRequest, effect: &Result<Effect>) {
+        self.hub.answer_edit(request, effect);
+    }
+
+    /// Says how an edit stands; pages that are open learn of it.
+    pub fn edited(&self, state: &EditState) {
+        self.hub.edited(state);
     }
 
     /// Waits until pages have been sent all there is, at most so long: before a program ends.

@@ -18,7 +18,7 @@ const fn module(path: &'static str, text: &'static str) -> Asset {
 }
 
 /// All of them.
-pub(crate) const ASSETS: [Asset; 8] = [
+pub(crate) const ASSETS: [Asset; 9] = [
     Asset {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -31,6 +31,7 @@ pub(crate) const ASSETS: [Asset; 8] = [
     },
     module("/main.js", include_str!("page/main.js")),
     module("/controls.js", include_str!("page/controls.js")),
+    module("/edit.js", include_str!("page/edit.js")),
     module("/vectors.js", include_str!("page/vectors.js")),
     module("/path.js", include_str!("page/path.js")),
     module("/plots.js", include_str!("page/plots.js")),

@@ -1,11 +1,13 @@
 //! What a page says, and what it is told.
 //!
-//! A page sends text, one JSON object a message, of at most [`MAX_MESSAGE_BYTES`]. It is told text (what there is
-//! to see, how far a run is, what went wrong) and binary messages, each a picture, or two that are compared: the
+//! A page sends text, one JSON object a message, of at most [`MAX_MESSAGE_BYTES`]: what it looks at, what it wants of
+//! a run, and what of the splats ([`Wish`]). It is told text (what there is
+//! to see, how far a run or an edit is, what went wrong) and binary messages, each a picture, or two that are compared: the
 //! number of the look, width, height, microseconds of rendering and of coding, the most Gaussians that a pixel
 //! blends (0 where that is not shown), the number of pictures, that of bands of each, and the bytes of every band
 //! (little-endian `u32`), then the bands, picture by picture from above, each a JPEG file of the picture's width.
 
+use crate::edit::Wish;
 use dapple_scene::{Camera, Error, Pose, Result};
 use glam::{DQuat, DVec3};
 use serde::{Deserialize, Serialize};
@@ -176,6 +178,11 @@ pub(crate) enum FromPage {
     Run {
         /// See [`Command`].
         command: Command,
+    },
+    /// What it wants of the splats.
+    Edit {
+        /// See [`Wish`].
+        edit: Wish,
     },
 }
 

@@ -253,12 +253,24 @@ fn hear(seat: &Seat, text: &str) {
         Ok(FromPage::Look(look)) => seat.hub.look(seat.id, look),
         Ok(FromPage::Shown { id }) => seat.hub.shown(seat.id, id),
         Ok(FromPage::Run { command }) => seat.hub.command(command),
+        Ok(FromPage::Edit { edit }) => {
+            if let Err(error) = seat.hub.edit(seat.id, edit) {
+                seat.hub.refuse(seat.id, &error);
+            }
+        }
         Err(error) => seat.hub.refuse(seat.id, &error),
     }
 }
 
 async fn send(socket: &mut WebSocket, mail: Mail) -> Result<(), axum::Error> {
-    for text in [mail.stage, mail.status, mail.error].into_iter().flatten() {
+    let texts = [
+        mail.stage,
+        mail.status,
+        mail.edit,
+        mail.histogram,
+        mail.error,
+    ];
+    for text in texts.into_iter().flatten() {
         socket.send(Message::Text(text.into())).await?;
     }
     if let Some(picture) = mail.picture {

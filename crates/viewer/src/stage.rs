@@ -45,6 +45,8 @@ pub struct Stage {
     pub snapshots: Vec<u32>,
     /// The last step of the run; 0 for splats without one.
     pub steps: u32,
+    /// Whether pages may edit the splats ([`crate::edit`]), or why not.
+    pub edits: Result<(), String>,
 }
 
 impl Default for Stage {
@@ -62,6 +64,7 @@ impl Default for Stage {
             models: Vec::new(),
             snapshots: Vec::new(),
             steps: 0,
+            edits: Err("what is shown here cannot be edited".to_owned()),
         }
     }
 }
@@ -105,6 +108,8 @@ pub(crate) struct Told<'a> {
     models: &'a [String],
     snapshots: &'a [u32],
     steps: u32,
+    edits: bool,
+    no_edits: &'a str,
     cameras: Vec<ToldCamera<'a>>,
 }
 
@@ -151,6 +156,8 @@ impl Stage {
             models: &self.models,
             snapshots: &self.snapshots,
             steps: self.steps,
+            edits: self.edits.is_ok(),
+            no_edits: self.edits.as_ref().err().map_or("", String::as_str),
             cameras: cameras.collect(),
         }
     }

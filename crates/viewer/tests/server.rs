@@ -2,202 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{Fixture, Page, camera, one_thread, splats};
 use dapple_engine::{Engine, RenderSettings};
-use dapple_scene::{Camera, Photo, Pose, Splats};
-use dapple_viewer::{CameraEntry, Command, Stage, Viewer, ViewerOptions};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use dapple_viewer::{Command, Viewer, ViewerOptions};
 use std::time::{Duration, Instant};
-use tungstenite::client::IntoClientRequest;
-use tungstenite::{Message, WebSocket};
-
-/// A viewer whose pictures are answered by a thread with a CPU engine.
-struct Fixture {
-    viewer: Arc<Viewer>,
-    ended: Arc<AtomicBool>,
-    answering: Option<JoinHandle<Vec<u8>>>,
-}
-
-fn splats() -> Splats {
-    let mut splats = Splats::empty(0);
-    for i in 0..40 {
-        let at = i as f32 * 0.05 - 1.0;
-        splats.means.push([at, 0.3 * at, 0.2 * (i % 5) as f32]);
-        splats.scales.push([-2.5; 3]);
-        splats.quats.push([1.0, 0.0, 0.0, 0.0]);
-        splats.opacities.push(2.0);
-        splats.sh0.push([1.0, 0.1 * (i % 7) as f32, -1.0]);
-    }
-    splats
-}
-
-fn one_thread() -> dapple_cpu::CpuOptions {
-    dapple_cpu::CpuOptions { threads: Some(1) }
-}
-
-fn camera() -> Camera {
-    let translation = glam::DVec3::new(0.0, 0.0, 4.0);
-    Camera::pinhole(
-        64,
-        48,
-        60.0,
-        Pose::from_wxyz([1.0, 0.0, 0.0, 0.0], translation),
-    )
-}
-
-impl Fixture {
-    fn start() -> Self {
-        // A port of the system's choice: tests run beside each other.
-        let options = ViewerOptions {
-            port: Some(0),
-            ..ViewerOptions::default()
-        };
-        let viewer = Arc::new(Viewer::start(&options).unwrap());
-        viewer.show(Stage {
-            trains: true,
-            cameras: vec![CameraEntry {
-                name: "<b>one</b>.png".to_owned(),
-                camera: camera(),
-                photo: Some(Photo::from_rgb(64, 48, vec![100; 64 * 48 * 3]).into()),
-                held_out: true,
-                psnr: Some(20.0),
-            }],
-            ..Stage::titled("test")
-        });
-        let ended = Arc::new(AtomicBool::new(false));
-        let (answers, stop) = (viewer.clone(), ended.clone());
-        let answering = std::thread::spawn(move || {
-            let mut engine = dapple_cpu::CpuEngine::new(one_thread()).unwrap();
-            engine.upload(&splats(), None).unwrap();
-            let settings = RenderSettings::default();
-            while !stop.load(Ordering::Relaxed) {
-                if let Some(request) = answers.next(Duration::from_millis(20)) {
-                    answers.answer(&request, request.picture(&mut engine, &settings));
-                }
-            }
-            let splats = engine.splats().unwrap();
-            splats
-                .means
-                .as_flattened()
-                .iter()
-                .flat_map(|v| v.to_le_bytes())
-                .collect()
-        });
-        Self {
-            viewer,
-            ended,
-            answering: Some(answering),
-        }
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.viewer.address()
-    }
-
-    fn token(&self) -> String {
-        self.viewer.url().split("token=").nth(1).unwrap().to_owned()
-    }
-
-    fn cookie(&self) -> String {
-        format!("dapple_0={}", self.token()).replace("_0", &format!("_{}", self.address().port()))
-    }
-
-    /// Status line, headers and body of a request.
-    fn get(&self, path: &str, headers: &[(&str, &str)]) -> String {
-        let mut stream = TcpStream::connect(self.address()).unwrap();
-        let mut request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");
-        if !headers.iter().any(|(name, _)| *name == "Host") {
-            request += &format!("Host: {}\r\n", self.address());
-        }
-        for (name, value) in headers {
-            request += &format!("{name}: {value}\r\n");
-        }
-        stream.write_all((request + "\r\n").as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer).into_owned()
-    }
-
-    fn connect_with(
-        &self,
-        cookie: &str,
-        origin: &str,
-        host: &str,
-    ) -> Result<WebSocket<TcpStream>, String> {
-        let mut request = format!("ws://{}/ws", self.address())
-            .into_client_request()
-            .unwrap();
-        let headers = request.headers_mut();
-        headers.insert("Cookie", cookie.parse().unwrap());
-        headers.insert("Origin", origin.parse().unwrap());
-        headers.insert("Host", host.parse().unwrap());
-        let stream = TcpStream::connect(self.address()).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
-        tungstenite::client(request, stream)
-            .map(|(socket, _)| socket)
-            .map_err(|e| e.to_string())
-    }
-
-    fn connect(&self) -> Page {
-        let host = self.address().to_string();
-        let socket = self.connect_with(&self.cookie(), &format!("http://{host}"), &host);
-        Page(socket.unwrap())
-    }
-
-    /// The bytes of the engine's centres, after all.
-    fn end(mut self) -> Vec<u8> {
-        self.ended.store(true, Ordering::Relaxed);
-        self.answering.take().unwrap().join().unwrap()
-    }
-}
-
-struct Page(WebSocket<TcpStream>);
-
-impl Page {
-    fn say(&mut self, text: &str) {
-        self.0.send(Message::Text(text.into())).unwrap();
-    }
-
-    fn look(&mut self, id: u32, more: &str) {
-        self.say(&format!(
-            r#"{{"type":"look","id":{id},"width":64,"height":48,"position":[0,0,-4],"rotation":[1,0,0,0],"focal":1.25{more}}}"#
-        ));
-    }
-
-    /// The next picture: its look's number and its JPEG; texts before it are passed over.
-    fn picture(&mut self) -> (u32, Vec<u8>) {
-        loop {
-            if let Message::Binary(bytes) = self.0.read().unwrap() {
-                let id = u32::from_le_bytes(bytes[..4].try_into().unwrap());
-                // Pictures as small as these have one band.
-                let bands = u32::from_le_bytes(bytes[28..32].try_into().unwrap());
-                assert_eq!(bands, 1);
-                return (id, bytes[36..].to_vec());
-            }
-        }
-    }
-
-    fn shown(&mut self, id: u32) {
-        self.say(&format!(r#"{{"type":"shown","id":{id}}}"#));
-    }
-
-    /// The next text of this type.
-    fn text(&mut self, kind: &str) -> serde_json::Value {
-        loop {
-            if let Message::Text(text) = self.0.read().unwrap() {
-                let value: serde_json::Value = serde_json::from_str(text.as_str()).unwrap();
-                if value["type"] == kind {
-                    return value;
-                }
-            }
-        }
-    }
-}
+use tungstenite::Message;
 
 #[test]
 fn the_token_becomes_a_cookie_and_nothing_is_served_without() {
@@ -214,6 +25,7 @@ fn the_token_becomes_a_cookie_and_nothing_is_served_without() {
         "/controls.js",
         "/vectors.js",
         "/plots.js",
+        "/edit.js",
         "/photo/0",
     ] {
         assert!(fixture.get(path, &[]).starts_with("HTTP/1.1 403"), "{path}");

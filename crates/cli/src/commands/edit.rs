@@ -43,7 +43,9 @@ Cameras are those of --capture, or of a cameras.json beside IN (runs have one). 
 said: on the held-out photos, and between renders before and after; without cameras, with --ring, from a ring
 around the splats.
 
---save-recipe writes the chain as a file that --recipe replays, to the same bytes, or on other splats.
+--save-recipe writes the chain as a file that --recipe replays, to the same bytes, or on other splats. `dapple view`
+writes recipes as well: what was selected there on the screen (rectangle, lasso, brush) or by a histogram is an
+action `selected` of them, which has no option here and replays without a viewer.
 
 Examples:
   dapple edit out/bird clean.ply --drop 'opacity<0.02' --floaters
@@ -252,6 +254,8 @@ fn name(action: &Action) -> &'static str {
         Action::Keep(_) => "keep",
         Action::Drop(_) => "drop",
         Action::Remove(_) => "remove",
+        Action::Selected { .. } => "selected",
+        Action::ShowAll => "show_all",
         Action::ShDegree(_) => "sh-degree",
         Action::Merge(_) => "merge",
         Action::Order(_) => "order",

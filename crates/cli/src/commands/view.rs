@@ -1,5 +1,7 @@
 //! `dapple view`: splats in a browser.
 
+mod editing;
+
 use crate::cameras;
 use crate::console::Console;
 use crate::interrupt;
@@ -29,8 +31,14 @@ What to look at:
   a capture           its sparse points as first Gaussians, and its photos
   two of the first    with one camera: by a slider, side by side, their difference
 
+One file of splats, or a finished run, can be edited on the page: select by rectangle, lasso, brush or a
+histogram; hide, delete, crop, move, turn and scale; undo and redo. Save writes NAME-edited.ply beside the
+file, or the file that --save names, and beside that NAME.recipe.json: `dapple edit FILE OUT --recipe` gives
+the same bytes. The page never says where. Where --host lets others in, nothing is saved without --save.
+
 Examples:
   dapple view out/bird --scene captures/bird
+  dapple view scene.ply --save clean.ply
   dapple view out/bird out/bird-mcmc --scene captures/bird
   dapple view scene.ply --port 8000
   dapple view captures/bird";
@@ -47,6 +55,15 @@ pub struct Args {
     #[arg(long, value_name = "SCENE")]
     scene: Option<PathBuf>,
 
+    /// The file that edits on the page are saved to; its name says the format, and its recipe is saved beside it
+    /// [default: NAME-edited.ply beside the splats]
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    /// Replace that file and its recipe if they are there already
+    #[arg(long)]
+    overwrite: bool,
+
     #[command(flatten)]
     listen: ListenOptions,
 
@@ -60,6 +77,8 @@ pub struct Args {
 /// What is looked at.
 struct Sight {
     splats: Splats,
+    /// The file that they are read from; none for a capture or a checkpoint.
+    file: Option<PathBuf>,
     config: TrainConfig,
     stance: Stance,
     cameras: Vec<CameraEntry>,
@@ -97,6 +116,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if let Some(other) = &other {
         sight.stands_with(other);
     }
+    let plan = editing::plan(&sight, other.is_some(), args)?;
     let engine = args.device.engine(console)?;
     let device = engine.description();
     let mut model = Model::open(&sight, engine)?;
@@ -122,9 +142,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     shown.cameras = std::mem::take(&mut sight.cameras);
     shown.settings = std::mem::take(&mut sight.settings);
-    viewer.show(shown);
+    let mut editing = plan.begin(&mut sight, shown, console);
+    editing.show(&viewer);
     console.note("Ctrl-C ends it");
     while !grace.requested() {
+        for edit in viewer.edits() {
+            editing.answer(&edit, &mut model, &viewer, console);
+        }
         let Some(request) = viewer.next(Duration::from_millis(100)) else {
             continue;
         };
@@ -258,6 +282,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         stance,
         cameras,
         settings: settings.unwrap_or_default(),
+        file: (!from_checkpoint).then_some(file),
     })
 }
 
@@ -302,6 +327,7 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
     Ok(Sight {
         cameras: entries(&dataset, &config, &[]),
         splats,
+        file: None,
         config,
         stance,
         settings: String::new(),

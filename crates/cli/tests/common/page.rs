@@ -127,6 +127,21 @@ impl Page {
     }
 }
 
+impl Page {
+    /// The next text of which this holds.
+    #[track_caller]
+    pub fn told(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            if let Message::Text(said) = self.0.read().unwrap() {
+                let value: Value = serde_json::from_str(said.as_str()).unwrap();
+                if wanted(&value) {
+                    return value;
+                }
+            }
+        }
+    }
+}
+
 /// Where Chromium is, if it is here; says so where it is not.
 pub fn chromium() -> Option<PathBuf> {
     let found = browser::find().unwrap();
@@ -280,8 +295,11 @@ impl Browser {
     /// A key, as a keyboard sends it.
     pub fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
-            let text = if kind == "keyDown" { key } else { "" };
-            let event = json!({"type": kind, "key": key, "text": text});
+            let mut event = json!({"type": kind, "key": key});
+            // Keys with names, such as Escape, write nothing.
+            if kind == "keyDown" && key.chars().count() == 1 {
+                event["text"] = json!(key);
+            }
             self.call("Input.dispatchKeyEvent", &event);
         }
     }

@@ -115,7 +115,8 @@ impl Property {
             .to_owned()
     }
 
-    fn of_name(name: &str) -> Option<Self> {
+    /// The one of this name; `None` where there is none.
+    pub fn of_name(name: &str) -> Option<Self> {
         if let Some((_, property)) = NAMED.iter().find(|(known, _)| *known == name) {
             return Some(*property);
         }

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A family of actions a file: [`transform`] (with [`harmonics`], since colours turn too), [`orient`], [`region`],
-//! [`condition`], [`order`] (the Z curve, merging of files), [`clusters`], [`decimate`], [`recipe`].
+//! [`condition`], [`selection`] (what was picked out on a screen), [`order`] (the Z curve, merging of files),
+//! [`clusters`], [`decimate`], [`recipe`].
 //!
 //! All of it is a function of its input: no result depends on the number of threads. What needs cameras, or an
 //! engine, asks a [`Surroundings`] for it; its cameras are those that photos were taken with, and the editor moves
@@ -28,6 +29,7 @@ pub mod order;
 pub mod orient;
 pub mod recipe;
 pub mod region;
+pub mod selection;
 pub mod transform;
 
 use crate::{Camera, Error, Progress, Result, Splats, splat_file};
@@ -36,6 +38,7 @@ pub use decimate::Amount;
 pub use orient::{Up, up_of_poses};
 pub use recipe::Recipe;
 pub use region::Region;
+pub use selection::{Deed, Eye, How, Pick, Shape};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 pub use transform::Similarity;
@@ -58,6 +61,15 @@ pub enum Action {
     Drop(Condition),
     /// Takes these away: `[first, count]` of indices, ascending and apart.
     Remove(Vec<[u32; 2]>),
+    /// Does something with what was picked out, on a screen for instance.
+    Selected {
+        /// One pick after the other.
+        by: Vec<Pick>,
+        /// What is done.
+        then: Deed,
+    },
+    /// What [`Deed::Hide`] has hidden can be selected again.
+    ShowAll,
     /// Spherical harmonics up to this degree; more are zeros.
     ShDegree(u8),
     /// Adds the splats of a file behind.
@@ -124,6 +136,7 @@ impl Action {
         match self {
             Self::Transform(similarity) => similarity.check(),
             Self::Crop(region) | Self::Cut(region) => region.check(),
+            Self::Selected { by, then } => selection::check(by, then),
             Self::Floaters { share, .. } | Self::Prune { share } => percent(*share),
             Self::Clusters { keep: 0, .. } => Err(Error::input("no cluster is to be kept")
                 .hint("--clusters 1 keeps the one with most opacity")),
@@ -235,6 +248,10 @@ impl Surroundings for NoCapture {
 pub struct Editor {
     splats: Splats,
     moved: Similarity,
+    /// Which are hidden, `[N]`; empty: none.
+    hidden: Vec<bool>,
+    /// Which the last transformation of a selection has moved, `[N]`; empty: there was none.
+    shifted: Vec<bool>,
 }
 
 impl Editor {
@@ -243,6 +260,8 @@ impl Editor {
         Self {
             splats,
             moved: Similarity::IDENTITY,
+            hidden: Vec::new(),
+            shifted: Vec::new(),
         }
     }
 
@@ -323,15 +342,24 @@ impl Editor {
                 }
                 self.keep("the removal", |_, i| is_kept[i])?;
             }
+            Action::Selected { by, then } => self.with_selected(by, then)?,
+            Action::ShowAll => self.hidden.clear(),
             Action::ShDegree(degree) => {
                 self.splats = std::mem::take(&mut self.splats).with_sh_degree(*degree);
             }
             Action::Merge(path) => {
                 let (more, _) = splat_file::read(path)?;
                 order::append(&mut self.splats, more);
+                for marks in [&mut self.hidden, &mut self.shifted] {
+                    if !marks.is_empty() {
+                        marks.resize(self.splats.len(), false);
+                    }
+                }
             }
             Action::Order(Order::Morton) => {
-                self.splats = order::gather(splats, &order::morton_order(&splats.means));
+                let order = order::morton_order(&splats.means);
+                self.splats = order::gather(splats, &order);
+                self.carry(&order);
             }
             Action::Floaters { cell, share } => {
                 let found = clusters::clusters(
@@ -376,6 +404,9 @@ impl Editor {
                     _ if is_same => few,
                     steps => surroundings.refit(splats, few, &self.moved, steps)?,
                 };
+                if !is_same {
+                    self.forget();
+                }
             }
         }
         Ok(())
@@ -396,6 +427,7 @@ impl Editor {
         }
         if kept.len() < self.splats.len() {
             self.splats = order::gather(&self.splats, &kept);
+            self.carry(&kept);
         }
         Ok(())
     }

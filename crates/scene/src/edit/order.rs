@@ -82,6 +82,20 @@ pub fn gather(splats: &Splats, order: &[usize]) -> Splats {
     }
 }
 
+/// Puts `some` back where [`gather`] took them from.
+pub(super) fn scatter(splats: &mut Splats, some: &Splats, order: &[usize]) {
+    let stride = splats.sh_rest_stride();
+    for (from, &to) in order.iter().enumerate() {
+        splats.means[to] = some.means[from];
+        splats.scales[to] = some.scales[from];
+        splats.quats[to] = some.quats[from];
+        splats.opacities[to] = some.opacities[from];
+        splats.sh0[to] = some.sh0[from];
+        splats.sh_rest[to * stride..(to + 1) * stride]
+            .copy_from_slice(&some.sh_rest[from * stride..(from + 1) * stride]);
+    }
+}
+
 /// `more` behind `splats`, both with the higher of their degrees of spherical harmonics.
 pub fn append(splats: &mut Splats, more: Splats) {
     let degree = splats.sh_degree.max(more.sh_degree);

@@ -1,6 +1,7 @@
 // The page: asks for pictures of what its camera sees, one at a time, and shows them.
 // @ts-check
 import { Orbit, listen } from "./controls.js";
+import { Edits } from "./edit.js";
 import { Path } from "./path.js";
 import { Plot } from "./plots.js";
 import { drawScale } from "./scale.js";
@@ -11,6 +12,7 @@ import { drawScale } from "./scale.js";
  *   photo: boolean, held_out: boolean, psnr: number | null}} Camera */
 /** @typedef {{title: string, gaussians: number, device: string, up: Vec, centre: Vec, distance: number,
  *   trains: boolean, settings: string, models: string[], snapshots: number[], steps: number,
+ *   edits: boolean, no_edits: string,
  *   cameras: Camera[]}} Stage */
 
 /** Milliseconds without a move after which a view is at rest. */
@@ -55,6 +57,14 @@ let ended = "";
 /** @type {number | undefined} */ let restTimer;
 /** Times between a look and its picture, milliseconds. @type {Map<number, number>} */ const sent = new Map();
 
+const edits = new Edits(
+  view,
+  (message) => {
+    if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+  },
+  () => ({ id: 0, ...looked(size(true), orbit.camera()) }),
+);
+
 const plots = {
   loss: new Plot(find("plot-loss"), "loss", (v) => v.toFixed(4)),
   psnr: new Plot(find("plot-psnr"), "PSNR, held out", (v) => `${v.toFixed(2)} dB`),
@@ -76,7 +86,7 @@ function say(text) {
 }
 
 /** The size of a picture: that of the view, or of the camera looked through, within bounds. */
-function size() {
+function size(resting = false) {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   const part = view.classList.contains("beside") ? 0.5 : 1;
   let [width, height] = [view.clientWidth * ratio * part, view.clientHeight * ratio];
@@ -85,7 +95,7 @@ function size() {
     const fit = Math.min(width / camera.width, height / camera.height);
     [width, height] = [camera.width * fit, camera.height * fit];
   }
-  const moving = performance.now() - movedAt < REST_MS;
+  const moving = !resting && performance.now() - movedAt < REST_MS;
   const factor = Math.min(1, MOST_PIXELS / Math.max(width, height, 1)) * (moving ? MOVING_SIZE : 1);
   const side = (/** @type {number} */ v) => Math.max(16, Math.round(v * factor));
   return { width: side(width), height: side(height), moving };
@@ -98,13 +108,18 @@ function size() {
 function ask(camera = orbit.camera()) {
   if (!stage || socket?.readyState !== WebSocket.OPEN) return;
   look = (look + 1) >>> 0;
-  const message = {
-    type: "look", id: look, ...size(), ...camera, show: show.value, through, snapshot, models: models(),
-  };
-  socket.send(JSON.stringify(message));
+  socket.send(JSON.stringify({ type: "look", id: look, ...looked(size(), camera) }));
   view.dataset.asked = `${look}`;
   sent.set(look, performance.now());
   if (sent.size > 200) sent.clear();
+}
+
+/**
+ * What the server is told of a look.
+ * @template T @param {T} size @param {import("./path.js").Key} camera
+ */
+function looked(size, camera) {
+  return { ...size, ...camera, show: show.value, through, snapshot, models: models() };
 }
 
 /** Which models are asked for: "first", "second" or "both". */
@@ -180,6 +195,8 @@ async function receive(event) {
     const message = JSON.parse(event.data);
     if (message.type === "stage") setStage(message);
     else if (message.type === "status") setStatus(message);
+    else if (message.type === "edit") setEdit(message);
+    else if (message.type === "histogram") edits.setHistogram(message);
     else if (message.type === "error") say([message.what, message.hint].filter(Boolean).join("\n"));
     return;
   }
@@ -242,6 +259,7 @@ function setStage(next) {
   find("settings").hidden = next.settings === "";
   find("config").textContent = next.settings;
   find("models").hidden = next.models.length < 2;
+  edits.allow(next.edits, next.no_edits);
   layOut();
   tellTime();
   list();
@@ -263,6 +281,12 @@ function setStatus(status) {
   plots.memory.push(status.step, status.memory_bytes);
   ended = status.note ?? "";
   if (ended) say(ended);
+}
+
+/** @param {import("./edit.js").EditState} state */
+function setEdit(state) {
+  edits.set(state);
+  if (stage) find("facts").textContent = `${count(state.gaussians)} Gaussians, ${stage.device}`;
 }
 
 /** The slider of time: a place for each snapshot, and one for the splats as they stand. */
@@ -461,6 +485,7 @@ divider.addEventListener("pointermove", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+  if (event.target instanceof HTMLInputElement && event.target.type === "number") return;
   const shows = ["rgb", "depth", "normals", "alpha", "error", "count"];
   const cameras = stage?.cameras.length ?? 0;
   if (event.key >= "1" && event.key <= "6") {

@@ -1,0 +1,161 @@
+//! Edits on the page of `dapple view`: which splats, where they are saved, and what is shown of them.
+//!
+//! 1. One model that is read from a file is edited: of a capture, a checkpoint or two models that are compared a
+//!    recipe would have nothing to be replayed on.
+//! 2. Files are those of the command line, or have names that follow from the input's. The input itself and files of
+//!    the capture are never written.
+//! 3. After each edit the device holds what is to be seen; cameras and the near plane move along with the whole.
+
+use super::{Args, Model, Sight};
+use crate::console::Console;
+use dapple::contract::Engine;
+use dapple::scene::splat_file::Format;
+use dapple::scene::{Error, Result, load};
+use dapple_viewer::{EditRequest, EditSession, Effect, SaveTo, Stage, Viewer};
+use std::path::{Path, PathBuf};
+
+/// See the module.
+pub struct Editing {
+    session: Option<EditSession>,
+    /// As it was at first.
+    stage: Stage,
+    near: f32,
+}
+
+/// Whether splats can be edited, or why not, and where they are then saved.
+pub struct Plan(std::result::Result<Saves, String>);
+
+type Saves = std::result::Result<SaveTo, String>;
+
+/// Finds out whether, and to where, these splats can be edited.
+///
+/// # Errors
+/// A file to save to that no splats can be written to, or that is an input.
+pub fn plan(sight: &Sight, is_compared: bool, args: &Args) -> Result<Plan> {
+    let why_not = match &sight.file {
+        _ if is_compared => "two models are compared: one alone can be edited",
+        None => "a capture or a run that is not finished has no file of splats to edit",
+        Some(file) => return save_to(file, sight, args).map(|saves| Plan(Ok(saves))),
+    };
+    if args.save.is_some() {
+        return Err(Error::input("there is nothing to save here")
+            .at("--save")
+            .hint(why_not));
+    }
+    Ok(Plan(Err(why_not.to_owned())))
+}
+
+impl Plan {
+    /// Takes the splats, where they can be edited, and says where they are saved.
+    pub fn begin(self, sight: &mut Sight, stage: Stage, console: &Console) -> Editing {
+        let edits = self.0.as_ref().map(|_| ()).map_err(String::clone);
+        match &self.0 {
+            Ok(Ok(to)) => console.note(&format!("edits are saved to {}", to.file.display())),
+            Ok(Err(why)) => console.note(&format!("note: edits cannot be saved: {why}")),
+            Err(_) => {}
+        }
+        let mut session = |saves| EditSession::new(std::mem::take(&mut sight.splats), saves);
+        Editing {
+            session: self.0.ok().map(&mut session),
+            stage: Stage { edits, ..stage },
+            near: sight.config.near_plane(),
+        }
+    }
+}
+
+/// Where edits are saved, or why they are not.
+fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Result<SaveTo, String>> {
+    let is_open = args.listen.host.is_some_and(|host| !host.is_loopback());
+    let to = match &args.save {
+        Some(to) => to.clone(),
+        None if is_open => {
+            return Ok(Err(
+                "others may open this page: `dapple view --save FILE` allows them to write that file"
+                    .to_owned(),
+            ));
+        }
+        None => beside(file, "-edited.ply"),
+    };
+    Format::of_name(&to)?;
+    let recipe = beside(&to, ".recipe.json");
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| whole(path));
+    for path in [&to, &recipe] {
+        if resolved(path) == resolved(file) {
+            return Err(Error::input("the splats that are viewed are not replaced")
+                .at_path(path)
+                .hint("name another file with --save"));
+        }
+    }
+    if let Some(scene) = &args.scene {
+        let capture = load::open(scene, &sight.config.load_options())?;
+        load::refuse_output_file(&to, &capture)?;
+        load::refuse_output_file(&recipe, &capture)?;
+    }
+    Ok(Ok(SaveTo {
+        file: to,
+        recipe,
+        overwrite: args.overwrite,
+    }))
+}
+
+/// The name of a file without its ending, and this behind it.
+fn beside(file: &Path, end: &str) -> PathBuf {
+    let mut name = file.file_stem().unwrap_or_default().to_owned();
+    name.push(end);
+    file.with_file_name(name)
+}
+
+impl Editing {
+    /// Says what there is to see and to edit.
+    pub fn show(&self, viewer: &Viewer) {
+        let mut stage = self.stage.clone();
+        if let Some(session) = &self.session {
+            let moved = session.moved();
+            for entry in &mut stage.cameras {
+                entry.camera = moved.camera(&entry.camera);
+            }
+            stage.gaussians = session.splats().len() as u64;
+            viewer.edited(&session.state());
+        }
+        viewer.show(stage);
+    }
+
+    /// Does what a page asks for, and has the device hold what is then to be seen.
+    pub fn answer(
+        &mut self,
+        request: &EditRequest,
+        model: &mut Model,
+        viewer: &Viewer,
+        console: &Console,
+    ) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let before = session.moved();
+        let mut effect = session.apply(&request.edit);
+        let is_moved = session.moved() != before;
+        if matches!(effect, Ok(Effect::Shown)) {
+            let upload = |engine: &mut dyn Engine| match session.shown() {
+                Some(shown) => engine.upload(&shown, None),
+                None => engine.upload(session.splats(), None),
+            };
+            if let Err(error) = upload(model.engine.as_mut()) {
+                effect = Err(error);
+            }
+            model.settings.near = self.near * session.moved().scale as f32;
+        }
+        match &effect {
+            Err(error) => console.detail(&format!("note: an edit could not be made: {error}")),
+            Ok(Effect::Saved) => console.note(&session.state().said),
+            Ok(_) => {}
+        }
+        viewer.edited(&session.state());
+        viewer.answer_edit(request, &effect);
+        match effect {
+            Ok(Effect::Shown) if is_moved => self.show(viewer),
+            Ok(Effect::Shown) => viewer.changed(),
+            _ => {}
+        }
+    }
+}

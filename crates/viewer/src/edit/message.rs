@@ -1,0 +1,232 @@
+//! What pages ask for in words of the protocol, and what it means for the splats.
+
+use crate::hub::PageId;
+use crate::protocol::LookAt;
+use dapple_scene::edit::{Comparison, Condition, Eye, How, Pick, Property, Shape};
+use dapple_scene::{Camera, Error, Result};
+use serde::Deserialize;
+
+/// What a page wants of the splats.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Wish {
+    /// Select by a gesture.
+    Select {
+        how: Mode,
+        by: Gesture,
+    },
+    /// Nothing is selected any more.
+    Deselect,
+    Histogram {
+        property: String,
+    },
+    Delete,
+    Crop,
+    Hide,
+    ShowAll,
+    Transform {
+        degrees: [f64; 3],
+        factor: f64,
+        by: [f64; 3],
+    },
+    Undo,
+    Redo,
+    Save,
+}
+
+/// What a gesture does to what was selected before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    New,
+    Add,
+    Subtract,
+    Intersect,
+    Toggle,
+}
+
+/// How a page points at Gaussians.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Gesture {
+    /// Corners in pixels of the look's picture.
+    Polygon {
+        look: LookAt,
+        points: Vec<[f64; 2]>,
+    },
+    /// A brush along points, its radius in pixels of the look's picture.
+    Stroke {
+        look: LookAt,
+        points: Vec<[f64; 2]>,
+        radius: f64,
+    },
+    /// Bounds included; what is left out has none.
+    Range {
+        property: String,
+        #[serde(default)]
+        from: Option<f64>,
+        #[serde(default)]
+        to: Option<f64>,
+    },
+    All,
+}
+
+/// Something that a page wants done to the splats, with all it takes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edit {
+    /// Selects.
+    Select {
+        /// Whether what was selected before is forgotten first.
+        anew: bool,
+        /// The gesture.
+        pick: Box<Pick>,
+    },
+    /// Selects nothing.
+    Deselect,
+    /// How the values of a property are spread; changes nothing.
+    Histogram(Property),
+    /// Takes away what is selected.
+    Delete,
+    /// Takes away what is not selected.
+    Crop,
+    /// Hides what is selected.
+    Hide,
+    /// Shows what was hidden.
+    ShowAll,
+    /// Turns and scales what is selected about its middle, and then moves it; all, where nothing is selected.
+    Transform {
+        /// About the world's x, then y, then z axis.
+        degrees: [f64; 3],
+        /// Above 0.
+        factor: f64,
+        /// World units.
+        by: [f64; 3],
+    },
+    /// Takes the last action back.
+    Undo,
+    /// Does again what was taken back.
+    Redo,
+    /// Writes file and recipe.
+    Save,
+}
+
+/// An edit, and who asks for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EditRequest {
+    pub(crate) page: PageId,
+    /// What is to be done.
+    pub edit: Edit,
+}
+
+/// A property by its name.
+fn property(name: &str) -> Result<Property> {
+    let found = Property::of_name(name).filter(|found| *found != Property::Contribution);
+    found.ok_or_else(|| {
+        Error::input("there is no such property to select by")
+            .hint(format!("Gaussians have {}", Property::names()))
+    })
+}
+
+impl Wish {
+    /// What it means; `camera` is the camera of a look.
+    ///
+    /// # Errors
+    /// Cameras and numbers out of bounds; properties that are none; a look at something else than what is edited.
+    pub(crate) fn meant(self, camera: impl Fn(&LookAt) -> Camera) -> Result<Edit> {
+        Ok(match self {
+            Self::Select { how, by } => {
+                let pick = Pick {
+                    how: how.meant(),
+                    by: by.meant(camera)?,
+                };
+                pick.check()?;
+                let (anew, pick) = (how == Mode::New, Box::new(pick));
+                Edit::Select { anew, pick }
+            }
+            Self::Histogram { property: name } => Edit::Histogram(property(&name)?),
+            Self::Transform {
+                degrees,
+                factor,
+                by,
+            } => {
+                let all = degrees.iter().chain(&by).copied();
+                // A scene of float numbers has no more.
+                if !all.clone().all(|v| v.abs() <= 1e9) || !(1e-6..=1e6).contains(&factor) {
+                    return Err(Error::input("a scene cannot be moved like this")
+                        .hint("degrees and world units up to a thousand million, factors from 0.000001 to a million"));
+                }
+                Edit::Transform {
+                    degrees,
+                    factor,
+                    by,
+                }
+            }
+            Self::Deselect => Edit::Deselect,
+            Self::Delete => Edit::Delete,
+            Self::Crop => Edit::Crop,
+            Self::Hide => Edit::Hide,
+            Self::ShowAll => Edit::ShowAll,
+            Self::Undo => Edit::Undo,
+            Self::Redo => Edit::Redo,
+            Self::Save => Edit::Save,
+        })
+    }
+}
+
+impl Mode {
+    fn meant(self) -> How {
+        match self {
+            Self::New | Self::Add => How::Add,
+            Self::Subtract => How::Subtract,
+            Self::Intersect => How::Intersect,
+            Self::Toggle => How::Toggle,
+        }
+    }
+}
+
+impl Gesture {
+    fn meant(self, camera: impl Fn(&LookAt) -> Camera) -> Result<Shape> {
+        let eye = |look: &LookAt| -> Result<Eye> {
+            look.check()?;
+            if look.snapshot.is_some() {
+                return Err(Error::input(
+                    "a snapshot is shown, and the splats as they are now are edited",
+                )
+                .hint("go to the end of the slider of time"));
+            }
+            Ok(Eye::from(&camera(look)))
+        };
+        Ok(match self {
+            Self::Polygon { look, points } => Shape::Polygon {
+                eye: eye(&look)?,
+                points,
+            },
+            Self::Stroke {
+                look,
+                points,
+                radius,
+            } => Shape::Stroke {
+                eye: eye(&look)?,
+                points,
+                radius,
+            },
+            Self::Range {
+                property: name,
+                from,
+                to,
+            } => {
+                let property = property(&name)?;
+                let ends = [(Comparison::AtLeast, from), (Comparison::AtMost, to)];
+                let compares = |(comparison, end): (Comparison, Option<f64>)| {
+                    end.map(|value| Condition::Compares {
+                        property,
+                        comparison,
+                        value,
+                    })
+                };
+                Shape::Conditions(ends.into_iter().filter_map(compares).collect())
+            }
+            Self::All => Shape::All,
+        })
+    }
+}

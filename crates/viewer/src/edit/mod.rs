@@ -1,0 +1,467 @@
+//! Edits by hand: a chain of ordinary actions, and a place in it.
+//!
+//! 1. What pages do is a [`Pick`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection; an action
+//!    that concerns it holds its picks, and so replays without a viewer.
+//! 2. The splats that are shown are the original with the chain up to the present place. Undo goes one place back,
+//!    redo one forth; a new action forgets what was taken back.
+//! 3. States along the way are held up to [`STATES_BYTES`], the newest; what lies before them is replayed from the
+//!    original.
+//! 4. Saving writes the splats and the chain as a [`Recipe`], to a place that the program has named, never the page.
+//!    `dapple edit --recipe` then gives the same bytes, since it does the same.
+
+mod histogram;
+mod message;
+
+pub use histogram::{BINS, Histogram, histogram};
+pub(crate) use message::Wish;
+pub use message::{Edit, EditRequest};
+
+use dapple_scene::edit::{Action, Deed, Editor, NoCapture, Pick, Recipe, Shape, Similarity};
+use dapple_scene::splat_file::{self, Format};
+use dapple_scene::{Error, NoProgress, Result, SH_C0, Splats, bounded};
+use glam::DVec3;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Bytes of the states that are held to go back to, at most.
+pub const STATES_BYTES: usize = 512 << 20;
+
+/// Actions of a chain, at most.
+const MOST_ACTIONS: usize = 1000;
+
+/// The colour that selected Gaussians are shown in, and its part.
+const TINT: [f32; 3] = [1.0, 0.45, 0.0];
+const TINT_PART: f32 = 0.65;
+
+/// Where edits are saved: chosen by who runs the program.
+#[derive(Debug, Clone)]
+pub struct SaveTo {
+    /// The file of splats; its name says the format.
+    pub file: PathBuf,
+    /// The recipe.
+    pub recipe: PathBuf,
+    /// Whether files that are there already are replaced. What this session has written itself it replaces anyway.
+    pub overwrite: bool,
+}
+
+/// An action of the chain.
+#[derive(Debug, Clone)]
+struct Step {
+    action: Action,
+    /// What was selected before.
+    picks: Vec<Pick>,
+    /// Of a recipe with it alone.
+    bytes: usize,
+}
+
+/// What came of an edit.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// What is shown is another: selected, hidden or moved ones.
+    Shown,
+    /// Nothing that is seen.
+    Nothing,
+    /// Files were written.
+    Saved,
+    /// What was asked for.
+    Histogram(Histogram),
+}
+
+/// How an edit stands, as pages are told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EditState {
+    /// Gaussians in all.
+    pub gaussians: usize,
+    /// Those that are selected.
+    pub selected: usize,
+    /// Those that are hidden.
+    pub hidden: usize,
+    /// Actions that can be taken back.
+    pub undo: usize,
+    /// Actions that can be done again.
+    pub redo: usize,
+    /// The name of the file that is saved to.
+    pub saves_to: String,
+    /// What was done last, for people.
+    pub said: String,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct EditSession {
+    original: Splats,
+    /// None until something was changed: the splats are the original.
+    editor: Option<Editor>,
+    chain: Vec<Step>,
+    at: usize,
+    picks: Vec<Pick>,
+    /// `[N]`; empty where nothing is selected.
+    selected: Vec<bool>,
+    /// States after so many actions, ascending.
+    states: Vec<(usize, Editor)>,
+    save_to: std::result::Result<SaveTo, String>,
+    /// Whether what is at `save_to` is this session's.
+    is_ours: bool,
+    said: String,
+}
+
+impl EditSession {
+    /// Begins with these; saves to `save_to`, or says on request why that is not possible.
+    pub fn new(splats: Splats, save_to: std::result::Result<SaveTo, String>) -> Self {
+        Self {
+            original: splats,
+            editor: None,
+            chain: Vec::new(),
+            at: 0,
+            picks: Vec::new(),
+            selected: Vec::new(),
+            states: Vec::new(),
+            save_to,
+            is_ours: false,
+            said: String::new(),
+        }
+    }
+
+    /// As they are now, what is hidden included.
+    pub fn splats(&self) -> &Splats {
+        match &self.editor {
+            Some(editor) => editor.splats(),
+            None => &self.original,
+        }
+    }
+
+    /// What has moved all of them since the beginning.
+    pub fn moved(&self) -> Similarity {
+        match &self.editor {
+            Some(editor) => *editor.moved(),
+            None => Similarity::IDENTITY,
+        }
+    }
+
+    /// The actions up to now.
+    pub fn recipe(&self) -> Recipe {
+        let steps = self.chain[..self.at].iter();
+        Recipe::new(steps.map(|step| step.action.clone()).collect())
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> EditState {
+        let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count();
+        let file = self
+            .save_to
+            .as_ref()
+            .ok()
+            .and_then(|to| to.file.file_name());
+        EditState {
+            gaussians: self.splats().len(),
+            selected: count(&self.selected),
+            hidden: count(self.hidden()),
+            undo: self.at,
+            redo: self.chain.len() - self.at,
+            saves_to: file.map_or(String::new(), |name| name.to_string_lossy().into_owned()),
+            said: self.said.clone(),
+        }
+    }
+
+    /// As they are shown: without what is hidden, and with what is selected in another colour; `None` where that is
+    /// [`Self::splats`].
+    pub fn shown(&self) -> Option<Splats> {
+        let splats = self.splats();
+        let hidden = self.hidden();
+        let tints = self.selected.contains(&true);
+        if !tints && !hidden.contains(&true) {
+            return None;
+        }
+        let is = |marks: &[bool], i: usize| marks.get(i).copied().unwrap_or(false);
+        let seen: Vec<usize> = (0..splats.len()).filter(|&i| !is(hidden, i)).collect();
+        let mut shown = match seen.len() == splats.len() {
+            true => splats.clone(),
+            false => dapple_scene::edit::order::gather(splats, &seen),
+        };
+        let stride = shown.sh_rest_stride();
+        for to in (0..seen.len()).filter(|&to| is(&self.selected, seen[to])) {
+            for (value, tint) in shown.sh0[to].iter_mut().zip(TINT) {
+                *value += TINT_PART * ((tint - 0.5) / SH_C0 - *value);
+            }
+            let rest = &mut shown.sh_rest[to * stride..(to + 1) * stride];
+            rest.iter_mut().for_each(|value| *value *= 1.0 - TINT_PART);
+        }
+        Some(shown)
+    }
+
+    /// Does what a page asks for.
+    ///
+    /// # Errors
+    /// What cannot be done; then nothing has changed.
+    pub fn apply(&mut self, edit: &Edit) -> Result<Effect> {
+        match edit {
+            Edit::Select { anew, pick } => self.select(*anew, pick)?,
+            Edit::Deselect => self.deselect(),
+            Edit::Histogram(property) => {
+                let (hidden, selected) = (self.hidden(), &self.selected);
+                let found = histogram(self.splats(), *property, hidden, selected);
+                return Ok(Effect::Histogram(found));
+            }
+            Edit::Delete => self.with_selected(Deed::Drop, "deleted")?,
+            Edit::Crop => self.with_selected(Deed::Keep, "cropped")?,
+            Edit::Hide => {
+                let state = self.state();
+                if state.selected + state.hidden == state.gaussians {
+                    return Err(Error::input("nothing would be left to see")
+                        .hint("select less before you hide it"));
+                }
+                self.with_selected(Deed::Hide, "hidden")?;
+            }
+            Edit::ShowAll if !self.hidden().contains(&true) => return Ok(Effect::Nothing),
+            Edit::ShowAll => self.act(Action::ShowAll, "all shown")?,
+            Edit::Transform {
+                degrees,
+                factor,
+                by,
+            } => self.transform(*degrees, *factor, *by)?,
+            Edit::Undo if self.at == 0 => return Ok(Effect::Nothing),
+            Edit::Undo => self.undo()?,
+            Edit::Redo if self.at == self.chain.len() => return Ok(Effect::Nothing),
+            Edit::Redo => {
+                let step = self.chain[self.at].clone();
+                self.advance(&step.action)?;
+                self.said = "done again".to_owned();
+            }
+            Edit::Save => {
+                self.save()?;
+                return Ok(Effect::Saved);
+            }
+        }
+        Ok(Effect::Shown)
+    }
+
+    fn hidden(&self) -> &[bool] {
+        self.editor.as_ref().map_or(&[], Editor::hidden)
+    }
+
+    /// The editor, which there is from the first change on.
+    fn editor(&mut self) -> &mut Editor {
+        let original = &self.original;
+        self.editor
+            .get_or_insert_with(|| Editor::new(original.clone()))
+    }
+
+    fn select(&mut self, anew: bool, pick: &Pick) -> Result<()> {
+        let most = dapple_scene::edit::selection::MOST_PICKS;
+        if !anew && self.picks.len() >= most {
+            return Err(
+                Error::input(format!("a selection has at most {most} gestures"))
+                    .hint("delete or hide what is selected, and begin another"),
+            );
+        }
+        let count = self.splats().len();
+        let mut selected = match anew || self.selected.is_empty() {
+            true => vec![false; count],
+            false => self.selected.clone(),
+        };
+        self.editor().pick(&mut selected, pick)?;
+        if anew {
+            self.picks.clear();
+        }
+        self.picks.push(pick.clone());
+        self.selected = selected;
+        self.said.clear();
+        if !self.selected.contains(&true) {
+            self.deselect();
+            self.said = "nothing is selected".to_owned();
+        }
+        Ok(())
+    }
+
+    fn deselect(&mut self) {
+        self.picks.clear();
+        self.selected.clear();
+        self.said.clear();
+    }
+
+    /// Does something with what is selected.
+    fn with_selected(&mut self, then: Deed, said: &str) -> Result<()> {
+        if self.picks.is_empty() {
+            return Err(Error::input("nothing is selected")
+                .hint("draw a rectangle or a lasso, paint, or choose a range of a histogram"));
+        }
+        let count = self.state().selected;
+        let by = self.picks.clone();
+        self.act(Action::Selected { by, then }, &format!("{said}: {count}"))
+    }
+
+    /// Turns and scales about the middle of what is selected, or of all.
+    fn transform(&mut self, degrees: [f64; 3], factor: f64, by: [f64; 3]) -> Result<()> {
+        let splats = self.splats();
+        let concerns = |i: usize| {
+            self.selected
+                .get(i)
+                .copied()
+                .unwrap_or(self.picks.is_empty())
+        };
+        let centres = (0..splats.len())
+            .filter(|&i| concerns(i))
+            .map(|i| DVec3::from(splats.means[i].map(f64::from)))
+            .filter(|centre| centre.is_finite());
+        let (sum, count) = centres.fold((DVec3::ZERO, 0_usize), |(sum, n), c| (sum + c, n + 1));
+        let middle = sum / count.max(1) as f64;
+        let turn = Similarity {
+            scale: factor,
+            ..Similarity::from_degrees(degrees)
+        };
+        let translation = middle + DVec3::from(by) - turn.point(middle);
+        let similarity = Similarity {
+            translation: translation.into(),
+            ..turn
+        };
+        match self.picks.is_empty() {
+            true => self.act(Action::Transform(similarity), "all moved"),
+            false => self.with_selected(Deed::Transform(similarity), "moved"),
+        }
+    }
+
+    /// A new action: what was taken back is forgotten.
+    fn act(&mut self, action: Action, said: &str) -> Result<()> {
+        let alone = serde_json::to_string_pretty(&Recipe::new(vec![action.clone()]));
+        let bytes = alone.map_or(0, |text| text.len());
+        let before: usize = self.chain[..self.at].iter().map(|step| step.bytes).sum();
+        if self.at >= MOST_ACTIONS || (before + bytes) as u64 > bounded::SETTINGS_BYTES {
+            return Err(
+                Error::input("the chain of edits is as long as a recipe can be")
+                    .hint("save, and view what was saved"),
+            );
+        }
+        let picks = self.picks.clone();
+        self.advance(&action)?;
+        let place = self.at - 1;
+        self.chain.truncate(place);
+        self.chain.push(Step {
+            action,
+            picks,
+            bytes,
+        });
+        self.said = said.to_owned();
+        Ok(())
+    }
+
+    /// Applies an action to the present state, and notes the state before.
+    fn advance(&mut self, action: &Action) -> Result<()> {
+        // The state before all is the original.
+        let before = (self.at > 0).then(|| self.editor().clone());
+        self.editor().apply(action, &mut NoCapture, &NoProgress)?;
+        if let Some(before) = before {
+            self.hold(before);
+        }
+        self.at += 1;
+        let moves = matches!(
+            action,
+            Action::Selected {
+                then: Deed::Transform(_),
+                ..
+            }
+        );
+        self.deselect();
+        if moves {
+            // It stays selected, to be moved on.
+            self.reselect(vec![Pick {
+                how: Default::default(),
+                by: Shape::Moved,
+            }])?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a state to go back to, and lets the oldest go where they are too many.
+    fn hold(&mut self, state: Editor) {
+        let at = self.at;
+        self.states.retain(|(place, _)| *place < at);
+        self.states.push((at, state));
+        let bytes = |(_, editor): &(usize, Editor)| bytes_of(editor.splats());
+        let mut held: usize = self.states.iter().map(bytes).sum();
+        while held > STATES_BYTES && !self.states.is_empty() {
+            held -= bytes(&self.states.remove(0));
+        }
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        let to = self.at - 1;
+        self.states.retain(|(place, _)| *place <= to);
+        let (mut place, mut editor) = match self.states.last() {
+            Some((place, editor)) => (*place, editor.clone()),
+            None => (0, Editor::new(self.original.clone())),
+        };
+        while place < to {
+            editor.apply(&self.chain[place].action, &mut NoCapture, &NoProgress)?;
+            place += 1;
+        }
+        self.editor = Some(editor);
+        self.at = to;
+        self.deselect();
+        self.reselect(self.chain[to].picks.clone())?;
+        self.said = "taken back".to_owned();
+        Ok(())
+    }
+
+    fn reselect(&mut self, picks: Vec<Pick>) -> Result<()> {
+        if !picks.is_empty() {
+            self.selected = self.editor().select(&picks)?;
+            self.picks = picks;
+        }
+        Ok(())
+    }
+
+    fn save(&mut self) -> Result<()> {
+        let to = match &self.save_to {
+            Ok(to) => to.clone(),
+            Err(why) => return Err(Error::input(why.clone())),
+        };
+        if self.at == 0 {
+            return Err(Error::input(
+                "nothing was edited, so there is nothing to save",
+            ));
+        }
+        for path in [&to.file, &to.recipe] {
+            if path.exists() && !to.overwrite && !self.is_ours {
+                let name = path
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
+                return Err(
+                    Error::input(format!("{name} is there already, and is not replaced"))
+                        .hint("begin with `dapple view --save ANOTHER.ply`, or with --overwrite"),
+                );
+            }
+        }
+        let format = Format::of_name(&to.file)?;
+        let mut splats = self.splats().clone();
+        if splats.sh_degree > format.max_sh_degree() {
+            splats = splats.with_sh_degree(format.max_sh_degree());
+        }
+        let folder = to.file.parent().filter(|f| !f.as_os_str().is_empty());
+        if let Some(folder) = folder {
+            std::fs::create_dir_all(folder)
+                .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
+        }
+        splat_file::write(&to.file, &splats, format)?;
+        self.is_ours = true;
+        self.recipe().write(&to.recipe)?;
+        let name = |path: &PathBuf| {
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
+        self.said = format!("saved {} and {}", name(&to.file), name(&to.recipe));
+        Ok(())
+    }
+}
+
+/// What splats take in memory.
+fn bytes_of(splats: &Splats) -> usize {
+    let numbers = 3 + 3 + 4 + 1 + 3 + splats.sh_rest_stride();
+    4 * numbers * splats.len()
+}
+
+#[cfg(test)]
+mod tests;
