@@ -248,7 +248,7 @@ pub(crate) fn columns(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [V
 }
 
 /// The values of a matrix operand as `f32`, borrowed where they are that.
-fn widened<'a>(inputs: &'a Inputs<'_>, matrix: &Matrix) -> std::borrow::Cow<'a, [f32]> {
+pub(super) fn widened<'a>(inputs: &'a Inputs<'_>, matrix: &Matrix) -> std::borrow::Cow<'a, [f32]> {
     match inputs.get(matrix.buffer) {
         Values::F32(values) => values.as_slice().into(),
         other => other.widened().into(),
@@ -256,7 +256,7 @@ fn widened<'a>(inputs: &'a Inputs<'_>, matrix: &Matrix) -> std::borrow::Cow<'a, 
 }
 
 /// Where a matrix of the batch begins.
-fn begin(matrix: &Matrix, batch: usize) -> usize {
+pub(super) fn begin(matrix: &Matrix, batch: usize) -> usize {
     let mut left = batch;
     let mut at = matrix.offset;
     for (size, stride) in matrix.dims.iter().rev() {
@@ -272,6 +272,10 @@ pub(crate) fn matmul(
     outputs: &mut [Values],
     p: &Product,
 ) {
+    if let Some(unfold) = &p.b.unfold {
+        super::windows::matmul(kernel, inputs, outputs, p, unfold);
+        return;
+    }
     let (body, all) = (&kernel.body, all_of(&kernel.body));
     let (a, b) = (widened(inputs, &p.a), widened(inputs, &p.b));
     let product = body
@@ -342,6 +346,14 @@ fn multiply(
         && reach(b_at, p.k, p.b.row, p.n, p.b.column) < b.len()
         && out.len() >= m * p.n;
     assert!(inside, "a product reaches outside of its matrices");
+    if p.plain {
+        for (i, out) in out.iter_mut().enumerate() {
+            let (row, column) = (a_at + i / p.n * p.a.row, b_at + i % p.n * p.b.column);
+            let terms = (0..p.k).map(|k| a[row + k * p.a.column] * b[column + k * p.b.row]);
+            *out = terms.sum();
+        }
+        return;
+    }
     if m <= THIN && p.b.column == 1 {
         for (row, out) in out.chunks_mut(p.n).enumerate().take(m) {
             let from = a_at + row * p.a.row;

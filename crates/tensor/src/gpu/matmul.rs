@@ -24,6 +24,9 @@ const ENOUGH: usize = 200;
 /// Writes it; the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     finish(source, product);
+    if product.plain {
+        return plain(source, product);
+    }
     let few = product.m.min(product.n) <= 4 && product.m * product.n <= THIN;
     if few {
         thin(source, product)
@@ -32,14 +35,61 @@ pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     }
 }
 
-fn width(product: &Product) -> usize {
-    if product.n.is_multiple_of(4) { 4 } else { 1 }
+/// Elements that are finished at a time. 16-bit ones are stored in fours.
+fn width(source: &Source<'_>, product: &Product) -> usize {
+    let in_fours = !product.plain || source.stores_halves();
+    if in_fours && product.n.is_multiple_of(4) {
+        4
+    } else {
+        1
+    }
+}
+
+/// Each element by itself, or four neighbours where they are stored together.
+fn plain(source: &mut Source<'_>, p: &Product) -> usize {
+    let width = width(source, p);
+    for (name, matrix) in [("one_a", &p.a), ("one_b", &p.b)] {
+        let value = element(source, matrix, "row", "column");
+        source.function(&format!(
+            "fn {name}(row: u32, column: u32, base: u32) -> f32 {{\n{value}}}\n"
+        ));
+    }
+    let base_a = base(source, "base_a", &p.a);
+    let base_b = base(source, "base_b", &p.b);
+    let count = p.batch * p.m * p.n;
+    source.line(format!(
+        "let i = (group_index * {THREADS}u + local) * {width}u;\n    if i >= {count}u {{ return; }}"
+    ));
+    source.line(format!(
+        "let batch = i / {}u;\n    let row = (i / {}u) % {}u;\n    let column = i % {}u;",
+        p.m * p.n,
+        p.n,
+        p.m,
+        p.n
+    ));
+    source.line(format!(
+        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
+    source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
+    let b = match width {
+        4 => {
+            "vec4f(one_b(k, column, from_b), one_b(k, column + 1u, from_b), one_b(k, column + 2u, from_b), one_b(k, column + 3u, from_b))"
+        }
+        _ => "one_b(k, column, from_b)",
+    };
+    let ty = Source::type_of(width);
+    source.line(format!("for (var k = 0u; k < {}u; k++) {{", p.k));
+    source.line(format!(
+        "sum = fma({ty}(one_a(row, k, from_a)), {b}, sum);\n    }}"
+    ));
+    source.line("finish(i, sum, zero);");
+    count.div_ceil(THREADS * width)
 }
 
 /// `finish(i, value, zero)`: what is done with elements of the product at linear index `i`.
 fn finish(source: &mut Source<'_>, product: &Product) {
     let body = &source.kernel.body;
-    let width = width(product);
+    let width = width(source, product);
     let loads: Vec<String> = (0..body.inputs.len())
         .map(|input| source.load(input, width))
         .collect();
@@ -58,11 +108,34 @@ fn finish(source: &mut Source<'_>, product: &Product) {
     ));
 }
 
+/// Lines that return an element of a matrix that begins at `base`.
+fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
+    let at = format!(
+        "    let at = base + {row} * {}u + {column} * {}u;\n",
+        matrix.row, matrix.column
+    );
+    let value = match &matrix.unfold {
+        Some(unfold) => {
+            let tap = source.tap(matrix.buffer, matrix.dtype, matrix.offset, unfold);
+            format!("{tap}(at)")
+        }
+        None => {
+            let name = source.bind(matrix.buffer, false, false);
+            Source::one(&name, matrix.dtype, "at")
+        }
+    };
+    format!("{at}    return {value};\n")
+}
+
 /// A function that gives where a matrix of the batch begins; its name.
 fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
     let mut text = format!(
         "fn {name}(batch: u32) -> u32 {{\n    var r = batch;\n    var a = {}u;\n",
-        matrix.offset
+        if matrix.unfold.is_some() {
+            0
+        } else {
+            matrix.offset
+        }
     );
     for (size, stride) in matrix.dims.iter().rev() {
         let _ = writeln!(
@@ -78,7 +151,8 @@ fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
 /// Whether fours along `along` begin at fours of the buffer.
 fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
     let batches = matrix.dims.iter().all(|dim| dim.1.is_multiple_of(4));
-    along == 1
+    matrix.unfold.is_none()
+        && along == 1
         && across.is_multiple_of(4)
         && size.is_multiple_of(4)
         && matrix.offset.is_multiple_of(4)
@@ -123,13 +197,11 @@ fn load_first(source: &mut Source<'_>, p: &Product) {
         ));
         return;
     }
-    let name = source.bind(a.buffer, false, false);
-    let one = Source::one(&name, a.dtype, "at");
+    let value = element(source, a, "row", "k");
     source.function(&format!(
-        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n    \
-         let at = base + row * {}u + k * {}u;\n    return {one};\n}}\n{ty}    \
+        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n{value}}}\n{ty}    \
          return vec4f(one_a(row, k, base), one_a(row, k + 1u, base), one_a(row, k + 2u, base), one_a(row, k + 3u, base));\n}}\n",
-        p.m, p.k, a.row, a.column
+        p.m, p.k
     ));
 }
 
@@ -146,13 +218,11 @@ fn load_second(source: &mut Source<'_>, p: &Product) {
         ));
         return;
     }
-    let name = source.bind(b.buffer, false, false);
-    let one = Source::one(&name, b.dtype, "at");
+    let value = element(source, b, "k", "column");
     source.function(&format!(
-        "fn one_b(k: u32, column: u32, base: u32) -> f32 {{\n    if k >= {}u || column >= {}u {{ return 0.0; }}\n    \
-         let at = base + k * {}u + column * {}u;\n    return {one};\n}}\n{ty}    \
+        "fn one_b(k: u32, column: u32, base: u32) -> f32 {{\n    if k >= {}u || column >= {}u {{ return 0.0; }}\n{value}}}\n{ty}    \
          return vec4f(one_b(k, column, base), one_b(k, column + 1u, base), one_b(k, column + 2u, base), one_b(k, column + 3u, base));\n}}\n",
-        p.k, p.n, b.row, b.column
+        p.k, p.n
     ));
 }
 
@@ -276,7 +346,7 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
         }
     }
     source.line("}\n    workgroupBarrier();\n    }");
-    let width = width(p);
+    let width = width(source, p);
     for row in 0..tile.each {
         source.line(format!("let row{row} = first_row + ty + {}u;", row * down));
         for column in 0..columns {
@@ -303,26 +373,22 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
 
 /// A workgroup has some columns of one row; its invocations share their sums.
 fn thin(source: &mut Source<'_>, p: &Product) -> usize {
-    let width = width(p);
+    let width = width(source, p);
     let fours = p.n / width;
     let across = fours.next_power_of_two().clamp(1, 16);
     let parts = THREADS / across;
     let ty = Source::type_of(width);
     source.shared = format!("var<workgroup> scratch: array<{ty}, {THREADS}>;\n");
-    let name_a = source.bind(p.a.buffer, false, false);
-    let one_a = Source::one(&name_a, p.a.dtype, "at");
+    let value = element(source, &p.a, "row", "k");
     source.function(&format!(
-        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    let at = base + row * {}u + k * {}u;\n    return {one_a};\n}}\n",
-        p.a.row, p.a.column
+        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n{value}}}\n"
     ));
     if width == 4 {
         load_second(source, p);
     } else {
-        let name_b = source.bind(p.b.buffer, false, false);
-        let one_b = Source::one(&name_b, p.b.dtype, "at");
+        let value = element(source, &p.b, "k", "column");
         source.function(&format!(
-            "fn load_b(k: u32, column: u32, base: u32) -> f32 {{\n    let at = base + k * {}u + column * {}u;\n    return {one_b};\n}}\n",
-            p.b.row, p.b.column
+            "fn load_b(k: u32, column: u32, base: u32) -> f32 {{\n{value}}}\n"
         ));
     }
     let base_a = base(source, "base_a", &p.a);

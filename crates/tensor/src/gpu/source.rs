@@ -113,6 +113,12 @@ impl<'a> Source<'a> {
         format!("b{at}")
     }
 
+    /// Whether an output is of 16-bit elements.
+    pub fn stores_halves(&self) -> bool {
+        let mut outputs = self.kernel.outputs.iter();
+        outputs.any(|output| self.buffers[*output].dtype == DType::F16)
+    }
+
     pub(super) fn extent(&self) -> usize {
         self.kernel.extent().0
     }

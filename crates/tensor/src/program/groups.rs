@@ -91,7 +91,8 @@ impl Builder<'_> {
     fn operands(&self, node: usize) -> Vec<(usize, usize, Sight)> {
         let inputs = self.nodes.list[node].0.inputs.iter();
         let seen = inputs.filter_map(|input| {
-            let (root, layout) = self.nodes.look(input);
+            let (_, layout) = self.nodes.look(input);
+            let root = self.nodes.source(input);
             Some((self.of[root]?, root, sight(layout)))
         });
         seen.collect()

@@ -2,17 +2,19 @@
 
 use super::groups::{Group, Shape, label};
 use super::nodes::Nodes;
-use super::{Access, Body, Instruction, KernelPlan, Matrix, Piece, Product, Source, Space, Value};
+use super::{
+    Access, Body, Instruction, KernelPlan, Limits, Matrix, Piece, Product, Source, Space, Value,
+};
 use crate::graph::layout::Layout;
 use crate::graph::tensor::{Op, Tensor};
 use dapple_base::{Error, Result};
 use std::collections::HashMap;
 
 /// Kernels whose buffers are the numbers of nodes.
-pub(crate) fn lower(nodes: &Nodes, groups: &[Group]) -> Result<Vec<KernelPlan>> {
+pub(crate) fn lower(nodes: &Nodes, groups: &[Group], limits: Limits) -> Result<Vec<KernelPlan>> {
     let kernels = groups
         .iter()
-        .map(|group| Lowering::new(nodes, group).kernel(group));
+        .map(|group| Lowering::new(nodes, group, limits).kernel(group));
     kernels.collect()
 }
 
@@ -24,12 +26,14 @@ struct Lowering<'a> {
     of: HashMap<usize, usize>,
     /// Rows, and elements of each.
     rows: Option<(usize, usize)>,
+    limits: Limits,
 }
 
 impl<'a> Lowering<'a> {
-    fn new(nodes: &'a Nodes, group: &'a Group) -> Self {
+    fn new(nodes: &'a Nodes, group: &'a Group, limits: Limits) -> Self {
         Self {
             nodes,
+            limits,
             inside: &group.nodes,
             body: Body::default(),
             of: HashMap::new(),
@@ -180,6 +184,10 @@ impl<'a> Lowering<'a> {
                     Source::Gather(self.access(table), self.access(numbers), shape[0], shape[1]);
                 self.load(source, by_row)
             }
+            Op::Unfold(unfold) => {
+                let source = Source::Unfold(self.access(&inputs[0]), *unfold);
+                self.load(source, by_row)
+            }
             op => {
                 return Err(Error::internal(format!(
                     "{} is not computed by elements",
@@ -226,13 +234,20 @@ impl<'a> Lowering<'a> {
             n,
             a: self.matrix(a),
             b: self.matrix(b),
+            plain: self.limits.plain_products,
         };
         Ok(Space::MatMul(Box::new(made)))
     }
 
     fn matrix(&self, tensor: &Tensor) -> Matrix {
-        let (buffer, layout) = self.nodes.look(tensor);
+        let (node, layout) = self.nodes.look(tensor);
         let rank = layout.shape.len();
+        let buffer = self.nodes.source(tensor);
+        // Of what is unfolded, the strides are those of taps and windows, the offset that of the image.
+        let (offset, unfold) = match self.nodes.list[node].0.op {
+            Op::Unfold(unfold) if self.nodes.is_virtual(node) => (0, Some(unfold)),
+            _ => (layout.offset, None),
+        };
         let batch = Layout {
             shape: layout.shape[..rank - 2].to_vec(),
             strides: layout.strides[..rank - 2].to_vec(),
@@ -241,7 +256,8 @@ impl<'a> Lowering<'a> {
         Matrix {
             buffer,
             dtype: self.nodes.list[buffer].dtype(),
-            offset: layout.offset,
+            offset,
+            unfold,
             dims: batch.collapsed(),
             row: layout.strides[rank - 2],
             column: layout.strides[rank - 1],

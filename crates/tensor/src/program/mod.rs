@@ -13,6 +13,7 @@ mod nodes;
 use crate::graph::element::ElementOp;
 use crate::graph::layout::Dim;
 use crate::graph::tensor::{DType, ReduceOp, Tensor};
+use crate::graph::windows::Unfold;
 use dapple_base::Result;
 
 /// A buffer of the program.
@@ -51,6 +52,8 @@ pub(crate) enum Source {
     Cat(usize, Vec<(usize, Piece)>),
     /// Rows of a table by their numbers: table, numbers, rows, width.
     Gather(Access, Access, usize, usize),
+    /// Pixels by tap and window.
+    Unfold(Access, Unfold),
 }
 
 /// A piece of a [`Source::Cat`].
@@ -64,7 +67,7 @@ impl Source {
     /// All that it reads.
     pub fn accesses(&self) -> Vec<&Access> {
         match self {
-            Self::Buffer(access) => vec![access],
+            Self::Buffer(access) | Self::Unfold(access, _) => vec![access],
             Self::Gather(table, numbers, ..) => vec![table, numbers],
             Self::Cat(_, pieces) => {
                 let buffers = pieces.iter().filter_map(|(_, piece)| match piece {
@@ -161,6 +164,8 @@ pub(crate) struct Product {
     pub n: usize,
     pub a: Matrix,
     pub b: Matrix,
+    /// Each element by itself, from memory.
+    pub plain: bool,
 }
 
 /// A batch of matrices in a buffer.
@@ -175,6 +180,8 @@ pub(crate) struct Matrix {
     pub row: usize,
     /// Between its columns.
     pub column: usize,
+    /// Where it is an image, seen by taps and windows: strides and batch are of these.
+    pub unfold: Option<Unfold>,
 }
 
 /// A kernel.
@@ -250,7 +257,15 @@ impl KernelPlan {
                 kept.map(|dim| dim.0).product()
             };
             bytes += (batch(&p.a) * p.m * p.k * p.a.dtype.bytes()) as f64;
-            bytes += (batch(&p.b) * p.k * p.n * p.b.dtype.bytes()) as f64;
+            bytes += match p.b.unfold {
+                // Each image once, however often it is cut.
+                Some(unfold) => {
+                    let places = batch(&p.b) * p.k * p.n;
+                    let images = places.div_ceil((unfold.taps() * unfold.windows()).max(1));
+                    (images * unfold.pixels() * p.b.dtype.bytes()) as f64
+                }
+                None => (batch(&p.b) * p.k * p.n * p.b.dtype.bytes()) as f64,
+            };
         }
         let written = self.outputs.iter().map(|output| &buffers[*output]);
         bytes
@@ -282,6 +297,8 @@ pub(crate) struct Limits {
     pub bindings: usize,
     /// Whether a leaf that gets a new value may be written by the kernel that reads it.
     pub in_place: bool,
+    /// Whether products are computed the plainest way.
+    pub plain_products: bool,
 }
 
 /// The program that computes `outputs`, and the second of each pair of `updates` into the first, a leaf.
@@ -295,6 +312,6 @@ pub(crate) fn compile(
 ) -> Result<Program> {
     let nodes = nodes::Nodes::collect(outputs, updates)?;
     let groups = groups::groups(&nodes, limits);
-    let lowered = lower::lower(&nodes, &groups)?;
+    let lowered = lower::lower(&nodes, &groups, limits)?;
     Ok(memory::plan(lowered, &nodes, limits))
 }
