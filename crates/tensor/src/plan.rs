@@ -196,7 +196,10 @@ impl Plan {
     pub fn work(&self) -> PlanWork {
         let program = &self.program;
         PlanWork {
-            kernels: program.kernels.len(),
+            kernels: match &self.engine {
+                Engine::Gpu(plan) => plan.recording.len(),
+                Engine::Cpu(_) => program.kernels.len(),
+            },
             copies: program.copies.len(),
             buffers: program.slots.len(),
             buffer_bytes: program.slots.iter().sum(),

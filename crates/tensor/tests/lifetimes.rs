@@ -164,6 +164,43 @@ fn a_training_step_learns_and_repeats_itself() {
     }
 }
 
+/// So many numbers that they are sorted: one row is many times there, one never, and some numbers are of no row.
+#[test]
+fn gradients_of_large_tables_are_sums_in_order() {
+    let (rows, width, count) = (3001, 3, 2500);
+    let ids: Vec<u32> = (0..count as u32)
+        .map(|i| match i % 5 {
+            0 => 7,
+            1 => 3000 + i,
+            _ => i.wrapping_mul(2_654_435_761) % 3000,
+        })
+        .collect();
+    let g = numbers(5, count * width);
+    let mut expected = vec![0.0_f32; rows * width];
+    for (place, id) in ids.iter().enumerate() {
+        for column in 0..width {
+            if let Some(sum) = expected.get_mut(*id as usize * width + column) {
+                *sum += g[place * width + column];
+            }
+        }
+    }
+    for context in contexts() {
+        let table = context.zeros(DType::F32, &[rows, width]);
+        let ids = context.indices(&[count], &ids);
+        let seed = context.tensor(&[count, width], &g);
+        let gradient = table.embedding(&ids).gradients_from(&seed, &[&table]);
+        let plan = Plan::compile(&[&gradient[0]]).unwrap();
+        for _ in 0..2 {
+            plan.run().unwrap();
+            // To the last bit: the order of addition is that of the numbers.
+            assert_eq!(bits(&plan.read(0).unwrap()), bits(&expected), "{context:?}");
+        }
+        if let Some(recording) = plan.recording() {
+            assert!(recording.len() > 2, "sorted");
+        }
+    }
+}
+
 #[test]
 fn cross_entropy_refuses_other_shapes() {
     let context = Context::cpu();

@@ -7,6 +7,7 @@ mod columns;
 mod loads;
 mod matmul;
 mod rows;
+mod sorted;
 mod source;
 mod windows;
 
@@ -31,6 +32,8 @@ pub(crate) struct GpuPlan {
 enum Step {
     Dispatch(Bound, Groups),
     Copy(ByteSlice, ByteSlice),
+    /// Of others.
+    Recorded(Recording),
 }
 
 /// Steps so many times, in one span.
@@ -41,6 +44,7 @@ fn record(steps: &[Step], span: &'static str, runs: usize) -> Result<Recording> 
         match step {
             Step::Dispatch(bound, groups) => recording.dispatch(bound.clone(), groups.clone()),
             Step::Copy(from, to) => recording.copy(from.clone(), to.clone())?,
+            Step::Recorded(other) => recording.append(other.clone()),
         }
     }
     Ok(recording)
@@ -99,7 +103,16 @@ impl GpuPlan {
                 let slice = buffers[*buffer].slice.clone();
                 (name.as_str(), slice)
             });
-            let slices: Vec<(&str, ByteSlice)> = slices.collect();
+            let mut slices: Vec<(&str, ByteSlice)> = slices.collect();
+            if let (Some(access), Space::Scatter { rows, .. }) =
+                (sorted::numbers(kernel), &kernel.space)
+            {
+                let numbers = (access, &buffers[access.buffer].slice);
+                let sort = sorted::sort(gpu, context, numbers, *rows, span)?;
+                steps.push(Step::Recorded(sort.recording));
+                slices.push((sorted::KEYS, sort.keys));
+                slices.push((sorted::PLACES, sort.places));
+            }
             let bound = compiled.bind_slices(gpu, &slices)?;
             steps.push(Step::Dispatch(bound, Groups::flat(written.groups as u32)));
             sources.push(Some(written.wgsl));
@@ -155,7 +168,10 @@ pub(crate) fn write(
             rows,
             width,
             numbers,
-        } => source.scatter(*rows, *width, *numbers),
+        } => match sorted::numbers(kernel) {
+            Some(_) => source.scatter_sorted(*rows, *width, *numbers),
+            None => source.scatter(*rows, *width, *numbers),
+        },
     };
     if groups > u32::MAX as usize {
         return Err(
