@@ -58,6 +58,11 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
         of(&[1, 20]).matmul(&x.t()),
         of(&[300, 70]).matmul(&of(&[70, 200])),
         of(&[2000, 20]).matmul(&of(&[20, 2000])),
+        x.matmul(&x.t())
+            .add(x.matmul(&of(&[20, 5])).matmul(&of(&[5, 12])).mul(0.5)),
+        of(&[2, 20])
+            .matmul(&x.t())
+            .add(of(&[2, 3]).matmul(&of(&[3, 12]))),
         Tensor::cat(&[&x, &x, &context.full(&[12, 4], 0.5)], 1).unwrap(),
         convolved.relu(),
         back(&convolved, &image),

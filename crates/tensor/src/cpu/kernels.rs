@@ -4,7 +4,7 @@ use super::body::{BLOCK, Block, Part, join_all, joined, parts, reduced};
 use super::{Inputs, dtype_of};
 use crate::context::Values;
 use crate::graph::tensor::DType;
-use crate::program::{Body, KernelPlan, Matrix, Product, Source, Space, Value};
+use crate::program::{Body, KernelPlan, Matrix, More, Product, Source, Space, Value};
 use rayon::prelude::*;
 
 /// Elements of a task: many blocks, so that registers are made seldom.
@@ -278,6 +278,8 @@ pub(crate) fn matmul(
     }
     let (body, all) = (&kernel.body, all_of(&kernel.body));
     let (a, b) = (widened(inputs, &p.a), widened(inputs, &p.b));
+    let added = p.more.as_ref();
+    let added = added.map(|more| [&more.a, &more.b].map(|matrix| widened(inputs, matrix)));
     let product = body
         .instructions
         .iter()
@@ -312,6 +314,10 @@ pub(crate) fn matmul(
                 result,
                 (m, p),
             );
+            if let (Some(more), Some([a, b])) = (&p.more, &added) {
+                let part = (first, m, p.n);
+                add_product(more, [a, b], result, part);
+            }
             let Some(product) = product.filter(|_| !plain || !own.is_empty()) else {
                 return;
             };
@@ -383,6 +389,32 @@ fn multiply(
             p.n as isize,
             1,
         );
+    }
+}
+
+/// Adds some rows of a second product, weighed.
+fn add_product(
+    more: &More,
+    [a, b]: [&[f32]; 2],
+    out: &mut [f32],
+    (first, m, n): (usize, usize, usize),
+) {
+    for (row, out) in out.chunks_mut(n).enumerate().take(m) {
+        let from = more.a.offset + (first + row) * more.a.row;
+        for k in 0..more.k {
+            let weight = more.scale * a[from + k * more.a.column];
+            let line = more.b.offset + k * more.b.row;
+            if more.b.column == 1 {
+                let line = &b[line..line + n];
+                out.iter_mut()
+                    .zip(line)
+                    .for_each(|(out, b)| *out += weight * b);
+                continue;
+            }
+            for (column, out) in out.iter_mut().enumerate() {
+                *out += weight * b[line + column * more.b.column];
+            }
+        }
     }
 }
 

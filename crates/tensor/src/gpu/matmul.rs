@@ -184,10 +184,68 @@ fn tile(product: &Product) -> Tile {
     }
 }
 
+/// How long a sum is.
+fn depth(p: &Product) -> usize {
+    p.k + p.more.as_ref().map_or(0, |more| more.k)
+}
+
+/// Functions of elements of what is added, 0 outside: `more_a(row, k)`, weighed, and `more_b(k, column)`.
+fn more(source: &mut Source<'_>, p: &Product) {
+    let Some(more) = &p.more else {
+        return;
+    };
+    let a = element(source, &more.a, "row", "k");
+    let scale = Source::literal_of(more.scale, 1);
+    source.function(&format!(
+        "fn plain_more_a(row: u32, k: u32, base: u32) -> f32 {{\n{a}}}\n\
+         fn more_a(row: u32, k: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n    \
+         return {scale} * plain_more_a(row, k, {}u);\n}}\n",
+        p.m, more.k, more.a.offset
+    ));
+    let b = element(source, &more.b, "k", "column");
+    source.function(&format!(
+        "fn plain_more_b(k: u32, column: u32, base: u32) -> f32 {{\n{b}}}\n\
+         fn more_b(k: u32, column: u32) -> f32 {{\n    if k >= {}u || column >= {}u {{ return 0.0; }}\n    \
+         return plain_more_b(k, column, {}u);\n}}\n",
+        more.k, p.n, more.b.offset
+    ));
+}
+
+/// Lines that return what lies beyond the first product's sum: of the first matrix four along it, or one.
+fn beyond_a(p: &Product, width: usize) -> String {
+    match (&p.more, width) {
+        (None, _) => String::new(),
+        (Some(_), 4) => format!(
+            "    if k >= {0}u {{ let j = k - {0}u; return vec4f(more_a(row, j), more_a(row, j + 1u), more_a(row, j + 2u), more_a(row, j + 3u)); }}\n",
+            p.k
+        ),
+        (Some(_), _) => format!(
+            "    if k >= {0}u {{ return more_a(row, k - {0}u); }}\n",
+            p.k
+        ),
+    }
+}
+
+/// See [`beyond_a`]: of the second along its columns.
+fn beyond_b(p: &Product, width: usize) -> String {
+    match (&p.more, width) {
+        (None, _) => String::new(),
+        (Some(_), 4) => format!(
+            "    if k >= {0}u {{ let j = k - {0}u; return vec4f(more_b(j, column), more_b(j, column + 1u), more_b(j, column + 2u), more_b(j, column + 3u)); }}\n",
+            p.k
+        ),
+        (Some(_), _) => format!(
+            "    if k >= {0}u {{ return more_b(k - {0}u, column); }}\n",
+            p.k
+        ),
+    }
+}
+
 /// A function `name(row, k, base)` that loads four of the first matrix along the sum.
 fn load_first(source: &mut Source<'_>, p: &Product) {
     let a = &p.a;
-    let ty = "fn load_a(row: u32, k: u32, base: u32) -> vec4f {\n";
+    let beyond = beyond_a(p, 4);
+    let ty = format!("fn load_a(row: u32, k: u32, base: u32) -> vec4f {{\n{beyond}");
     if is_wide(a, a.column, a.row, p.k) {
         let name = source.bind(a.buffer, true, false);
         let four = Source::four(&name, a.dtype, "at");
@@ -208,7 +266,8 @@ fn load_first(source: &mut Source<'_>, p: &Product) {
 /// A function `name(k, column, base)` that loads four of the second matrix along its columns.
 fn load_second(source: &mut Source<'_>, p: &Product) {
     let b = &p.b;
-    let ty = "fn load_b(k: u32, column: u32, base: u32) -> vec4f {\n";
+    let beyond = beyond_b(p, 4);
+    let ty = format!("fn load_b(k: u32, column: u32, base: u32) -> vec4f {{\n{beyond}");
     if is_wide(b, b.column, b.row, p.n) {
         let name = source.bind(b.buffer, true, false);
         let four = Source::four(&name, b.dtype, "at");
@@ -240,6 +299,7 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
         tile.m * pitch,
         depth * fours_wide
     );
+    more(source, p);
     load_first(source, p);
     load_second(source, p);
     let base_a = base(source, "base_a", &p.a);
@@ -310,7 +370,8 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
             source.line(format!("var sum{row}_{column} = vec4f(0.0);"));
         }
     }
-    source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
+    let end = self::depth(p);
+    source.line(format!("for (var k = 0u; k < {end}u; k += {depth}u) {{"));
     for load in 0..loads_a {
         source.line(format!(
             "first[row_a{load} * {pitch}u + four_a{load}] = next_a{load};"
@@ -379,16 +440,19 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
     let parts = THREADS / across;
     let ty = Source::type_of(width);
     source.shared = format!("var<workgroup> scratch: array<{ty}, {THREADS}>;\n");
+    more(source, p);
     let value = element(source, &p.a, "row", "k");
+    let beyond = beyond_a(p, 1);
     source.function(&format!(
-        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n{value}}}\n"
+        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n{beyond}{value}}}\n"
     ));
     if width == 4 {
         load_second(source, p);
     } else {
         let value = element(source, &p.b, "k", "column");
+        let beyond = beyond_b(p, 1);
         source.function(&format!(
-            "fn load_b(k: u32, column: u32, base: u32) -> f32 {{\n{value}}}\n"
+            "fn load_b(k: u32, column: u32, base: u32) -> f32 {{\n{beyond}{value}}}\n"
         ));
     }
     let base_a = base(source, "base_a", &p.a);
@@ -410,7 +474,7 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
     source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
     source.line(format!(
         "for (var k = local / {across}u; k < {}u; k += {parts}u) {{",
-        p.k
+        depth(p)
     ));
     source.line(format!(
         "sum = fma({ty}(one_a(row, k, from_a)), load_b(k, column, from_b), sum);\n    }}"

@@ -1,9 +1,11 @@
 //! Groups as kernels: what is loaded, in which order it is computed, what is stored.
 
+use super::added::Added;
 use super::groups::{Group, Shape, label};
 use super::nodes::Nodes;
 use super::{
-    Access, Body, Instruction, KernelPlan, Limits, Matrix, Piece, Product, Source, Space, Value,
+    Access, Body, Instruction, KernelPlan, Limits, Matrix, More, Piece, Product, Source, Space,
+    Value,
 };
 use crate::graph::layout::Layout;
 use crate::graph::tensor::{Op, Tensor};
@@ -27,6 +29,8 @@ struct Lowering<'a> {
     /// Rows, and elements of each.
     rows: Option<(usize, usize)>,
     limits: Limits,
+    /// A node that is part of a product's sum, and the instruction in its place.
+    added: Option<(usize, usize)>,
 }
 
 impl<'a> Lowering<'a> {
@@ -34,6 +38,7 @@ impl<'a> Lowering<'a> {
         Self {
             nodes,
             limits,
+            added: None,
             inside: &group.nodes,
             body: Body::default(),
             of: HashMap::new(),
@@ -55,7 +60,7 @@ impl<'a> Lowering<'a> {
                 Space::Rows { rows, n }
             }
             Shape::Columns => self.columns(&group.nodes)?,
-            Shape::MatMul => self.matmul(&group.nodes)?,
+            Shape::MatMul => self.matmul(group)?,
             Shape::Scatter => self.scatter(group.nodes[0])?,
         };
         let mut outputs = Vec::new();
@@ -123,6 +128,9 @@ impl<'a> Lowering<'a> {
         let (root, _) = self.nodes.look(tensor);
         if let Op::Constant(value) = self.nodes.list[root].0.op {
             return Ok(self.push(Value::Constant(value), by_row));
+        }
+        if let Some((_, nothing)) = self.added.filter(|added| added.0 == root) {
+            return Ok(nothing);
         }
         if self.inside.contains(&root) {
             let found = self.of.get(&root).copied();
@@ -218,8 +226,13 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn matmul(&mut self, nodes: &[usize]) -> Result<Space> {
-        let (product, after) = (nodes[0], &nodes[1..]);
+    fn matmul(&mut self, group: &Group) -> Result<Space> {
+        let (product, after) = (group.nodes[0], &group.nodes[1..]);
+        if let Some(added) = group.more {
+            // It is in the sum already.
+            let nothing = self.push(Value::Constant(0.0), false);
+            self.added = Some((added.node, nothing));
+        }
         let instruction = self.push(Value::Product, false);
         self.of.insert(product, instruction);
         self.compute_all(after)?;
@@ -235,8 +248,19 @@ impl<'a> Lowering<'a> {
             a: self.matrix(a),
             b: self.matrix(b),
             plain: self.limits.plain_products,
+            more: group.more.map(|added| self.more(added)),
         };
         Ok(Space::MatMul(Box::new(made)))
+    }
+
+    fn more(&self, added: Added) -> More {
+        let inputs = &self.nodes.list[added.product].0.inputs;
+        More {
+            k: inputs[0].shape().last().copied().unwrap_or(0),
+            a: self.matrix(&inputs[0]),
+            b: self.matrix(&inputs[1]),
+            scale: added.scale,
+        }
     }
 
     fn matrix(&self, tensor: &Tensor) -> Matrix {

@@ -91,6 +91,10 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
         if let Space::MatMul(product) = &mut kernel.space {
             product.a.buffer = at(product.a.buffer);
             product.b.buffer = at(product.b.buffer);
+            if let Some(more) = &mut product.more {
+                more.a.buffer = at(more.a.buffer);
+                more.b.buffer = at(more.b.buffer);
+            }
         }
     }
     let copied = nodes.updates.iter().filter(|pair| !written.contains(pair));

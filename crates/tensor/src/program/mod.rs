@@ -5,6 +5,7 @@
 //! 3. `lower`: each group as a [`KernelPlan`]: a [`Body`] of instructions between loads and stores.
 //! 4. `memory`: which buffers hold what, and when they are free again.
 
+mod added;
 mod groups;
 mod lower;
 mod memory;
@@ -166,6 +167,25 @@ pub(crate) struct Product {
     pub b: Matrix,
     /// Each element by itself, from memory.
     pub plain: bool,
+    /// Another product that is added.
+    pub more: Option<More>,
+}
+
+/// A second product `[m, k]` by `[k, n]`, weighed: its sum goes on where the first one's ends.
+#[derive(Debug, Clone)]
+pub(crate) struct More {
+    pub k: usize,
+    pub a: Matrix,
+    pub b: Matrix,
+    pub scale: f32,
+}
+
+impl Product {
+    /// Its matrices.
+    pub fn matrices(&self) -> impl Iterator<Item = &Matrix> {
+        let more = self.more.iter().flat_map(|more| [&more.a, &more.b]);
+        [&self.a, &self.b].into_iter().chain(more)
+    }
 }
 
 /// A batch of matrices in a buffer.
@@ -200,7 +220,7 @@ impl KernelPlan {
         let accesses = self.body.inputs.iter().flat_map(Source::accesses);
         let mut all: Vec<usize> = accesses.map(|access| access.buffer).collect();
         if let Space::MatMul(product) = &self.space {
-            all.extend([product.a.buffer, product.b.buffer]);
+            all.extend(product.matrices().map(|matrix| matrix.buffer));
         }
         all.sort_unstable();
         all.dedup();
@@ -232,7 +252,10 @@ impl KernelPlan {
             }
         });
         let own = match &self.space {
-            Space::MatMul(p) => 2.0 * (p.batch * p.m * p.k * p.n) as f64,
+            Space::MatMul(p) => {
+                let more = p.more.as_ref().map_or(0, |more| more.k);
+                2.0 * (p.batch * p.m * (p.k + more) * p.n) as f64
+            }
             Space::Columns { .. } | Space::Scatter { .. } => elements as f64,
             _ => 0.0,
         };
@@ -256,6 +279,10 @@ impl KernelPlan {
                 let kept = matrix.dims.iter().filter(|dim| dim.1 != 0);
                 kept.map(|dim| dim.0).product()
             };
+            if let Some(more) = &p.more {
+                bytes += (p.m * more.k * more.a.dtype.bytes()) as f64;
+                bytes += (more.k * p.n * more.b.dtype.bytes()) as f64;
+            }
             bytes += (batch(&p.a) * p.m * p.k * p.a.dtype.bytes()) as f64;
             bytes += match p.b.unfold {
                 // Each image once, however often it is cut.
