@@ -322,6 +322,11 @@ fn sample(context: &Context, plan: &Plan, mode: Mode, runs: usize) -> Result<Dur
     Ok(started.elapsed())
 }
 
+/// Whether a row is of runs one after another, or of what is not run so.
+fn is_plain(row: &Row) -> bool {
+    row.mode == "replayed" || row.kernels == 0
+}
+
 /// The best of each family: name, and what it reached.
 pub fn summary(rows: &[Row]) -> Vec<(String, f64, f64, f64)> {
     let mut families: Vec<String> = Vec::new();
@@ -333,7 +338,7 @@ pub fn summary(rows: &[Row]) -> Vec<(String, f64, f64, f64)> {
     let of = |family: String| {
         let mine = || {
             rows.iter()
-                .filter(|row| row.family == family && row.mode == "replayed")
+                .filter(|row| row.family == family && is_plain(row))
         };
         let most = |value: fn(&Row) -> f64| mine().map(value).fold(0.0, f64::max);
         let average = mine().map(|row| row.us.median).sum::<f64>() / mine().count().max(1) as f64;

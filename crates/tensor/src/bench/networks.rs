@@ -76,6 +76,7 @@ impl Cases<'_> {
     pub fn convolutions(&mut self) {
         for dtype in self.dtypes() {
             for (channels, outputs, [h, w]) in [
+                (16, 16, [32, 48]),
                 (3, 64, [224, 224]),
                 (64, 64, [112, 112]),
                 (256, 256, [56, 56]),
@@ -113,7 +114,7 @@ impl Cases<'_> {
 
     pub fn training(&mut self) {
         let f32 = DType::F32;
-        let name = "gradients of LoRA [2, 16, 512] r8, cross-entropy".to_owned();
+        let name = "gradients of LoRA [2, 16, 512] r8".to_owned();
         self.push("training", name, (f32, 32 * 512), |context| {
             let Some((base, lora)) = adapted(context, 512) else {
                 return Vec::new();
@@ -123,7 +124,7 @@ impl Cases<'_> {
             outputs.push(loss);
             outputs
         });
-        let name = "training step of LoRA [4, 64, 512] r8: cross-entropy, AdamW".to_owned();
+        let name = "training step of LoRA [4, 64, 512] r8".to_owned();
         self.push_updating("training", name, (f32, 256 * 512), |context| {
             let Some((base, lora)) = adapted(context, 512) else {
                 return (Vec::new(), Vec::new());

@@ -284,7 +284,7 @@ fn limits_line(ceilings: Ceilings, source: &str) -> String {
 fn heading(compared: bool) -> String {
     let more = if compared { "       old" } else { "" };
     format!(
-        "{:<44}{:<5}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>6}{:>10}{:>6}{:>4}{more}",
+        "{:<54}{:<5}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>6}{:>10}{:>6}{:>4}{more}",
         "us of one run",
         "",
         "",
@@ -308,7 +308,7 @@ fn line(row: &Row, earlier: Option<&Earlier>) -> String {
         old.map_or("         -".to_owned(), |old| compared(us.median, old))
     });
     format!(
-        "{:<44}{:<5}{:<9}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>9.1}{:>6.0}{:>10.1}{:>6.1}{:>4}{}",
+        "{:<54}{:<5}{:<9}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>9.1}{:>6.0}{:>10.1}{:>6.1}{:>4}{}",
         row.name,
         row.dtype,
         row.mode,
