@@ -23,6 +23,15 @@ const VGG: [(usize, bool); 13] = [
     (512, false),
 ];
 
+/// A leaf's values in another type: a plan is not to convert them.
+fn stored(leaf: &Tensor, dtype: DType) -> Tensor {
+    match leaf.values() {
+        Ok(values) => leaf.context().tensor_of(dtype, leaf.shape(), &values),
+        // What follows says why.
+        Err(_) => leaf.to(dtype),
+    }
+}
+
 /// What VGG-16 sees in an image, after the last convolution of each of its five parts.
 fn vgg(image: &Tensor, dtype: DType) -> Vec<Tensor> {
     let mut x = image.clone();
@@ -40,8 +49,8 @@ fn vgg(image: &Tensor, dtype: DType) -> Vec<Tensor> {
             number as u64,
         );
         let layer = Conv2d {
-            weight: layer.weight.to(dtype),
-            bias: layer.bias.map(|bias| bias.to(dtype)),
+            weight: stored(&layer.weight, dtype),
+            bias: layer.bias.map(|bias| stored(&bias, dtype)),
             ..layer
         };
         x = layer.forward(&x).relu();
@@ -87,7 +96,8 @@ impl Cases<'_> {
                 let make = move |context: &Context| {
                     let layer = Conv2d::new(context, [channels, outputs, 3], Windows::new(1, 1), 1);
                     let layer = Conv2d {
-                        weight: layer.weight.to(dtype),
+                        weight: stored(&layer.weight, dtype),
+                        bias: layer.bias.map(|bias| stored(&bias, dtype)),
                         ..layer
                     };
                     (layer, values(context, dtype, &[1, channels, h, w], 1))
