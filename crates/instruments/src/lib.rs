@@ -5,6 +5,7 @@
 //!   scene, on a capture.
 //! - [`profile`](mod@profile): a short run under a probe, and the report of what held it back.
 //! - [`ceilings`]: what a device was measured to do at most, and where that is stored.
+//! - [`ops`]: tensor operations under the same profiler.
 //! - [`machine`]: what the machine is.
 //!
 //! Nothing here prints or reads a command line; callers do. Numbers come back as values with
@@ -35,6 +36,7 @@
 pub mod bench;
 pub mod ceilings;
 pub mod machine;
+pub mod ops;
 pub mod profile;
 
 pub use dapple::contract::instruments::Instrumented;

@@ -42,6 +42,8 @@ const ALLOCATIONS: f64 = 0.01;
 pub(crate) const STAGE: f64 = 0.05;
 /// Kernels shorter than this are launched and drained for as long as they run, ns.
 const SHORT_KERNEL_NS: f64 = 10_000.0;
+/// Part of wall time that kernels fill from which on their shortness holds nothing back.
+const FILLED: f64 = 0.7;
 /// 95th percentile over median.
 const TAIL: f64 = 1.5;
 /// The unexplained row, of wall time.
@@ -276,10 +278,11 @@ fn too_small(profile: &Profile, _: &Setup) -> Vec<Finding> {
     let rule = Rule::new(
         "too_small",
         format!(
-            "the device's mean kernel is shorter than {}",
-            time(SHORT_KERNEL_NS)
+            "the device's mean kernel is shorter than {}, and kernels fill less than {} of wall time",
+            time(SHORT_KERNEL_NS),
+            whole_percent(FILLED)
         ),
-        "more work a step: a larger picture, several views; or take a smaller device, or the CPU",
+        "more work a step: a larger picture, several views, larger batches; or take a smaller device, or the CPU",
     );
     let Some(timeline) = &profile.timeline else {
         return rule.cannot_tell("no device was timed");
@@ -289,11 +292,14 @@ fn too_small(profile: &Profile, _: &Setup) -> Vec<Finding> {
     };
     let stages: Vec<&StageSummary> = profile.stages.iter().filter(short).collect();
     rule.step(
-        timeline.kernels_per_step > 0.0 && timeline.mean_kernel_ns < SHORT_KERNEL_NS,
+        timeline.kernels_per_step > 0.0
+            && timeline.mean_kernel_ns < SHORT_KERNEL_NS
+            && timeline.launch_efficiency < FILLED,
         stages.iter().map(|stage| stage.share_of_step).sum(),
         format!(
-            "mean kernel {}; {} of {} stages have shorter ones than the threshold",
+            "mean kernel {}, kernels {} of wall time; {} of {} stages have shorter ones than the threshold",
             time(timeline.mean_kernel_ns),
+            percent(timeline.launch_efficiency),
             stages.len(),
             profile.stages.len()
         ),

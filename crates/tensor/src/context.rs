@@ -73,6 +73,18 @@ impl Values {
         }
     }
 
+    /// [`Self::widened`] of some of them.
+    pub fn widened_part(&self, from: usize, count: usize) -> Vec<f32> {
+        match self {
+            Self::F32(values) => values[from..from + count].to_vec(),
+            Self::F16(values) => values[from..from + count].to_f32_vec(),
+            Self::U32(values) => {
+                let part = values[from..from + count].iter();
+                part.map(|value| *value as f32).collect()
+            }
+        }
+    }
+
     pub fn widened(&self) -> Vec<f32> {
         match self {
             Self::F32(values) => values.clone(),
@@ -392,6 +404,20 @@ impl Storage {
 }
 
 impl Tensor {
+    /// The values of a leaf, widened; waits for them. What is computed is [`Self::read`].
+    ///
+    /// # Errors
+    /// It is no leaf; a lost device.
+    pub fn values(&self) -> Result<Vec<f32>> {
+        self.check()?;
+        let Op::Leaf(storage) = &self.0.op else {
+            let what = format!("{} is computed: it has no values yet", self.describe());
+            return Err(Error::input(what).hint("read() computes it"));
+        };
+        let values = storage.read(self.context(), self.dtype(), self.count())?;
+        Ok(values.widened())
+    }
+
     /// Replaces the values of a leaf: plans see them from their next run on.
     ///
     /// # Errors

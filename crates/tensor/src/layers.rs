@@ -1,6 +1,6 @@
 //! Layers: what holds parameters and knows what to do with them.
 
-use crate::{Context, DType, Tensor};
+use crate::{Context, DType, Tensor, Windows};
 use dapple_base::{Error, Result};
 
 /// Numbers from a seed: the same on every device.
@@ -192,6 +192,50 @@ impl Lora {
     /// What learns.
     pub fn parameters(&self) -> Vec<&Tensor> {
         vec![&self.a, &self.b]
+    }
+}
+
+/// A convolution with a bias: `[n, inputs, ..]` to `[n, outputs, ..]`.
+#[derive(Debug, Clone)]
+pub struct Conv2d {
+    /// `[outputs, inputs, rows, columns]`.
+    pub weight: Tensor,
+    /// `[outputs]`.
+    pub bias: Option<Tensor>,
+    /// How windows lie on the image.
+    pub windows: Windows,
+}
+
+impl Conv2d {
+    /// Weights of deviation `sqrt(2 / (inputs kernel^2))` (He et al. 2015), biases 0; a square kernel.
+    pub fn new(
+        context: &Context,
+        [inputs, outputs, kernel]: [usize; 3],
+        windows: Windows,
+        seed: u64,
+    ) -> Self {
+        let taps = inputs * kernel * kernel;
+        let deviation = (2.0 / taps.max(1) as f64).sqrt();
+        let shape = [outputs, inputs, kernel, kernel];
+        Self {
+            weight: normal(context, DType::F32, &shape, deviation, seed),
+            bias: Some(context.zeros(DType::F32, &[outputs])),
+            windows,
+        }
+    }
+
+    /// What it makes of `x`: [`Tensor::conv2d`], with the bias added as it is stored.
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        let y = x.conv2d(&self.weight, self.windows);
+        match &self.bias {
+            Some(bias) => y.add(bias.reshape(&[bias.count(), 1, 1])),
+            None => y,
+        }
+    }
+
+    /// What learns.
+    pub fn parameters(&self) -> Vec<&Tensor> {
+        std::iter::once(&self.weight).chain(&self.bias).collect()
     }
 }
 

@@ -42,4 +42,5 @@ pub mod weights;
 pub use context::{Context, Device};
 pub use graph::operations::Operand;
 pub use graph::tensor::{CustomOp, DType, Tensor};
+pub use graph::windows::Windows;
 pub use plan::{Plan, PlanOptions, PlanWork};

@@ -18,6 +18,11 @@ pub struct PlanOptions<'a> {
     /// Leaves that get a new value with each run, when all else has read the old one: an optimizer's step. Where a kernel reads
     /// a leaf only element by element it is written in place, else copied at the end.
     pub updates: &'a [(&'a Tensor, &'a Tensor)],
+    /// What a profiler calls its dispatches: the span of [`Plan::recording`].
+    pub span: &'static str,
+    /// Whether products are computed the plainest way, each element by itself from memory: slow, and what other kernels are
+    /// compared with.
+    pub plain_products: bool,
 }
 
 impl Default for PlanOptions<'_> {
@@ -25,6 +30,8 @@ impl Default for PlanOptions<'_> {
         Self {
             fuse: true,
             updates: &[],
+            span: "tensor",
+            plain_products: false,
         }
     }
 }
@@ -91,11 +98,17 @@ impl Plan {
                 Device::Gpu(gpu) => gpu.granted().storage_buffers as usize,
             },
             in_place: matches!(context.device(), Device::Gpu(_)),
+            plain_products: options.plain_products,
         };
         let program = program::compile(outputs, options.updates, limits)?;
         let engine = match context.device() {
             Device::Cpu => Engine::Cpu(CpuPlan::new(&context, &program)?),
-            Device::Gpu(gpu) => Engine::Gpu(Box::new(GpuPlan::new(gpu, &context, &program)?)),
+            Device::Gpu(gpu) => Engine::Gpu(Box::new(GpuPlan::new(
+                gpu,
+                &context,
+                &program,
+                options.span,
+            )?)),
         };
         let shapes = outputs
             .iter()
@@ -131,6 +144,17 @@ impl Plan {
         match &self.engine {
             Engine::Gpu(plan) => Some(&plan.recording),
             Engine::Cpu(_) => None,
+        }
+    }
+
+    /// On a GPU so many runs one after another, in one pass where nothing is copied.
+    ///
+    /// # Errors
+    /// None that a plan that was compiled has.
+    pub fn repeated(&self, runs: usize) -> Result<Option<Recording>> {
+        match &self.engine {
+            Engine::Gpu(plan) => plan.repeated(runs).map(Some),
+            Engine::Cpu(_) => Ok(None),
         }
     }
 
@@ -172,7 +196,10 @@ impl Plan {
     pub fn work(&self) -> PlanWork {
         let program = &self.program;
         PlanWork {
-            kernels: program.kernels.len(),
+            kernels: match &self.engine {
+                Engine::Gpu(plan) => plan.recording.len(),
+                Engine::Cpu(_) => program.kernels.len(),
+            },
             copies: program.copies.len(),
             buffers: program.slots.len(),
             buffer_bytes: program.slots.iter().sum(),

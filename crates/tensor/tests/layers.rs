@@ -7,7 +7,7 @@ mod support;
 use dapple_tensor::layers::{Embedding, Linear, Lora, LoraOptions, Mlp};
 use dapple_tensor::optimizer::Adam;
 use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor, weights};
-use support::{bits, close, contexts, numbers, wide};
+use support::{bits, both, close, contexts, numbers, wide};
 
 #[test]
 fn a_lora_that_has_not_learned_changes_no_bit() {
@@ -33,6 +33,53 @@ fn a_lora_that_has_not_learned_changes_no_bit() {
             .map(|(a, b)| f64::from(a - b))
             .collect();
         close("delta", &lora.delta(&x).read().unwrap(), &delta, 1e-5);
+    }
+}
+
+/// The base's product goes on with the addition's: within what the order of a sum makes.
+#[test]
+fn base_and_addition_are_one_product() {
+    let shapes = [
+        // Rows, inputs, outputs, rank: thin, tiled, with rests, on both sides.
+        (1, 64, 48, 8),
+        (3, 40, 24, 1),
+        (1, 36, 7, 3),
+        (70, 64, 96, 8),
+        (33, 52, 35, 5),
+        (130, 128, 132, 64),
+        (300, 256, 64, 16),
+    ];
+    for context in contexts() {
+        for (rows, inputs, outputs, rank) in shapes {
+            let base = Linear::new(&context, inputs, outputs, 1);
+            let bias = base.bias.as_ref().unwrap();
+            bias.write(&numbers(3, outputs)).unwrap();
+            let options = LoraOptions {
+                rank,
+                ..LoraOptions::default()
+            };
+            let lora = Lora::new(&context, inputs, outputs, &options).unwrap();
+            lora.b.write(&numbers(2, rank * outputs)).unwrap();
+            let x = context.tensor(&[rows, inputs], &numbers(4, rows * inputs));
+            let y = lora.forward(&base, &x).relu();
+            let plan = Plan::compile(&[&y]).unwrap();
+            assert_eq!(plan.work().kernels, 2, "{}", plan.explain());
+            let name = format!("{rows} rows, {inputs} to {outputs}, rank {rank}, on {context:?}");
+            let [fused, unfused] = both(&y);
+            close(&name, &fused, &wide(&unfused), 2e-6);
+            // Forward and backward in one plan.
+            let loss = y.mul(&y).mean();
+            let gradients = loss.gradients(&lora.parameters());
+            for gradient in gradients {
+                let [fused, unfused] = both(&gradient);
+                close(&name, &fused, &wide(&unfused), 1e-5);
+            }
+            // Where the addition itself is a result it is computed by itself.
+            let delta = lora.delta(&x);
+            let both = base.forward(&x).add(&delta);
+            let plan = Plan::compile(&[&both, &delta]).unwrap();
+            assert_eq!(plan.work().kernels, 3, "{}", plan.explain());
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 mod support;
 
 use dapple_runtime::{Grants, translate_with};
-use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor};
+use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor, Windows};
 use support::numbers;
 
 /// Graphs that between them use every kind of kernel and every operation.
@@ -30,6 +30,10 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
         .gelu()
         .gelu_erf();
     let table = of(&[5, 6]);
+    let (image, filters) = (of(&[2, 3, 9, 8]), of(&[4, 3, 3, 3]));
+    let convolved = image.conv2d(&filters, Windows::new(2, 1));
+    let pooled = image.max_pool2d([3, 3], Windows::new(2, 1));
+    let back = |y: &Tensor, x: &Tensor| y.to(DType::F32).sum().gradients(&[x])[0].clone();
     vec![
         every.clone(),
         every.sum().gradients(&[&x])[0].clone(),
@@ -54,7 +58,17 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
         of(&[1, 20]).matmul(&x.t()),
         of(&[300, 70]).matmul(&of(&[70, 200])),
         of(&[2000, 20]).matmul(&of(&[20, 2000])),
+        x.matmul(&x.t())
+            .add(x.matmul(&of(&[20, 5])).matmul(&of(&[5, 12])).mul(0.5)),
+        of(&[2, 20])
+            .matmul(&x.t())
+            .add(of(&[2, 3]).matmul(&of(&[3, 12]))),
         Tensor::cat(&[&x, &x, &context.full(&[12, 4], 0.5)], 1).unwrap(),
+        convolved.relu(),
+        back(&convolved, &image),
+        back(&convolved, &filters),
+        pooled.clone(),
+        back(&pooled, &image),
         table.embedding(&ids),
         table.embedding(&ids).sum().gradients(&[&table])[0].clone(),
     ]

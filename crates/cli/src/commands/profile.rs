@@ -1,6 +1,8 @@
 //! `dapple profile`: what limits training on this machine, and how far it is from what the hardware
 //! can do. [`dapple_instruments::profile`] measures; here are the options, the folder and what is said.
 
+mod ops;
+
 use super::bench::{parse_size, remark_limits};
 use crate::ceilings;
 use crate::console::{Console, ProfileProgress};
@@ -15,7 +17,7 @@ use dapple::scene::{Error, Result, load, printable};
 use dapple::train::config::DensifyPatch;
 use dapple::train::{ConfigPatch, Preset, RunLock, TrainConfig};
 use dapple_instruments::profile::files::{self, Results};
-use dapple_instruments::profile::{Profiled, Session, Steps, Subject, Told, fact, synthetic};
+use dapple_instruments::profile::{Session, Steps, Subject, Told, fact, synthetic};
 use dapple_profile::profile::{Fact, Program};
 use dapple_profile::{
     Comparison, Profile, compare, comparison_markdown, comparison_text, profile_text, read_profile,
@@ -40,7 +42,8 @@ Examples:
   dapple profile captures/bird --splats out/bird/splats.ply --steps 500 -o before
   dapple profile captures/bird --splats out/bird/splats.ply --compare before/profile.json -o after
   dapple profile --synthetic 165000 --size 516x344
-  dapple profile diff before/profile.json after/profile.json";
+  dapple profile diff before/profile.json after/profile.json
+  dapple profile ops                           tensor operations: LoRA, norms, products";
 
 /// Says what limits training here, and how far it is from the hardware's limit
 #[derive(Debug, clap::Args)]
@@ -109,6 +112,7 @@ enum Verb {
     /// Compares two profiles: what became faster or slower, and whether that is noise or the machine's
     /// doing
     Diff(Diff),
+    Ops(ops::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -126,8 +130,10 @@ struct Diff {
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    if let Some(Verb::Diff(diff)) = &args.verb {
-        return run_diff(diff, console);
+    match &args.verb {
+        Some(Verb::Diff(diff)) => return run_diff(diff, console),
+        Some(Verb::Ops(args)) => return ops::run(args, console),
+        None => {}
     }
     // What cannot work is said before anything is measured.
     let old = args.compare.as_deref().map(read_profile).transpose()?;
@@ -281,7 +287,8 @@ fn profile(
         comparison: comparison.as_ref(),
     };
     let written = files::write(out, &results)?;
-    say(args, &profiled, comparison.as_ref(), &written, console)
+    let shown = (&profiled.profile, &profiled.flamegraph);
+    say(args.json, shown, comparison.as_ref(), &written, console)
 }
 
 /// This program.
@@ -296,19 +303,19 @@ fn program() -> Program {
 }
 
 fn say(
-    args: &Args,
-    profiled: &Profiled,
+    json: bool,
+    (profile, flamegraph): (&Profile, &Result<String, String>),
     comparison: Option<&Comparison>,
     written: &[(&str, PathBuf)],
     console: &Console,
 ) -> Result<()> {
-    if let Err(why) = &profiled.flamegraph {
+    if let Err(why) = flamegraph {
         console.note(&format!("note: there is no flamegraph: {why}"));
     }
-    if args.json {
-        return console.json(&profiled.profile);
+    if json {
+        return console.json(profile);
     }
-    let mut text = profile_text(&profiled.profile);
+    let mut text = profile_text(profile);
     if let Some(comparison) = comparison {
         text.push('\n');
         text.push_str(&comparison_text(comparison));

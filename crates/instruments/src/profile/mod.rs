@@ -14,7 +14,7 @@ mod subject;
 mod tiles;
 mod windows;
 
-pub use facts::fact;
+pub use facts::{device, fact};
 pub use subject::{Subject, synthetic};
 
 use crate::Instrumented;

@@ -8,7 +8,12 @@
 //! 4. Bytes and operations are the plan's own count ([`PlanWork`]): each kernel's inputs once, its outputs
 //!    once, a multiply-add two. Rates stand beside the ceilings that the device was measured to reach.
 
+pub mod bars;
+mod networks;
 mod operations;
+pub mod torch;
+mod transfers;
+pub mod workload;
 
 use crate::context::{Context, Device};
 use crate::plan::{Plan, PlanWork};
@@ -133,6 +138,9 @@ pub struct Row {
     pub runs: usize,
     /// Kernels of a run.
     pub kernels: usize,
+    /// Buffers that the driver made for a run, where that is measured.
+    #[serde(default)]
+    pub buffers_created: f64,
     /// Bytes that a run moves at least.
     pub bytes: f64,
     /// Operations of a run.
@@ -215,6 +223,7 @@ pub fn run(
         let plan_options = crate::PlanOptions {
             fuse: options.fuse,
             updates: &updates,
+            ..crate::PlanOptions::default()
         };
         let plan = Plan::compile_with(&outputs, &plan_options)?;
         let modes: &[Mode] = match case.latencies {
@@ -223,17 +232,19 @@ pub fn run(
         };
         for mode in modes {
             let (us, runs) = measure(context, &plan, *mode, options.samples)?;
-            let row = row(&case, *mode, (us, runs), plan.work(), ceilings);
+            let what = (case.family, case.name.clone(), case.dtype);
+            let row = row(what, mode.name(), (us, runs), plan.work(), ceilings);
             found(&row)?;
             rows.push(row);
         }
     }
+    rows.extend(transfers::run(context, options, ceilings, found)?);
     Ok(rows)
 }
 
 fn row(
-    case: &Case,
-    mode: Mode,
+    (family, name, dtype): (&str, String, DType),
+    mode: &str,
     (us, runs): (Micros, usize),
     work: PlanWork,
     ceilings: Ceilings,
@@ -241,10 +252,11 @@ fn row(
     let seconds = (us.median * 1e-6).max(1e-12);
     let percent = |rate: f64, most: f64| if most > 0.0 { 100.0 * rate / most } else { 0.0 };
     Row {
-        family: case.family.to_owned(),
-        name: case.name.clone(),
-        dtype: case.dtype.name().to_owned(),
-        mode: mode.name().to_owned(),
+        family: family.to_owned(),
+        name,
+        dtype: dtype.name().to_owned(),
+        mode: mode.to_owned(),
+        buffers_created: 0.0,
         us,
         runs,
         kernels: work.kernels,
@@ -286,7 +298,7 @@ fn sample(context: &Context, plan: &Plan, mode: Mode, runs: usize) -> Result<Dur
         return Ok(started.elapsed());
     };
     gpu.wait()?;
-    let Some(recording) = plan.recording().filter(|_| mode == Mode::Replayed) else {
+    if mode != Mode::Replayed {
         let started = Instant::now();
         for _ in 0..runs {
             plan.run()?;
@@ -296,12 +308,11 @@ fn sample(context: &Context, plan: &Plan, mode: Mode, runs: usize) -> Result<Dur
         }
         gpu.wait()?;
         return Ok(started.elapsed());
-    };
-    // One pass for all runs: recorded before the clock runs.
-    let mut all = dapple_runtime::Recording::new();
-    for _ in 0..runs {
-        all.append(recording.clone());
     }
+    // One pass for all runs: recorded before the clock runs.
+    let Some(all) = plan.repeated(runs)? else {
+        return Ok(Duration::ZERO);
+    };
     let mut encoder = gpu.encoder();
     all.encode(&mut encoder, &[]);
     let commands = encoder.finish();
@@ -309,6 +320,11 @@ fn sample(context: &Context, plan: &Plan, mode: Mode, runs: usize) -> Result<Dur
     gpu.queue().submit([commands]);
     gpu.wait()?;
     Ok(started.elapsed())
+}
+
+/// Whether a row is of runs one after another, or of what is not run so.
+fn is_plain(row: &Row) -> bool {
+    row.mode == "replayed" || row.kernels == 0
 }
 
 /// The best of each family: name, and what it reached.
@@ -322,7 +338,7 @@ pub fn summary(rows: &[Row]) -> Vec<(String, f64, f64, f64)> {
     let of = |family: String| {
         let mine = || {
             rows.iter()
-                .filter(|row| row.family == family && row.mode == "replayed")
+                .filter(|row| row.family == family && is_plain(row))
         };
         let most = |value: fn(&Row) -> f64| mine().map(value).fold(0.0, f64::max);
         let average = mine().map(|row| row.us.median).sum::<f64>() / mine().count().max(1) as f64;

@@ -14,6 +14,7 @@ pub(crate) type Make = Box<dyn Fn(&Context) -> Case>;
 pub fn families() -> &'static [&'static str] {
     &[
         "elements", "fused", "reduce", "norms", "matmul", "linear", "lora", "mlp", "adam", "cat",
+        "conv", "training", "transfer", "pool",
     ]
 }
 
@@ -24,7 +25,7 @@ const SMALL: usize = 10_000;
 /// Sides of square products.
 const SQUARES: [usize; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
-struct Cases<'a> {
+pub(crate) struct Cases<'a> {
     options: &'a Options,
     all: Vec<Make>,
 }
@@ -42,8 +43,10 @@ pub(crate) fn cases(options: &Options) -> Result<Vec<Make>> {
         cases.norms(dtype);
         cases.matmul(dtype);
     }
+    cases.convolutions();
     cases.lora();
     cases.mlp();
+    cases.training();
     cases.others();
     Ok(cases.all)
 }
@@ -51,7 +54,7 @@ pub(crate) fn cases(options: &Options) -> Result<Vec<Make>> {
 /// Large tensors repeat a block of this, on the device.
 const BLOCK: usize = 1 << 16;
 
-fn values(context: &Context, dtype: DType, shape: &[usize], seed: u32) -> Tensor {
+pub(crate) fn values(context: &Context, dtype: DType, shape: &[usize], seed: u32) -> Tensor {
     let count: usize = shape.iter().product();
     if count > 16 * BLOCK && count.is_multiple_of(BLOCK) {
         let block = values(context, dtype, &[1, BLOCK], seed);
@@ -81,7 +84,12 @@ fn shown(count: usize) -> String {
 }
 
 impl Cases<'_> {
-    fn push(
+    /// How elements are to be stored.
+    pub(super) fn dtypes(&self) -> Vec<DType> {
+        self.options.dtypes.clone()
+    }
+
+    pub(super) fn push(
         &mut self,
         family: &'static str,
         name: String,
@@ -93,7 +101,7 @@ impl Cases<'_> {
         });
     }
 
-    fn push_updating(
+    pub(super) fn push_updating(
         &mut self,
         family: &'static str,
         name: String,

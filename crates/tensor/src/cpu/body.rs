@@ -112,6 +112,10 @@ impl<'a> Block<'a> {
 fn load(source: &Source, inputs: &Inputs<'_>, start: usize, out: &mut [f32]) {
     match source {
         Source::Buffer(access) => load_access(access, inputs, start, out),
+        Source::Unfold(access, unfold) => {
+            let values = inputs.get(access.buffer);
+            super::windows::load(unfold, values, access.offset, start, out);
+        }
         Source::Gather(table, numbers, rows, width) => {
             let mut at = start;
             let mut done = 0;

@@ -4,7 +4,7 @@ use super::body::{BLOCK, Block, Part, join_all, joined, parts, reduced};
 use super::{Inputs, dtype_of};
 use crate::context::Values;
 use crate::graph::tensor::DType;
-use crate::program::{Body, KernelPlan, Matrix, Product, Source, Space, Value};
+use crate::program::{Body, KernelPlan, Matrix, More, Product, Source, Space, Value};
 use rayon::prelude::*;
 
 /// Elements of a task: many blocks, so that registers are made seldom.
@@ -248,7 +248,7 @@ pub(crate) fn columns(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [V
 }
 
 /// The values of a matrix operand as `f32`, borrowed where they are that.
-fn widened<'a>(inputs: &'a Inputs<'_>, matrix: &Matrix) -> std::borrow::Cow<'a, [f32]> {
+pub(super) fn widened<'a>(inputs: &'a Inputs<'_>, matrix: &Matrix) -> std::borrow::Cow<'a, [f32]> {
     match inputs.get(matrix.buffer) {
         Values::F32(values) => values.as_slice().into(),
         other => other.widened().into(),
@@ -256,7 +256,7 @@ fn widened<'a>(inputs: &'a Inputs<'_>, matrix: &Matrix) -> std::borrow::Cow<'a, 
 }
 
 /// Where a matrix of the batch begins.
-fn begin(matrix: &Matrix, batch: usize) -> usize {
+pub(super) fn begin(matrix: &Matrix, batch: usize) -> usize {
     let mut left = batch;
     let mut at = matrix.offset;
     for (size, stride) in matrix.dims.iter().rev() {
@@ -272,8 +272,14 @@ pub(crate) fn matmul(
     outputs: &mut [Values],
     p: &Product,
 ) {
+    if let Some(unfold) = &p.b.unfold {
+        super::windows::matmul(kernel, inputs, outputs, p, unfold);
+        return;
+    }
     let (body, all) = (&kernel.body, all_of(&kernel.body));
     let (a, b) = (widened(inputs, &p.a), widened(inputs, &p.b));
+    let added = p.more.as_ref();
+    let added = added.map(|more| [&more.a, &more.b].map(|matrix| widened(inputs, matrix)));
     let product = body
         .instructions
         .iter()
@@ -308,6 +314,10 @@ pub(crate) fn matmul(
                 result,
                 (m, p),
             );
+            if let (Some(more), Some([a, b])) = (&p.more, &added) {
+                let part = (first, m, p.n);
+                add_product(more, [a, b], result, part);
+            }
             let Some(product) = product.filter(|_| !plain || !own.is_empty()) else {
                 return;
             };
@@ -342,6 +352,14 @@ fn multiply(
         && reach(b_at, p.k, p.b.row, p.n, p.b.column) < b.len()
         && out.len() >= m * p.n;
     assert!(inside, "a product reaches outside of its matrices");
+    if p.plain {
+        for (i, out) in out.iter_mut().enumerate() {
+            let (row, column) = (a_at + i / p.n * p.a.row, b_at + i % p.n * p.b.column);
+            let terms = (0..p.k).map(|k| a[row + k * p.a.column] * b[column + k * p.b.row]);
+            *out = terms.sum();
+        }
+        return;
+    }
     if m <= THIN && p.b.column == 1 {
         for (row, out) in out.chunks_mut(p.n).enumerate().take(m) {
             let from = a_at + row * p.a.row;
@@ -371,6 +389,32 @@ fn multiply(
             p.n as isize,
             1,
         );
+    }
+}
+
+/// Adds some rows of a second product, weighed.
+fn add_product(
+    more: &More,
+    [a, b]: [&[f32]; 2],
+    out: &mut [f32],
+    (first, m, n): (usize, usize, usize),
+) {
+    for (row, out) in out.chunks_mut(n).enumerate().take(m) {
+        let from = more.a.offset + (first + row) * more.a.row;
+        for k in 0..more.k {
+            let weight = more.scale * a[from + k * more.a.column];
+            let line = more.b.offset + k * more.b.row;
+            if more.b.column == 1 {
+                let line = &b[line..line + n];
+                out.iter_mut()
+                    .zip(line)
+                    .for_each(|(out, b)| *out += weight * b);
+                continue;
+            }
+            for (column, out) in out.iter_mut().enumerate() {
+                *out += weight * b[line + column * more.b.column];
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod body;
 mod kernels;
+mod windows;
 
 use crate::context::{Context, Storage, Values};
 use crate::graph::tensor::{DType, Op};

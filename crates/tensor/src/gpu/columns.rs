@@ -6,6 +6,8 @@ use crate::program::Space;
 
 /// Columns, or fours of them, of a workgroup at most.
 const MOST_ACROSS: usize = 64;
+/// Rows that are not shared.
+const FEW_ROWS: usize = 16;
 
 /// Writes it; the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>) -> usize {
@@ -22,7 +24,9 @@ pub(crate) fn write(source: &mut Source<'_>) -> usize {
     let body = &source.kernel.body;
     let width = if inner.is_multiple_of(4) { 4 } else { 1 };
     let quads = inner / width;
-    let across = quads.next_power_of_two().clamp(1, MOST_ACROSS);
+    // Few rows, as taps of a window are, are one invocation's.
+    let most = if n <= FEW_ROWS { THREADS } else { MOST_ACROSS };
+    let across = quads.next_power_of_two().clamp(1, most);
     let down = THREADS / across;
     let tiles = quads.div_ceil(across);
     let ty = Source::type_of(width);

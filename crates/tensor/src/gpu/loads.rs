@@ -136,6 +136,14 @@ impl Source<'_> {
                     self.define_load(&four_of(&one, count), 4)
                 }
             }
+            From::Unfold(access, unfold) => {
+                let one = self.tap(access.buffer, access.dtype, access.offset, unfold);
+                let count = self.extent();
+                match width {
+                    1 => one,
+                    _ => self.define_load(&four_of(&one, count), 4),
+                }
+            }
             From::Cat(inner, pieces) => {
                 let total: usize = pieces.iter().map(|piece| piece.0).sum::<usize>() * inner;
                 let mut text = format!("    let o = i / {total}u;\n    let r = i % {total}u;\n");

@@ -24,6 +24,9 @@ const ENOUGH: usize = 200;
 /// Writes it; the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     finish(source, product);
+    if product.plain {
+        return plain(source, product);
+    }
     let few = product.m.min(product.n) <= 4 && product.m * product.n <= THIN;
     if few {
         thin(source, product)
@@ -32,14 +35,61 @@ pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     }
 }
 
-fn width(product: &Product) -> usize {
-    if product.n.is_multiple_of(4) { 4 } else { 1 }
+/// Elements that are finished at a time. 16-bit ones are stored in fours.
+fn width(source: &Source<'_>, product: &Product) -> usize {
+    let in_fours = !product.plain || source.stores_halves();
+    if in_fours && product.n.is_multiple_of(4) {
+        4
+    } else {
+        1
+    }
+}
+
+/// Each element by itself, or four neighbours where they are stored together.
+fn plain(source: &mut Source<'_>, p: &Product) -> usize {
+    let width = width(source, p);
+    for (name, matrix) in [("one_a", &p.a), ("one_b", &p.b)] {
+        let value = element(source, matrix, "row", "column");
+        source.function(&format!(
+            "fn {name}(row: u32, column: u32, base: u32) -> f32 {{\n{value}}}\n"
+        ));
+    }
+    let base_a = base(source, "base_a", &p.a);
+    let base_b = base(source, "base_b", &p.b);
+    let count = p.batch * p.m * p.n;
+    source.line(format!(
+        "let i = (group_index * {THREADS}u + local) * {width}u;\n    if i >= {count}u {{ return; }}"
+    ));
+    source.line(format!(
+        "let batch = i / {}u;\n    let row = (i / {}u) % {}u;\n    let column = i % {}u;",
+        p.m * p.n,
+        p.n,
+        p.m,
+        p.n
+    ));
+    source.line(format!(
+        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
+    source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
+    let b = match width {
+        4 => {
+            "vec4f(one_b(k, column, from_b), one_b(k, column + 1u, from_b), one_b(k, column + 2u, from_b), one_b(k, column + 3u, from_b))"
+        }
+        _ => "one_b(k, column, from_b)",
+    };
+    let ty = Source::type_of(width);
+    source.line(format!("for (var k = 0u; k < {}u; k++) {{", p.k));
+    source.line(format!(
+        "sum = fma({ty}(one_a(row, k, from_a)), {b}, sum);\n    }}"
+    ));
+    source.line("finish(i, sum, zero);");
+    count.div_ceil(THREADS * width)
 }
 
 /// `finish(i, value, zero)`: what is done with elements of the product at linear index `i`.
 fn finish(source: &mut Source<'_>, product: &Product) {
     let body = &source.kernel.body;
-    let width = width(product);
+    let width = width(source, product);
     let loads: Vec<String> = (0..body.inputs.len())
         .map(|input| source.load(input, width))
         .collect();
@@ -58,11 +108,34 @@ fn finish(source: &mut Source<'_>, product: &Product) {
     ));
 }
 
+/// Lines that return an element of a matrix that begins at `base`.
+fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
+    let at = format!(
+        "    let at = base + {row} * {}u + {column} * {}u;\n",
+        matrix.row, matrix.column
+    );
+    let value = match &matrix.unfold {
+        Some(unfold) => {
+            let tap = source.tap(matrix.buffer, matrix.dtype, matrix.offset, unfold);
+            format!("{tap}(at)")
+        }
+        None => {
+            let name = source.bind(matrix.buffer, false, false);
+            Source::one(&name, matrix.dtype, "at")
+        }
+    };
+    format!("{at}    return {value};\n")
+}
+
 /// A function that gives where a matrix of the batch begins; its name.
 fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
     let mut text = format!(
         "fn {name}(batch: u32) -> u32 {{\n    var r = batch;\n    var a = {}u;\n",
-        matrix.offset
+        if matrix.unfold.is_some() {
+            0
+        } else {
+            matrix.offset
+        }
     );
     for (size, stride) in matrix.dims.iter().rev() {
         let _ = writeln!(
@@ -78,7 +151,8 @@ fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
 /// Whether fours along `along` begin at fours of the buffer.
 fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
     let batches = matrix.dims.iter().all(|dim| dim.1.is_multiple_of(4));
-    along == 1
+    matrix.unfold.is_none()
+        && along == 1
         && across.is_multiple_of(4)
         && size.is_multiple_of(4)
         && matrix.offset.is_multiple_of(4)
@@ -110,10 +184,68 @@ fn tile(product: &Product) -> Tile {
     }
 }
 
+/// How long a sum is.
+fn depth(p: &Product) -> usize {
+    p.k + p.more.as_ref().map_or(0, |more| more.k)
+}
+
+/// Functions of elements of what is added, 0 outside: `more_a(row, k)`, weighed, and `more_b(k, column)`.
+fn more(source: &mut Source<'_>, p: &Product) {
+    let Some(more) = &p.more else {
+        return;
+    };
+    let a = element(source, &more.a, "row", "k");
+    let scale = Source::literal_of(more.scale, 1);
+    source.function(&format!(
+        "fn plain_more_a(row: u32, k: u32, base: u32) -> f32 {{\n{a}}}\n\
+         fn more_a(row: u32, k: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n    \
+         return {scale} * plain_more_a(row, k, {}u);\n}}\n",
+        p.m, more.k, more.a.offset
+    ));
+    let b = element(source, &more.b, "k", "column");
+    source.function(&format!(
+        "fn plain_more_b(k: u32, column: u32, base: u32) -> f32 {{\n{b}}}\n\
+         fn more_b(k: u32, column: u32) -> f32 {{\n    if k >= {}u || column >= {}u {{ return 0.0; }}\n    \
+         return plain_more_b(k, column, {}u);\n}}\n",
+        more.k, p.n, more.b.offset
+    ));
+}
+
+/// Lines that return what lies beyond the first product's sum: of the first matrix four along it, or one.
+fn beyond_a(p: &Product, width: usize) -> String {
+    match (&p.more, width) {
+        (None, _) => String::new(),
+        (Some(_), 4) => format!(
+            "    if k >= {0}u {{ let j = k - {0}u; return vec4f(more_a(row, j), more_a(row, j + 1u), more_a(row, j + 2u), more_a(row, j + 3u)); }}\n",
+            p.k
+        ),
+        (Some(_), _) => format!(
+            "    if k >= {0}u {{ return more_a(row, k - {0}u); }}\n",
+            p.k
+        ),
+    }
+}
+
+/// See [`beyond_a`]: of the second along its columns.
+fn beyond_b(p: &Product, width: usize) -> String {
+    match (&p.more, width) {
+        (None, _) => String::new(),
+        (Some(_), 4) => format!(
+            "    if k >= {0}u {{ let j = k - {0}u; return vec4f(more_b(j, column), more_b(j, column + 1u), more_b(j, column + 2u), more_b(j, column + 3u)); }}\n",
+            p.k
+        ),
+        (Some(_), _) => format!(
+            "    if k >= {0}u {{ return more_b(k - {0}u, column); }}\n",
+            p.k
+        ),
+    }
+}
+
 /// A function `name(row, k, base)` that loads four of the first matrix along the sum.
 fn load_first(source: &mut Source<'_>, p: &Product) {
     let a = &p.a;
-    let ty = "fn load_a(row: u32, k: u32, base: u32) -> vec4f {\n";
+    let beyond = beyond_a(p, 4);
+    let ty = format!("fn load_a(row: u32, k: u32, base: u32) -> vec4f {{\n{beyond}");
     if is_wide(a, a.column, a.row, p.k) {
         let name = source.bind(a.buffer, true, false);
         let four = Source::four(&name, a.dtype, "at");
@@ -123,20 +255,19 @@ fn load_first(source: &mut Source<'_>, p: &Product) {
         ));
         return;
     }
-    let name = source.bind(a.buffer, false, false);
-    let one = Source::one(&name, a.dtype, "at");
+    let value = element(source, a, "row", "k");
     source.function(&format!(
-        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n    \
-         let at = base + row * {}u + k * {}u;\n    return {one};\n}}\n{ty}    \
+        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n{value}}}\n{ty}    \
          return vec4f(one_a(row, k, base), one_a(row, k + 1u, base), one_a(row, k + 2u, base), one_a(row, k + 3u, base));\n}}\n",
-        p.m, p.k, a.row, a.column
+        p.m, p.k
     ));
 }
 
 /// A function `name(k, column, base)` that loads four of the second matrix along its columns.
 fn load_second(source: &mut Source<'_>, p: &Product) {
     let b = &p.b;
-    let ty = "fn load_b(k: u32, column: u32, base: u32) -> vec4f {\n";
+    let beyond = beyond_b(p, 4);
+    let ty = format!("fn load_b(k: u32, column: u32, base: u32) -> vec4f {{\n{beyond}");
     if is_wide(b, b.column, b.row, p.n) {
         let name = source.bind(b.buffer, true, false);
         let four = Source::four(&name, b.dtype, "at");
@@ -146,13 +277,11 @@ fn load_second(source: &mut Source<'_>, p: &Product) {
         ));
         return;
     }
-    let name = source.bind(b.buffer, false, false);
-    let one = Source::one(&name, b.dtype, "at");
+    let value = element(source, b, "k", "column");
     source.function(&format!(
-        "fn one_b(k: u32, column: u32, base: u32) -> f32 {{\n    if k >= {}u || column >= {}u {{ return 0.0; }}\n    \
-         let at = base + k * {}u + column * {}u;\n    return {one};\n}}\n{ty}    \
+        "fn one_b(k: u32, column: u32, base: u32) -> f32 {{\n    if k >= {}u || column >= {}u {{ return 0.0; }}\n{value}}}\n{ty}    \
          return vec4f(one_b(k, column, base), one_b(k, column + 1u, base), one_b(k, column + 2u, base), one_b(k, column + 3u, base));\n}}\n",
-        p.k, p.n, b.row, b.column
+        p.k, p.n
     ));
 }
 
@@ -170,6 +299,7 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
         tile.m * pitch,
         depth * fours_wide
     );
+    more(source, p);
     load_first(source, p);
     load_second(source, p);
     let base_a = base(source, "base_a", &p.a);
@@ -240,7 +370,8 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
             source.line(format!("var sum{row}_{column} = vec4f(0.0);"));
         }
     }
-    source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
+    let end = self::depth(p);
+    source.line(format!("for (var k = 0u; k < {end}u; k += {depth}u) {{"));
     for load in 0..loads_a {
         source.line(format!(
             "first[row_a{load} * {pitch}u + four_a{load}] = next_a{load};"
@@ -276,7 +407,7 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
         }
     }
     source.line("}\n    workgroupBarrier();\n    }");
-    let width = width(p);
+    let width = width(source, p);
     for row in 0..tile.each {
         source.line(format!("let row{row} = first_row + ty + {}u;", row * down));
         for column in 0..columns {
@@ -303,26 +434,25 @@ fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
 
 /// A workgroup has some columns of one row; its invocations share their sums.
 fn thin(source: &mut Source<'_>, p: &Product) -> usize {
-    let width = width(p);
+    let width = width(source, p);
     let fours = p.n / width;
     let across = fours.next_power_of_two().clamp(1, 16);
     let parts = THREADS / across;
     let ty = Source::type_of(width);
     source.shared = format!("var<workgroup> scratch: array<{ty}, {THREADS}>;\n");
-    let name_a = source.bind(p.a.buffer, false, false);
-    let one_a = Source::one(&name_a, p.a.dtype, "at");
+    more(source, p);
+    let value = element(source, &p.a, "row", "k");
+    let beyond = beyond_a(p, 1);
     source.function(&format!(
-        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    let at = base + row * {}u + k * {}u;\n    return {one_a};\n}}\n",
-        p.a.row, p.a.column
+        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n{beyond}{value}}}\n"
     ));
     if width == 4 {
         load_second(source, p);
     } else {
-        let name_b = source.bind(p.b.buffer, false, false);
-        let one_b = Source::one(&name_b, p.b.dtype, "at");
+        let value = element(source, &p.b, "k", "column");
+        let beyond = beyond_b(p, 1);
         source.function(&format!(
-            "fn load_b(k: u32, column: u32, base: u32) -> f32 {{\n    let at = base + k * {}u + column * {}u;\n    return {one_b};\n}}\n",
-            p.b.row, p.b.column
+            "fn load_b(k: u32, column: u32, base: u32) -> f32 {{\n{beyond}{value}}}\n"
         ));
     }
     let base_a = base(source, "base_a", &p.a);
@@ -344,7 +474,7 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
     source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
     source.line(format!(
         "for (var k = local / {across}u; k < {}u; k += {parts}u) {{",
-        p.k
+        depth(p)
     ));
     source.line(format!(
         "sum = fma({ty}(one_a(row, k, from_a)), load_b(k, column, from_b), sum);\n    }}"

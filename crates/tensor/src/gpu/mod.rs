@@ -7,21 +7,47 @@ mod columns;
 mod loads;
 mod matmul;
 mod rows;
+mod sorted;
 mod source;
+mod windows;
 
 use crate::context::{Context, GpuValues, PADDING, Storage};
 use crate::graph::tensor::Op;
 use crate::program::{BufferPlan, KernelPlan, Place, Program, Space};
 use dapple_base::{Error, Result};
-use dapple_runtime::{ByteSlice, Gpu, Groups, Recording};
+use dapple_runtime::{Bound, ByteSlice, Gpu, Groups, Recording};
 use source::Source;
 
 /// A program on a GPU.
 pub(crate) struct GpuPlan {
     pub recording: Recording,
+    steps: Vec<Step>,
+    span: &'static str,
     /// Each kernel's WGSL; none for what has nothing to do.
     pub sources: Vec<Option<String>>,
     buffers: Vec<GpuValues>,
+}
+
+/// A command of a run.
+enum Step {
+    Dispatch(Bound, Groups),
+    Copy(ByteSlice, ByteSlice),
+    /// Of others.
+    Recorded(Recording),
+}
+
+/// Steps so many times, in one span.
+fn record(steps: &[Step], span: &'static str, runs: usize) -> Result<Recording> {
+    let mut recording = Recording::new();
+    recording.span(span);
+    for step in (0..runs).flat_map(|_| steps) {
+        match step {
+            Step::Dispatch(bound, groups) => recording.dispatch(bound.clone(), groups.clone()),
+            Step::Copy(from, to) => recording.copy(from.clone(), to.clone())?,
+            Step::Recorded(other) => recording.append(other.clone()),
+        }
+    }
+    Ok(recording)
 }
 
 /// A kernel in WGSL: its entry point is `main`.
@@ -33,7 +59,12 @@ pub(crate) struct Written {
 }
 
 impl GpuPlan {
-    pub fn new(gpu: &Gpu, context: &Context, program: &Program) -> Result<Self> {
+    pub fn new(
+        gpu: &Gpu,
+        context: &Context,
+        program: &Program,
+        span: &'static str,
+    ) -> Result<Self> {
         let slots = program
             .slots
             .iter()
@@ -60,8 +91,7 @@ impl GpuPlan {
                     >= (plan.count * plan.dtype.bytes()).next_multiple_of(PADDING) as u64
             })
             .collect();
-        let mut recording = Recording::new();
-        recording.span("tensor");
+        let mut steps = Vec::new();
         let mut sources = Vec::new();
         for kernel in &program.kernels {
             let Some(written) = write(kernel, &program.buffers, &padded)? else {
@@ -73,26 +103,40 @@ impl GpuPlan {
                 let slice = buffers[*buffer].slice.clone();
                 (name.as_str(), slice)
             });
-            let slices: Vec<(&str, ByteSlice)> = slices.collect();
+            let mut slices: Vec<(&str, ByteSlice)> = slices.collect();
+            if let (Some(access), Space::Scatter { rows, .. }) =
+                (sorted::numbers(kernel), &kernel.space)
+            {
+                let numbers = (access, &buffers[access.buffer].slice);
+                let sort = sorted::sort(gpu, context, numbers, *rows, span)?;
+                steps.push(Step::Recorded(sort.recording));
+                slices.push((sorted::KEYS, sort.keys));
+                slices.push((sorted::PLACES, sort.places));
+            }
             let bound = compiled.bind_slices(gpu, &slices)?;
-            recording.dispatch(bound, Groups::flat(written.groups as u32));
+            steps.push(Step::Dispatch(bound, Groups::flat(written.groups as u32)));
             sources.push(Some(written.wgsl));
         }
         for (from, to) in &program.copies {
             let bytes = (program.buffers[*to].count * program.buffers[*to].dtype.bytes())
                 .next_multiple_of(4) as u64;
             if bytes > 0 {
-                recording.copy(
-                    buffers[*from].slice.part(0, bytes)?,
-                    buffers[*to].slice.part(0, bytes)?,
-                )?;
+                let of = |buffer: usize| buffers[buffer].slice.part(0, bytes);
+                steps.push(Step::Copy(of(*from)?, of(*to)?));
             }
         }
         Ok(Self {
-            recording,
+            recording: record(&steps, span, 1)?,
+            steps,
+            span,
             sources,
             buffers,
         })
+    }
+
+    /// Runs one after another, in one span.
+    pub fn repeated(&self, runs: usize) -> Result<Recording> {
+        record(&self.steps, self.span, runs)
     }
 
     pub fn storage(&self, buffer: usize) -> Storage {
@@ -124,7 +168,10 @@ pub(crate) fn write(
             rows,
             width,
             numbers,
-        } => source.scatter(*rows, *width, *numbers),
+        } => match sorted::numbers(kernel) {
+            Some(_) => source.scatter_sorted(*rows, *width, *numbers),
+            None => source.scatter(*rows, *width, *numbers),
+        },
     };
     if groups > u32::MAX as usize {
         return Err(

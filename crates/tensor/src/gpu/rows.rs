@@ -169,81 +169,96 @@ fn known(body: &Body, width: usize) -> impl Fn(usize) -> Option<String> + '_ {
     }
 }
 
-fn unrolled(source: &mut Source<'_>, shape: &Shape, part: usize, fresh: &[usize], pass: &Pass<'_>) {
+/// Where in a row an invocation is.
+struct Place<'a> {
+    /// The linear index.
+    index: &'a str,
+    /// Of the names of values.
+    suffix: &'a str,
+    /// When it is inside of the row; none where it always is.
+    guard: Option<&'a str>,
+}
+
+/// Lines that compute instructions at a place, join what is reduced, and store.
+fn at_place(
+    source: &mut Source<'_>,
+    width: usize,
+    instructions: &[usize],
+    pass: &Pass<'_>,
+    place: &Place<'_>,
+) -> String {
     let body = &source.kernel.body;
+    let Place {
+        index,
+        suffix,
+        guard,
+    } = *place;
+    let row_values = known(body, width);
+    let named = (width, index, suffix);
+    let mut text = source.instructions(body, instructions, named, pass.loads, &row_values);
+    for at in pass.reductions {
+        let Value::Reduce(op, operand) = body.instructions[*at].value else {
+            continue;
+        };
+        let value = match row_values(operand) {
+            Some(value) => value,
+            None => Source::named(body, operand, width, suffix),
+        };
+        let joined = source.joined(op, &format!("part{at}"), &value, width);
+        let _ = match guard {
+            Some(guard) => writeln!(text, "    if {guard} {{ part{at} = {joined}; }}"),
+            None => writeln!(text, "    part{at} = {joined};"),
+        };
+    }
+    for (at, output) in pass.stored {
+        let value = Source::named(body, *at, width, suffix);
+        let store = source.store(*output, &value, width, index);
+        let _ = match guard {
+            Some(guard) => writeln!(text, "    if live && {guard} {{\n{store}    }}"),
+            None => writeln!(text, "    if live {{\n{store}    }}"),
+        };
+    }
+    text
+}
+
+/// A part of a row that stays in registers.
+fn unrolled(source: &mut Source<'_>, shape: &Shape, part: usize, fresh: &[usize], pass: &Pass<'_>) {
     let suffix = format!("_{part}");
-    let is_whole = shape.quads.is_multiple_of(shape.lanes);
-    let is_last = part + 1 == shape.parts;
+    let is_inside = shape.quads.is_multiple_of(shape.lanes) || part + 1 < shape.parts;
     let (quads, lanes, n, width) = (shape.quads, shape.lanes, shape.n, shape.width);
     let index = format!("i{suffix}");
-    let mut text = String::new();
-    let valid = match is_whole || !is_last {
-        true => "true".to_owned(),
-        false => format!("(lane + {}u < {quads}u)", part * lanes),
-    };
+    let guard = (!is_inside).then(|| format!("(lane + {}u < {quads}u)", part * lanes));
     if !source.body.contains(&format!("let {index} =")) {
-        let quad = match is_whole || !is_last {
+        let quad = match is_inside {
             true => format!("lane + {}u", part * lanes),
             false => format!("min(lane + {}u, {}u)", part * lanes, quads - 1),
         };
-        let _ = writeln!(text, "    let {index} = row * {n}u + ({quad}) * {width}u;");
+        source.line(format!("let {index} = row * {n}u + ({quad}) * {width}u;"));
     }
-    text.push_str(&source.instructions(
-        body,
-        fresh,
-        (width, &index, &suffix),
-        pass.loads,
-        &known(body, width),
-    ));
-    for at in pass.reductions {
-        let Value::Reduce(op, operand) = body.instructions[*at].value else {
-            continue;
-        };
-        let value = match known(body, width)(operand) {
-            Some(value) => value,
-            None => Source::named(body, operand, width, &suffix),
-        };
-        let joined = source.joined(op, &format!("part{at}"), &value, width);
-        let _ = writeln!(text, "    if {valid} {{ part{at} = {joined}; }}");
-    }
-    for (at, output) in pass.stored {
-        let value = Source::named(body, *at, width, &suffix);
-        let store = source.store(*output, &value, width, &index);
-        let _ = writeln!(text, "    if live && {valid} {{\n{store}    }}");
-    }
+    let place = Place {
+        index: &index,
+        suffix: &suffix,
+        guard: guard.as_deref(),
+    };
+    let text = at_place(source, width, fresh, pass, &place);
     source.body.push_str(&text);
 }
 
+/// A row that is loaded for each pass over it.
 fn looped(source: &mut Source<'_>, shape: &Shape, needed: &[usize], pass: &Pass<'_>) {
-    let body = &source.kernel.body;
     let (quads, lanes, n, width) = (shape.quads, shape.lanes, shape.n, shape.width);
-    let mut text = format!("    for (var quad = lane; quad < {quads}u; quad += {lanes}u) {{\n");
-    let _ = writeln!(text, "    let i = row * {n}u + quad * {width}u;");
-    text.push_str(&source.instructions(
-        body,
-        needed,
-        (width, "i", ""),
-        pass.loads,
-        &known(body, width),
+    source.line(format!(
+        "for (var quad = lane; quad < {quads}u; quad += {lanes}u) {{"
     ));
-    for at in pass.reductions {
-        let Value::Reduce(op, operand) = body.instructions[*at].value else {
-            continue;
-        };
-        let value = match known(body, width)(operand) {
-            Some(value) => value,
-            None => Source::named(body, operand, width, ""),
-        };
-        let joined = source.joined(op, &format!("part{at}"), &value, width);
-        let _ = writeln!(text, "    part{at} = {joined};");
-    }
-    for (at, output) in pass.stored {
-        let value = Source::named(body, *at, width, "");
-        let store = source.store(*output, &value, width, "i");
-        let _ = writeln!(text, "    if live {{\n{store}    }}");
-    }
-    text.push_str("    }\n");
+    source.line(format!("let i = row * {n}u + quad * {width}u;"));
+    let place = Place {
+        index: "i",
+        suffix: "",
+        guard: None,
+    };
+    let text = at_place(source, width, needed, pass, &place);
     source.body.push_str(&text);
+    source.line("}");
 }
 
 /// The parts of a row's invocations become `v{at}`.

@@ -37,6 +37,8 @@ pub(crate) struct Source<'a> {
     /// Variables of the workgroup.
     pub shared: String,
     pub threads: usize,
+    /// Arrays of `u32` that it reads and that are of no buffer of the program, by their names.
+    pub more: Vec<&'static str>,
 }
 
 impl<'a> Source<'a> {
@@ -52,6 +54,7 @@ impl<'a> Source<'a> {
             body: String::new(),
             shared: String::new(),
             threads: THREADS,
+            more: Vec::new(),
         }
     }
 
@@ -111,6 +114,12 @@ impl<'a> Source<'a> {
             }
         };
         format!("b{at}")
+    }
+
+    /// Whether an output is of 16-bit elements.
+    pub fn stores_halves(&self) -> bool {
+        let mut outputs = self.kernel.outputs.iter();
+        outputs.any(|output| self.buffers[*output].dtype == DType::F16)
     }
 
     pub(super) fn extent(&self) -> usize {
@@ -324,6 +333,13 @@ impl<'a> Source<'a> {
             let _ = writeln!(
                 wgsl,
                 "@group(0) @binding({at}) var<storage, {access}> b{at}: array<{ty}>;"
+            );
+        }
+        for (at, name) in self.more.iter().enumerate() {
+            let at = self.bindings.len() + at;
+            let _ = writeln!(
+                wgsl,
+                "@group(0) @binding({at}) var<storage, read> {name}: array<u32>;"
             );
         }
         wgsl.push_str(&self.shared);

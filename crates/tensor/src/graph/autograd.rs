@@ -124,6 +124,11 @@ impl Tensor {
                 let share = g.div(hit.sum_keep(&[1]));
                 vec![Some(hit.mul(share))]
             }
+            Op::Unfold(_) => {
+                let hint = "second derivatives of convolutions and pooling are not there";
+                let problem = Problem::new("the derivative of unfolded images", hint);
+                vec![Some(self.refused(&[self], problem))]
+            }
             Op::MatMul => {
                 let (a, b) = (&inputs[0], &inputs[1]);
                 vec![Some(g.matmul_f32(&b.t())), Some(a.t().matmul_f32(g))]

@@ -10,3 +10,4 @@ pub(crate) mod products;
 pub(crate) mod reductions;
 pub(crate) mod tensor;
 pub(crate) mod views;
+pub(crate) mod windows;

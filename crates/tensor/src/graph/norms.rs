@@ -6,6 +6,7 @@ use super::tensor::{CustomOp, DType, Tensor};
 use std::sync::Arc;
 
 struct Softmax;
+struct LogSoftmax;
 struct LayerNorm(f32);
 struct RmsNorm(f32);
 
@@ -29,6 +30,27 @@ impl CustomOp for Softmax {
         let y = y.to(DType::F32);
         let along = g.mul(&y).sum_keep(&axes);
         vec![Some(y.mul(g.sub(along)).stored_as(inputs[0].dtype()))]
+    }
+}
+
+impl CustomOp for LogSoftmax {
+    fn name(&self) -> &str {
+        "log_softmax"
+    }
+
+    fn forward(&self, inputs: &[Tensor]) -> Tensor {
+        let x = &inputs[0];
+        let away = x.to(DType::F32).sub(x.max_keep(&last(x)));
+        let size = away.exp().sum_keep(&last(x)).log();
+        away.sub(size).stored_as(x.dtype())
+    }
+
+    fn backward(&self, inputs: &[Tensor], y: &Tensor, g: &Tensor) -> Vec<Option<Tensor>> {
+        let axes = last(&inputs[0]);
+        let share = y.to(DType::F32).exp();
+        let g = g.to(DType::F32);
+        let gradient = g.sub(share.mul(g.sum_keep(&axes)));
+        vec![Some(gradient.stored_as(inputs[0].dtype()))]
     }
 }
 
@@ -98,6 +120,30 @@ impl Tensor {
     #[must_use]
     pub fn softmax(&self) -> Self {
         self.over_rows(Softmax)
+    }
+
+    /// The logarithm of [`Self::softmax`], without its rounding.
+    #[must_use]
+    pub fn log_softmax(&self) -> Self {
+        self.over_rows(LogSoftmax)
+    }
+
+    /// The mean over rows of `-sum(wanted log softmax)`: `wanted`, of the same shape, is a row's share of each class, often 1 for
+    /// one of them.
+    #[must_use]
+    pub fn cross_entropy(&self, wanted: &Self) -> Self {
+        if self.shape() != wanted.shape() {
+            let what = format!(
+                "cross_entropy of {} and {}",
+                self.describe(),
+                wanted.describe()
+            );
+            let hint = "give each row a share of each class: both have one shape";
+            return self.refused(&[self, wanted], Problem::new(what, hint));
+        }
+        let classes = self.shape().last().copied().unwrap_or(1).max(1);
+        let rows = (self.count() / classes) as f32;
+        self.log_softmax().mul(wanted).sum().div(-rows)
     }
 
     /// `(x - mean) / sqrt(variance + epsilon)` over the last axis.

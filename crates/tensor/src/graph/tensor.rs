@@ -3,6 +3,7 @@
 use super::element::ElementOp;
 use super::layout::Layout;
 use super::problem::Problem;
+use super::windows::Unfold;
 use crate::context::{Context, Storage};
 use dapple_base::Result;
 use std::fmt;
@@ -85,6 +86,8 @@ pub(crate) enum Op {
     Reduce(ReduceOp, [usize; 3]),
     /// `[.., m, k]` by `[.., k, n]`, batches alike.
     MatMul,
+    /// Pixels of `[n, channels, rows, columns]` by tap and window.
+    Unfold(Unfold),
 }
 
 /// Another look at the same values.
@@ -168,7 +171,8 @@ impl Tensor {
         let problem = inputs.iter().find_map(|input| input.0.problem.clone());
         let problem = problem.or_else(|| {
             let most = u32::MAX as usize / 8;
-            (layout.count() > most && !matches!(op, Op::View(_))).then(|| {
+            let is_read_only = matches!(op, Op::View(_) | Op::Unfold(_));
+            (layout.count() > most && !is_read_only).then(|| {
                 Problem::new(
                     format!(
                         "a tensor of {:?} has more than {most} elements",
@@ -302,6 +306,7 @@ impl Op {
             Self::ScatterAdd => "scatter_add".to_owned(),
             Self::Reduce(op, _) => op.name().to_owned(),
             Self::MatMul => "matmul".to_owned(),
+            Self::Unfold(_) => "unfold".to_owned(),
         }
     }
 }

@@ -9,6 +9,7 @@
 //!    what comes before.
 
 use super::Limits;
+use super::added::Added;
 use super::nodes::Nodes;
 use crate::graph::element::ElementOp;
 use crate::graph::layout::Layout;
@@ -24,6 +25,8 @@ pub(crate) struct Group {
     pub shape: Shape,
     /// In the order in which they were made.
     pub nodes: Vec<usize>,
+    /// Of a product: another that is added to it.
+    pub more: Option<Added>,
 }
 
 /// What a group goes over.
@@ -57,11 +60,11 @@ fn sight(layout: &Layout) -> Sight {
     }
 }
 
-struct Builder<'a> {
-    nodes: &'a Nodes,
-    limits: Limits,
-    groups: Vec<Option<Group>>,
-    of: Vec<Option<usize>>,
+pub(super) struct Builder<'a> {
+    pub nodes: &'a Nodes,
+    pub limits: Limits,
+    pub groups: Vec<Option<Group>>,
+    pub of: Vec<Option<usize>>,
     /// Whether a node of a group of rows is one for each row.
     by_row: Vec<bool>,
 }
@@ -80,6 +83,9 @@ pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Vec<Group> {
     }
     if limits.fuse {
         builder.take_in();
+        if !limits.plain_products {
+            builder.take_in_added();
+        }
     }
     let mut groups: Vec<Group> = builder.groups.into_iter().flatten().collect();
     groups.sort_by_key(|group| (group.level, group.nodes[0]));
@@ -91,13 +97,14 @@ impl Builder<'_> {
     fn operands(&self, node: usize) -> Vec<(usize, usize, Sight)> {
         let inputs = self.nodes.list[node].0.inputs.iter();
         let seen = inputs.filter_map(|input| {
-            let (root, layout) = self.nodes.look(input);
+            let (_, layout) = self.nodes.look(input);
+            let root = self.nodes.source(input);
             Some((self.of[root]?, root, sight(layout)))
         });
         seen.collect()
     }
 
-    fn group(&self, index: usize) -> Option<&Group> {
+    pub fn group(&self, index: usize) -> Option<&Group> {
         self.groups[index].as_ref()
     }
 
@@ -131,6 +138,7 @@ impl Builder<'_> {
             level: level + 1,
             shape,
             nodes: vec![node],
+            more: None,
         }));
     }
 
@@ -221,7 +229,7 @@ impl Builder<'_> {
     }
 
     /// What a kernel of these nodes binds, at most: a buffer may be bound for two ways to load it.
-    fn bindings(&self, all: &[usize]) -> usize {
+    pub fn bindings(&self, all: &[usize]) -> usize {
         let mut read: Vec<(usize, bool)> = Vec::new();
         for node in all {
             for input in &self.nodes.list[*node].0.inputs {
@@ -259,11 +267,12 @@ impl Builder<'_> {
             level,
             shape,
             nodes,
+            more: None,
         });
     }
 
     /// The only group, other than its own, that reads a node; `None` if several do, or the plan's end.
-    fn only_reader(&self, node: usize) -> Option<usize> {
+    pub fn only_reader(&self, node: usize) -> Option<usize> {
         if self.nodes.is_result(node) {
             return None;
         }
@@ -357,6 +366,7 @@ impl Builder<'_> {
             level,
             shape,
             nodes,
+            more: None,
         });
     }
 }

@@ -1,18 +1,22 @@
 //! Groups as kernels: what is loaded, in which order it is computed, what is stored.
 
+use super::added::Added;
 use super::groups::{Group, Shape, label};
 use super::nodes::Nodes;
-use super::{Access, Body, Instruction, KernelPlan, Matrix, Piece, Product, Source, Space, Value};
+use super::{
+    Access, Body, Instruction, KernelPlan, Limits, Matrix, More, Piece, Product, Source, Space,
+    Value,
+};
 use crate::graph::layout::Layout;
 use crate::graph::tensor::{Op, Tensor};
 use dapple_base::{Error, Result};
 use std::collections::HashMap;
 
 /// Kernels whose buffers are the numbers of nodes.
-pub(crate) fn lower(nodes: &Nodes, groups: &[Group]) -> Result<Vec<KernelPlan>> {
+pub(crate) fn lower(nodes: &Nodes, groups: &[Group], limits: Limits) -> Result<Vec<KernelPlan>> {
     let kernels = groups
         .iter()
-        .map(|group| Lowering::new(nodes, group).kernel(group));
+        .map(|group| Lowering::new(nodes, group, limits).kernel(group));
     kernels.collect()
 }
 
@@ -24,12 +28,17 @@ struct Lowering<'a> {
     of: HashMap<usize, usize>,
     /// Rows, and elements of each.
     rows: Option<(usize, usize)>,
+    limits: Limits,
+    /// A node that is part of a product's sum, and the instruction in its place.
+    added: Option<(usize, usize)>,
 }
 
 impl<'a> Lowering<'a> {
-    fn new(nodes: &'a Nodes, group: &'a Group) -> Self {
+    fn new(nodes: &'a Nodes, group: &'a Group, limits: Limits) -> Self {
         Self {
             nodes,
+            limits,
+            added: None,
             inside: &group.nodes,
             body: Body::default(),
             of: HashMap::new(),
@@ -51,7 +60,7 @@ impl<'a> Lowering<'a> {
                 Space::Rows { rows, n }
             }
             Shape::Columns => self.columns(&group.nodes)?,
-            Shape::MatMul => self.matmul(&group.nodes)?,
+            Shape::MatMul => self.matmul(group)?,
             Shape::Scatter => self.scatter(group.nodes[0])?,
         };
         let mut outputs = Vec::new();
@@ -120,6 +129,9 @@ impl<'a> Lowering<'a> {
         if let Op::Constant(value) = self.nodes.list[root].0.op {
             return Ok(self.push(Value::Constant(value), by_row));
         }
+        if let Some((_, nothing)) = self.added.filter(|added| added.0 == root) {
+            return Ok(nothing);
+        }
         if self.inside.contains(&root) {
             let found = self.of.get(&root).copied();
             return found.ok_or_else(|| {
@@ -180,6 +192,10 @@ impl<'a> Lowering<'a> {
                     Source::Gather(self.access(table), self.access(numbers), shape[0], shape[1]);
                 self.load(source, by_row)
             }
+            Op::Unfold(unfold) => {
+                let source = Source::Unfold(self.access(&inputs[0]), *unfold);
+                self.load(source, by_row)
+            }
             op => {
                 return Err(Error::internal(format!(
                     "{} is not computed by elements",
@@ -210,8 +226,13 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn matmul(&mut self, nodes: &[usize]) -> Result<Space> {
-        let (product, after) = (nodes[0], &nodes[1..]);
+    fn matmul(&mut self, group: &Group) -> Result<Space> {
+        let (product, after) = (group.nodes[0], &group.nodes[1..]);
+        if let Some(added) = group.more {
+            // It is in the sum already.
+            let nothing = self.push(Value::Constant(0.0), false);
+            self.added = Some((added.node, nothing));
+        }
         let instruction = self.push(Value::Product, false);
         self.of.insert(product, instruction);
         self.compute_all(after)?;
@@ -226,13 +247,31 @@ impl<'a> Lowering<'a> {
             n,
             a: self.matrix(a),
             b: self.matrix(b),
+            plain: self.limits.plain_products,
+            more: group.more.map(|added| self.more(added)),
         };
         Ok(Space::MatMul(Box::new(made)))
     }
 
+    fn more(&self, added: Added) -> More {
+        let inputs = &self.nodes.list[added.product].0.inputs;
+        More {
+            k: inputs[0].shape().last().copied().unwrap_or(0),
+            a: self.matrix(&inputs[0]),
+            b: self.matrix(&inputs[1]),
+            scale: added.scale,
+        }
+    }
+
     fn matrix(&self, tensor: &Tensor) -> Matrix {
-        let (buffer, layout) = self.nodes.look(tensor);
+        let (node, layout) = self.nodes.look(tensor);
         let rank = layout.shape.len();
+        let buffer = self.nodes.source(tensor);
+        // Of what is unfolded, the strides are those of taps and windows, the offset that of the image.
+        let (offset, unfold) = match self.nodes.list[node].0.op {
+            Op::Unfold(unfold) if self.nodes.is_virtual(node) => (0, Some(unfold)),
+            _ => (layout.offset, None),
+        };
         let batch = Layout {
             shape: layout.shape[..rank - 2].to_vec(),
             strides: layout.strides[..rank - 2].to_vec(),
@@ -241,7 +280,8 @@ impl<'a> Lowering<'a> {
         Matrix {
             buffer,
             dtype: self.nodes.list[buffer].dtype(),
-            offset: layout.offset,
+            offset,
+            unfold,
             dims: batch.collapsed(),
             row: layout.strides[rank - 2],
             column: layout.strides[rank - 1],

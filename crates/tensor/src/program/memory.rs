@@ -79,7 +79,7 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
         let place = |access: &mut Access| access.buffer = at(access.buffer);
         for source in &mut kernel.body.inputs {
             match source {
-                Source::Buffer(access) => place(access),
+                Source::Buffer(access) | Source::Unfold(access, _) => place(access),
                 Source::Gather(table, numbers, ..) => [table, numbers].into_iter().for_each(place),
                 Source::Cat(_, pieces) => pieces.iter_mut().for_each(|(_, piece)| {
                     if let super::Piece::Buffer(access) = piece {
@@ -91,6 +91,10 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
         if let Space::MatMul(product) = &mut kernel.space {
             product.a.buffer = at(product.a.buffer);
             product.b.buffer = at(product.b.buffer);
+            if let Some(more) = &mut product.more {
+                more.a.buffer = at(more.a.buffer);
+                more.b.buffer = at(more.b.buffer);
+            }
         }
     }
     let copied = nodes.updates.iter().filter(|pair| !written.contains(pair));

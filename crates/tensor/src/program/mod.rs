@@ -5,6 +5,7 @@
 //! 3. `lower`: each group as a [`KernelPlan`]: a [`Body`] of instructions between loads and stores.
 //! 4. `memory`: which buffers hold what, and when they are free again.
 
+mod added;
 mod groups;
 mod lower;
 mod memory;
@@ -13,6 +14,7 @@ mod nodes;
 use crate::graph::element::ElementOp;
 use crate::graph::layout::Dim;
 use crate::graph::tensor::{DType, ReduceOp, Tensor};
+use crate::graph::windows::Unfold;
 use dapple_base::Result;
 
 /// A buffer of the program.
@@ -51,6 +53,8 @@ pub(crate) enum Source {
     Cat(usize, Vec<(usize, Piece)>),
     /// Rows of a table by their numbers: table, numbers, rows, width.
     Gather(Access, Access, usize, usize),
+    /// Pixels by tap and window.
+    Unfold(Access, Unfold),
 }
 
 /// A piece of a [`Source::Cat`].
@@ -64,7 +68,7 @@ impl Source {
     /// All that it reads.
     pub fn accesses(&self) -> Vec<&Access> {
         match self {
-            Self::Buffer(access) => vec![access],
+            Self::Buffer(access) | Self::Unfold(access, _) => vec![access],
             Self::Gather(table, numbers, ..) => vec![table, numbers],
             Self::Cat(_, pieces) => {
                 let buffers = pieces.iter().filter_map(|(_, piece)| match piece {
@@ -161,6 +165,27 @@ pub(crate) struct Product {
     pub n: usize,
     pub a: Matrix,
     pub b: Matrix,
+    /// Each element by itself, from memory.
+    pub plain: bool,
+    /// Another product that is added.
+    pub more: Option<More>,
+}
+
+/// A second product `[m, k]` by `[k, n]`, weighed: its sum goes on where the first one's ends.
+#[derive(Debug, Clone)]
+pub(crate) struct More {
+    pub k: usize,
+    pub a: Matrix,
+    pub b: Matrix,
+    pub scale: f32,
+}
+
+impl Product {
+    /// Its matrices.
+    pub fn matrices(&self) -> impl Iterator<Item = &Matrix> {
+        let more = self.more.iter().flat_map(|more| [&more.a, &more.b]);
+        [&self.a, &self.b].into_iter().chain(more)
+    }
 }
 
 /// A batch of matrices in a buffer.
@@ -175,6 +200,8 @@ pub(crate) struct Matrix {
     pub row: usize,
     /// Between its columns.
     pub column: usize,
+    /// Where it is an image, seen by taps and windows: strides and batch are of these.
+    pub unfold: Option<Unfold>,
 }
 
 /// A kernel.
@@ -193,7 +220,7 @@ impl KernelPlan {
         let accesses = self.body.inputs.iter().flat_map(Source::accesses);
         let mut all: Vec<usize> = accesses.map(|access| access.buffer).collect();
         if let Space::MatMul(product) = &self.space {
-            all.extend([product.a.buffer, product.b.buffer]);
+            all.extend(product.matrices().map(|matrix| matrix.buffer));
         }
         all.sort_unstable();
         all.dedup();
@@ -225,7 +252,10 @@ impl KernelPlan {
             }
         });
         let own = match &self.space {
-            Space::MatMul(p) => 2.0 * (p.batch * p.m * p.k * p.n) as f64,
+            Space::MatMul(p) => {
+                let more = p.more.as_ref().map_or(0, |more| more.k);
+                2.0 * (p.batch * p.m * (p.k + more) * p.n) as f64
+            }
             Space::Columns { .. } | Space::Scatter { .. } => elements as f64,
             _ => 0.0,
         };
@@ -249,8 +279,20 @@ impl KernelPlan {
                 let kept = matrix.dims.iter().filter(|dim| dim.1 != 0);
                 kept.map(|dim| dim.0).product()
             };
+            if let Some(more) = &p.more {
+                bytes += (p.m * more.k * more.a.dtype.bytes()) as f64;
+                bytes += (more.k * p.n * more.b.dtype.bytes()) as f64;
+            }
             bytes += (batch(&p.a) * p.m * p.k * p.a.dtype.bytes()) as f64;
-            bytes += (batch(&p.b) * p.k * p.n * p.b.dtype.bytes()) as f64;
+            bytes += match p.b.unfold {
+                // Each image once, however often it is cut.
+                Some(unfold) => {
+                    let places = batch(&p.b) * p.k * p.n;
+                    let images = places.div_ceil((unfold.taps() * unfold.windows()).max(1));
+                    (images * unfold.pixels() * p.b.dtype.bytes()) as f64
+                }
+                None => (batch(&p.b) * p.k * p.n * p.b.dtype.bytes()) as f64,
+            };
         }
         let written = self.outputs.iter().map(|output| &buffers[*output]);
         bytes
@@ -282,6 +324,8 @@ pub(crate) struct Limits {
     pub bindings: usize,
     /// Whether a leaf that gets a new value may be written by the kernel that reads it.
     pub in_place: bool,
+    /// Whether products are computed the plainest way.
+    pub plain_products: bool,
 }
 
 /// The program that computes `outputs`, and the second of each pair of `updates` into the first, a leaf.
@@ -295,6 +339,6 @@ pub(crate) fn compile(
 ) -> Result<Program> {
     let nodes = nodes::Nodes::collect(outputs, updates)?;
     let groups = groups::groups(&nodes, limits);
-    let lowered = lower::lower(&nodes, &groups)?;
+    let lowered = lower::lower(&nodes, &groups, limits)?;
     Ok(memory::plan(lowered, &nodes, limits))
 }

@@ -104,7 +104,24 @@ impl Nodes {
 
     /// Whether a kernel computes it.
     pub fn is_computed(&self, node: usize) -> bool {
-        !matches!(self.list[node].0.op, Op::Leaf(_) | Op::Constant(_))
+        !matches!(self.list[node].0.op, Op::Leaf(_) | Op::Constant(_)) && !self.is_virtual(node)
+    }
+
+    /// Whether only products read it, through what it is made of.
+    pub fn is_virtual(&self, node: usize) -> bool {
+        let is_product = |reader: &usize| matches!(self.list[*reader].0.op, Op::MatMul);
+        matches!(self.list[node].0.op, Op::Unfold(_))
+            && !self.is_result(node)
+            && self.readers[node].iter().all(is_product)
+    }
+
+    /// What has to be there for a tensor to be read.
+    pub fn source(&self, tensor: &Tensor) -> usize {
+        let (node, _) = self.look(tensor);
+        match self.is_virtual(node) {
+            true => self.look(&self.list[node].0.inputs[0]).0,
+            false => node,
+        }
     }
 }
 

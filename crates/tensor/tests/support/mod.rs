@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
+pub mod gradients;
+
 use dapple_runtime::{Choice, Gpu, GpuOptions};
 use dapple_tensor::{Context, Plan, PlanOptions, Tensor};
 

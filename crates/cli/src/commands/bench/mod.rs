@@ -11,6 +11,8 @@ mod step;
 mod table;
 mod train;
 
+pub use ops::with_threads;
+
 use crate::console::Console;
 use clap::Subcommand;
 use dapple::AnyEngine;

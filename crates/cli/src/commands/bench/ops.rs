@@ -8,6 +8,8 @@ use crate::options::DeviceOptions;
 use dapple::AnyEngine;
 use dapple::scene::{Error, Result};
 use dapple_instruments::bench::Machine;
+use dapple_tensor::bench::bars::{self, Bar};
+use dapple_tensor::bench::torch::Torch;
 use dapple_tensor::bench::{Ceilings, Options, Row, families, run as measure, summary};
 use dapple_tensor::{Context, DType};
 use serde::{Deserialize, Serialize};
@@ -24,16 +26,21 @@ Bytes of what fits a cache may be above 100 %.
 Without --most, hardware GPUs measure everything, the processor and software GPUs what does not take
 them minutes.
 
+--suite performance measures the ten performance tests of another tensor library against its bars, and says which
+were met; to miss one is no error.
+
 --json prints schema, machine, fused, ceilings (copy in bytes/s, flops) and rows: family, name, dtype, mode,
-us (avg, min, max, median, p95, std), runs, kernels, bytes, flops, gb_per_s, gflop_per_s, runs_per_s,
-percent_of_copy, percent_of_flops. --compare takes such a file.
+us (avg, min, max, median, p95, std), runs, kernels, buffers_created, bytes, flops, gb_per_s, gflop_per_s, runs_per_s,
+percent_of_copy, percent_of_flops. --compare takes such a file. --suite --json prints schema, machine and
+bars: name, value, unit, bar, met.
 
 Examples:
   dapple bench ops                                        everything, some minutes
   dapple bench ops --only norms,lora --dtype f32
   dapple bench ops --only fused --unfused                 what fusion saves
   dapple bench ops --json > old.json                      then, after a change:
-  dapple bench ops --compare old.json";
+  dapple bench ops --compare old.json
+  dapple bench ops --suite performance";
 
 /// Rows that a comparison calls faster or slower: less is noise.
 const NOTABLE: f64 = 0.05;
@@ -42,7 +49,8 @@ const NOTABLE: f64 = 0.05;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Families to measure: elements, fused, reduce, norms, matmul, linear, lora, mlp, adam, cat [default: all]
+    /// Families to measure: elements, fused, reduce, norms, matmul, linear, lora, mlp, adam, cat, conv, training,
+    /// transfer, pool [default: all]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     only: Vec<String>,
 
@@ -62,9 +70,13 @@ pub struct Args {
     #[arg(long)]
     unfused: bool,
 
-    /// Show each time beside that of an earlier --json
+    /// Show each time beside that of an earlier --json, or of PyTorch's rows (docs/TENSORS.md says which)
     #[arg(long, value_name = "FILE.json")]
     compare: Option<PathBuf>,
+
+    /// Measure instead what has a bar to be above or below: `performance`, the tests of another tensor library
+    #[arg(long, value_name = "SUITE", value_parser = ["performance"], conflicts_with_all = ["only", "compare", "unfused", "most"])]
+    suite: Option<String>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -92,10 +104,25 @@ struct Results {
     rows: Vec<Row>,
 }
 
-/// What `--compare` reads of it.
+/// What `--compare` reads.
 #[derive(Debug, Deserialize)]
-struct Earlier {
-    rows: Vec<Row>,
+#[serde(untagged)]
+enum Earlier {
+    Torch(Torch),
+    Rows { rows: Vec<Row> },
+}
+
+impl Earlier {
+    /// Microseconds of the same.
+    fn us(&self, row: &Row) -> Option<f64> {
+        match self {
+            Self::Torch(torch) => torch.us(row),
+            Self::Rows { rows } => {
+                let same = rows.iter().find(|old| old.key() == row.key());
+                same.map(|old| old.us.median)
+            }
+        }
+    }
 }
 
 /// What does not take the processor, or a GPU that is none, minutes.
@@ -129,7 +156,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         AnyEngine::Gpu(engine) => (Context::gpu(engine.gpu()), usize::MAX),
         _ => (Context::cpu(), MOST_ON_PROCESSOR),
     };
+    if args.suite.is_some() {
+        return with_threads(args.device.threads, || {
+            suite(args, machine, &context, console)
+        })?;
+    }
     options.most = args.most.unwrap_or(most);
+    if let (Some(Earlier::Torch(torch)), false) = (&earlier, args.json) {
+        let Torch { gpu, torch, .. } = torch;
+        console.note(&format!("note: compared with PyTorch {torch} on {gpu}"));
+    }
     if !args.json {
         console.data(&format!(
             "{}\n{}\n",
@@ -180,8 +216,44 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     console.data(&totals(&rows))
 }
 
+/// What `--suite --json` prints.
+#[derive(Debug, Serialize)]
+struct Suite {
+    schema: u32,
+    machine: Machine,
+    bars: Vec<Bar>,
+}
+
+/// Measures what has bars. To miss one is no error: time decides nothing.
+fn suite(args: &Args, machine: Machine, context: &Context, console: &Console) -> Result<()> {
+    if !args.json {
+        console.data(&format!("{}\n", machine.line()))?;
+    }
+    let bars = bars::run(context, &mut |bar| match args.json {
+        true => Ok(()),
+        false => console.data(&bar_line(bar)),
+    })?;
+    if args.json {
+        return console.json(&Suite {
+            schema: SCHEMA,
+            machine,
+            bars,
+        });
+    }
+    let missed = bars.iter().filter(|bar| !bar.met).count();
+    console.data(&format!("\n{} of {} met", bars.len() - missed, bars.len()))
+}
+
+fn bar_line(bar: &Bar) -> String {
+    let word = if bar.met { "met" } else { "missed" };
+    format!(
+        "{:<60}{:>12.3} {:<14} bar {:>8} {word}",
+        bar.name, bar.value, bar.unit, bar.bar
+    )
+}
+
 /// On so many threads of the processor.
-fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> Result<T> {
+pub fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> Result<T> {
     let Some(threads) = threads else {
         return Ok(work());
     };
@@ -212,7 +284,7 @@ fn limits_line(ceilings: Ceilings, source: &str) -> String {
 fn heading(compared: bool) -> String {
     let more = if compared { "       old" } else { "" };
     format!(
-        "{:<44}{:<5}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>6}{:>10}{:>6}{:>4}{more}",
+        "{:<54}{:<5}{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>6}{:>10}{:>6}{:>4}{more}",
         "us of one run",
         "",
         "",
@@ -232,13 +304,11 @@ fn heading(compared: bool) -> String {
 fn line(row: &Row, earlier: Option<&Earlier>) -> String {
     let us = row.us;
     let old = earlier.map(|earlier| {
-        let same = earlier.rows.iter().find(|old| old.key() == row.key());
-        same.map_or("         -".to_owned(), |old| {
-            compared(us.median, old.us.median)
-        })
+        let old = earlier.us(row);
+        old.map_or("         -".to_owned(), |old| compared(us.median, old))
     });
     format!(
-        "{:<44}{:<5}{:<9}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>9.1}{:>6.0}{:>10.1}{:>6.1}{:>4}{}",
+        "{:<54}{:<5}{:<9}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>10.2}{:>9.1}{:>6.0}{:>10.1}{:>6.1}{:>4}{}",
         row.name,
         row.dtype,
         row.mode,

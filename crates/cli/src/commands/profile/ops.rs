@@ -1,0 +1,154 @@
+//! `dapple profile ops`: what limits tensor operations on this machine. [`dapple_instruments::ops`] measures; here are
+//! the options, the folder and what is said.
+
+use super::{prepare, program, say};
+use crate::ceilings;
+use crate::commands::bench::{remark_limits, with_threads};
+use crate::console::{Console, ProfileProgress};
+use crate::interrupt;
+use crate::options::{DeviceOptions, NewFolders};
+use dapple::AnyEngine;
+use dapple::scene::Result;
+use dapple_instruments::ops::{OpsOptions, profile};
+use dapple_instruments::profile::files::{self, Results};
+use dapple_instruments::profile::{Told, device, fact};
+use dapple_profile::{compare, read_profile};
+use dapple_tensor::Context;
+use dapple_tensor::bench::workload::{Plant, check};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+Runs LoRA, softmax, norms and products again and again, and says where the time went: a budget that adds
+up to wall time, each operation against the bandwidth and arithmetic that this device was measured to
+reach, how busy the device was kept, gaps, launch efficiency, operations a second, and what was found to
+hold them back. A GPU replays what was recorded once: one submission for many runs, a pass an operation.
+
+Without --only, the processor and software GPUs leave out what takes them too long. OUT holds the files
+that `dapple profile` leaves; `dapple profile diff` compares them.
+
+Examples:
+  dapple profile ops
+  dapple profile ops --only lora,softmax_1024 --iterations 5000 -o before
+  dapple profile ops --device cpu --time-limit 5
+  dapple profile ops --only lora --compare before/profile.json -o after";
+
+/// Says what limits tensor operations here: LoRA, softmax, norms, products
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The folder for the results
+    #[arg(short, long, value_name = "FOLDER", default_value = "profile/ops")]
+    out: PathBuf,
+
+    /// Replace a profile that is in OUT, and files of the names that it has
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Operations, or families of them: lora, softmax, layer_norm, rms_norm, matmul [default: all]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Runs of each operation to measure. As many again are made without the profiler, to tell what it costs
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    iterations: u32,
+
+    /// Fewer runs, rather than longer than this in all, seconds
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    time_limit: u32,
+
+    /// Do something wrong on purpose, to see it found: unfused, readback, upload, no-pool, naive-matmul
+    #[arg(long, value_name = "MISTAKE", hide = true)]
+    plant: Option<Plant>,
+
+    /// An earlier profile.json: say what became faster or slower, and whether that is noise
+    #[arg(long, value_name = "OLD.json")]
+    compare: Option<PathBuf>,
+
+    /// Print profile.json instead of the summary
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+/// Multiply-adds of an operation at most, where it is not named: what does not take the processor, or a GPU that is
+/// none, too long.
+const MOST_ON_PROCESSOR: usize = 1 << 30;
+const MOST_IN_SOFTWARE: usize = 1 << 24;
+
+pub fn run(args: &Args, console: &Console) -> Result<()> {
+    // What cannot work is said before anything is measured.
+    let old = args.compare.as_deref().map(read_profile).transpose()?;
+    check(&args.only).map_err(|e| e.at("--only"))?;
+    let folders = NewFolders::before(&args.out);
+    interrupt::remove_if_empty(&folders);
+    folders.unless_ok(prepare(&args.out, args.overwrite).and_then(|lock| {
+        if let Some(note) = lock.note() {
+            console.note(&format!("note: {note}"));
+        }
+        measure(args, &args.out, old.as_ref(), console)
+    }))
+}
+
+fn measure(
+    args: &Args,
+    out: &Path,
+    old: Option<&dapple_profile::Profile>,
+    console: &Console,
+) -> Result<()> {
+    let program = program();
+    let engine = args.device.open(false, console)?;
+    let (ceilings, spread) = ceilings::of(engine.instrument())?;
+    if let Some(spread) = spread {
+        remark_limits(spread, console);
+    }
+    let (context, most) = match &engine {
+        AnyEngine::Gpu(engine) if engine.gpu().report().is_software => {
+            (Context::gpu(engine.gpu()), MOST_IN_SOFTWARE)
+        }
+        AnyEngine::Gpu(engine) => (Context::gpu(engine.gpu()), usize::MAX),
+        _ => (Context::cpu(), MOST_ON_PROCESSOR),
+    };
+    let options = OpsOptions {
+        only: args.only.clone(),
+        most,
+        iterations: args.iterations,
+        time_limit: Duration::from_secs(u64::from(args.time_limit)),
+        plant: args.plant,
+        samples: true,
+    };
+    let told = Told {
+        program,
+        settings: vec![
+            fact(
+                "only",
+                if args.only.is_empty() {
+                    "all".to_owned()
+                } else {
+                    args.only.join(", ")
+                },
+            ),
+            fact("time limit", format!("{} s", args.time_limit)),
+        ],
+        ceilings,
+    };
+    let facts = device(engine.instrument());
+    let grace = interrupt::grace();
+    let progress = ProfileProgress::new(console, &grace);
+    let profiled = with_threads(args.device.threads, || {
+        profile(&context, facts, &options, told, &progress)
+    })??;
+    let comparison = old.map(|old| compare(old, &profiled.profile));
+    let results = Results {
+        profile: &profiled.profile,
+        trace: &profiled.trace,
+        heat: None,
+        flamegraph: profiled.flamegraph.as_deref().ok(),
+        comparison: comparison.as_ref(),
+    };
+    let written = files::write(out, &results)?;
+    let shown = (&profiled.profile, &profiled.flamegraph);
+    say(args.json, shown, comparison.as_ref(), &written, console)
+}

@@ -1,0 +1,183 @@
+//! What limits tensor operations on this machine: the profiler over [`dapple_tensor::bench::workload`].
+//!
+//! 1. Operations are compiled; a run of each warms the device.
+//! 2. A step is so many runs of each operation, replayed: on a GPU one submission, each operation a span and a pass.
+//!    With a mistake planted ([`Plant`]) a step is one run of each, done as slow programs do it.
+//! 3. Half of the steps without the profiler, all of them with it, the other half without; then some runs in which every
+//!    dispatch is timed alone; then a second whose CPU time is sampled.
+//! 4. Statistics, budget and findings are those of any other program ([`dapple_profile::analyse`]); `report` says what
+//!    operations cost by formula, and puts the measures that tensor runtimes are judged by into one table.
+
+mod report;
+mod steps;
+
+use crate::profile::Told;
+use dapple::{Progress, Result};
+use dapple_profile::profile::{Fact, Phase, Trace};
+use dapple_profile::samples::{DEFAULT_HZ, Sampler};
+use dapple_profile::{ControlTimer, Profile, Recorder, analyse};
+use dapple_tensor::Context;
+use dapple_tensor::bench::workload::{Plant, Workload};
+use std::time::{Duration, Instant};
+use steps::Runner;
+
+/// What to profile, and for how long.
+#[derive(Debug, Clone)]
+pub struct OpsOptions {
+    /// Operations or their families; empty for all.
+    pub only: Vec<String>,
+    /// Leaves out what takes more multiply-adds than this, unless it is named.
+    pub most: usize,
+    /// Runs of each operation that are measured.
+    pub iterations: u32,
+    /// Fewer runs, rather than longer than this in all.
+    pub time_limit: Duration,
+    /// What is to be wrong.
+    pub plant: Option<Plant>,
+    /// Whether to sample the host's CPU time, which interrupts all threads of the process.
+    pub samples: bool,
+}
+
+/// A profile of operations, and what is shown with it.
+#[derive(Debug)]
+pub struct OpsProfiled {
+    /// The profile.
+    pub profile: Profile,
+    /// Its timeline.
+    pub trace: Trace,
+    /// CPU time of the host as an SVG, or why there is none.
+    pub flamegraph: Result<String, String>,
+}
+
+/// Steps of a window at most: all of them may be on their way.
+const MOST_STEPS: u32 = 100;
+/// Of one with a mistake planted, whose steps are many submissions.
+const MOST_PLANTED: u32 = 25;
+/// Runs with each dispatch timed alone.
+const KERNEL_STEPS: u32 = 10;
+/// Seconds of samples.
+const SAMPLED: Duration = Duration::from_secs(1);
+
+/// How many steps a window has, and how many runs of each operation a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    steps: u32,
+    runs: u32,
+}
+
+impl Shape {
+    /// Of so many runs of `run` each, within a third of the limit (there are two windows, and what is around them).
+    fn of(options: &OpsOptions, run: Duration) -> Self {
+        let affordable = options.time_limit.as_secs_f64() / 3.0 / run.as_secs_f64().max(1e-9);
+        let all = options.iterations.min(affordable as u32).max(1);
+        match options.plant {
+            Some(plant) if plant != Plant::NaiveMatmul => Self {
+                steps: all.min(MOST_PLANTED),
+                runs: 1,
+            },
+            _ => {
+                let steps = all.min(MOST_STEPS);
+                Self {
+                    steps,
+                    runs: all / steps,
+                }
+            }
+        }
+    }
+}
+
+/// Profiles operations on a device.
+///
+/// # Errors
+/// A name of no operation; no memory; a lost device; `progress` asks to stop.
+pub fn profile(
+    context: &Context,
+    device: Vec<Fact>,
+    options: &OpsOptions,
+    told: Told,
+    progress: &dyn Progress,
+) -> Result<OpsProfiled> {
+    let workload = Workload::new(context, &options.only, options.most, options.plant)?;
+    if workload.operations.is_empty() {
+        let what = "no operation is left to profile";
+        return Err(dapple::Error::input(what).hint("name some with --only"));
+    }
+    let mut runner = Runner::new(context, workload, progress)?;
+    // The first compiles what drivers compile late, the second is warm.
+    runner.set_runs(1)?;
+    runner.plain(1)?;
+    let run = runner.plain(1)?;
+    let shape = Shape::of(options, run);
+    progress.start("profiling", u64::from(4 * shape.steps));
+    runner.set_runs(shape.runs as usize)?;
+    let dispatch_ns = runner.dispatch_ns()?;
+
+    let mut control = ControlTimer::new(runner.threads());
+    control.take();
+    let first = shape.steps / 2;
+    let before = runner.plain(first)?;
+    // What timing itself allocates, it allocates before the window.
+    drop(runner.window(&Recorder::off(), shape.steps)?);
+    control.take();
+    let recorder = Recorder::new();
+    let timed = runner.window(&recorder, shape.steps)?;
+    control.take();
+    let after = runner.plain(shape.steps - first)?;
+    control.take();
+    let kernels = runner.kernels(KERNEL_STEPS.min(shape.steps))?;
+    let flamegraph = match options.plant {
+        // Drivers that register code while they compile cannot be interrupted by an unwinder.
+        Some(Plant::NoPool) => Err("each run compiles, and compilers are not sampled".to_owned()),
+        _ if !options.samples => Err("it was not asked for".to_owned()),
+        _ => sampled(&mut runner)?,
+    };
+    progress.finish();
+
+    let setup = report::About {
+        runner: &runner,
+        told,
+        device,
+        options,
+        shape,
+        timed: &timed,
+        off_ns: (shape.steps > 1)
+            .then(|| (before + after).as_nanos() as f64 / f64::from(shape.steps)),
+        dispatch_ns,
+        control: control.finish(),
+        kernels,
+    }
+    .setup();
+    let (mut profile, trace) = analyse(&timed.recording, &setup)?;
+    profile
+        .tables
+        .insert(0, report::measures(&profile, runner.operations(), shape));
+    Ok(OpsProfiled {
+        profile,
+        trace,
+        flamegraph,
+    })
+}
+
+/// Steps whose CPU time is sampled.
+fn sampled(runner: &mut Runner<'_>) -> Result<Result<String, String>> {
+    let sampler = match Sampler::start(DEFAULT_HZ) {
+        Ok(sampler) => sampler,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let started = Instant::now();
+    while started.elapsed() < SAMPLED {
+        runner.plain(1)?;
+    }
+    let drawn = sampler
+        .finish()
+        .and_then(|samples| samples.to_svg("dapple profile ops: CPU time of the host"));
+    Ok(drawn.map_err(|error| error.to_string()))
+}
+
+/// What an operation is for.
+fn phase(is_backward: bool) -> Phase {
+    match is_backward {
+        true => Phase::Backward,
+        false => Phase::Forward,
+    }
+}

@@ -1,0 +1,365 @@
+//! [`Runner`]: steps of a workload, on the processor or a GPU, timed or not.
+
+use super::phase;
+use dapple::runtime::{Counters, Detail, Gpu, GpuClock, Recording as Commands, Timing};
+use dapple::{Error, ErrorKind, Progress, Result};
+use dapple_profile::profile::{KernelSummary, Phase};
+use dapple_profile::{Recorder, Recording, Span, Synchronised, Track, kernels_of};
+use dapple_tensor::bench::workload::{Operation, Plant, Workload};
+use dapple_tensor::{Context, Device, Plan};
+use std::time::{Duration, Instant};
+
+/// Submissions that may be on their way while they are timed.
+const IN_FLIGHT: usize = 512;
+/// Spans of one submission at most.
+const MOST_SPANS: usize = 512;
+/// Steps that are given to a device before its last is waited for, where nothing else waits.
+const AHEAD: u32 = 100;
+/// Dispatches that the time of an empty one is taken from.
+const EMPTY: usize = 256;
+
+/// A window, measured.
+pub(super) struct Timed {
+    pub recording: Recording,
+    /// What the host asked of the device.
+    pub asked: Counters,
+    /// Whether stages were timed on the device.
+    pub device_clock: bool,
+    pub calibration_error_ns: Option<f64>,
+    /// Submissions that were not timed.
+    pub skipped: u64,
+}
+
+/// A workload that runs.
+pub(super) struct Runner<'a> {
+    context: Context,
+    workload: Workload,
+    progress: &'a dyn Progress,
+    /// Each operation's runs; one recording with no mistake planted.
+    commands: Vec<Commands>,
+    runs: usize,
+    clock: Option<GpuClock>,
+    /// Of the submissions of the window: step and spans.
+    arrived: Vec<Timing>,
+    steps_done: u64,
+}
+
+impl<'a> Runner<'a> {
+    pub fn new(context: &Context, workload: Workload, progress: &'a dyn Progress) -> Result<Self> {
+        let clock = match context.device() {
+            Device::Gpu(gpu) => GpuClock::new(gpu, MOST_SPANS, IN_FLIGHT)?,
+            Device::Cpu => None,
+        };
+        Ok(Self {
+            context: context.clone(),
+            workload,
+            progress,
+            commands: Vec::new(),
+            runs: 1,
+            clock,
+            arrived: Vec::new(),
+            steps_done: 0,
+        })
+    }
+
+    pub fn operations(&self) -> &[Operation] {
+        &self.workload.operations
+    }
+
+    pub fn gpu(&self) -> Option<&Gpu> {
+        match self.context.device() {
+            Device::Gpu(gpu) => Some(gpu),
+            Device::Cpu => None,
+        }
+    }
+
+    /// Those that work: beside a GPU, the one that drives it.
+    pub fn threads(&self) -> usize {
+        match self.gpu() {
+            Some(_) => 1,
+            None => rayon::current_num_threads(),
+        }
+    }
+
+    /// How many runs of each operation a step has from now on.
+    pub fn set_runs(&mut self, runs: usize) -> Result<()> {
+        self.runs = runs;
+        self.commands = match self.is_replayed() {
+            true => vec![self.workload.recording(runs)?],
+            false => Vec::new(),
+        };
+        Ok(())
+    }
+
+    /// Whether a step is one submission of what was recorded before.
+    pub fn is_replayed(&self) -> bool {
+        matches!(self.workload.plant, None | Some(Plant::NaiveMatmul))
+    }
+
+    fn wait(&self) -> Result<()> {
+        self.gpu().map_or(Ok(()), Gpu::wait)
+    }
+
+    fn go_on(&self) -> Result<()> {
+        match self.progress.should_stop() {
+            true => Err(Error::new(
+                ErrorKind::Interrupted,
+                "the profile was stopped; nothing was written",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// So many steps without the profiler; their wall time.
+    pub fn plain(&mut self, steps: u32) -> Result<Duration> {
+        let off = Recorder::off();
+        self.wait()?;
+        let started = Instant::now();
+        for step in 0..steps {
+            self.go_on()?;
+            self.step(&off, None)?;
+            self.progress.advance(1);
+            if step % AHEAD == AHEAD - 1 {
+                self.wait()?;
+            }
+        }
+        self.wait()?;
+        Ok(started.elapsed())
+    }
+
+    /// So many steps, timed.
+    pub fn window(&mut self, recorder: &Recorder, steps: u32) -> Result<Timed> {
+        self.arrived.clear();
+        let skipped = self.clock.as_ref().map_or(0, GpuClock::skipped);
+        if let Some(clock) = &mut self.clock {
+            clock.calibrate()?;
+        }
+        let own = Recorder::new();
+        // Where the caller records nothing, what is recorded is thrown away.
+        let recorder = if recorder.is_on() { recorder } else { &own };
+        recorder.begin_window(Synchronised::after(|| self.wait())?);
+        let begin = self.counters();
+        for _ in 0..steps {
+            self.go_on()?;
+            let step = self.steps_done;
+            {
+                let _span = recorder.span("step", Phase::Host).step(step);
+                self.step(recorder, Some(step))?;
+            }
+            if self.clock.is_none() {
+                if self.gpu().is_some() {
+                    // Without the device's clock each step is waited for.
+                    let _span = recorder.span("wait", Phase::Host).step(step);
+                    self.wait()?;
+                }
+                recorder.end_step(step);
+            }
+            self.steps_done += 1;
+            self.progress.advance(1);
+        }
+        let asked = self.counters() - begin;
+        recorder.end_window(Synchronised::after(|| self.wait())?);
+        self.collect()?;
+        self.record(recorder);
+        let device_clock = self.clock.is_some();
+        Ok(Timed {
+            recording: recorder.finish()?,
+            asked,
+            device_clock,
+            calibration_error_ns: self.clock.as_ref().map(|c| c.calibration().uncertainty_ns),
+            skipped: self.clock.as_ref().map_or(0, GpuClock::skipped) - skipped,
+        })
+    }
+
+    fn counters(&self) -> Counters {
+        self.gpu().map(Gpu::counters).unwrap_or_default()
+    }
+
+    /// Timings that have come.
+    fn collect(&mut self) -> Result<()> {
+        if let Some(clock) = &mut self.clock {
+            self.arrived.extend(clock.poll()?);
+        }
+        Ok(())
+    }
+
+    /// Hands over what the device's clock said.
+    fn record(&mut self, recorder: &Recorder) {
+        let Some(clock) = &self.clock else { return };
+        let offset = recorder.offset_of(clock.origin());
+        let mut ends: Vec<(u64, i64)> = Vec::new();
+        for (submission, timing) in self.arrived.drain(..).enumerate() {
+            for span in timing.spans {
+                let begin = span.start_ns + offset;
+                let end = begin + span.duration_ns as i64;
+                match ends.last_mut().filter(|last| last.0 == timing.tag) {
+                    Some(last) => last.1 = last.1.max(end),
+                    None => ends.push((timing.tag, end)),
+                }
+                let found = self
+                    .workload
+                    .operations
+                    .iter()
+                    .find(|o| o.name == span.name);
+                let of = Span::new(span.name, begin, span.duration_ns)
+                    .phase(phase(found.is_some_and(|o| o.is_backward)))
+                    .step(timing.tag)
+                    .submission(submission as u64);
+                recorder.add_span(Track::Device, of);
+            }
+        }
+        for (step, end) in ends {
+            recorder.end_step_at(step, end);
+        }
+    }
+
+    /// One step; timed under this number, if there is one.
+    fn step(&mut self, recorder: &Recorder, timed: Option<u64>) -> Result<()> {
+        let Some(gpu) = self.gpu().cloned() else {
+            return self.step_on_processor(recorder);
+        };
+        if self.is_replayed() {
+            let _span = recorder.span("submit", Phase::Host);
+            let commands = &self.commands[0];
+            return submit(&gpu, &mut self.clock, commands, timed, Detail::Spans);
+        }
+        let detail = match self.workload.plant {
+            Some(Plant::Unfused) => Detail::Dispatches,
+            _ => Detail::Spans,
+        };
+        for operation in &mut self.workload.operations {
+            mistake_before(self.workload.plant, operation, recorder)?;
+            {
+                let _span = recorder.span("submit", Phase::Host);
+                if let Some(commands) = operation.plan().recording() {
+                    submit(&gpu, &mut self.clock, commands, timed, detail)?;
+                }
+            }
+            mistake_after(self.workload.plant, operation, recorder)?;
+        }
+        self.collect()
+    }
+
+    fn step_on_processor(&mut self, recorder: &Recorder) -> Result<()> {
+        for operation in &mut self.workload.operations {
+            mistake_before(self.workload.plant, operation, recorder)?;
+            {
+                let _span = recorder.span(operation.name, phase(operation.is_backward));
+                for _ in 0..self.runs {
+                    operation.plan().run()?;
+                }
+            }
+            mistake_after(self.workload.plant, operation, recorder)?;
+        }
+        Ok(())
+    }
+
+    /// Runs of each operation with each dispatch timed alone; times a step of the window's.
+    pub fn kernels(&mut self, steps: u32) -> Result<Vec<KernelSummary>> {
+        let (Some(gpu), Some(clock)) = (self.gpu().cloned(), &mut self.clock) else {
+            return Ok(Vec::new());
+        };
+        let recorder = Recorder::new();
+        recorder.begin_window(Synchronised::after(|| gpu.wait())?);
+        let offset = recorder.offset_of(clock.origin());
+        for step in 0..u64::from(steps) {
+            for operation in &self.workload.operations {
+                if let Some(commands) = operation.plan().recording() {
+                    clock.submit(commands, &[], step, Detail::Dispatches)?;
+                }
+            }
+            gpu.wait()?;
+            let mut last = 0;
+            for span in clock.poll()?.into_iter().flat_map(|timing| timing.spans) {
+                let begin = span.start_ns + offset;
+                last = last.max(begin + span.duration_ns as i64);
+                let kernel = span.kernel.unwrap_or_default();
+                let of = Span::new(kernel, begin, span.duration_ns)
+                    .stage(span.name)
+                    .step(step);
+                recorder.add_span(Track::Kernels, of);
+            }
+            recorder.end_step_at(step, last);
+        }
+        recorder.end_window(Synchronised::after(|| gpu.wait())?);
+        let mut kernels = kernels_of(&recorder.finish()?);
+        for kernel in &mut kernels {
+            kernel.per_step *= self.runs as f64;
+        }
+        Ok(kernels)
+    }
+
+    /// What a dispatch that does nothing takes, one after another in a pass.
+    pub fn dispatch_ns(&self) -> Result<Option<f64>> {
+        let Some(gpu) = self.gpu() else {
+            return Ok(None);
+        };
+        let least = Plan::compile(&[&self.context.tensor(&[4], &[0.0; 4]).add(1.0)])?;
+        let time = |count: usize| -> Result<f64> {
+            let Some(commands) = least.repeated(count)? else {
+                return Ok(0.0);
+            };
+            let mut best = f64::INFINITY;
+            for _ in 0..5 {
+                gpu.wait()?;
+                let mut encoder = gpu.encoder();
+                commands.encode(&mut encoder, &[]);
+                let started = Instant::now();
+                gpu.submit(encoder);
+                gpu.wait()?;
+                best = best.min(started.elapsed().as_nanos() as f64);
+            }
+            Ok(best)
+        };
+        // The submission itself is in both.
+        let (few, many) = (time(1)?, time(1 + EMPTY)?);
+        Ok(Some(((many - few) / EMPTY as f64).max(0.0)))
+    }
+}
+
+/// Submits, timed where there is a clock and a number.
+fn submit(
+    gpu: &Gpu,
+    clock: &mut Option<GpuClock>,
+    commands: &Commands,
+    timed: Option<u64>,
+    detail: Detail,
+) -> Result<()> {
+    match (clock, timed) {
+        (Some(clock), Some(step)) => clock.submit(commands, &[], step, detail).map(drop),
+        _ => {
+            commands.submit(gpu, &[]);
+            Ok(())
+        }
+    }
+}
+
+fn mistake_before(
+    plant: Option<Plant>,
+    operation: &mut Operation,
+    recorder: &Recorder,
+) -> Result<()> {
+    match plant {
+        Some(Plant::Upload) => {
+            let _span = recorder.span("upload", Phase::Transfer);
+            operation.upload()
+        }
+        Some(Plant::NoPool) => {
+            let _span = recorder.span("compile and allocate", Phase::Host);
+            operation.anew()
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mistake_after(plant: Option<Plant>, operation: &Operation, recorder: &Recorder) -> Result<()> {
+    if plant != Some(Plant::Readback) {
+        return Ok(());
+    }
+    // On a GPU a result is few bytes: what it takes is the wait, after which the queue is empty.
+    let _span = match operation.plan().recording() {
+        Some(_) => recorder.span("wait and read back", Phase::Host),
+        None => recorder.span("read back", Phase::Transfer),
+    };
+    operation.read()
+}

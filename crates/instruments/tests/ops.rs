@@ -1,0 +1,240 @@
+//! The profiler over tensor operations: mistakes that are planted make their rules fire, operations as they should be
+//! run leave them silent. Times decide by ratios alone: the ceilings that they are held against are taken from runs
+//! of the same operations.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use dapple::NoProgress;
+use dapple::runtime::{Choice, Gpu, GpuOptions};
+use dapple_instruments::ops::{OpsOptions, profile};
+use dapple_instruments::profile::Told;
+use dapple_profile::profile::{Bound, Ceilings, Finding, Profile, Program};
+use dapple_tensor::bench::workload::Plant;
+use dapple_tensor::{Context, Device};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+fn gpu() -> Option<Gpu> {
+    let choice = match std::env::var("DAPPLE_TEST_GPU") {
+        Ok(name) => name.parse().unwrap(),
+        Err(_) => Choice::Index(0),
+    };
+    let options = GpuOptions {
+        choice,
+        ..GpuOptions::default()
+    };
+    match Gpu::open(&options) {
+        Ok(gpu) => Some(gpu),
+        Err(error) => {
+            dapple::scene::lacking::skipped("gpu", &error.to_string());
+            None
+        }
+    }
+}
+
+/// More than any device of today reaches: no stage is at a limit, and no launch counts.
+const BEYOND: Ceilings = Ceilings {
+    bytes_per_second: 1e15,
+    flops_per_second: 1e18,
+    dispatch_ns: Some(0.01),
+    source: String::new(),
+};
+
+/// Work of another test beside it would be in its times.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn look(context: &Context, only: &str, plant: Option<Plant>, ceilings: &Ceilings) -> Profile {
+    let options = OpsOptions {
+        only: only.split(',').map(str::to_owned).collect(),
+        most: usize::MAX,
+        iterations: 20,
+        time_limit: Duration::from_secs(2),
+        plant,
+        // Other tests compile meanwhile.
+        samples: false,
+    };
+    let told = Told {
+        program: Program::default(),
+        settings: Vec::new(),
+        ceilings: ceilings.clone(),
+    };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let profiled = profile(context, Vec::new(), &options, told, &NoProgress).unwrap();
+    profiled.profile
+}
+
+#[track_caller]
+fn finding<'a>(profile: &'a Profile, rule: &str) -> &'a Finding {
+    let mut found = profile.findings.iter().filter(|f| f.rule == rule);
+    // What fired comes first, where a rule looks at several stages.
+    let all: Vec<&Finding> = found.by_ref().collect();
+    all.iter().find(|f| f.fired).unwrap_or(&all[0])
+}
+
+const ROWS: &str = "layer_norm_1024,softmax_1024";
+
+#[test]
+fn a_fused_replay_leaves_the_rules_silent() {
+    let Some(gpu) = gpu() else { return };
+    let context = Context::gpu(&gpu);
+    let profile = look(&context, ROWS, None, &BEYOND);
+    for rule in [
+        "launch_bound",
+        "too_small",
+        "sync_bound",
+        "transfer_bound",
+        "allocation_in_steady_state",
+    ] {
+        let found = finding(&profile, rule);
+        assert!(!found.fired, "{found:?}");
+    }
+    let timeline = profile.timeline.as_ref().unwrap();
+    assert_eq!(timeline.submissions_per_step, 1.0);
+    assert_eq!(timeline.syncs_per_step, 0.0);
+    assert_eq!(timeline.allocations_per_step, 0.0);
+    assert_eq!(timeline.bytes_written_per_step, 0.0);
+    assert_eq!(timeline.kernels_per_step, 2.0, "one each");
+    let measures = &profile.tables[0];
+    assert_eq!(measures.title, "Measures");
+    for name in [
+        "device busy",
+        "launch efficiency",
+        "operations a second",
+        "mean gap",
+    ] {
+        let found = measures
+            .facts
+            .iter()
+            .any(|fact| fact.name.starts_with(name));
+        assert!(found, "{name}: {measures:?}");
+    }
+}
+
+#[test]
+fn unfused_kernels_are_bound_by_launching() {
+    let Some(gpu) = gpu() else { return };
+    let context = Context::gpu(&gpu);
+    let first = look(&context, ROWS, Some(Plant::Unfused), &BEYOND);
+    // A dispatch that is four tenths of a kernel, as it is of small ones on fast devices.
+    let kernels = first.timeline.as_ref().unwrap().kernels_per_step;
+    let ceilings = Ceilings {
+        dispatch_ns: Some(0.4 * first.step.mean / kernels),
+        ..BEYOND
+    };
+    let unfused = look(&context, ROWS, Some(Plant::Unfused), &ceilings);
+    let found = finding(&unfused, "launch_bound");
+    assert!(
+        found.fired || finding(&unfused, "too_small").fired,
+        "{found:?}"
+    );
+    assert!(found.remedy.contains("fuse kernels"), "{found:?}");
+    let timeline = unfused.timeline.unwrap();
+    assert!(timeline.kernels_per_step >= 8.0, "{timeline:?}");
+}
+
+#[test]
+fn results_that_are_read_each_time_are_waited_for() {
+    let Some(gpu) = gpu() else { return };
+    let profile = look(
+        &Context::gpu(&gpu),
+        "lora_512",
+        Some(Plant::Readback),
+        &BEYOND,
+    );
+    let found = finding(&profile, "sync_bound");
+    assert!(found.fired, "{found:?}");
+    let timeline = profile.timeline.unwrap();
+    assert_eq!(timeline.syncs_per_step, 1.0);
+    // 512 of 4 bytes, and the clock's.
+    assert!(timeline.bytes_read_per_step >= 2048.0, "{timeline:?}");
+}
+
+#[test]
+fn values_from_the_host_are_transfers() {
+    let Some(gpu) = gpu() else { return };
+    let profile = look(
+        &Context::gpu(&gpu),
+        "lora_step_1024",
+        Some(Plant::Upload),
+        &BEYOND,
+    );
+    let found = finding(&profile, "transfer_bound");
+    assert!(found.fired, "{found:?}");
+    // The base's weight alone is 4 MiB.
+    let timeline = profile.timeline.unwrap();
+    assert!(timeline.bytes_written_per_step > 4e6, "{timeline:?}");
+}
+
+#[test]
+fn buffers_of_each_run_are_allocations() {
+    let Some(gpu) = gpu() else { return };
+    let profile = look(
+        &Context::gpu(&gpu),
+        "lora_512",
+        Some(Plant::NoPool),
+        &BEYOND,
+    );
+    let found = finding(&profile, "allocation_in_steady_state");
+    assert!(found.fired, "{found:?}");
+    assert!(profile.timeline.unwrap().allocations_per_step >= 1.0);
+}
+
+#[test]
+fn a_naive_product_is_far_from_the_limits() {
+    let of = |context: &Context, plant, ceilings: &Ceilings| {
+        look(context, "matmul_256", plant, ceilings)
+    };
+    let rate = |profile: &Profile| profile.stages[0].roofline.unwrap().flops_per_second;
+    let naive_plant = Some(Plant::NaiveMatmul);
+    let gpu = gpu().map(|gpu| Context::gpu(&gpu));
+    for context in std::iter::once(Context::cpu()).chain(gpu) {
+        // What the naive one reaches is a quarter of the ceiling: another must be twice as fast to be at six tenths of it.
+        let first = of(&context, naive_plant, &BEYOND);
+        let ceilings = Ceilings {
+            flops_per_second: 4.0 * rate(&first),
+            ..BEYOND
+        };
+        let naive = of(&context, naive_plant, &ceilings);
+        let found = finding(&naive, "latency_bound");
+        assert!(
+            found.fired && found.subject == "matmul_256",
+            "{context:?}: {found:?}"
+        );
+        assert!(found.evidence.contains("of the ceiling"), "{found:?}");
+        // A processor that is a GPU gains nothing by tiles in memory that it shares.
+        if matches!(context.device(), Device::Cpu) {
+            let tiled = of(&context, None, &ceilings);
+            assert_ne!(tiled.stages[0].roofline.unwrap().bound, Bound::Latency);
+            assert!(!finding(&tiled, "latency_bound").fired);
+        }
+    }
+}
+
+#[test]
+fn time_is_limited_and_names_are_checked() {
+    let options = |only: &str, time_limit| OpsOptions {
+        only: vec![only.to_owned()],
+        most: usize::MAX,
+        iterations: 1_000_000,
+        time_limit,
+        plant: None,
+        samples: false,
+    };
+    let told = || Told {
+        program: Program::default(),
+        settings: Vec::new(),
+        ceilings: BEYOND,
+    };
+    let context = Context::cpu();
+    let short = options("lora_512", Duration::from_millis(200));
+    let profiled = profile(&context, Vec::new(), &short, told(), &NoProgress).unwrap();
+    let notes = &profiled.profile.method.notes;
+    assert!(
+        notes.iter().any(|note| note.contains("time limit")),
+        "{notes:?}"
+    );
+    let wrong = options("nonsense", Duration::from_secs(1));
+    let refused = profile(&context, Vec::new(), &wrong, told(), &NoProgress).unwrap_err();
+    assert!(refused.to_string().contains("nonsense"), "{refused}");
+    assert!(refused.hint_text().unwrap().contains("lora_512"));
+}

@@ -1,0 +1,154 @@
+//! Cases of networks: convolutions, and training steps with a loss.
+
+use super::operations::{Cases, values};
+use crate::context::Context;
+use crate::layers::{Conv2d, Linear, Lora, LoraOptions, normal};
+use crate::optimizer::Adam;
+use crate::{DType, Tensor, Windows};
+
+/// VGG-16's convolutions (Simonyan and Zisserman 2015): outputs, and whether pooling comes before.
+const VGG: [(usize, bool); 13] = [
+    (64, false),
+    (64, false),
+    (128, true),
+    (128, false),
+    (256, true),
+    (256, false),
+    (256, false),
+    (512, true),
+    (512, false),
+    (512, false),
+    (512, true),
+    (512, false),
+    (512, false),
+];
+
+/// A leaf's values in another type: a plan is not to convert them.
+fn stored(leaf: &Tensor, dtype: DType) -> Tensor {
+    match leaf.values() {
+        Ok(values) => leaf.context().tensor_of(dtype, leaf.shape(), &values),
+        // What follows says why.
+        Err(_) => leaf.to(dtype),
+    }
+}
+
+/// What VGG-16 sees in an image, after the last convolution of each of its five parts.
+fn vgg(image: &Tensor, dtype: DType) -> Vec<Tensor> {
+    let mut x = image.clone();
+    let mut channels = 3;
+    let mut features = Vec::new();
+    for (number, (outputs, pools)) in VGG.into_iter().enumerate() {
+        if pools {
+            features.push(x.clone());
+            x = x.max_pool2d([2, 2], Windows::new(2, 0));
+        }
+        let layer = Conv2d::new(
+            image.context(),
+            [channels, outputs, 3],
+            Windows::new(1, 1),
+            number as u64,
+        );
+        let layer = Conv2d {
+            weight: stored(&layer.weight, dtype),
+            bias: layer.bias.map(|bias| stored(&bias, dtype)),
+            ..layer
+        };
+        x = layer.forward(&x).relu();
+        channels = outputs;
+    }
+    features.push(x);
+    features
+}
+
+/// Shares of classes: one for each row.
+fn one_of(context: &Context, rows: usize, classes: usize) -> Tensor {
+    let mut wanted = vec![0.0; rows * classes];
+    (0..rows).for_each(|row| wanted[row * classes + row * 37 % classes] = 1.0);
+    context.tensor(&[rows, classes], &wanted)
+}
+
+/// A layer with an addition whose B is not 0.
+fn adapted(context: &Context, d: usize) -> Option<(Linear, Lora)> {
+    let mut lora = Lora::new(context, d, d, &LoraOptions::default()).ok()?;
+    lora.b = normal(context, DType::F32, &[8, d], 0.1, 9);
+    Some((Linear::new(context, d, d, 1), lora))
+}
+
+/// The loss of `x[rows, d]`.
+fn loss(context: &Context, base: &Linear, lora: &Lora, rows: usize, d: usize) -> Tensor {
+    let x = values(context, DType::F32, &[rows, d], 1);
+    let y = lora.forward(base, &x);
+    y.cross_entropy(&one_of(context, rows, d))
+}
+
+impl Cases<'_> {
+    pub fn convolutions(&mut self) {
+        for dtype in self.dtypes() {
+            for (channels, outputs, [h, w]) in [
+                (16, 16, [32, 48]),
+                (3, 64, [224, 224]),
+                (64, 64, [112, 112]),
+                (256, 256, [56, 56]),
+            ] {
+                // As many elements as would take as long.
+                let size = outputs * h * w * (channels * 9 / 64).max(1);
+                let name = format!("conv 3x3 {channels} to {outputs}, {w}x{h}, bias, relu");
+                let make = move |context: &Context| {
+                    let layer = Conv2d::new(context, [channels, outputs, 3], Windows::new(1, 1), 1);
+                    let layer = Conv2d {
+                        weight: stored(&layer.weight, dtype),
+                        bias: layer.bias.map(|bias| stored(&bias, dtype)),
+                        ..layer
+                    };
+                    (layer, values(context, dtype, &[1, channels, h, w], 1))
+                };
+                self.push("conv", name.clone(), (dtype, size), move |context| {
+                    let (layer, x) = make(context);
+                    vec![layer.forward(&x).relu()]
+                });
+                let name = format!("{name}, with backward");
+                self.push("conv", name, (dtype, 3 * size), move |context| {
+                    let (layer, x) = make(context);
+                    let y = layer.forward(&x).relu().to(DType::F32);
+                    y.mul(&y).mean().gradients(&[&layer.weight, &x])
+                });
+            }
+            for [h, w] in [[64, 96], [256, 384], [1080, 1920]] {
+                let name = format!("VGG-16 features of {w}x{h}");
+                self.push("conv", name, (dtype, 1500 * h * w), move |context| {
+                    vgg(&values(context, dtype, &[1, 3, h, w], 1), dtype)
+                });
+            }
+        }
+    }
+
+    pub fn training(&mut self) {
+        let f32 = DType::F32;
+        let name = "gradients of LoRA [2, 16, 512] r8".to_owned();
+        self.push("training", name, (f32, 32 * 512), |context| {
+            let Some((base, lora)) = adapted(context, 512) else {
+                return Vec::new();
+            };
+            let loss = loss(context, &base, &lora, 32, 512);
+            let mut outputs = loss.gradients(&lora.parameters());
+            outputs.push(loss);
+            outputs
+        });
+        let name = "training step of LoRA [4, 64, 512] r8".to_owned();
+        self.push_updating("training", name, (f32, 256 * 512), |context| {
+            let Some((base, lora)) = adapted(context, 512) else {
+                return (Vec::new(), Vec::new());
+            };
+            let adam = Adam {
+                weight_decay: 0.01,
+                ..Adam::default()
+            };
+            let parameters = lora.parameters();
+            let loss = loss(context, &base, &lora, 256, 512);
+            let gradients = loss.gradients(&parameters);
+            let state = adam.state(context, &parameters);
+            let updates = adam.step(&state, &parameters, &gradients);
+            (vec![loss], updates)
+        });
+    }
+}

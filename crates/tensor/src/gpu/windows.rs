@@ -1,0 +1,58 @@
+//! Pixels by tap and window: [`Unfold`] as a function of a place in `[n, channels * taps, windows]`.
+
+use super::source::Source;
+use crate::graph::tensor::DType;
+use crate::graph::windows::Unfold;
+
+impl Source<'_> {
+    /// A function that gives the pixel of a place, or what is outside; its name. The image begins at `offset` of the buffer.
+    pub fn tap(&mut self, buffer: usize, dtype: DType, offset: usize, unfold: &Unfold) -> String {
+        let bound = self.bind(buffer, false, false);
+        let one = Self::one(&bound, dtype, "at");
+        let name = format!("tap{}", self.loads);
+        self.loads += 1;
+        let (windows, per_image) = (unfold.windows(), unfold.taps() * unfold.windows());
+        let [kh, kw] = unfold.kernel;
+        let tap = |axis: &str, size: usize| match unfold.mirrored {
+            true => format!("({}u - {axis})", size - 1),
+            false => axis.to_owned(),
+        };
+        let [sy, sx] = unfold.stride;
+        let [gy, gx] = unfold.gap;
+        let [py, px] = unfold.padding;
+        let [h, w] = unfold.size;
+        let fill = match unfold.fill {
+            fill if fill.is_finite() => format!("{fill:e}f"),
+            // What is not finite may not be a constant.
+            fill => format!("bitcast<f32>({:#x}u | (v & 0u))", fill.to_bits()),
+        };
+        let rest = match (gy, gx) {
+            (1, 1) => String::new(),
+            _ => format!(" || u32(y) % {gy}u != 0u || u32(x) % {gx}u != 0u"),
+        };
+        let columns = unfold.out[1];
+        self.function(&format!(
+            "fn {name}(v: u32) -> f32 {{
+    let image = v / {per_image}u;
+    let r = v % {per_image}u;
+    let k = r / {windows}u;
+    let p = r % {windows}u;
+    let channel = k / {taps}u;
+    let row = (k % {taps}u) / {kw}u;
+    let column = k % {kw}u;
+    let y = i32((p / {columns}u) * {sy}u + {ty}) - ({py});
+    let x = i32((p % {columns}u) * {sx}u + {tx}) - ({px});
+    if y < 0 || x < 0 || y >= {most_y} || x >= {most_x}{rest} {{ return {fill}; }}
+    let at = {offset}u + ((image * {channels}u + channel) * {h}u + u32(y) / {gy}u) * {w}u + u32(x) / {gx}u;
+    return {one};
+}}\n",
+            taps = kh * kw,
+            ty = tap("row", kh),
+            tx = tap("column", kw),
+            most_y = h * gy,
+            most_x = w * gx,
+            channels = unfold.channels,
+        ));
+        name
+    }
+}
