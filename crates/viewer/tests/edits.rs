@@ -22,6 +22,7 @@ fn save_to(folder: &Path) -> SaveTo {
         file: folder.join("new.ply"),
         recipe: folder.join("new.recipe.json"),
         overwrite: false,
+        antialiased: false,
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use message::Wish;
 pub use message::{Edit, EditRequest};
 
 use dapple_scene::edit::{Action, Deed, Editor, NoCapture, Pick, Recipe, Shape, Similarity};
-use dapple_scene::splat_file::{self, Format};
+use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, NoProgress, Result, SH_C0, Splats, bounded};
 use glam::DVec3;
 use serde::Serialize;
@@ -42,6 +42,8 @@ pub struct SaveTo {
     pub recipe: PathBuf,
     /// Whether files that are there already are replaced. What this session has written itself it replaces anyway.
     pub overwrite: bool,
+    /// Whether the splats were trained against aliasing: formats that can say so do.
+    pub antialiased: bool,
 }
 
 /// An action of the chain.
@@ -443,7 +445,11 @@ impl EditSession {
             std::fs::create_dir_all(folder)
                 .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
         }
-        splat_file::write(&to.file, &splats, format)?;
+        let options = WriteOptions {
+            antialiased: to.antialiased,
+            ..WriteOptions::default()
+        };
+        splat_file::write_with(&to.file, &splats, format, &options)?;
         self.is_ours = true;
         self.recipe().write(&to.recipe)?;
         let name = |path: &PathBuf| {

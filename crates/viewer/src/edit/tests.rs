@@ -237,6 +237,7 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
         file: file.clone(),
         recipe: recipe.clone(),
         overwrite: false,
+        antialiased: true,
     };
     let with = |to: &SaveTo| {
         let mut session = EditSession::new(row(9), Ok(to.clone()));
@@ -247,8 +248,9 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
     let mut mine = with(&to);
     assert_eq!(mine.apply(&Edit::Save).unwrap(), Effect::Saved);
     assert!(mine.state().said.contains("new.ply"));
-    let (read, _) = splat_file::read(&file).unwrap();
+    let (read, aside) = splat_file::read(&file).unwrap();
     assert_eq!(read, *mine.splats());
+    assert!(aside.antialiased, "the mark stays");
     assert_eq!(Recipe::read(&recipe).unwrap(), mine.recipe());
     // Once more, since it is its own.
     mine.apply(&range(7.0, 9.0)).unwrap();

@@ -96,6 +96,7 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
         file: to,
         recipe,
         overwrite: args.overwrite,
+        antialiased: sight.config.antialias,
     }))
 }
 
