@@ -9,6 +9,7 @@ use common::{TRAIN, dapple, ok_in, refused, small_capture};
 use page::{Browser, Served, chromium};
 use serde_json::json;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const EDITED: &str = "Number(document.getElementById('view').dataset.edited ?? 0)";
 
@@ -32,6 +33,11 @@ fn after(browser: &mut Browser, act: impl FnOnce(&mut Browser)) -> (u64, u64, u6
     let before = browser.value(EDITED);
     act(browser);
     browser.wait_for(&format!("{EDITED} > {before}"));
+    told(browser)
+}
+
+/// What the page tells now.
+fn told(browser: &mut Browser) -> (u64, u64, u64) {
     let told = browser.value(TOLD);
     let numbers: Vec<u64> = told
         .as_str()
@@ -40,6 +46,20 @@ fn after(browser: &mut Browser, act: impl FnOnce(&mut Browser)) -> (u64, u64, u6
         .filter_map(|word| word.parse().ok())
         .collect();
     (numbers[0], numbers[1], numbers.get(2).copied().unwrap_or(0))
+}
+
+/// Does something on the page, and waits until so many are selected, of how many, and hidden: what it does may be
+/// several edits, each of which is told.
+fn becomes(browser: &mut Browser, expected: (u64, u64, u64), act: impl FnOnce(&mut Browser)) {
+    act(browser);
+    let until = Instant::now() + Duration::from_secs(60);
+    while told(browser) != expected {
+        assert!(
+            Instant::now() < until,
+            "{:?}, not {expected:?}",
+            told(browser)
+        );
+    }
 }
 
 fn click(browser: &mut Browser, id: &str) {
@@ -82,34 +102,24 @@ fn what_is_selected_deleted_and_saved_on_the_page_replays_to_the_same_bytes() {
     browser.wait_for(&format!(
         "document.getElementById('picture').dataset.look === document.getElementById('view').dataset.asked && {EDITED} > 0"
     ));
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(60);
     while orange(&mut browser) < plain + 1.0 {
-        assert!(
-            std::time::Instant::now() < until,
-            "what is selected is not seen"
-        );
+        assert!(Instant::now() < until, "what is selected is not seen");
     }
     // Delete, undo, redo: by the keyboard and by the buttons.
-    let state = after(&mut browser, |b| b.key("x"));
-    assert_eq!(state, (0, all - selected, 0));
-    assert_eq!(
-        after(&mut browser, |b| click(b, "edit-undo")),
-        (selected, all, 0)
-    );
-    assert_eq!(
-        after(&mut browser, |b| click(b, "edit-redo")),
-        (0, all - selected, 0)
-    );
+    let deleted = (0, all - selected, 0);
+    becomes(&mut browser, deleted, |b| b.key("x"));
+    let before = (selected, all, 0);
+    becomes(&mut browser, before, |b| click(b, "edit-undo"));
+    becomes(&mut browser, deleted, |b| click(b, "edit-redo"));
     let all = all - selected;
     // A lasso, which a drag draws as a line: nothing is in it, nothing is changed. A brush, and what it paints hidden.
     tool(&mut browser, "l", "lasso");
     tool(&mut browser, "o", "brush");
     let (painted, _, _) = after(&mut browser, |b| b.drag([420.0, 450.0], [560.0, 450.0]));
     assert!(0 < painted && painted < all, "{painted} of {all}");
-    assert_eq!(
-        after(&mut browser, |b| click(b, "edit-hide")),
-        (0, all, painted)
-    );
+    let hidden = (0, all, painted);
+    becomes(&mut browser, hidden, |b| click(b, "edit-hide"));
     // The lower half of a histogram: none that is hidden. Moved, and the others turned around.
     browser.key("Escape");
     browser.value("document.getElementById('histogram').open = true");
@@ -130,13 +140,13 @@ fn what_is_selected_deleted_and_saved_on_the_page_replays_to_the_same_bytes() {
     browser.wait_for("document.querySelector('#edit-moves').textContent.includes('selected')");
     browser.value("document.getElementById('move-x').value = '0.3'");
     browser.value("document.getElementById('turn-y').value = '20'");
-    let moved = after(&mut browser, |b| click(b, "edit-apply"));
-    assert_eq!(moved, (low, all, painted));
-    assert_eq!(after(&mut browser, |b| click(b, "edit-show")), (0, all, 0));
-    assert!(after(&mut browser, |b| click(b, "edit-save")).1 == all);
-    assert_eq!(
-        browser.value("document.getElementById('edit-said').textContent"),
-        json!("saved splats-edited.ply and splats-edited.recipe.json")
+    let moved = (low, all, painted);
+    becomes(&mut browser, moved, |b| click(b, "edit-apply"));
+    becomes(&mut browser, (0, all, 0), |b| click(b, "edit-show"));
+    click(&mut browser, "edit-save");
+    browser.wait_for(
+        "document.getElementById('edit-said').textContent === \
+         'saved splats-edited.ply and splats-edited.recipe.json'",
     );
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
     drop((browser, served));

@@ -78,13 +78,14 @@ fn switch(names: &'static [&'static str]) -> Axis {
 /// Twin of `primitives::defines`, for any device. 0 lanes = no subgroup operations.
 fn lanes(defines: Defines, lanes: u32) -> Defines {
     let size = if lanes == 0 { 32 } else { lanes };
-    let threads = (8 * size).min(256);
+    let threads = if lanes == 0 { 128 } else { (8 * size).min(256) };
+    let few = lanes > 0 && threads < 256;
     defines
         .flag("SUBGROUPS", lanes > 0)
         .flag("WIDE_SUBGROUPS", size > 32)
         .u32("SUBGROUP_SIZE", size)
         .u32("SCAN_BLOCK", primitives::SCAN_BLOCK)
-        .u32("RADIX_BLOCK", threads * if threads < 256 { 16 } else { 8 })
+        .u32("RADIX_BLOCK", threads * if few { 16 } else { 8 })
         .u32("RADIX_THREADS", threads)
 }
 

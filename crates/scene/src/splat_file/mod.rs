@@ -14,20 +14,20 @@ mod sog;
 mod spz;
 mod streamed;
 pub(crate) mod watch;
+mod writing;
 
 pub use axes::Axes;
 pub(crate) use options::NON_FINITE_HINT;
 pub use options::{NonFinite, ReadOptions, SpzVersion, WriteOptions};
 pub(crate) use packed::{alpha, largest, unit};
 pub(crate) use sog::morton_order;
+pub use writing::{encode, encode_files, write, write_with, write_with_progress};
 
-use crate::atomic::write_atomically;
 use crate::mapped::with_bytes;
 use crate::{Error, NoProgress, Progress, Result, Splats, ply};
 use files::Files;
 use std::io::{self, Write};
 use std::path::Path;
-use watch::Watch;
 
 /// What a file says beside its splats.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -341,144 +341,6 @@ pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splat
     }
 }
 
-/// Writes splats: whole or not at all. Spherical harmonics above the format's degree are left out.
-///
-/// # Errors
-/// When the file cannot be written, and when the arrays of `splats` do not fit together.
-pub fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
-    write_with(path, splats, format, &WriteOptions::default())
-}
-
-/// [`write()`], with what formats leave to choose.
-///
-/// # Errors
-/// As [`write()`]; splats that the format has no room for.
-pub fn write_with(
-    path: &Path,
-    splats: &Splats,
-    format: Format,
-    options: &WriteOptions,
-) -> Result<()> {
-    write_with_progress(path, splats, format, options, &NoProgress)
-}
-
-/// [`write_with`], which tells how far it is where it takes a second or more, and can be stopped.
-///
-/// # Errors
-/// As [`write_with`]; a request to stop.
-pub fn write_with_progress(
-    path: &Path,
-    splats: &Splats,
-    format: Format,
-    options: &WriteOptions,
-    progress: &dyn Progress,
-) -> Result<()> {
-    splats.check_lengths()?;
-    let known = format.known();
-    if splats.sh_degree > known.max_sh_degree {
-        let less = splats.clone().with_sh_degree(known.max_sh_degree);
-        return write_with_progress(path, &less, format, options, progress);
-    }
-    match known.write {
-        Writer::Rows(write) => {
-            let watch = Watch::start(progress, "writing splats", splats.len(), TOLD_ROWS);
-            write_atomically(path, |out| {
-                let mut out = watch::Counted::new(out, &watch, row_bytes(splats, format));
-                write(&mut out, splats, options)
-            })
-        }
-        Writer::Whole(_) | Writer::Folder(_) if splats.is_empty() => {
-            Err(nothing_to_write(format).at_path(path))
-        }
-        Writer::Whole(encode) => {
-            let bytes = encode(splats, options, progress)?;
-            write_atomically(path, |out| out.write_all(&bytes))
-        }
-        Writer::Folder(encode) => {
-            let folder = path.parent().unwrap_or(Path::new(""));
-            // The file that names the others comes last: before, there is nothing to open.
-            for (name, bytes) in encode(splats, options, progress)? {
-                let file = folder.join(name);
-                let own = file.parent().unwrap_or(folder);
-                if own != folder {
-                    let failed = |e| Error::io("cannot make a folder of textures", own, e);
-                    std::fs::create_dir_all(own).map_err(failed)?;
-                }
-                write_atomically(&file, |out| out.write_all(&bytes))?;
-            }
-            Ok(())
-        }
-        Writer::None => Err(not_written(format).at_path(path)),
-    }
-}
-
-/// About what a Gaussian takes in formats that are written row by row.
-fn row_bytes(splats: &Splats, format: Format) -> usize {
-    let rest = splats.sh_rest_stride();
-    match format {
-        Format::Splat => 32,
-        Format::CompressedPly => 16 + rest,
-        // Normals, which nobody uses, are three floats.
-        _ => splats.size_bytes() / splats.len().max(1) + 12,
-    }
-}
-
-/// The bytes of a file, in memory.
-///
-/// # Errors
-/// As [`write_with`].
-pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result<Vec<u8>> {
-    splats.check_lengths()?;
-    let known = format.known();
-    if splats.sh_degree > known.max_sh_degree {
-        let less = splats.clone().with_sh_degree(known.max_sh_degree);
-        return encode(&less, format, options);
-    }
-    match known.write {
-        Writer::Rows(write) => {
-            let mut bytes = Vec::new();
-            write(&mut bytes, splats, options)
-                .map_err(|e| Error::io("cannot pack the splats", "", e))?;
-            Ok(bytes)
-        }
-        Writer::Whole(_) if splats.is_empty() => Err(nothing_to_write(format)),
-        Writer::Whole(encode) => encode(splats, options, &NoProgress),
-        Writer::Folder(_) => Err(Error::unsupported(
-            "a SOG folder is several files, and these bytes are of one",
-        )
-        .hint("choose .sog: the same in one file")),
-        Writer::None => Err(not_written(format)),
-    }
-}
-
-/// The files of a format that is a folder, in memory, by their names in it; the one that names the others is last.
-///
-/// # Errors
-/// As [`encode`]; a format that is one file.
-pub fn encode_files(
-    splats: &Splats,
-    format: Format,
-    options: &WriteOptions,
-) -> Result<Vec<(String, Vec<u8>)>> {
-    splats.check_lengths()?;
-    match format.known().write {
-        Writer::Folder(_) if splats.is_empty() => Err(nothing_to_write(format)),
-        Writer::Folder(encode) => encode(splats, options, &NoProgress),
-        _ => Err(one_file(format)),
-    }
-}
-
-fn one_file(format: Format) -> Error {
-    let what = format!(".{} is one file, not several", format.extension());
-    Error::unsupported(what).hint("choose meta.json or lod-meta.json")
-}
-
-fn not_written(format: Format) -> Error {
-    let what = format!(".{} files are read, not written", format.extension());
-    let hint = format!("end the name in {}", Format::written_extensions());
-    Error::unsupported(what).hint(hint)
-}
-
 /// Bytes of the file at `path`, with those of the textures where a SOG folder's `meta.json` or a `lod-meta.json` is
 /// named; 0 where there is none.
 pub fn size_bytes(path: &Path, format: Format) -> u64 {
@@ -495,12 +357,9 @@ pub fn size_bytes(path: &Path, format: Format) -> u64 {
     }
 }
 
-fn nothing_to_write(format: Format) -> Error {
-    let what = format!(
-        "a {} file holds at least one Gaussian, and there is none",
-        format.file_name("")
-    );
-    Error::unsupported(what).hint("only .ply and .splat files can be empty")
+fn one_file(format: Format) -> Error {
+    let what = format!(".{} is one file, not several", format.extension());
+    Error::unsupported(what).hint("choose meta.json or lod-meta.json")
 }
 
 #[cfg(test)]
