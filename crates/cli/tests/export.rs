@@ -178,7 +178,8 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
         return;
     };
     let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
-    let mut browser = loaded(browser, &url(&page));
+    // The processor plays it when it is asked to.
+    let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
     compare(&mut browser, &page, &WEBGPU);
     // A share of the Gaussians so near that each covers the picture.
     let inside = first_view(&mut browser, 0.05);

@@ -212,7 +212,8 @@ async function chosen() {
   const script = document.getElementById("webgpu")?.textContent;
   if (script && wanted !== "webgl2") {
     try {
-      const made = await EngineRenderer.open(canvas, JSON.parse(script), scene.background, scene.near);
+      const asked = wanted === "webgpu";
+      const made = await EngineRenderer.open(canvas, JSON.parse(script), scene.background, scene.near, asked);
       if (made) return made;
     } catch (error) {
       console.warn(`WebGPU does not draw this scene: ${error instanceof Error ? error.message : error}`);

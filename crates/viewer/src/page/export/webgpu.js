@@ -70,10 +70,14 @@ export class EngineRenderer {
   #made = "";
   #asking = false;
 
-  /** @param {HTMLCanvasElement} canvas @param {Script} script @param {number[]} background @param {number} near */
-  static async open(canvas, script, background, near) {
+  /**
+   * Nothing where there is no WebGPU, or the processor would play it (compiling alone takes it seconds) and nobody asked.
+   * @param {HTMLCanvasElement} canvas @param {Script} script @param {number[]} background @param {number} near
+   * @param {boolean} asked
+   */
+  static async open(canvas, script, background, near, asked) {
     const adapter = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
-    if (!adapter) return null;
+    if (!adapter || (adapter.info?.isFallbackAdapter && !asked)) return null;
     const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
     const device = await adapter.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize } });
     device.pushErrorScope("validation");
