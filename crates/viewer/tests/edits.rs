@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Fixture, Page};
+use common::{Fixture, Mangler, Page};
 use dapple_scene::NoProgress;
 use dapple_scene::edit::{Editor, NoCapture, Recipe};
 use dapple_scene::splat_file;
@@ -215,26 +215,11 @@ fn hostile_edits_harm_nothing() {
             .any(|read| read.is_err())
     );
     // Broken messages, and more of them than are waited for.
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = |n: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % n
-    };
+    let mut mangler = Mangler::default();
     let good =
         json!({"type": "edit", "edit": stroke(json!([[20, 20], [30, 25]]), json!(3))}).to_string();
     for _ in 0..600 {
-        let mut bytes = good.as_bytes().to_vec();
-        for _ in 0..=next(3) {
-            let at = next(bytes.len() as u64) as usize;
-            bytes[at] = match next(3) {
-                0 => b'9',
-                1 => b"{}[]\":,-e."[next(10) as usize],
-                _ => 32 + next(95) as u8,
-            };
-        }
-        page.say(&String::from_utf8(bytes).unwrap());
+        page.say(&mangler.mangled(&good, 3));
     }
     drop(page);
     let mut after = fixture.connect();

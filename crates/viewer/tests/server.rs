@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Fixture, Page, camera, one_thread, splats};
+use common::{Fixture, Mangler, Page, camera, one_thread, splats};
 use dapple_engine::{Engine, RenderSettings};
 use dapple_viewer::{Command, Viewer, ViewerOptions};
 use std::time::{Duration, Instant};
@@ -174,25 +174,10 @@ fn hostile_messages_harm_nothing() {
     let fixture = Fixture::start();
     let mut page = fixture.connect();
     page.text("stage");
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = |n: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % n
-    };
+    let mut mangler = Mangler::default();
     let good = r#"{"type":"look","id":1,"width":64,"height":48,"position":[0,0,-4],"rotation":[1,0,0,0],"focal":1.25}"#;
     for i in 0..1000 {
-        let mut bytes = good.as_bytes().to_vec();
-        for _ in 0..=next(4) {
-            let at = next(bytes.len() as u64) as usize;
-            bytes[at] = match next(3) {
-                0 => b'9',
-                1 => b"{}[]\":,-e."[next(10) as usize],
-                _ => 32 + next(95) as u8,
-            };
-        }
-        page.say(&String::from_utf8(bytes).unwrap());
+        page.say(&mangler.mangled(good, 4));
         if i % 100 == 0 {
             page.say(r#"{"type":"run","command":"step"}"#);
             page.say(&"[".repeat(4000));

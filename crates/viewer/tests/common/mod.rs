@@ -229,3 +229,35 @@ impl Page {
         }
     }
 }
+
+/// Breaks messages, the same ones each time (xorshift, Marsaglia 2003).
+pub struct Mangler(u64);
+
+impl Default for Mangler {
+    fn default() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Mangler {
+    fn next(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+
+    /// A message of ASCII with up to `most` of its letters replaced, by what JSON is made of or by any.
+    pub fn mangled(&mut self, good: &str, most: u64) -> String {
+        let mut bytes = good.as_bytes().to_vec();
+        for _ in 0..=self.next(most) {
+            let at = self.next(bytes.len() as u64) as usize;
+            bytes[at] = match self.next(3) {
+                0 => b'9',
+                1 => b"{}[]\":,-e."[self.next(10) as usize],
+                _ => 32 + self.next(95) as u8,
+            };
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+}
