@@ -261,9 +261,14 @@ impl Hub {
         self.lock().edits.drain(..).collect()
     }
 
+    /// Tells pages how an edit stands, where they were not told the same before: a page answers by asking for its
+    /// histogram anew, and would do so for good if that were told too.
     pub(crate) fn edited(&self, state: &EditState) {
         let text = told("edit", state);
         let mut inner = self.lock();
+        if inner.edit_text.as_ref() == Some(&text) {
+            return;
+        }
         inner.edit_text = Some(text.clone());
         for page in inner.pages.values_mut() {
             page.mail.edit = Some(text.clone());

@@ -174,7 +174,7 @@ impl Viewer {
         self.hub.answer_edit(request, effect);
     }
 
-    /// Says how an edit stands; pages that are open learn of it.
+    /// Says how an edit stands; pages that are open learn of it where something has changed.
     pub fn edited(&self, state: &EditState) {
         self.hub.edited(state);
     }

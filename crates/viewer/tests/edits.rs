@@ -88,8 +88,14 @@ fn a_page_selects_deletes_undoes_redoes_and_saves_what_replays_to_the_same() {
     assert_eq!(state["gaussians"], 40);
     assert_eq!(state["selected"].as_u64().unwrap(), 40 - left);
     assert_eq!(page.edited(&json!("redo"))["gaussians"], left);
-    page.edit(&json!({"histogram": {"property": "x"}}));
+    let histogram = json!({"histogram": {"property": "x"}});
+    page.edit(&histogram);
     let bins = page.text("histogram");
+    // Nothing else is told: a page asks for its histogram whenever it is told how the edit stands.
+    for _ in 0..3 {
+        page.edit(&histogram);
+        assert_eq!(page.next_text(), bins);
+    }
     let count: u64 = bins["all"]
         .as_array()
         .unwrap()

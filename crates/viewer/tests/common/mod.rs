@@ -214,13 +214,18 @@ impl Page {
     /// The next text of this type; pictures before it were shown.
     pub fn text(&mut self, kind: &str) -> serde_json::Value {
         loop {
+            let value = self.next_text();
+            if value["type"] == kind {
+                return value;
+            }
+        }
+    }
+
+    /// The next thing that is told, whatever it is.
+    pub fn next_text(&mut self) -> serde_json::Value {
+        loop {
             match self.0.read().unwrap() {
-                Message::Text(text) => {
-                    let value: serde_json::Value = serde_json::from_str(text.as_str()).unwrap();
-                    if value["type"] == kind {
-                        return value;
-                    }
-                }
+                Message::Text(text) => return serde_json::from_str(text.as_str()).unwrap(),
                 Message::Binary(bytes) => {
                     self.shown(u32::from_le_bytes(bytes[..4].try_into().unwrap()));
                 }
