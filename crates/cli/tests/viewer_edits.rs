@@ -175,6 +175,8 @@ fn files_that_are_there_are_not_replaced_and_what_has_no_file_is_not_edited() {
         let view = [&["view", "a.ply", "--port=0", "--device", "cpu"], more].concat();
         let served = Served::start(dapple().args(view).current_dir(folder.path()));
         let mut page = served.page();
+        // Before it is shown there is nothing to edit.
+        page.told(|text| text["type"] == "stage" && text["edits"] == true);
         page.say(&select_all_but_some);
         page.say(&edit("delete"));
         page.say(&edit("save"));
