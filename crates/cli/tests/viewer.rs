@@ -56,7 +56,7 @@ fn a_run_has_the_same_bytes_whoever_looks() {
             3 => "pause",
             5 => "step",
             7 => "save",
-            9 => "resume",
+            14 => "resume",
             _ => "",
         };
         if !command.is_empty() {
