@@ -97,6 +97,8 @@ struct Inner {
     pool: Pool,
     cache: Option<Cache>,
     validate: bool,
+    /// Whether nobody else submits to the queue.
+    alone: bool,
     granted: Granted,
     /// Made when a kernel first takes parameters.
     parameters: OnceLock<Arc<Ring>>,
@@ -153,7 +155,13 @@ impl Gpu {
             Error::unsupported(format!("{} could not be opened: {e}", report.name))
                 .hint(&*options.hints.open)
         })?;
-        Ok(Self::over((device, queue), report, options, overrides))
+        Ok(Self::over(
+            (device, queue),
+            report,
+            options,
+            overrides,
+            true,
+        ))
     }
 
     /// On a device that another part of the program has opened, with a queue of it: both go on as before,
@@ -194,7 +202,8 @@ impl Gpu {
             return Err(Error::unsupported(what).at(report.name).hint(hint));
         }
         let overrides = Overrides::new(options);
-        Ok(Self::over((device, queue), report, options, &overrides))
+        let made = (device, queue);
+        Ok(Self::over(made, report, options, &overrides, false))
     }
 
     /// The features and limits that a device has to be requested with for [`Self::from_wgpu`], from those
@@ -209,6 +218,7 @@ impl Gpu {
         report: AdapterReport,
         options: &GpuOptions,
         overrides: &Overrides,
+        alone: bool,
     ) -> Self {
         let mut features = device.features() & overrides.features;
         let mut report = report;
@@ -242,6 +252,7 @@ impl Gpu {
                 report,
                 cache,
                 validate: options.validate,
+                alone,
             }),
         }
     }
@@ -261,9 +272,10 @@ impl Gpu {
         &self.inner.link.device
     }
 
-    /// The wgpu queue. What is submitted to it directly is not counted: see [`Self::submit`].
+    /// The wgpu queue. What is submitted to it directly is not counted: see [`Self::submit`]. Ask for it each time:
+    /// what was to be submitted soon is submitted first.
     pub fn queue(&self) -> &wgpu::Queue {
-        &self.inner.link.queue
+        self.inner.link.queue()
     }
 
     /// The device's own pool, which reads take their staging buffers from.
@@ -311,6 +323,11 @@ impl Gpu {
 
     pub(crate) fn link(&self) -> &Link {
         &self.inner.link
+    }
+
+    /// Whether small recordings may be submitted together: see [`Recording::submit_soon`](crate::Recording).
+    pub(crate) fn shares_submissions(&self) -> bool {
+        self.inner.alone
     }
 
     /// Whether shaders keep their bounds checks.
@@ -449,7 +466,7 @@ impl Gpu {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         if !bytes.is_empty() {
             self.inner.link.tally.wrote(bytes.len() as u64);
-            self.inner.link.queue.write_buffer(buffer, offset, bytes);
+            self.inner.link.queue().write_buffer(buffer, offset, bytes);
         }
     }
 }

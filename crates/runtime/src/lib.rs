@@ -58,6 +58,7 @@ pub mod primitives;
 mod readback;
 mod recording;
 mod shader;
+mod soon;
 mod translate;
 mod turns;
 mod upload;

@@ -9,6 +9,7 @@
 
 use crate::Hints;
 use crate::counters::Tally;
+use crate::soon::Soon;
 use dapple_base::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,9 @@ struct Failures {
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub(crate) device: wgpu::Device,
+    /// Reached through [`Self::queue`], in the order of calls.
     pub(crate) queue: wgpu::Queue,
+    pub(crate) soon: Arc<Soon>,
     pub(crate) tally: Arc<Tally>,
     /// The adapter's name, for messages.
     pub(crate) name: Arc<str>,
@@ -38,6 +41,7 @@ impl Link {
         let link = Self {
             device,
             queue,
+            soon: Arc::default(),
             tally: Arc::default(),
             name: name.into(),
             hints: Arc::new(hints),
@@ -93,6 +97,7 @@ impl Link {
     }
 
     fn poll_with(&self, poll: wgpu::PollType) -> std::result::Result<(), String> {
+        self.flush();
         match uncaught(|| self.device.poll(poll)) {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(e)) => Err(e.to_string()),
@@ -124,8 +129,9 @@ impl Link {
     }
 
     pub(crate) fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
+        let queue = self.queue();
         self.tally.submitted();
-        self.queue.submit([encoder.finish()])
+        queue.submit([encoder.finish()])
     }
 
     /// Bytes that a buffer of `bytes` takes.

@@ -332,7 +332,7 @@ impl Drop for Pooled {
         let mark = Arc::clone(&idle);
         // Runs in whatever thread polls next: no locks in it.
         let done = move || mark.store(true, Ordering::Release);
-        self.pool.link.queue.on_submitted_work_done(done);
+        self.pool.link.queue().on_submitted_work_done(done);
         self.pool.give_back(buffer, idle);
     }
 }

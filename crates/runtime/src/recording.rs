@@ -209,6 +209,12 @@ impl Recording {
         }
     }
 
+    /// Whether what it does depends on values that the host writes for a replay.
+    pub(crate) fn takes_parameters(&self) -> bool {
+        let mut all = self.dispatches().map(|(_, dispatch)| &dispatch.bound);
+        all.any(|bound| bound.has_immediates() || bound.ring().is_some())
+    }
+
     /// Encodes all of it, downloads apart: dispatches that follow each other are one pass.
     pub fn encode(&self, encoder: &mut wgpu::CommandEncoder, immediates: &[u8]) {
         self.encode_with(encoder, Values::immediates(immediates));
@@ -220,6 +226,26 @@ impl Recording {
         let block = self.write(values);
         for run in runs(&self.commands) {
             encode_run(encoder, run, (values, block), (None, None));
+        }
+    }
+
+    /// [`Self::encode`] of one that takes nothing from the host, into a pass that stays open.
+    pub(crate) fn encode_onto(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        pass: &mut Option<wgpu::ComputePass<'static>>,
+    ) {
+        for run in runs(&self.commands) {
+            if is_dispatches(run) {
+                let descriptor = wgpu::ComputePassDescriptor::default();
+                let pass = pass.get_or_insert_with(|| {
+                    encoder.begin_compute_pass(&descriptor).forget_lifetime()
+                });
+                encode_dispatches(pass, run, (Values::default(), 0));
+            } else {
+                *pass = None;
+                run.iter().for_each(|command| command.encode(encoder));
+            }
         }
     }
 
@@ -331,18 +357,34 @@ fn encode_run(
     (values, block): (Values<'_>, u32),
     (label, timestamp_writes): (Option<&str>, Option<wgpu::ComputePassTimestampWrites<'_>>),
 ) {
-    let mut list = run.iter().filter_map(Command::dispatch).peekable();
-    let Some(first) = list.peek() else {
+    if !is_dispatches(run) {
         run.iter().for_each(|command| command.encode(encoder));
         return;
-    };
-    first.bound.tally.dispatched(run.len());
+    }
     let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
         label,
         timestamp_writes,
     });
-    for Dispatch { bound, groups } in list {
-        bound.set(&mut pass, values, block);
+    encode_dispatches(&mut pass, run, (values, block));
+}
+
+/// Whether commands are dispatches: those of a run are, or none is.
+fn is_dispatches(run: &[Command]) -> bool {
+    run.first()
+        .is_some_and(|command| command.dispatch().is_some())
+}
+
+fn encode_dispatches(
+    pass: &mut wgpu::ComputePass<'_>,
+    run: &[Command],
+    (values, block): (Values<'_>, u32),
+) {
+    for (number, Dispatch { bound, groups }) in run.iter().filter_map(Command::dispatch).enumerate()
+    {
+        if number == 0 {
+            bound.tally.dispatched(run.len());
+        }
+        bound.set(pass, values, block);
         match groups {
             Groups::Direct([x, y, z]) => pass.dispatch_workgroups(*x, *y, *z),
             Groups::Indirect(buffer, offset) => pass.dispatch_workgroups_indirect(buffer, *offset),

@@ -7,6 +7,7 @@
 //!    after what was submitted until then. The memory goes back when the device has copied.
 
 use crate::Gpu;
+use crate::link::Link;
 use dapple_base::{Error, Result};
 use std::num::NonZeroU64;
 
@@ -14,8 +15,9 @@ use std::num::NonZeroU64;
 /// has been put there.
 #[derive(Debug)]
 pub struct Upload {
-    staging: wgpu::QueueWriteBufferView,
+    staging: Option<wgpu::QueueWriteBufferView>,
     filled: usize,
+    link: Link,
 }
 
 impl Gpu {
@@ -34,23 +36,38 @@ impl Gpu {
             )));
         };
         self.link().tally.wrote(bytes);
-        Ok(Upload { staging, filled: 0 })
+        Ok(Upload {
+            staging: Some(staging),
+            filled: 0,
+            link: self.link().clone(),
+        })
     }
 }
 
 impl Upload {
     /// Appends `values`. What exceeds the upload is left out.
     pub fn put<T: bytemuck::NoUninit>(&mut self, values: &[T]) {
+        let Some(staging) = &mut self.staging else {
+            return;
+        };
         let bytes: &[u8] = bytemuck::cast_slice(values);
-        let room = self.staging.len() - self.filled;
+        let room = staging.len() - self.filled;
         let bytes = &bytes[..bytes.len().min(room)];
         let end = self.filled + bytes.len();
-        self.staging.slice(self.filled..end).copy_from_slice(bytes);
+        staging.slice(self.filled..end).copy_from_slice(bytes);
         self.filled = end;
     }
 
     /// Lists the copy into the buffer.
     pub fn finish(self) {
-        drop(self.staging);
+        drop(self);
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // What was run until now reads what was there before.
+        self.link.flush();
+        self.staging = None;
     }
 }

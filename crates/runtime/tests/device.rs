@@ -9,7 +9,7 @@ use dapple_runtime::{
     Detail, Gpu, GpuClock, GpuOptions, Groups, Hints, Kernel, Overrides, Recording, adapters, wgpu,
 };
 use std::path::Path;
-use support::{gpu, kernel, options, recording};
+use support::{gpu, kernel, opened, options, recording};
 
 #[test]
 fn reports_are_numbered_and_serialize() {
@@ -216,23 +216,6 @@ fn tests_leave_the_users_cache_alone() {
     // A cache is used then, if this user has a folder for it.
     let expected = std::env::var_os("DAPPLE_CACHE_DIR").or_else(|| std::env::var_os("HOME"));
     assert!(Overrides::new(&release).cache.is_some() || expected.is_none_or(|v| v.is_empty()));
-}
-
-fn opened(
-    features: wgpu::Features,
-    limits: wgpu::Limits,
-) -> (wgpu::Adapter, wgpu::Device, wgpu::Queue) {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
-    let named = |adapter: &wgpu::Adapter| adapter.get_info().name == gpu().report().name;
-    let adapter = adapters.into_iter().find(named).unwrap();
-    let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
-        required_features: features,
-        required_limits: limits,
-        ..wgpu::DeviceDescriptor::default()
-    }))
-    .unwrap();
-    (adapter, device, queue)
 }
 
 #[test]

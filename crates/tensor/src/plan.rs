@@ -121,14 +121,18 @@ impl Plan {
         })
     }
 
-    /// Runs it once. On a GPU it is submitted and not waited for.
+    /// Runs it once. On a GPU it is not waited for, and what is small is submitted together with the runs before and
+    /// after it: at the latest when something is read, written or waited for (see [`Recording::submit_soon`]).
     ///
     /// # Errors
     /// A lost device.
     pub fn run(&self) -> Result<()> {
         match (&self.engine, self.context.device()) {
             (Engine::Gpu(plan), Device::Gpu(gpu)) => {
-                plan.recording.submit(gpu, &[]);
+                match plan.is_small {
+                    true => plan.recording.submit_soon(gpu),
+                    false => plan.recording.submit(gpu, &[]),
+                }
                 Ok(())
             }
             (Engine::Cpu(plan), _) => plan.run(&self.program),

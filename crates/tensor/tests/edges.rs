@@ -170,7 +170,12 @@ fn a_replay_makes_nothing_and_waits_for_nothing() {
     assert_eq!(after.buffers_created, before.buffers_created);
     assert_eq!(after.bindings_created, before.bindings_created);
     assert_eq!(after.waits, before.waits);
-    assert_eq!(after.submissions - before.submissions, 100);
+    assert_eq!(
+        after.dispatches - before.dispatches,
+        100 * plan.work().kernels as u64
+    );
+    // Small ones share some.
+    assert!((1..=100).contains(&(after.submissions - before.submissions)));
     assert_eq!(after.bytes_written, before.bytes_written);
 }
 

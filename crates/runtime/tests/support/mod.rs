@@ -81,3 +81,20 @@ pub fn keep_busy(gpu: &Gpu, values: &wgpu::Buffer) {
     let groups = (values.size() / 4 / 64) as u32;
     recording(gpu, "work", values, groups).submit(gpu, &busy(gpu));
 }
+
+pub fn opened(
+    features: wgpu::Features,
+    limits: wgpu::Limits,
+) -> (wgpu::Adapter, wgpu::Device, wgpu::Queue) {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    let named = |adapter: &wgpu::Adapter| adapter.get_info().name == gpu().report().name;
+    let adapter = adapters.into_iter().find(named).unwrap();
+    let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+        required_features: features,
+        required_limits: limits,
+        ..wgpu::DeviceDescriptor::default()
+    }))
+    .unwrap();
+    (adapter, device, queue)
+}

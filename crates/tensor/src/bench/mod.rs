@@ -130,7 +130,7 @@ pub struct Row {
     pub name: String,
     /// How elements are stored.
     pub dtype: String,
-    /// `replayed` (runs submitted together), `eager` (each run submitted by itself), `waited` (each waited for).
+    /// `replayed` (runs submitted together), `eager` (run after run, as the library submits them), `waited` (each waited for).
     pub mode: String,
     /// One run.
     pub us: Micros,

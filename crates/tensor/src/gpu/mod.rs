@@ -26,7 +26,12 @@ pub(crate) struct GpuPlan {
     /// Each kernel's WGSL; none for what has nothing to do.
     pub sources: Vec<Option<String>>,
     buffers: Vec<GpuValues>,
+    /// Whether a device does it in less time than a submission takes the host.
+    pub is_small: bool,
 }
+
+/// What a plan that is small moves and computes at most: some microseconds of a fast device.
+const SMALL: (f64, f64) = (1e6, 3e7);
 
 /// A command of a run.
 enum Step {
@@ -93,7 +98,8 @@ impl GpuPlan {
             .collect();
         let mut steps = Vec::new();
         let mut sources = Vec::new();
-        for kernel in &program.kernels {
+        let kernels = || program.kernels.iter();
+        for kernel in kernels() {
             let Some(written) = write(kernel, &program.buffers, &padded)? else {
                 sources.push(None);
                 continue;
@@ -125,8 +131,11 @@ impl GpuPlan {
                 steps.push(Step::Copy(of(*from)?, of(*to)?));
             }
         }
+        let bytes: f64 = kernels().map(|kernel| kernel.bytes(&program.buffers)).sum();
+        let flops: f64 = kernels().map(KernelPlan::flops).sum();
         Ok(Self {
             recording: record(&steps, span, 1)?,
+            is_small: bytes <= SMALL.0 && flops <= SMALL.1,
             steps,
             span,
             sources,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 A run is timed from submitting it until the device is done, over so many runs in a row that submitting is
-lost in them (replayed); small ones also submitted one by one (eager) and each waited for (waited). Times
+lost in them (replayed); small ones also run one by one (eager) and each waited for (waited). Times
 are of one run, over samples of many. Bytes and operations are counted by formula: what each kernel
 reads and writes once, a multiply-add as two. Per cent are of what this device was measured to reach:
 copies for bytes, f32 multiply-adds for operations (`dapple bench device` measures and stores them).
