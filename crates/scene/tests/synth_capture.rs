@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dapple_scene::synth::{self, LensKind, SceneKind, SynthOptions};
+use dapple_scene::synth::{self, LensKind, LightKind, SceneKind, SynthOptions};
 use dapple_scene::{Camera, Dataset, ErrorKind, LoadOptions, NoProgress, Photo, Progress, load};
 use glam::{DMat2, DVec2, DVec3};
 use std::fs;
@@ -692,4 +692,47 @@ fn progress_counts_the_photos() {
     let count = Count::default();
     synth::generate(&options, &folder.path().join("a"), &count).unwrap();
     assert_eq!(count.0.map(AtomicU64::into_inner), [3, 3, 1]);
+}
+
+#[test]
+fn a_lamp_lights_some_photos_here_more_than_there_and_a_sun_moves_shadows() {
+    let all = |light| {
+        let options = SynthOptions {
+            photos: 12,
+            light,
+            ..small(LensKind::Pinhole)
+        };
+        photos(&synth::dataset(&options).unwrap())
+    };
+    // Shares of values that became darker and brighter by more than this: edges are sampled more finely where light
+    // differs.
+    let changed = |before: &Photo, after: &Photo| {
+        let pairs = || before.rgb.iter().zip(&after.rgb);
+        let by = pairs().map(|(a, b)| i16::from(*b) - i16::from(*a));
+        let by: Vec<i16> = by.collect();
+        let share = |has: fn(i16) -> bool| {
+            by.iter().filter(|by| has(**by)).count() as f64 / by.len() as f64
+        };
+        (share(|by| by < -12), share(|by| by > 12))
+    };
+    let still = all(LightKind::Still);
+    let mut lit = 0;
+    for (still, lamp) in still.iter().zip(&all(LightKind::Lamp)) {
+        if still.rgb == lamp.rgb {
+            continue;
+        }
+        lit += 1;
+        let (darker, brighter) = changed(still, lamp);
+        assert!(darker < 0.005, "a lamp makes {darker} darker");
+        assert!((0.05..0.9).contains(&brighter), "{brighter}");
+    }
+    assert!((2..=10).contains(&lit), "{lit} of 12 are lit");
+    for (still, sun) in still.iter().zip(&all(LightKind::Sun)) {
+        // Some places are brighter, others darker.
+        let (darker, brighter) = changed(still, sun);
+        assert!(
+            darker > 0.005 && brighter > 0.005,
+            "{darker} darker, {brighter} brighter"
+        );
+    }
 }

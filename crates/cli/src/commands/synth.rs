@@ -4,7 +4,9 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::options::NewFolders;
 use clap::ValueEnum;
-use dapple::scene::synth::{LensKind, PoseNoise, SceneKind, SynthOptions, SynthSummary, generate};
+use dapple::scene::synth::{
+    LensKind, LightKind, PoseNoise, SceneKind, SynthOptions, SynthSummary, generate,
+};
 use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +19,7 @@ Examples:
   dapple synth captures/field --scene field --width 960 --height 720 --points 12000
   dapple synth captures/off --pose-noise 0.5,0.01     poses half a degree off
   dapple synth captures/drift --drift 1                 photos to try `train --appearance` with
+  dapple synth captures/lamp --light lamp               light that no exposure explains
   dapple synth captures/fisheye --lens opencv-fisheye --photos 24 --width 640 --height 480";
 
 /// Makes a posed capture with known ground truth, to try and test with
@@ -42,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = SynthOptions::default().points)]
     points: usize,
 
-    /// What the photos show; the same sun and its shadows in all
+    /// What the photos show
     #[arg(long, value_enum, default_value = "table")]
     scene: Scene,
 
@@ -64,6 +67,11 @@ pub struct Args {
     /// as much; every eighth photo, held out by default, shows the mean [default: 0, none]
     #[arg(long, value_name = "STOPS", default_value_t = SynthOptions::default().drift, hide_default_value = true)]
     drift: f64,
+
+    /// How the light changes from photo to photo, of which held-out photos have theirs too. Sparse points have
+    /// the colours of light that does not change
+    #[arg(long, value_enum, default_value = "still")]
+    light: Light,
 
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -110,6 +118,30 @@ impl From<Scene> for SceneKind {
     }
 }
 
+/// [`LightKind`], as it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Light {
+    /// Not at all: the same sun and its shadows in all
+    Still,
+    /// A lamp is lit in about half of the photos, each time with another power
+    Lamp,
+    /// The sun stands elsewhere in each photo: shadows move
+    Sun,
+    /// Lamp and sun
+    Both,
+}
+
+impl From<Light> for LightKind {
+    fn from(light: Light) -> Self {
+        match light {
+            Light::Still => Self::Still,
+            Light::Lamp => Self::Lamp,
+            Light::Sun => Self::Sun,
+            Light::Both => Self::Both,
+        }
+    }
+}
+
 /// [`LensKind`], as it is typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Lens {
@@ -151,6 +183,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         point_noise: args.point_noise,
         pose_noise: args.pose_noise.unwrap_or_default(),
         drift: args.drift,
+        light: args.light.into(),
     };
     let summary = make(&options, &args.out, console)?;
     if args.json {

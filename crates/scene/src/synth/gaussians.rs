@@ -12,6 +12,7 @@
 //! pixels where their alpha exceeds 1/255; a test holds them to it.
 
 use super::cameras;
+use super::light::Light;
 use super::photos::Eye;
 use super::random::Random;
 use super::scene::{Scene, flip};
@@ -64,7 +65,7 @@ pub fn splats(count: usize, seed: u64) -> Splats {
         seed,
         ..SynthOptions::default()
     };
-    let scene = Scene::new(options.scene);
+    let scene = Scene::new(options.scene, Light::default());
     let cameras = cameras::cameras(&options, LensKind::Pinhole);
     let crowd = (REFERENCE_COUNT / count.max(1) as f64).sqrt();
     let gaussians: Vec<Gaussian> = (0..count)

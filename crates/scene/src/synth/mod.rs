@@ -7,7 +7,8 @@
 //! 1. `cameras`: poses around the middle and the lens; one ray for every corner of a pixel.
 //! 2. `scene`, `shapes`, `paint`, `noise`, `lightmap`: what a ray meets and what colour it has there;
 //!    `setting`, `plain`, `gravel`, `field`: how scenes differ in that.
-//! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`).
+//! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`); `light`: how
+//!    photos differ in lamp and sun.
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
 //! 5. `perturb`: poses that are off, where asked for.
 //! 6. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
@@ -23,6 +24,7 @@ mod field;
 mod folder;
 mod gaussians;
 mod gravel;
+mod light;
 mod lightmap;
 mod noise;
 mod paint;
@@ -43,6 +45,7 @@ use folder::{Note, Staging};
 use glam::Vec3A;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder};
+use light::Light;
 use points::SparsePoint;
 use rayon::prelude::*;
 use scene::Scene;
@@ -54,6 +57,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 pub use gaussians::{bench_camera, splats};
+pub use light::LightKind;
 pub use perturb::PoseNoise;
 pub use setting::SceneKind;
 
@@ -153,6 +157,9 @@ pub struct SynthOptions {
     /// How far exposure and white balance drift from photo to photo, stops either way; 0 = not at all.
     /// Every eighth photo, which training holds out by default, is the mean photo: see [`generate`].
     pub drift: f64,
+    /// How the light changes from photo to photo.
+    #[serde(skip_serializing_if = "LightKind::is_still")]
+    pub light: LightKind,
 }
 
 impl Default for SynthOptions {
@@ -168,6 +175,7 @@ impl Default for SynthOptions {
             point_noise: 0.005,
             pose_noise: PoseNoise::default(),
             drift: 0.0,
+            light: LightKind::default(),
         }
     }
 }
@@ -351,21 +359,27 @@ struct Capture {
     rays: RayGrid,
     /// What each photo's red, green and blue light is multiplied by.
     gains: Vec<Vec3A>,
+    kind: SceneKind,
+    lights: Vec<Light>,
 }
 
 impl Capture {
     fn new(options: &SynthOptions, lens: LensKind) -> Self {
         Self {
-            scene: Scene::new(options.scene),
+            scene: Scene::new(options.scene, Light::default()),
             cameras: cameras::cameras(options, lens),
             rays: RayGrid::new(&cameras::intrinsics(options, lens)),
             gains: drift::gains(options),
+            kind: options.scene,
+            lights: light::lights(options),
         }
     }
 
     fn photo(&self, index: usize, progress: &dyn Progress) -> Photo {
         let camera = &self.cameras[index];
-        photos::photo(&self.scene, camera, &self.rays, self.gains[index], progress)
+        let lit = light::scene(self.kind, self.lights[index]);
+        let scene = lit.as_ref().unwrap_or(&self.scene);
+        photos::photo(scene, camera, &self.rays, self.gains[index], progress)
     }
 
     fn points(&self, options: &SynthOptions) -> Vec<SparsePoint> {

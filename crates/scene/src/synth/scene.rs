@@ -3,12 +3,13 @@
 //! 1. Table, floor and dome are intersected exactly; each object is a signed-distance field that
 //!    is marched only where the ray passes the ball that holds it.
 //! 2. The nearest surface is lit by a sun with soft shadows and by the sky, looked up in a map for
-//!    the level ones; some have highlights, which move with the viewer.
+//!    the level ones, and where a lamp is lit by that too; some have highlights, which move with the viewer.
 //!
 //! Here y points up; the world of a capture has y down (COLMAP's usual habit), which is the same
 //! turned by half a turn about x: [`flip`].
 
 use super::SceneKind;
+use super::light::Light;
 use super::lightmap::LightMap;
 use super::paint::{self, Material};
 use super::setting::{FLOOR, Setting, TABLE_RADIUS};
@@ -58,20 +59,19 @@ pub(super) struct Scene {
     kind: SceneKind,
     setting: Setting,
     objects: Vec<Object>,
-    /// Towards the sun, unit.
-    sun: Vec3A,
+    light: Light,
     /// Light on the top of the table and on the floor; `None` while they are made, and in scenes too
     /// large for them.
     maps: Option<[LightMap; 2]>,
 }
 
 impl Scene {
-    pub(super) fn new(kind: SceneKind) -> Self {
+    pub(super) fn new(kind: SceneKind, light: Light) -> Self {
         let mut scene = Self {
             kind,
             setting: kind.setting(),
             objects: kind.objects(),
-            sun: Vec3A::new(0.5, 0.78, 0.38).normalize(),
+            light,
             maps: None,
         };
         let level = |height: f32| {
@@ -158,7 +158,8 @@ impl Scene {
             (Surface::Floor, Some([_, floor])) => floor.at(p.x, p.z),
             _ => self.find_light(p, normal),
         };
-        let lit = self.shade(light, normal, direction, material);
+        let lit =
+            self.shade(light, normal, direction, material) + self.lamplight(p, normal, material);
         if hit.surface != Surface::Floor {
             return lit;
         }
@@ -191,8 +192,8 @@ impl Scene {
 
     /// Share of the sun's disc that a point sees, and how open to the sky it is.
     fn find_light(&self, p: Vec3A, normal: Vec3A) -> [f32; 2] {
-        let sunlight = if normal.dot(self.sun) > 0.0 {
-            self.sunlight(p + normal * LIFT)
+        let sunlight = if normal.dot(self.light.sun) > 0.0 {
+            self.unshadowed(p + normal * LIFT, self.light.sun, f32::INFINITY)
         } else {
             0.0
         };
@@ -210,50 +211,74 @@ impl Scene {
         const SUN: Vec3A = Vec3A::new(1.0, 0.93, 0.8);
         const SKY: Vec3A = Vec3A::new(0.36, 0.42, 0.5);
         const GROUND: Vec3A = Vec3A::new(0.22, 0.18, 0.15);
-        let facing = normal.dot(self.sun).max(0.0);
+        let facing = normal.dot(self.light.sun).max(0.0);
         let sky = GROUND.lerp(SKY, 0.5 + 0.5 * normal.y) * openness;
         let diffuse = material.albedo * (SUN * (facing * sunlight) + sky);
         if material.gloss == 0.0 {
             return diffuse;
         }
         let mirrored = direction - normal * (2.0 * direction.dot(normal));
-        let highlight = mirrored.dot(self.sun).max(0.0).powf(material.shininess);
+        let highlight = mirrored
+            .dot(self.light.sun)
+            .max(0.0)
+            .powf(material.shininess);
         // A little of the sky is mirrored too, more at a flat angle (Schlick 1994).
         let grazing = (1.0 + direction.dot(normal)).clamp(0.0, 1.0).powi(5);
         let sheen = SKY * (0.3 * material.gloss * grazing * (0.5 + 0.5 * mirrored.y));
         diffuse + SUN * (material.gloss * highlight * sunlight) + sheen
     }
 
-    /// Share of the sun's disc that a point sees, 0 to 1: the closest pass of the shadow ray by an
-    /// object, as an angle.
-    fn sunlight(&self, p: Vec3A) -> f32 {
+    /// Light of the lamp that leaves a surface towards anyone: Lambert's law.
+    fn lamplight(&self, p: Vec3A, normal: Vec3A, material: Material) -> Vec3A {
+        const COLOUR: Vec3A = Vec3A::new(1.0, 0.72, 0.42);
+        if self.light.lamp == 0.0 {
+            return Vec3A::ZERO;
+        }
+        let ([x, y, z], near) = self.setting.lamp;
+        let way = Vec3A::new(x, y, z) - p;
+        let far = way.length();
+        let towards = way / far;
+        let facing = normal.dot(towards);
+        if facing <= 0.0 {
+            return Vec3A::ZERO;
+        }
+        let light = facing * self.unshadowed(p + normal * LIFT, towards, far);
+        // As bright as the sun at that distance.
+        let falloff = near * near / (far * far + 0.02 * near * near);
+        material.albedo * COLOUR * (self.light.lamp * light * falloff)
+    }
+
+    /// Share of a disc that a point sees, 0 to 1, so many units away in a direction: the closest pass of the shadow
+    /// ray by an object, as an angle. The sun's, or the lamp's.
+    fn unshadowed(&self, p: Vec3A, towards: Vec3A, far: f32) -> f32 {
         let setting = &self.setting;
         let mut light = 1.0f32;
-        if setting.table && p.y < -TABLE_THICKNESS {
+        if setting.table && p.y < -TABLE_THICKNESS && towards.y > 0.0 {
             // Below the table, which is a disc; its shadow is softened by distance.
-            let t = -p.y / self.sun.y;
-            let at = p + self.sun * t;
+            let t = -p.y / towards.y;
+            let at = p + towards * t;
             let outside = around(at) - TABLE_RADIUS;
             light = (0.5 + outside * SHADOW_SHARPNESS / (2.0 * t)).clamp(0.0, 1.0);
         }
         let (centre, radius) = (setting.objects_centre, setting.objects_radius);
-        if meet_ball(p, self.sun, centre, radius + PENUMBRA).is_none() {
+        if meet_ball(p, towards, centre, radius + PENUMBRA).is_none() {
             return smooth(light);
         }
         for object in &self.objects {
             // Further from the ray than this it covers nothing of the disc.
-            let furthest = (object.centre - p).dot(self.sun) + object.bound;
+            let furthest = (object.centre - p).dot(towards) + object.bound;
             let penumbra = furthest.max(0.0) / SHADOW_SHARPNESS;
-            let Some((enter, leave)) = object.bounds(p, self.sun, penumbra) else {
+            let Some((enter, leave)) = object.bounds(p, towards, penumbra) else {
                 continue;
             };
+            let leave = leave.min(far);
             if light < 0.01 {
                 return 0.0;
             }
             if let Shape::Ball(radius) = object.shape {
                 // Closest where the ray passes the centre.
-                let t = (object.centre - p).dot(self.sun).max(LIFT);
-                let distance = (p + self.sun * t - object.centre).length() - radius;
+                let t = (object.centre - p).dot(towards).clamp(LIFT, far.max(LIFT));
+                let distance = (p + towards * t - object.centre).length() - radius;
                 light = light.min(SHADOW_SHARPNESS * distance / t);
                 continue;
             }
@@ -262,7 +287,7 @@ impl Scene {
                 if t > leave || light < 0.01 {
                     break;
                 }
-                let distance = object.distance(p + self.sun * t);
+                let distance = object.distance(p + towards * t);
                 light = light.min(SHADOW_SHARPNESS * distance / t);
                 t += distance.max(0.05);
             }

@@ -105,6 +105,8 @@ pub(super) struct Setting {
     pub(super) haze: [f32; 2],
     /// Radius of the dome about the origin; the landscape is painted on its inside.
     pub(super) dome: f32,
+    /// Where the lamp stands, y up, and the distance at which it is as bright as the sun.
+    pub(super) lamp: ([f32; 3], f32),
     /// Distance of the cameras from the middle.
     pub(super) orbit: f64,
     /// Lowest and highest camera, angle seen from the origin, radians.
@@ -127,6 +129,7 @@ const TABLE: Setting = Setting {
     objects_radius: 2.15,
     haze: [5.5, 3.2],
     dome: 9.0,
+    lamp: ([-0.7, 2.3, 0.6], 1.9),
     orbit: 4.3,
     low: 0.22,
     high: 0.95,
@@ -142,6 +145,7 @@ const FIELD: Setting = Setting {
     objects_radius: 46.0,
     haze: [40.0, 19.0],
     dome: 60.0,
+    lamp: ([-2.0, FLOOR + 5.5, 1.5], 5.0),
     orbit: 8.6,
     // 0.25 to 2.7 above the origin, which is 1.5 above the floor.
     low: 0.03,

@@ -1,0 +1,180 @@
+//! How the light of one capture differs from photo to photo.
+//!
+//! 1. A lamp above the middle is lit in about half of the photos, each time with another power; it lights what is
+//!    near, and things cast shadows of it. It is not seen itself.
+//! 2. The sun stands elsewhere in each photo, as over some hours: shadows move.
+//!
+//! Every photo draws its own, the ones that training holds out too: what they look like is learned from a part of them
+//! (`eval`'s fitted scores). Sparse points have the colours of the light that does not change.
+
+use super::random::Random;
+use super::scene::Scene;
+use super::{SceneKind, SynthOptions};
+use crate::{Error, Result};
+use glam::Vec3A;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What the random numbers are for.
+const LIGHT: u64 = 0x6c69_6768;
+
+/// The sun where nothing is said of it.
+pub(super) const SUN: Vec3A = Vec3A::new(0.5, 0.78, 0.38);
+
+/// How far the sun moves along the horizon either way, radians, and how high it stands.
+const SUN_SWING: f64 = 0.9;
+const SUN_HEIGHT: [f64; 2] = [0.6, 1.15];
+
+/// Share of photos in which the lamp is lit, and how bright it is then.
+const LAMP_LIT: f64 = 0.5;
+const LAMP_POWER: [f64; 2] = [0.4, 1.0];
+
+/// How light changes from photo to photo of a synthetic capture.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LightKind {
+    /// Not at all.
+    #[default]
+    #[serde(rename = "still")]
+    Still,
+    /// A lamp is lit in some.
+    #[serde(rename = "lamp")]
+    Lamp,
+    /// The sun moves.
+    #[serde(rename = "sun")]
+    Sun,
+    /// Lamp and sun.
+    #[serde(rename = "both")]
+    Both,
+}
+
+impl LightKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Still, Self::Lamp, Self::Sun, Self::Both];
+
+    /// The name that [`FromStr`] understands: "still", "lamp", "sun", "both".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Still => "still",
+            Self::Lamp => "lamp",
+            Self::Sun => "sun",
+            Self::Both => "both",
+        }
+    }
+
+    /// Whether it is the default, of which notes say nothing: those of older versions did not.
+    pub(super) fn is_still(&self) -> bool {
+        *self == Self::Still
+    }
+}
+
+impl fmt::Display for LightKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for LightKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| {
+            Error::input(format!("there is no light {name:?}")).hint(format!(
+                "choose one of {}",
+                Self::ALL.map(Self::name).join(", ")
+            ))
+        })
+    }
+}
+
+/// What lights a photo.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Light {
+    /// Towards the sun, unit, y up.
+    pub(super) sun: Vec3A,
+    /// Power of the lamp; 0 where it is not lit.
+    pub(super) lamp: f32,
+}
+
+impl Default for Light {
+    fn default() -> Self {
+        Self {
+            sun: SUN.normalize(),
+            lamp: 0.0,
+        }
+    }
+}
+
+/// Each photo's light.
+pub(super) fn lights(options: &SynthOptions) -> Vec<Light> {
+    let drawn = |index: usize| {
+        let mut random = Random::new(options.seed, LIGHT, index as u64);
+        // All numbers are drawn, so that a lamp is the same with a sun that moves.
+        let lit = random.unit() < LAMP_LIT;
+        let power = random.uniform(LAMP_POWER[0], LAMP_POWER[1]) as f32;
+        let swing = random.uniform(-SUN_SWING, SUN_SWING) as f32;
+        let height = random.uniform(SUN_HEIGHT[0], SUN_HEIGHT[1]) as f32;
+        let mut light = Light::default();
+        if matches!(options.light, LightKind::Lamp | LightKind::Both) && lit {
+            light.lamp = power;
+        }
+        if matches!(options.light, LightKind::Sun | LightKind::Both) {
+            let along = SUN.z.atan2(SUN.x) + swing;
+            let level = height.cos();
+            light.sun = Vec3A::new(level * along.cos(), height.sin(), level * along.sin());
+        }
+        light
+    };
+    (0..options.photos).map(drawn).collect()
+}
+
+/// The scene in this light, where it is not the one that does not change.
+pub(super) fn scene(kind: SceneKind, light: Light) -> Option<Scene> {
+    (light != Light::default()).then(|| Scene::new(kind, light))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lit(light: LightKind) -> Vec<Light> {
+        lights(&SynthOptions {
+            photos: 40,
+            light,
+            ..SynthOptions::default()
+        })
+    }
+
+    #[test]
+    fn lamps_are_lit_in_some_photos_and_suns_move_in_all() {
+        assert!(
+            lit(LightKind::Still)
+                .iter()
+                .all(|light| *light == Light::default())
+        );
+        let lamps = lit(LightKind::Lamp);
+        let on = lamps.iter().filter(|light| light.lamp > 0.0).count();
+        assert!((10..=30).contains(&on), "{on}");
+        assert!(lamps.iter().all(|light| light.sun == Light::default().sun));
+        let suns = lit(LightKind::Sun);
+        for light in &suns {
+            assert!((light.sun.length() - 1.0).abs() < 1e-6 && light.sun.y > 0.5);
+            assert_eq!(light.lamp, 0.0);
+        }
+        assert!(suns.windows(2).all(|two| two[0] != two[1]));
+        // Together they are the same as alone.
+        for ((both, lamp), sun) in lit(LightKind::Both).iter().zip(&lamps).zip(&suns) {
+            assert_eq!((both.lamp, both.sun), (lamp.lamp, sun.sun));
+        }
+    }
+
+    #[test]
+    fn names_are_understood() {
+        for kind in LightKind::ALL {
+            assert_eq!(kind.name().parse::<LightKind>().unwrap(), kind);
+        }
+        let error = "dark".parse::<LightKind>().unwrap_err().to_string();
+        assert!(error.contains("still, lamp, sun, both"), "{error}");
+    }
+}
