@@ -13,6 +13,16 @@ pub enum NonFinite {
     Keep,
 }
 
+impl NonFinite {
+    /// What these actions let be read: anything where they take such Gaussians away before they ask for their numbers.
+    pub fn of_chain(actions: &[crate::edit::Action]) -> Self {
+        match crate::edit::condition::removes_non_finite(actions) {
+            true => Self::Keep,
+            false => Self::Refuse,
+        }
+    }
+}
+
 /// What a file may leave open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
