@@ -143,6 +143,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let (splats, aside) = read_splats_with(&file, &read_options(&actions), console)?;
     let options = WriteOptions {
         antialiased: aside.antialiased || config.antialias,
+        nearest: args.device.nearest(),
         ..WriteOptions::default()
     };
     let gaussians_read = splats.len();

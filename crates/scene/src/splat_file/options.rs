@@ -1,6 +1,6 @@
 //! What files of splats leave open, for who reads and who writes them.
 
-use super::Axes;
+use super::{Axes, NearestBy};
 
 /// What becomes of Gaussians with numbers that are NaN or infinite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -87,6 +87,9 @@ pub struct WriteOptions {
     pub antialiased: bool,
     /// Rounds in which SOG's palette of harmonics settles.
     pub sog_iterations: u32,
+    /// Who finds the nearest entries of that palette, where they are many. Default: the processor. Files have the same
+    /// bytes whoever it is.
+    pub nearest: NearestBy,
     /// Levels of detail of streamed SOG, at least 1, which is all Gaussians; each other has a quarter of those before
     /// it, found by merging. Levels of a few dozen are left out.
     pub lod_levels: u32,
@@ -100,6 +103,7 @@ impl Default for WriteOptions {
             spz_sh_bits: [6, 5],
             antialiased: false,
             sog_iterations: 10,
+            nearest: NearestBy::default(),
             lod_levels: 4,
         }
     }
