@@ -108,7 +108,7 @@ pub(in crate::splat_file) fn encode(
         }
     }
     attributes.watch.check()?;
-    let mut bin = attributes.bin;
+    let bin = attributes.bin;
     let json = json!({
         "asset": { "version": "2.0", "generator": format!("Dapple {}", env!("CARGO_PKG_VERSION")) },
         "extensionsUsed": [EXTENSION],
@@ -129,8 +129,13 @@ pub(in crate::splat_file) fn encode(
         "bufferViews": attributes.views,
         "accessors": attributes.accessors,
     });
-    let mut json = serde_json::to_vec(&json)
+    let json = serde_json::to_vec(&json)
         .map_err(|e| Error::internal("the JSON of a glTF file cannot be written").caused_by(e))?;
+    container(json, bin)
+}
+
+/// The file of both chunks.
+fn container(mut json: Vec<u8>, mut bin: Vec<u8>) -> Result<Vec<u8>> {
     json.resize(json.len().next_multiple_of(4), b' ');
     bin.resize(bin.len().next_multiple_of(4), 0);
     let all = 12 + 8 + json.len() + 8 + bin.len();
