@@ -130,7 +130,7 @@ fn nothing_to_compare_is_no_error() {
     let rows = Rows {
         values: vec![1; 12],
         dim: 9,
-        groups: vec![0..1],
+        groups: std::iter::once(0..1).collect(),
     };
     let found = nearest
         .load(rows)
