@@ -4,7 +4,7 @@ use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
-use dapple::scene::splat_file::{self, Aside, Format, ReadOptions};
+use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
 use dapple::scene::{
     Capture, Error, LoadOptions, MaskMode, PosedImage, Result, Splats, Split, load,
 };
@@ -58,6 +58,12 @@ impl DeviceOptions {
     /// The engine to work with; says which and why.
     pub fn engine(&self, console: &Console) -> Result<Box<dyn Engine>> {
         Ok(self.open(false, console)?.into_engine())
+    }
+
+    /// Who finds the nearest entries of a palette, for files that have one. Opened when it is needed, without a word:
+    /// files have the same bytes on any device.
+    pub fn nearest(&self) -> NearestBy {
+        dapple::nearest(&self.device.clone().unwrap_or_default())
     }
 
     /// How a run is started with these, for its checkpoints.

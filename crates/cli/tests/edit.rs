@@ -365,6 +365,17 @@ fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
         let ran = ok_in(path, &args);
         assert!(ran.stderr.contains("keep: 5 -> 2"), "{}", ran.stderr);
     }
+    // So are those of a file that is merged, where they are taken away after it.
+    let merge = ["edit", "sound.ply", "m.ply", "--merge", "broken.ply"];
+    let ran = ok_in(path, &[&merge[..], &["--keep", "finite"]].concat());
+    assert!(ran.stderr.contains("keep: 7 -> 4"), "{}", ran.stderr);
+    for chain in [
+        &["--merge", "broken.ply"][..],
+        &["--keep", "finite", "--merge", "broken.ply"],
+    ] {
+        let args = [&["edit", "sound.ply", "o.ply"], chain].concat();
+        refused(path, &args, INPUT, &["vertex 1", "--keep finite"]);
+    }
     ok_in(path, &["edit", "sound.ply", "c.ply", "--rotate", "0,90,0"]);
     assert!(bytes(path, "a.ply") == bytes(path, "c.ply"));
     assert!(bytes(path, "b.ply") == bytes(path, "c.ply"));

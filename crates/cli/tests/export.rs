@@ -190,6 +190,23 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
     let share = share_near(&shown, &engine, WEBGPU.near);
     assert!(share >= WEBGPU.share, "inside: {share}");
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+    // A device that goes while a picture is on its way, whose bytes then never come: who waits is told.
+    let camera = serde_json::to_string(&inside).unwrap();
+    let told = browser.value(&format!(
+        "(() => {{
+            const make = GPUDevice.prototype.createBuffer;
+            GPUDevice.prototype.createBuffer = function (wanted) {{
+                const buffer = make.call(this, wanted);
+                if (wanted.usage & GPUBufferUsage.MAP_READ) {{
+                    buffer.mapAsync = () => new Promise(() => {{}});
+                    this.destroy();
+                }}
+                return buffer;
+            }};
+            return dapple.picture({camera}, 64, 64).then(() => 'drawn', String);
+        }})()"
+    ));
+    assert!(told.as_str().unwrap().contains("lost"), "{told}");
     // The address chooses too, and where it does not the processor plays no kernels.
     for address in [format!("{}?renderer=webgl2", url(&page)), url(&page)] {
         browser.call("Page.navigate", &json!({"url": address}));

@@ -57,6 +57,7 @@
 //! - [`runtime`]: which GPUs there are, and what they can do.
 
 mod device;
+mod nearest;
 
 // The README's example has to compile.
 #[cfg(doctest)]
@@ -64,6 +65,7 @@ mod device;
 struct Readme;
 
 pub use device::{AnyEngine, Device, EngineOptions, Opened, best, engine, open};
+pub use nearest::nearest;
 
 /// Cameras, photos, splats and their files (`dapple-scene`).
 pub use dapple_scene as scene;

@@ -403,6 +403,7 @@ pub fn shaders() -> ShaderSet {
         };
     }
     let shared = pieces![
+        "nearest",
         "shared/adam",
         "shared/antialias",
         "shared/appearance",

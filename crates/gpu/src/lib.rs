@@ -4,6 +4,7 @@
 //! - [`passes`]: what a stage declares, and what follows from it: buffers, dispatch entries, costs.
 //! - [`stages`]: one file a stage: its declaration, and what kernels run over what.
 //! - [`layout`]: what host and shaders share.
+//! - [`nearest`]: the nearest of many centres, for palettes of splat files; no stage of the engine.
 //! - [`browser`]: a render as a list of dispatches, for pages that play it with WebGPU.
 //!
 //! Nothing waits inside a step, nothing adds floats atomically, and two runs with one seed on one
@@ -17,6 +18,7 @@ mod engine;
 mod growing;
 pub mod layout;
 mod messages;
+pub mod nearest;
 mod params;
 pub mod passes;
 mod photos;
@@ -34,6 +36,7 @@ mod views;
 pub use buffers::Buffers;
 pub use context::Context;
 pub use engine::{GpuEngine, GpuEngineOptions, GradientBuffers};
+pub use nearest::Nearest;
 pub use passes::Room;
 pub use precision::{Precision, Storage};
 pub use recorder::Recorder;

@@ -30,6 +30,9 @@ What is lost is measured: the file is read back, and renders before and after ar
 a ring around the splats or, with --capture, from the cameras of its photos; the dB that are lost
 are those against the photos then. What loses nothing (.ply, .glb) is not rendered.
 
+The palette of .sog, meta.json and lod-meta.json files is found on --device where they are large, and the file has
+the same bytes whichever it is.
+
 With --max-loss the smallest file that loses no more is chosen, among formats and degrees of
 harmonics; OUTPUT is a name without an ending then, or ends in the format that it must be.
 
@@ -200,6 +203,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         lod_levels: args
             .lod_levels
             .unwrap_or(WriteOptions::default().lod_levels),
+        nearest: args.device.nearest(),
         ..WriteOptions::default()
     };
     let folders = NewFolders::before(&args.output);

@@ -12,7 +12,6 @@ use crate::options::{
 };
 use crate::training_display::{gaussians, grouped};
 use chain::{Chain, Link};
-use dapple::scene::edit::condition::removes_non_finite;
 use dapple::scene::edit::{Action, Editor, Recipe};
 use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, WriteOptions};
 use dapple::scene::{Error, Result};
@@ -36,7 +35,7 @@ eq neq between commas. Properties:
   contribution            the sum of its blend weights over the pixels of all photos trained on
   f_dc_N f_rest_N rot_N opacity_raw scale_N_raw   as in a PLY file
 finite, without a comparison, holds for Gaussians that can be drawn: `--keep finite` reads files with NaN or
-infinite numbers, which are refused otherwise, and takes such Gaussians away.
+infinite numbers, which are refused otherwise, and takes such Gaussians away; after --merge, those of that file too.
 
 Cameras are those of --capture, or of a cameras.json beside IN (runs have one). They are needed by --orient,
 --prune, contribution and --refit; --decimate keeps by them what shows. What --decimate and --prune lose is then
@@ -144,6 +143,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let (splats, aside) = read_splats_with(&file, &read_options(&actions), console)?;
     let options = WriteOptions {
         antialiased: aside.antialiased || config.antialias,
+        nearest: args.device.nearest(),
         ..WriteOptions::default()
     };
     let gaussians_read = splats.len();
@@ -151,6 +151,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let mut editor = Editor::new(splats);
     let mut done = Vec::with_capacity(actions.len());
     for (i, action) in actions.iter().enumerate() {
+        editor.set_non_finite(NonFinite::of_chain(&actions[i + 1..]));
         done.push(apply(&mut editor, action, &mut photos, console).map_err(
             |e| match e.place() {
                 Some(_) => e,
@@ -199,10 +200,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 /// Gaussians that are not finite are read where the chain takes them away; a file with some is refused elsewhere.
 fn read_options(actions: &[Action]) -> ReadOptions {
     ReadOptions {
-        non_finite: match removes_non_finite(actions) {
-            true => NonFinite::Keep,
-            false => NonFinite::Refuse,
-        },
+        non_finite: NonFinite::of_chain(actions),
         ..ReadOptions::default()
     }
 }

@@ -32,6 +32,7 @@ pub mod region;
 pub mod selection;
 pub mod transform;
 
+use crate::splat_file::{NonFinite, ReadOptions};
 use crate::{Camera, Error, Progress, Result, Splats, splat_file};
 pub use condition::{Comparison, Condition, Property};
 pub use decimate::Amount;
@@ -252,6 +253,8 @@ pub struct Editor {
     hidden: Vec<bool>,
     /// Which the last transformation of a selection has moved, `[N]`; empty: there was none.
     shifted: Vec<bool>,
+    /// Of files that are merged.
+    non_finite: NonFinite,
 }
 
 impl Editor {
@@ -262,7 +265,14 @@ impl Editor {
             moved: Similarity::IDENTITY,
             hidden: Vec::new(),
             shifted: Vec::new(),
+            non_finite: NonFinite::Refuse,
         }
+    }
+
+    /// What becomes of Gaussians with numbers that are not finite in files that are merged from now on. Before each
+    /// action, [`of_chain`](NonFinite::of_chain) of those after it.
+    pub fn set_non_finite(&mut self, non_finite: NonFinite) {
+        self.non_finite = non_finite;
     }
 
     /// As they are now.
@@ -348,7 +358,11 @@ impl Editor {
                 self.splats = std::mem::take(&mut self.splats).with_sh_degree(*degree);
             }
             Action::Merge(path) => {
-                let (more, _) = splat_file::read(path)?;
+                let options = ReadOptions {
+                    non_finite: self.non_finite,
+                    ..ReadOptions::default()
+                };
+                let (more, _) = splat_file::read_with(path, &options)?;
                 order::append(&mut self.splats, more);
                 for marks in [&mut self.hidden, &mut self.shifted] {
                     if !marks.is_empty() {

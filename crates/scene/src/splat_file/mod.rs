@@ -8,6 +8,7 @@ mod axes;
 mod files;
 mod glb;
 mod ksplat;
+pub mod nearest;
 mod options;
 mod packed;
 mod sog;
@@ -17,6 +18,7 @@ pub(crate) mod watch;
 mod writing;
 
 pub use axes::Axes;
+pub use nearest::NearestBy;
 pub(crate) use options::NON_FINITE_HINT;
 pub use options::{NonFinite, ReadOptions, SpzVersion, WriteOptions};
 pub(crate) use packed::{alpha, largest, unit};

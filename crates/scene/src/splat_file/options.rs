@@ -1,6 +1,6 @@
 //! What files of splats leave open, for who reads and who writes them.
 
-use super::Axes;
+use super::{Axes, NearestBy};
 
 /// What becomes of Gaussians with numbers that are NaN or infinite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -11,6 +11,16 @@ pub enum NonFinite {
     /// They are read as they are, for an edit that takes them away
     /// ([`removes_non_finite`](crate::edit::condition::removes_non_finite)).
     Keep,
+}
+
+impl NonFinite {
+    /// What these actions let be read: anything where they take such Gaussians away before they ask for their numbers.
+    pub fn of_chain(actions: &[crate::edit::Action]) -> Self {
+        match crate::edit::condition::removes_non_finite(actions) {
+            true => Self::Keep,
+            false => Self::Refuse,
+        }
+    }
 }
 
 /// What a file may leave open.
@@ -77,6 +87,9 @@ pub struct WriteOptions {
     pub antialiased: bool,
     /// Rounds in which SOG's palette of harmonics settles.
     pub sog_iterations: u32,
+    /// Who finds the nearest entries of that palette, where they are many. Default: the processor. Files have the same
+    /// bytes whoever it is.
+    pub nearest: NearestBy,
     /// Levels of detail of streamed SOG, at least 1, which is all Gaussians; each other has a quarter of those before
     /// it, found by merging. Levels of a few dozen are left out.
     pub lod_levels: u32,
@@ -90,6 +103,7 @@ impl Default for WriteOptions {
             spz_sh_bits: [6, 5],
             antialiased: false,
             sog_iterations: 10,
+            nearest: NearestBy::default(),
             lod_levels: 4,
         }
     }

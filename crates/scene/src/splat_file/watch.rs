@@ -53,6 +53,21 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// For work that others do: it has begun, and ends with the watch.
+impl Progress for Watch<'_> {
+    fn start(&self, _: &str, _: u64) {}
+
+    fn advance(&self, units: u64) {
+        Watch::advance(self, units as usize);
+    }
+
+    fn finish(&self) {}
+
+    fn should_stop(&self) -> bool {
+        Watch::should_stop(self)
+    }
+}
+
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         if self.is_told {

@@ -60,7 +60,13 @@ fn long_jobs_are_told_and_short_ones_are_not() {
         let options = WriteOptions::default();
         splat_file::write_with_progress(&path, &crowd(count, degree), format, &options, listener)
     };
-    for format in [Format::Ply, Format::Sog, Format::Spz, Format::StreamedSog] {
+    for format in [
+        Format::Ply,
+        Format::Sog,
+        Format::Spz,
+        Format::StreamedSog,
+        Format::Glb,
+    ] {
         let quiet = Listener::default();
         write(200, 1, format, &quiet).unwrap();
         let begun = quiet.begun.lock().unwrap().clone();
@@ -74,6 +80,7 @@ fn long_jobs_are_told_and_short_ones_are_not() {
         (400_000, 0, Format::Ply, "writing splats"),
         (50_000, 1, Format::Sog, "finding a palette"),
         (600_000, 3, Format::Spz, "packing splats"),
+        (300_000, 3, Format::Glb, "packing splats"),
     ] {
         let listener = Listener::default();
         write(count, degree, format, &listener).unwrap();
@@ -87,7 +94,11 @@ fn long_jobs_are_told_and_short_ones_are_not() {
 #[test]
 fn a_request_to_stop_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
-    for (format, count) in [(Format::Sog, 50_000), (Format::Spz, 600_000)] {
+    for (format, count) in [
+        (Format::Sog, 50_000),
+        (Format::Spz, 600_000),
+        (Format::Glb, 300_000),
+    ] {
         let listener = Listener {
             stops_after: Some(1),
             ..Listener::default()

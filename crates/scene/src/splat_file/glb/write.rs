@@ -3,21 +3,26 @@
 use super::{BIN_CHUNK, EXTENSION, FLOAT, JSON_CHUNK, MAGIC, POINTS, coefficient, signs};
 use crate::splat_file::WriteOptions;
 use crate::splat_file::packed::{alpha, unit};
+use crate::splat_file::watch::Watch;
 use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+/// Bytes from which packing is told of; and rows that are packed between two times.
+const TOLD_BYTES: usize = 64 << 20;
+const ROWS_AT_ONCE: usize = 1 << 14;
+
 /// Attributes as they are collected.
-#[derive(Default)]
-struct Attributes {
+struct Attributes<'a> {
+    watch: Watch<'a>,
     bin: Vec<u8>,
     views: Vec<Value>,
     accessors: Vec<Value>,
     names: serde_json::Map<String, Value>,
 }
 
-impl Attributes {
-    /// `[N, width]` floats.
+impl Attributes<'_> {
+    /// `[N, width]` floats; zeros where it was asked to stop.
     fn add<const WIDTH: usize>(
         &mut self,
         name: &str,
@@ -28,12 +33,17 @@ impl Attributes {
         let offset = self.bin.len();
         self.bin.resize(offset + 4 * WIDTH * count, 0);
         self.bin[offset..]
-            .par_chunks_exact_mut(4 * WIDTH)
+            .par_chunks_mut(4 * WIDTH * ROWS_AT_ONCE)
             .enumerate()
-            .for_each(|(i, to)| {
-                for (to, value) in to.as_chunks_mut::<4>().0.iter_mut().zip(row(i)) {
-                    *to = value.to_le_bytes();
+            .filter(|_| !self.watch.should_stop())
+            .for_each(|(part, to)| {
+                for (i, to) in to.chunks_exact_mut(4 * WIDTH).enumerate() {
+                    let row = row(part * ROWS_AT_ONCE + i);
+                    for (to, value) in to.as_chunks_mut::<4>().0.iter_mut().zip(row) {
+                        *to = value.to_le_bytes();
+                    }
                 }
+                self.watch.advance(to.len());
             });
         let kind = ["SCALAR", "VEC2", "VEC3", "VEC4"][WIDTH - 1];
         let mut accessor = json!({
@@ -55,7 +65,7 @@ impl Attributes {
 pub(in crate::splat_file) fn encode(
     splats: &Splats,
     _: &WriteOptions,
-    _: &dyn Progress,
+    progress: &dyn Progress,
 ) -> Result<Vec<u8>> {
     let (count, signs) = (splats.len(), signs());
     let mean = |i: usize| [0, 1, 2].map(|k| splats.means[i][k] * signs.mean[k]);
@@ -66,7 +76,15 @@ pub(in crate::splat_file) fn encode(
             [0, 1, 2].map(|k| high[k].max(m[k])),
         ]
     });
-    let mut attributes = Attributes::default();
+    // Mean, rotation, scale, opacity and colour, and the harmonics of a Gaussian.
+    let all = 4 * count * (14 + splats.sh_rest_stride());
+    let mut attributes = Attributes {
+        watch: Watch::start(progress, "packing splats", all, TOLD_BYTES),
+        bin: Vec::with_capacity(all),
+        views: Vec::new(),
+        accessors: Vec::new(),
+        names: serde_json::Map::new(),
+    };
     attributes.add("POSITION", count, Some(bounds), mean);
     attributes.add(&format!("{EXTENSION}:ROTATION"), count, None, |i| {
         let [w, x, y, z] = unit(splats.quats[i]);
@@ -89,7 +107,8 @@ pub(in crate::splat_file) fn encode(
             });
         }
     }
-    let mut bin = attributes.bin;
+    attributes.watch.check()?;
+    let bin = attributes.bin;
     let json = json!({
         "asset": { "version": "2.0", "generator": format!("Dapple {}", env!("CARGO_PKG_VERSION")) },
         "extensionsUsed": [EXTENSION],
@@ -110,8 +129,13 @@ pub(in crate::splat_file) fn encode(
         "bufferViews": attributes.views,
         "accessors": attributes.accessors,
     });
-    let mut json = serde_json::to_vec(&json)
+    let json = serde_json::to_vec(&json)
         .map_err(|e| Error::internal("the JSON of a glTF file cannot be written").caused_by(e))?;
+    container(json, bin)
+}
+
+/// The file of both chunks.
+fn container(mut json: Vec<u8>, mut bin: Vec<u8>) -> Result<Vec<u8>> {
     json.resize(json.len().next_multiple_of(4), b' ');
     bin.resize(bin.len().next_multiple_of(4), 0);
     let all = 12 + 8 + json.len() + 8 + bin.len();

@@ -20,7 +20,7 @@ const LEAST_ENTRIES: usize = 1024;
 /// each, as others have, the palette is two thirds of the file.
 const GAUSSIANS_AN_ENTRY: usize = 8;
 
-/// Vectors times rounds from which the palette's progress is told.
+/// Vectors times rounds from which the palette's progress is told, and who is named for it finds what is nearest.
 const TOLD_WORK: usize = 500_000;
 
 /// An archive.
@@ -67,8 +67,7 @@ pub(in crate::splat_file) fn encode_ordered(
     ];
     let mut rest = None;
     if splats.sh_degree > 0 {
-        let (found, centroids, labels) =
-            harmonics(splats, order, options.sog_iterations, progress)?;
+        let (found, centroids, labels) = harmonics(splats, order, options, progress)?;
         rest = Some(found);
         pictures.extend([
             ("shN_centroids.webp", centroids),
@@ -202,9 +201,10 @@ fn weights(splats: &Splats) -> Vec<f32> {
 fn harmonics(
     splats: &Splats,
     order: &[usize],
-    rounds: u32,
+    options: &WriteOptions,
     progress: &dyn Progress,
 ) -> Result<(Rest, Picture, Picture)> {
+    let rounds = options.sog_iterations;
     let dim = splats.sh_rest_stride();
     let entries = (splats.len() / GAUSSIANS_AN_ENTRY).clamp(LEAST_ENTRIES, MOST_ENTRIES);
     let weights = weights(splats);
@@ -215,7 +215,8 @@ fn harmonics(
     };
     let work = Palette::work(splats.len(), rounds);
     let watch = Watch::start(progress, "finding a palette of harmonics", work, TOLD_WORK);
-    let mut palette = Palette::of(vectors, entries, rounds, &watch);
+    let by = options.nearest.get(work >= TOLD_WORK);
+    let mut palette = Palette::of(vectors, entries, rounds, by, &watch)?;
     watch.check()?;
     let book = Codebook::of(palette.entries.clone());
     let places: Vec<u8> = palette
@@ -227,7 +228,8 @@ fn harmonics(
     for (value, &place) in palette.entries.iter_mut().zip(&places) {
         *value = book.0[usize::from(place)];
     }
-    let labels = palette.labels(vectors, &watch);
+    let labels = palette.labels(&watch)?;
+    watch.check()?;
     let (coefficients, count) = (dim / 3, places.len() / dim);
     let mut centroids = Picture::new(ENTRIES_A_ROW * coefficients, count.div_ceil(ENTRIES_A_ROW));
     // 64 entries a row are a whole row: texels follow one another as coefficients do.

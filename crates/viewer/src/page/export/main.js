@@ -175,7 +175,7 @@ async function load() {
 
 /**
  * For programs that embed the page: `await dapple.picture(camera, width, height)` gives the bytes of a picture,
- * `dapple.look(camera)` moves there; `dapple.loaded` is a promise.
+ * `dapple.look(camera)` moves there; `dapple.loaded` is a promise. A picture is refused where the device is lost.
  */
 function offer(/** @type {Promise<void>} */ loaded) {
   const look = (/** @type {Key} */ key) => {
@@ -186,19 +186,22 @@ function offer(/** @type {Promise<void>} */ loaded) {
   const picture = async (/** @type {Key} */ key, /** @type {number} */ width, /** @type {number} */ height) => {
     await loaded;
     const drawn = renderer;
-    if (drawn instanceof Renderer) {
-      await new Promise((done) => {
-        waiting = done;
-        sorter.sort(depth(key));
-      });
+    try {
+      if (drawn instanceof Renderer) {
+        await new Promise((done) => {
+          waiting = done;
+          sorter.sort(depth(key));
+        });
+      }
+      waiting = () => {};
+      [canvas.width, canvas.height] = [width, height];
+      return drawn instanceof Renderer ? (drawn.draw(key), drawn.pixels()) : await drawn.pixels(key);
+    } finally {
+      // Also where the device was lost on the way: the page goes on, and whoever asked is told.
+      waiting = null;
+      resize();
+      moved();
     }
-    waiting = () => {};
-    [canvas.width, canvas.height] = [width, height];
-    const bytes = drawn instanceof Renderer ? (drawn.draw(key), drawn.pixels()) : await drawn.pixels(key);
-    waiting = null;
-    resize();
-    moved();
-    return bytes;
   };
   Object.assign(globalThis, { dapple: { loaded, look, picture, camera: () => orbit.camera(), scene, renderer: name() } });
 }

@@ -69,6 +69,7 @@ export class EngineRenderer {
   #size = [0, 0];
   #made = "";
   #asking = false;
+  /** Fails when the device is gone: what is waited for then never comes. @type {Promise<never>} */ #gone;
 
   /**
    * Nothing where there is no WebGPU, or the processor would play it (compiling alone takes it seconds) and nobody asked.
@@ -104,6 +105,11 @@ export class EngineRenderer {
   constructor(canvas, device, script, background, near) {
     [this.#canvas, this.#device, this.#script] = [canvas, device, script];
     [this.#background, this.#near] = [background, near];
+    this.#gone = device.lost.then((/** @type {{message: string}} */ gone) => {
+      throw new Error(`the device was lost: ${gone.message}`);
+    });
+    // Nobody may be waiting.
+    this.#gone.catch(() => {});
     const module = device.createShaderModule({ code: PRESENT });
     this.#present = device.createRenderPipeline({
       layout: "auto",
@@ -395,7 +401,7 @@ export class EngineRenderer {
     const encoder = this.#device.createCommandEncoder();
     encoder.copyBufferToBuffer(from, 0, to, 0, from.size);
     this.#device.queue.submit([encoder.finish()]);
-    await to.mapAsync(GPUMapMode.READ);
+    await Promise.race([to.mapAsync(GPUMapMode.READ), this.#gone]);
     const bytes = to.getMappedRange().slice(0);
     to.destroy();
     return bytes;

@@ -1,0 +1,266 @@
+//! The nearest of many centres, for many rows: what writing a palette spends its time with, and what a GPU may do in
+//! place of the processor.
+//!
+//! 1. Rows and centres are small whole numbers, so that every sum below is one that `f32` holds exactly: |x| <= L / 2
+//!    and |c| <= L in each of `dim` columns, with 2 dim L^2 <= 2^24. Then |c|^2 - 2 x.c has the same bits in whatever
+//!    order it is added, with fused operations or without, on any device: labels are equal everywhere.
+//! 2. Rows come in groups, each of which is compared with centres of its own. Groups are loaded once and asked for
+//!    labels many times, while centres move.
+//! 3. [`OnCpu`] takes matrix products, block by block. `dapple_gpu::Nearest` does the same in workgroups.
+
+use crate::{Progress, Result};
+use rayon::prelude::*;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows whose products are made at a time.
+const BLOCK: usize = 128;
+
+/// Columns are padded by zeros to a multiple of so many: what a GPU takes at a time.
+pub const COLUMNS: usize = 12;
+
+/// Rows of small numbers in groups.
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
+    /// `[rows, stride]`, each at most [`limit`] / 2 in size; zeros beyond `dim`.
+    pub values: Vec<i16>,
+    /// Columns that count.
+    pub dim: usize,
+    /// Which rows a group has: one after the other, from the first row to the last.
+    pub groups: Vec<Range<usize>>,
+}
+
+impl Rows {
+    /// Columns of a row with those of padding.
+    pub fn stride(&self) -> usize {
+        self.dim.next_multiple_of(COLUMNS)
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.groups.last().map_or(0, |group| group.end)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The largest number of a centre: 2 dim L^2 <= 2^24.
+pub fn limit(dim: usize) -> i16 {
+    let largest = ((1u64 << 23) / dim.max(1) as u64).isqrt();
+    // Even, so that a half of it is whole.
+    (largest.min(1 << 13) as i16) & !1
+}
+
+/// Someone who finds the nearest centres.
+pub trait NearestCentres: fmt::Debug + Send + Sync {
+    /// Takes rows, to be asked about many times.
+    ///
+    /// # Errors
+    /// A device that does not open, has no memory left or fails.
+    fn load(&self, rows: Rows) -> Result<Box<dyn LoadedRows + '_>>;
+}
+
+/// Centres of a group of rows by its number: `[centres, stride]`, each at most [`limit`] in size, fewer than 2^24
+/// centres. A group without centres has the label 0 everywhere.
+pub type CentresOf<'a> = &'a (dyn Fn(usize) -> Vec<i16> + Sync);
+
+/// Rows that were loaded.
+pub trait LoadedRows: Send + Sync {
+    /// For each row the place of its nearest centre among those of its group, the first of equals. `progress` is told
+    /// of rows that are done; on request it stops, and labels mean nothing then.
+    ///
+    /// # Errors
+    /// A device that has no memory left or fails.
+    fn nearest(&mut self, centres: CentresOf<'_>, progress: &dyn Progress) -> Result<Vec<u32>>;
+}
+
+/// The processor, on all cores.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OnCpu;
+
+impl NearestCentres for OnCpu {
+    fn load(&self, rows: Rows) -> Result<Box<dyn LoadedRows + '_>> {
+        Ok(Box::new(rows))
+    }
+}
+
+impl LoadedRows for Rows {
+    fn nearest(&mut self, centres: CentresOf<'_>, progress: &dyn Progress) -> Result<Vec<u32>> {
+        let (stride, dim) = (self.stride(), self.dim);
+        let of_groups: Vec<Vec<u32>> = self
+            .groups
+            .par_iter()
+            .enumerate()
+            .map(|(group, rows)| {
+                if progress.should_stop() {
+                    return vec![0; rows.len()];
+                }
+                let centres = floats(&centres(group), stride, dim);
+                let values = &self.values[rows.start * stride..rows.end * stride];
+                let blocks: Vec<Vec<u32>> = values
+                    .par_chunks(BLOCK * stride)
+                    .map(|block| of_block(&floats(block, stride, dim), &centres, dim))
+                    .collect();
+                progress.advance(rows.len() as u64);
+                blocks.concat()
+            })
+            .collect();
+        Ok(of_groups.concat())
+    }
+}
+
+/// Without the padding.
+fn floats(values: &[i16], stride: usize, dim: usize) -> Vec<f32> {
+    let rows = values.chunks_exact(stride);
+    rows.flat_map(|row| row[..dim].iter().map(|&v| f32::from(v)))
+        .collect()
+}
+
+fn of_block(block: &[f32], centres: &[f32], dim: usize) -> Vec<u32> {
+    let (rows, count) = (block.len() / dim, centres.len() / dim);
+    if count == 0 {
+        return vec![0; rows];
+    }
+    let norms: Vec<f32> = centres
+        .chunks_exact(dim)
+        .map(|c| c.iter().map(|v| v * v).sum())
+        .collect();
+    let mut products = vec![0.0f32; rows * count];
+    // SAFETY: `block` is [rows, dim], `centres` [count, dim] read as its transpose, `products` [rows, count], each with
+    // the strides that are given.
+    unsafe {
+        matrixmultiply::sgemm(
+            rows,
+            dim,
+            count,
+            -2.0,
+            block.as_ptr(),
+            dim as isize,
+            1,
+            centres.as_ptr(),
+            1,
+            dim as isize,
+            0.0,
+            products.as_mut_ptr(),
+            count as isize,
+            1,
+        );
+    }
+    let first_of_least = |products: &[f32]| {
+        let mut best = (0u32, f32::INFINITY);
+        for (k, (product, norm)) in products.iter().zip(&norms).enumerate() {
+            let distance = product + norm;
+            if distance < best.1 {
+                best = (k as u32, distance);
+            }
+        }
+        best.0
+    };
+    products.chunks_exact(count).map(first_of_least).collect()
+}
+
+/// Who finds them, of [`WriteOptions`](super::WriteOptions): the processor unless someone else is named.
+#[derive(Debug, Clone, Default)]
+pub struct NearestBy(Option<Arc<dyn NearestCentres>>);
+
+impl NearestBy {
+    /// This one. Files have the same bytes whoever it is.
+    pub fn new(by: Arc<dyn NearestCentres>) -> Self {
+        Self(Some(by))
+    }
+
+    /// Who it is for so much work: little is the processor's, done before a device were open.
+    pub(super) fn get(&self, is_much: bool) -> &dyn NearestCentres {
+        match &self.0 {
+            Some(by) if is_much => by.as_ref(),
+            _ => &OnCpu,
+        }
+    }
+}
+
+impl PartialEq for NearestBy {
+    /// Whether both are the same one.
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::NoProgress;
+
+    /// Numbers up to `most` in size.
+    fn noise(count: usize, most: i16, mut state: u32) -> Vec<i16> {
+        let next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            ((state >> 8) % (2 * most as u32 + 1)) as i16 - most
+        };
+        std::iter::repeat_with(next).take(count).collect()
+    }
+
+    fn padded(values: &[i16], dim: usize, stride: usize) -> Vec<i16> {
+        let mut out = Vec::new();
+        for row in values.chunks_exact(dim) {
+            out.extend_from_slice(row);
+            out.resize(out.len() + stride - dim, 0);
+        }
+        out
+    }
+
+    #[test]
+    fn the_first_of_the_nearest_is_found_with_whole_numbers() {
+        for dim in [9, 24, 45] {
+            let (rows, counts) = ([300usize, 1, 77], [130usize, 0, 700]);
+            let all = rows.iter().sum::<usize>();
+            let points = noise(all * dim, limit(dim) / 2, 1);
+            // Few values, and every centre twice: many distances are equal.
+            let centres: Vec<Vec<i16>> = counts
+                .map(|n| noise(n / 2 * dim, limit(dim), 7).repeat(2))
+                .into();
+            let mut loaded = Rows {
+                dim,
+                groups: vec![0..300, 300..301, 301..378],
+                ..Rows::default()
+            };
+            let stride = loaded.stride();
+            loaded.values = padded(&points, dim, stride);
+            let of = |group: usize| padded(&centres[group], dim, stride);
+            let labels = loaded.nearest(&of, &NoProgress).unwrap();
+            let mut row = 0;
+            for (group, &many) in rows.iter().enumerate() {
+                for _ in 0..many {
+                    let point = &points[row * dim..][..dim];
+                    let distance = |c: &[i16]| -> i64 {
+                        let pairs = point.iter().zip(c);
+                        pairs
+                            .map(|(&a, &b)| (i64::from(a) - i64::from(b)).pow(2))
+                            .sum()
+                    };
+                    let nearest = centres[group].chunks_exact(dim).enumerate();
+                    let expected = nearest.min_by_key(|(_, c)| distance(c)).map_or(0, |n| n.0);
+                    assert_eq!(labels[row] as usize, expected, "row {row} of {dim}");
+                    row += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_sums_are_whole() {
+        for dim in 1..=64 {
+            let largest = u64::from(limit(dim).unsigned_abs());
+            assert!(2 * dim as u64 * largest * largest <= 1 << 24 && largest >= 2);
+        }
+        assert_eq!(limit(45), 430);
+    }
+}
