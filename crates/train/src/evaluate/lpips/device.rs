@@ -260,7 +260,7 @@ fn difference(a: &Tensor, b: &Tensor, linear: &Tensor) -> Tensor {
         let length = x.mul(x).sum_keep(&[1]).sqrt().add(EPSILON);
         x.div(&length)
     };
-    let apart = unit(a).sub(&unit(b));
+    let apart = unit(a).sub(unit(b));
     apart.mul(&apart).mul(linear).sum_keep(&[1])
 }
 

@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_the_device_does_not_hold_the_processor_computes_and_says_so() {
         let lpips = one_layer();
-        let (a, b) = (vec![0.25; 20 * 17 * 3], vec![0.5, 0.1, 0.9].repeat(20 * 17));
+        let (a, b) = (vec![0.25; 20 * 17 * 3], [0.5, 0.1, 0.9].repeat(20 * 17));
         let expected = lpips.distance(&a, &b, 20, 17, None).unwrap();
         assert!(expected > 0.01);
         for (most, falls_back) in [(20 * 17 * 12, false), (20 * 17 * 12 - 1, true)] {
