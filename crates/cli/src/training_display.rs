@@ -182,6 +182,9 @@ impl Observer for TrainingDisplay<'_> {
             report.ssim,
             report.images.len()
         ));
+        for note in &report.notes {
+            self.console.note(&format!("note: {note}"));
+        }
     }
 
     fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {

@@ -165,6 +165,27 @@ fn lpips_is_scored_where_weights_are_given() {
         let args = [&["eval", "capture", "out", "--json"], more].concat();
         assert_eq!(json(&ok_in(path, &args))["lpips"].as_f64(), Some(run));
     }
+    // A GPU computes it by tensors, of renders that differ from the CPU engine's in the last digits.
+    let software = dapple::runtime::adapters();
+    if software
+        .iter()
+        .any(|a| a.name.contains("llvmpipe") && a.unusable.is_none())
+    {
+        let args = [
+            "eval",
+            "capture",
+            "out",
+            "--json",
+            "--device",
+            "gpu:llvmpipe",
+        ];
+        let scores = json(&ok_in(path, &args));
+        let distance = scores["lpips"].as_f64().unwrap();
+        assert!((distance - run).abs() < 2e-4, "{distance} {run}");
+        assert!(scores.get("notes").is_none(), "{scores}");
+    } else {
+        dapple::scene::lacking::skipped("gpu", "LPIPS on a GPU is NOT tested: no llvmpipe");
+    }
     let table = ok_in(path, &["eval", "capture", "out"]).stdout;
     assert!(table.contains("LPIPS"), "{table}");
     let gone = ["eval", "capture", "out", "--lpips", "gone.safetensors"];

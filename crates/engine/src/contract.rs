@@ -9,6 +9,7 @@ use crate::{
     ScoredView, StepCounts, StepSettings, ViewState,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
+use std::any::Any;
 use std::sync::Arc;
 
 /// A photograph to train on, with its camera.
@@ -71,6 +72,12 @@ pub trait Engine: Send {
     /// `None` where only the system's memory bounds them.
     fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
         let _ = sh_degree;
+        None
+    }
+
+    /// A handle to the device that it computes on, for those who know its type and have work of their own for it: the
+    /// runtime's `Gpu` of an engine on a GPU. `None` where only the processor computes. Holding it holds the device.
+    fn device_handle(&self) -> Option<Box<dyn Any>> {
         None
     }
 

@@ -140,6 +140,7 @@ fn report(psnr: [f64; 3]) -> EvalReport {
         gaussians: 1,
         background: [0.0; 3],
         images: psnr.into_iter().enumerate().map(image).collect(),
+        notes: Vec::new(),
     }
 }
 

@@ -30,7 +30,8 @@ PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses 
 count in neither, nor do windows centred at one. Transparent photos are laid over the background.
 
 LPIPS (lower is better) needs a file of weights, AlexNet's or VGG-16's; docs/EVALUATION.md shows how
-three lines of Python make one. It runs on the processor: VGG-16 takes seconds a megapixel and core.
+three lines of Python make one. It runs on the GPU that renders, and on the processor with --device cpu or
+where photos are too large for the GPU (a note says so): there VGG-16 takes seconds a megapixel and core.
 
 -o writes renders/ (photo beside render), errors/ (blue as the photo, red off by a quarter of the range;
 grey is masked), scores.json and scores.md. What Dapple wrote there before is replaced, files of others
@@ -351,6 +352,9 @@ fn score(
     bar.finish_and_clear();
     let report = report?;
     pictures.map_or(Ok(()), PictureWriter::finish)?;
+    for note in &report.notes {
+        console.note(&format!("note: {note}"));
+    }
     let flat = flat.iter().sum::<f64>() / flat.len().max(1) as f64;
     if report.psnr < flat {
         console.note(&format!(

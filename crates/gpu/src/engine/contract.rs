@@ -8,11 +8,16 @@ use dapple_engine::{
     TrainView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
+use std::any::Any;
 use std::sync::Arc;
 
 impl Engine for GpuEngine {
     fn description(&self) -> String {
         format!("gpu ({})", self.context.gpu.device_name())
+    }
+
+    fn device_handle(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(self.context.gpu.clone()))
     }
 
     fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {

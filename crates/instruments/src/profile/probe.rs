@@ -20,6 +20,7 @@ use dapple::scene::{Camera, Photo, Result, Splats};
 use dapple::{Engine, Gradients, RenderSettings, Rendered};
 use dapple_profile::profile::Phase;
 use dapple_profile::{Recorder, Span, Synchronised, Track};
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -281,6 +282,10 @@ impl State {
 impl Engine for Probe {
     fn description(&self) -> String {
         self.lock().engine.description()
+    }
+
+    fn device_handle(&self) -> Option<Box<dyn Any>> {
+        self.lock().engine.device_handle()
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {

@@ -186,6 +186,17 @@ impl CustomOp for Conv2d {
 
     fn backward(&self, inputs: &[Tensor], _: &Tensor, g: &Tensor) -> Vec<Option<Tensor>> {
         let (x, weight) = (&inputs[0], &inputs[1]);
+        let ([n, _, h, w], [outputs, _, rows, columns]) = (image(x), image(weight));
+        if n * outputs * rows * columns * h * w > u32::MAX as usize {
+            let what = format!(
+                "the gradient of conv2d of {} and {}",
+                x.describe(),
+                weight.describe()
+            );
+            let hint = "all windows together are too many: cut the image, or the batch, into parts";
+            let refused = x.refused(&[x, weight], Problem::new(what, hint));
+            return vec![Some(refused.clone()), Some(refused)];
+        }
         vec![
             Some(self.by_image(x, weight, g)),
             self.by_weight(x, weight, g),
@@ -333,9 +344,8 @@ impl Tensor {
                 "strides and kernels are 1 or more, and the kernel fits the padded image",
             );
         };
-        let back = weight.shape()[0] * weight.shape()[2] * weight.shape()[3];
-        let most = (unfold.taps() * unfold.windows()).max(back * unfold.size[0] * unfold.size[1]);
-        if self.shape()[0] * most > u32::MAX as usize {
+        // The way back has windows of its own: `Conv2d::backward` refuses those.
+        if self.shape()[0] * unfold.taps() * unfold.windows() > u32::MAX as usize {
             return wrong(
                 "all windows together are too many: cut the image, or the batch, into parts",
             );

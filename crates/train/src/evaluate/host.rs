@@ -1,5 +1,6 @@
 //! Scores of a render that is on the host: PSNR and SSIM in one pass over render and photo, row by row.
 
+use super::lpips::Measure;
 use super::ssim::Planes;
 use super::{Lpips, PSNR_MAX, Scores};
 use dapple_engine::Rendered;
@@ -17,6 +18,21 @@ pub fn score(
     background: [f32; 3],
     lpips: Option<&Lpips>,
 ) -> Result<Option<Scores>> {
+    score_by(
+        rendered,
+        photo,
+        background,
+        lpips.map(Measure::on_host).as_mut(),
+    )
+}
+
+/// [`score`], with LPIPS computed where the measure does.
+pub(super) fn score_by(
+    rendered: &Rendered,
+    photo: &Photo,
+    background: [f32; 3],
+    lpips: Option<&mut Measure<'_>>,
+) -> Result<Option<Scores>> {
     let (width, height) = (photo.width as usize, photo.height as usize);
     if (rendered.width, rendered.height) != (photo.width, photo.height)
         || rendered.rgb.len() != width * height * 3
@@ -32,7 +48,7 @@ pub fn score(
         return Ok(None);
     }
     let (planes, errors) = Planes::of_view(&rendered.rgb, photo, background);
-    let distance = |lpips: &Lpips| {
+    let distance = |lpips: &mut Measure<'_>| {
         let image: Vec<f32> = rendered.rgb.par_iter().map(|&v| clamped(v)).collect();
         lpips.distance(&image, &target(photo, background), width, height, mask)
     };

@@ -7,7 +7,8 @@
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 //!
 //! 1 to 3 are done where the splats are, if the engine can ([`Engine::score`]), and else here ([`score`]);
-//! what needs the render's floats, LPIPS and fitted colours, is always done here.
+//! what needs the render's floats, LPIPS and fitted colours, is always done here: LPIPS by tensors on the engine's device,
+//! if that is a GPU.
 
 mod align;
 mod colour_fit;
@@ -19,12 +20,14 @@ mod table;
 
 pub use align::{align, evaluate_aligned};
 pub use host::{psnr, score, target};
-pub use lpips::{Backbone, Lpips};
+pub use lpips::{Backbone, DeviceLpips, Lpips};
 pub use paired::{Difference, LEAST_IMAGES, Paired};
 pub use ssim::ssim;
 pub use table::{paired_table, table};
 
+use host::score_by;
 pub(crate) use host::{counts, mean_difference, target_row};
+use lpips::Measure;
 
 use crate::loader::in_turn;
 use crate::pictures::pictures_of;
@@ -78,6 +81,9 @@ pub struct EvalReport {
     pub background: [f32; 3],
     /// Each image, in the order of the views. An image that its mask hides whole is left out.
     pub images: Vec<ImageScore>,
+    /// What people should know of how it was scored: that LPIPS did not fit the device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl EvalReport {
@@ -148,10 +154,11 @@ pub fn evaluate(
 ) -> Result<EvalReport> {
     let mut images = Vec::with_capacity(views.len());
     let mut gaussians = 0;
+    let mut lpips = scoring.lpips.map(|lpips| Measure::of(lpips, engine));
     in_turn(views, &mut |view, photo| {
         let seen = match on_device(engine, &view.camera, &photo, settings, scoring)? {
             Some(seen) => seen,
-            None => on_host(engine, view, &photo, settings, scoring)?,
+            None => on_host(engine, view, &photo, settings, (scoring, lpips.as_mut()))?,
         };
         gaussians = seen.gaussians;
         if let Some(Scores { psnr, ssim, lpips }) = seen.scores {
@@ -186,6 +193,7 @@ pub fn evaluate(
         gaussians,
         background: settings.background,
         images,
+        notes: lpips.and_then(Measure::note).into_iter().collect(),
     })
 }
 
@@ -218,12 +226,12 @@ fn on_host(
     view: &View,
     photo: &Photo,
     settings: &RenderSettings,
-    scoring: &Scoring<'_>,
+    (scoring, lpips): (&Scoring<'_>, Option<&mut Measure<'_>>),
 ) -> Result<Seen> {
     let rendered = engine.render(&view.camera, settings)?;
     let background = settings.background;
     let at = |error: Error| error.at(view.name.clone());
-    let scores = score(&rendered, photo, background, scoring.lpips).map_err(at)?;
+    let scores = score_by(&rendered, photo, background, lpips).map_err(at)?;
     let fitted = match scoring.fitted {
         true => {
             let fitted = colour_fit::fitted(&rendered, photo, background);

@@ -12,6 +12,7 @@ use dapple::contract::{Engine, Gradients, RenderSettings};
 use dapple::scene::synth::SynthOptions;
 use dapple::scene::{Camera, Error, Result, Splats};
 use dapple::train::{Launch, Preset, RunFolder};
+use std::any::Any;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,9 @@ impl Lossy {
 impl Engine for Lossy {
     fn description(&self) -> String {
         self.engine.description()
+    }
+    fn device_handle(&self) -> Option<Box<dyn Any>> {
+        self.engine.device_handle()
     }
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         self.there()?.upload(splats, state)

@@ -12,7 +12,12 @@
 //!
 //! Weights come from a file that the user names; none is part of this program. Work is cut by rows and
 //! pixels, and added in order: the result does not depend on the number of threads.
+//!
+//! [`Lpips::distance`] computes on the processor, [`DeviceLpips`] by tensors on a GPU; [`Measure`] takes the GPU that an
+//! engine runs on, and the processor where there is none or it does not hold so large a picture.
 
+mod device;
+mod measure;
 mod network;
 mod weights;
 
@@ -22,6 +27,8 @@ use network::{Features, Layer};
 use rayon::prelude::*;
 use std::path::Path;
 
+pub use device::DeviceLpips;
+pub(crate) use measure::Measure;
 pub use weights::Backbone;
 
 /// Mean and deviation of red, green and blue, for values in -1..1: those of ImageNet.
@@ -86,14 +93,7 @@ impl Lpips {
         height: usize,
         mask: Option<&[u8]>,
     ) -> Result<f64> {
-        let least = self.backbone.least_edge();
-        if width < least || height < least {
-            return Err(Error::input(format!(
-                "LPIPS with {} needs images of {least} x {least} pixels, and this one has {width} x {height}",
-                self.backbone.name()
-            ))
-            .hint("score larger photos, or leave LPIPS out"));
-        }
+        self.backbone.check_size(width, height)?;
         let mut a = input(image, target, width, height, mask);
         let mut b = input(target, target, width, height, None);
         let mut linear = self.linear.iter();
@@ -131,20 +131,45 @@ fn input(
     }
 }
 
-/// Step 3 for one layer. A place stands for the pixel in the middle of what it covers.
+impl Backbone {
+    /// # Errors
+    /// An image too small for the network's strides.
+    fn check_size(self, width: usize, height: usize) -> Result<()> {
+        let least = self.least_edge();
+        if width >= least && height >= least {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "LPIPS with {} needs images of {least} x {least} pixels, and this one has {width} x {height}",
+            self.name()
+        ))
+        .hint("score larger photos, or leave LPIPS out"))
+    }
+}
+
+/// Whether a mask of an image shows what one of a layer's places (column, row) stands for: the pixel in the
+/// middle of what it covers. Sizes are width and height.
+fn is_shown(
+    (x, y): (usize, usize),
+    (columns, rows): (usize, usize),
+    (width, height): (usize, usize),
+    mask: Option<&[u8]>,
+) -> bool {
+    let centre =
+        |i: usize, of: usize, pixels: usize| ((2 * i + 1) * pixels / (2 * of)).min(pixels - 1);
+    let pixel = centre(y, rows, height) * width + centre(x, columns, width);
+    mask.is_none_or(|mask| counts(mask[pixel]))
+}
+
+/// Step 3 for one layer.
 fn difference(
     a: &Features,
     b: &Features,
     weights: &[f32],
-    (width, height): (usize, usize),
+    image: (usize, usize),
     mask: Option<&[u8]>,
 ) -> f64 {
-    let centre =
-        |i: usize, of: usize, pixels: usize| ((2 * i + 1) * pixels / (2 * of)).min(pixels - 1);
-    let shown = |x: usize, y: usize| {
-        let pixel = centre(y, a.height, height) * width + centre(x, a.width, width);
-        mask.is_none_or(|mask| counts(mask[pixel]))
-    };
+    let shown = |x: usize, y: usize| is_shown((x, y), (a.width, a.height), image, mask);
     let row_values = a.width * a.channels;
     let rows: Vec<([f64; 2], usize)> = a
         .values
