@@ -10,6 +10,9 @@ use dapple_runtime::Recording;
 use serde::Serialize;
 use std::fmt::Write;
 
+/// What every device lets a workgroup share: what the processor takes for its limit, so that it has the same kernels.
+const WORKGROUP_BYTES: usize = 16 << 10;
+
 /// What a plan is to be like.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanOptions<'a> {
@@ -99,6 +102,10 @@ impl Plan {
             },
             in_place: matches!(context.device(), Device::Gpu(_)),
             plain_products: options.plain_products,
+            workgroup_bytes: match context.device() {
+                Device::Cpu => WORKGROUP_BYTES,
+                Device::Gpu(gpu) => gpu.granted().workgroup_bytes as usize,
+            },
         };
         let program = program::compile(outputs, options.updates, limits)?;
         let engine = match context.device() {
@@ -263,6 +270,16 @@ fn over(space: &program::Space) -> String {
             "{} products [{}, {}] by [{}, {}]",
             p.batch, p.m, p.k, p.k, p.n
         ),
+        S::Chain(chain) => {
+            let first = chain.links.first().map(|link| link.k);
+            let widths = first.into_iter().chain(chain.links.iter().map(|l| l.n));
+            let widths: Vec<String> = widths.map(|width| width.to_string()).collect();
+            let (count, widths) = (chain.links.len(), widths.join("-"));
+            format!(
+                "{} rows through a chain of {count} products {widths}",
+                chain.m
+            )
+        }
         S::Scatter {
             rows,
             width,

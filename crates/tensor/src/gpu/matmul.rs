@@ -109,7 +109,7 @@ fn finish(source: &mut Source<'_>, product: &Product) {
 }
 
 /// Lines that return an element of a matrix that begins at `base`.
-fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
+pub(super) fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
     let at = format!(
         "    let at = base + {row} * {}u + {column} * {}u;\n",
         matrix.row, matrix.column
@@ -149,7 +149,7 @@ fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
 }
 
 /// Whether fours along `along` begin at fours of the buffer.
-fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
+pub(super) fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
     let batches = matrix.dims.iter().all(|dim| dim.1.is_multiple_of(4));
     matrix.unfold.is_none()
         && along == 1

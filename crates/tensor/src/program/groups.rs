@@ -7,6 +7,7 @@
 //!    else it begins a group one level up. One kernel so computes several results, and softmax is one.
 //! 3. Then products take in what follows them element by element (bias, activation, residual), and reductions of columns
 //!    what comes before.
+//! 4. Last, narrow products of what another one gave become chains: see `chain`.
 
 use super::Limits;
 use super::added::Added;
@@ -27,6 +28,8 @@ pub(crate) struct Group {
     pub nodes: Vec<usize>,
     /// Of a product: another that is added to it.
     pub more: Option<Added>,
+    /// Of a chain: the nodes of each product, it first.
+    pub links: Vec<Vec<usize>>,
 }
 
 /// What a group goes over.
@@ -38,6 +41,8 @@ pub(crate) enum Shape {
     Columns,
     MatMul,
     Scatter,
+    /// Products one after another on the same rows.
+    Chain,
 }
 
 /// How a node sees an operand of its group.
@@ -85,6 +90,9 @@ pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Vec<Group> {
         builder.take_in();
         if !limits.plain_products {
             builder.take_in_added();
+            if builder.take_in_chains() {
+                return builder.in_order();
+            }
         }
     }
     let mut groups: Vec<Group> = builder.groups.into_iter().flatten().collect();
@@ -139,6 +147,7 @@ impl Builder<'_> {
             shape,
             nodes: vec![node],
             more: None,
+            links: Vec::new(),
         }));
     }
 
@@ -184,7 +193,9 @@ impl Builder<'_> {
                 },
                 (Shape::Map(_), Sight::Same) => {}
                 (Shape::Map(_), Sight::Row(_))
-                | (Shape::Columns | Shape::MatMul | Shape::Scatter, _) => return None,
+                | (Shape::Columns | Shape::MatMul | Shape::Scatter | Shape::Chain, _) => {
+                    return None;
+                }
             }
         }
         let Some((rows, n)) = rows else {
@@ -268,6 +279,7 @@ impl Builder<'_> {
             shape,
             nodes,
             more: None,
+            links: Vec::new(),
         });
     }
 
@@ -367,6 +379,7 @@ impl Builder<'_> {
             shape,
             nodes,
             more: None,
+            links: Vec::new(),
         });
     }
 }

@@ -77,7 +77,18 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
             .iter_mut()
             .for_each(|output| *output = at(*output));
         let place = |access: &mut Access| access.buffer = at(access.buffer);
-        for source in &mut kernel.body.inputs {
+        let links = match &mut kernel.space {
+            Space::Chain(chain) => {
+                chain.a.buffer = at(chain.a.buffer);
+                for link in &mut chain.links {
+                    link.b.buffer = at(link.b.buffer);
+                }
+                chain.links.as_mut_slice()
+            }
+            _ => &mut [],
+        };
+        let links = links.iter_mut().flat_map(|link| &mut link.body.inputs);
+        for source in kernel.body.inputs.iter_mut().chain(links) {
             match source {
                 Source::Buffer(access) | Source::Unfold(access, _) => place(access),
                 Source::Gather(table, numbers, ..) => [table, numbers].into_iter().for_each(place),
