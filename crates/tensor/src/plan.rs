@@ -10,9 +10,6 @@ use dapple_runtime::Recording;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What every device lets a workgroup share: what the processor takes for its limit, so that it has the same kernels.
-const WORKGROUP_BYTES: usize = 16 << 10;
-
 /// What a plan is to be like.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanOptions<'a> {
@@ -103,7 +100,7 @@ impl Plan {
             in_place: matches!(context.device(), Device::Gpu(_)),
             plain_products: options.plain_products,
             workgroup_bytes: match context.device() {
-                Device::Cpu => WORKGROUP_BYTES,
+                Device::Cpu => program::EVERYWHERE,
                 Device::Gpu(gpu) => gpu.granted().workgroup_bytes as usize,
             },
         };

@@ -68,6 +68,7 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
             .add(of(&[2, 3]).matmul(&of(&[3, 12]))),
         chained.clone(),
         back(&chained.gelu().matmul(&of(&[20, 3])), &long),
+        of(&[16_400, 12]).t().matmul(&of(&[16_400, 10])),
         Tensor::cat(&[&x, &x, &context.full(&[12, 4], 0.5)], 1).unwrap(),
         convolved.relu(),
         back(&convolved, &image),

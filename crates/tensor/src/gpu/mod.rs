@@ -10,6 +10,7 @@ mod matmul;
 mod rows;
 mod sorted;
 mod source;
+mod tall;
 mod windows;
 
 use crate::context::{Context, GpuValues, PADDING, Storage};

@@ -18,6 +18,10 @@ const LEAST_ROWS: usize = 64;
 const MOST_NODES: usize = 64;
 /// So many workgroups keep a large device busy.
 const ENOUGH: usize = 200;
+/// Rows of the largest tile.
+const LARGE: usize = 64;
+/// Bytes that a workgroup may share on every device.
+pub(crate) const EVERYWHERE: usize = 16 << 10;
 
 /// What a workgroup does at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +44,7 @@ impl Tile {
         let widest = before.iter().max()?;
         let widest_matrix = *widths[1..].iter().max().unwrap_or(last);
         let pitch = widest.div_ceil(4) + 1;
-        let mut all = [64, 32, 16]
+        let mut all = [LARGE, 32, 16]
             .into_iter()
             .flat_map(|tile| [16, 8].map(|depth| (tile, depth)));
         all.find_map(|(tile, depth)| {
@@ -57,8 +61,14 @@ impl Tile {
                 matrix_pitch: padded.max().unwrap_or(0) + 1,
                 ..made
             };
-            let few = tile == 64 && rows < tile * ENOUGH;
-            (!few && made.bytes() <= bytes).then_some(made)
+            // More rows share a matrix where there is work for all; else what every device grants is enough.
+            let most = if tile < LARGE {
+                bytes.min(EVERYWHERE)
+            } else {
+                bytes
+            };
+            let few = tile == LARGE && rows < tile * ENOUGH;
+            (!few && made.bytes() <= most).then_some(made)
         })
     }
 
@@ -308,12 +318,14 @@ mod tests {
 
     #[test]
     fn every_tile_fits_what_browsers_grant() {
-        const BROWSERS: usize = 16 << 10;
         for k in 1..=WIDEST {
             for n in 1..=WIDEST {
                 for rows in [64, 1000, 1 << 20] {
-                    let tile = Tile::of(rows, &[k, n, k], BROWSERS);
-                    assert!(tile.is_some_and(|tile| tile.bytes() <= BROWSERS), "{k} {n}");
+                    let tile = Tile::of(rows, &[k, n, k], EVERYWHERE);
+                    assert!(
+                        tile.is_some_and(|tile| tile.bytes() <= EVERYWHERE),
+                        "{k} {n}"
+                    );
                     if let Some(tile) = tile {
                         let part = tile.part(n);
                         assert!(part.padded() * 4 >= n && part.padded() < tile.matrix_pitch);
@@ -323,7 +335,6 @@ mod tests {
                 }
             }
         }
-        // More rows share a matrix where there is more memory and work for all.
         let larger = Tile::of(1 << 20, &[32, 64, 64, 3], 48 << 10);
         assert_eq!(larger.map(|tile| tile.rows), Some(64));
     }

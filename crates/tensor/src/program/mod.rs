@@ -12,7 +12,7 @@ mod lower;
 mod memory;
 mod nodes;
 
-pub(crate) use chain::{Part, Tile};
+pub(crate) use chain::{EVERYWHERE, Part, Tile};
 
 use crate::graph::element::ElementOp;
 use crate::graph::layout::Dim;
