@@ -376,7 +376,8 @@ fn what_others_read_is_stored_and_nobody_waits_for_himself() {
         compare(&[&y, &hidden.matmul(&of(4, &[8, 3]))], 2);
         // A skip: the second product's kernel reads the first's again, and is one of its own.
         compare(&[&y.add(&hidden)], 2);
-        // What is added behind the second product needs the first: norms of rows lie between.
+        // What is added behind the second product needs all of the first.
+        compare(&[&y.add(hidden.sum_axes(&[0]))], 3);
         compare(&[&y.add(hidden.softmax())], 3);
         // Another of rows in between, of which the chain's reader is no part.
         compare(&[&hidden.softmax().matmul(&b)], 3);

@@ -15,6 +15,7 @@ use super::nodes::Nodes;
 use crate::graph::element::ElementOp;
 use crate::graph::layout::Layout;
 use crate::graph::tensor::{DType, Op, ReduceOp};
+use dapple_base::{Error, Result};
 
 /// Instructions of a kernel at most: registers are few.
 const MOST_NODES: usize = 64;
@@ -75,7 +76,10 @@ pub(super) struct Builder<'a> {
 }
 
 /// Groups in an order in which they can run.
-pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Vec<Group> {
+///
+/// # Errors
+/// Groups that wait for each other: a defect.
+pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Result<Vec<Group>> {
     let mut builder = Builder {
         nodes,
         limits,
@@ -91,13 +95,18 @@ pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Vec<Group> {
         if !limits.plain_products {
             builder.take_in_added();
             if builder.take_in_chains() {
-                return builder.in_order();
+                let ordered = builder.in_order();
+                let all = builder.groups.iter().flatten().count();
+                return match ordered.len() == all {
+                    true => Ok(ordered),
+                    false => Err(Error::internal("kernels that wait for each other")),
+                };
             }
         }
     }
     let mut groups: Vec<Group> = builder.groups.into_iter().flatten().collect();
     groups.sort_by_key(|group| (group.level, group.nodes[0]));
-    groups
+    Ok(groups)
 }
 
 impl Builder<'_> {

@@ -403,7 +403,7 @@ pub(crate) fn compile(
     limits: Limits,
 ) -> Result<Program> {
     let nodes = nodes::Nodes::collect(outputs, updates)?;
-    let groups = groups::groups(&nodes, limits);
+    let groups = groups::groups(&nodes, limits)?;
     let lowered = lower::lower(&nodes, &groups, limits)?;
     Ok(memory::plan(lowered, &nodes, limits))
 }
