@@ -99,6 +99,10 @@ impl Plan {
             },
             in_place: matches!(context.device(), Device::Gpu(_)),
             plain_products: options.plain_products,
+            workgroup_bytes: match context.device() {
+                Device::Cpu => program::EVERYWHERE,
+                Device::Gpu(gpu) => gpu.granted().workgroup_bytes as usize,
+            },
         };
         let program = program::compile(outputs, options.updates, limits)?;
         let engine = match context.device() {
@@ -267,6 +271,16 @@ fn over(space: &program::Space) -> String {
             "{} products [{}, {}] by [{}, {}]",
             p.batch, p.m, p.k, p.k, p.n
         ),
+        S::Chain(chain) => {
+            let first = chain.links.first().map(|link| link.k);
+            let widths = first.into_iter().chain(chain.links.iter().map(|l| l.n));
+            let widths: Vec<String> = widths.map(|width| width.to_string()).collect();
+            let (count, widths) = (chain.links.len(), widths.join("-"));
+            format!(
+                "{} rows through a chain of {count} products {widths}",
+                chain.m
+            )
+        }
         S::Scatter {
             rows,
             width,

@@ -74,11 +74,13 @@ fn base_and_addition_are_one_product() {
                 let [fused, unfused] = both(&gradient);
                 close(&name, &fused, &wide(&unfused), 1e-5);
             }
-            // Where the addition itself is a result it is computed by itself.
+            // Where the addition itself is a result it is computed by itself: of many rows and few columns by a chain.
+            let chained = rows >= 64 && inputs.max(outputs) <= 128;
             let delta = lora.delta(&x);
             let both = base.forward(&x).add(&delta);
             let plan = Plan::compile(&[&both, &delta]).unwrap();
-            assert_eq!(plan.work().kernels, 3, "{}", plan.explain());
+            let kernels = if chained { 2 } else { 3 };
+            assert_eq!(plan.work().kernels, kernels, "{}", plan.explain());
         }
     }
 }

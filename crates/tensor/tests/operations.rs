@@ -383,6 +383,44 @@ fn products_of_any_shape() {
     }
 }
 
+/// Gradients of weights: `[k, m]` transposed by `[k, n]`, whose long sums are cut into parts, with and without a rest.
+#[test]
+fn products_of_tall_matrices() {
+    let shapes = [
+        (20_000, 64, 64),
+        (18_432, 32, 3),
+        (16_411, 5, 7),
+        (17_408, 128, 124),
+        (16_640, 1, 36),
+        (20_011, 60, 128),
+    ];
+    for context in contexts() {
+        for (k, m, n) in shapes {
+            for dtype in [DType::F32, DType::F16] {
+                let a = context.tensor_of(dtype, &[k, m], &numbers(k as u64, k * m));
+                let b = context.tensor_of(dtype, &[k, n], &numbers(m as u64, k * n));
+                let [wide_a, wide_b] = [&a, &b].map(|x| wide(&x.values().unwrap()));
+                let mut expected = vec![0.0; m * n];
+                for (a, b) in wide_a.chunks(m).zip(wide_b.chunks(n)) {
+                    for (a, line) in a.iter().zip(expected.chunks_mut(n)) {
+                        line.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
+                    }
+                }
+                let name = format!("{k} rows of {m} and {n} {dtype:?} on {context:?}");
+                // What is behind the sum is of its last kernel.
+                let y = a.t().matmul(&b).to(DType::F32).mul(0.5);
+                let expected: Vec<f64> = expected.iter().map(|x| 0.5 * x).collect();
+                let tolerance = if dtype == DType::F32 { 1e-5 } else { 2e-3 };
+                for found in both(&y) {
+                    close(&name, &found, &expected, tolerance);
+                }
+                let again = y.read().unwrap();
+                assert_eq!(bits(&again), bits(&y.read().unwrap()), "{name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn cat_slices_and_embeddings() {
     for context in contexts() {

@@ -33,6 +33,9 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
     let (image, filters) = (of(&[2, 3, 9, 8]), of(&[4, 3, 3, 3]));
     let convolved = image.conv2d(&filters, Windows::new(2, 1));
     let pooled = image.max_pool2d([3, 3], Windows::new(2, 1));
+    // Chains of products: as they are and back.
+    let (long, wide) = (of(&[70, 20]), of(&[20, 72]));
+    let chained = long.matmul(&wide).add(of(&[72])).relu().matmul(&wide.t());
     let back = |y: &Tensor, x: &Tensor| y.to(DType::F32).sum().gradients(&[x])[0].clone();
     vec![
         every.clone(),
@@ -63,6 +66,9 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
         of(&[2, 20])
             .matmul(&x.t())
             .add(of(&[2, 3]).matmul(&of(&[3, 12]))),
+        chained.clone(),
+        back(&chained.gelu().matmul(&of(&[20, 3])), &long),
+        of(&[16_400, 12]).t().matmul(&of(&[16_400, 10])),
         Tensor::cat(&[&x, &x, &context.full(&[12, 4], 0.5)], 1).unwrap(),
         convolved.relu(),
         back(&convolved, &image),

@@ -14,7 +14,7 @@ const ROWS: [usize; 2] = [64, 256];
 /// Rows up to here are each a sum of the second matrix's rows.
 const THIN: usize = 4;
 
-fn all_of(body: &Body) -> Vec<usize> {
+pub(super) fn all_of(body: &Body) -> Vec<usize> {
     (0..body.instructions.len()).collect()
 }
 
@@ -266,6 +266,11 @@ pub(super) fn begin(matrix: &Matrix, batch: usize) -> usize {
     at
 }
 
+/// Rows of a task of a product that has `m`.
+pub(super) fn task_rows(m: usize) -> usize {
+    if m >= 2 * ROWS[1] { ROWS[1] } else { ROWS[0] }
+}
+
 pub(crate) fn matmul(
     kernel: &KernelPlan,
     inputs: &Inputs<'_>,
@@ -285,7 +290,7 @@ pub(crate) fn matmul(
         .iter()
         .position(|i| i.value == Value::Product);
     // A task is some rows of one matrix of the batch.
-    let task_rows = if p.m >= 2 * ROWS[1] { ROWS[1] } else { ROWS[0] };
+    let task_rows = task_rows(p.m);
     let per = p.m.div_ceil(task_rows);
     let whole = p.m.is_multiple_of(task_rows) || p.batch == 1;
     let rows = if whole { task_rows } else { p.m };
@@ -333,7 +338,7 @@ pub(crate) fn matmul(
         });
 }
 
-fn multiply(
+pub(super) fn multiply(
     a: &[f32],
     a_at: usize,
     b: &[f32],

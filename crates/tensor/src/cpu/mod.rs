@@ -6,6 +6,7 @@
 //! 3. Products are `matrixmultiply`'s, cut by rows.
 
 mod body;
+mod chain;
 mod kernels;
 mod windows;
 
@@ -66,6 +67,7 @@ impl CpuPlan {
                     Space::MatMul(product) => {
                         kernels::matmul(kernel, &inputs, &mut outputs, product)
                     }
+                    Space::Chain(links) => chain::chain(kernel, &inputs, &mut outputs, links),
                     Space::Scatter {
                         rows,
                         width,

@@ -117,7 +117,13 @@ impl Source<'_> {
 
     /// A function of a linear index that loads an input; its name.
     pub fn load(&mut self, input: usize, width: usize) -> String {
-        match &self.kernel.body.inputs[input] {
+        let kernel = self.kernel;
+        self.load_of(&kernel.body.inputs[input], width, self.extent())
+    }
+
+    /// [`Self::load`] of anything, of which `count` elements are wanted.
+    pub fn load_of(&mut self, input: &From, width: usize, count: usize) -> String {
+        match input {
             From::Buffer(access) => self.load_access(access, width),
             From::Gather(table, numbers, rows, table_width) => {
                 let number = self.place(numbers);
@@ -129,7 +135,6 @@ impl Source<'_> {
                      return {row}(row * {table_width}u + i % {table_width}u);\n"
                 );
                 let one = self.define_load(&text, 1);
-                let count = self.extent();
                 if width == 1 {
                     one
                 } else {
@@ -138,7 +143,6 @@ impl Source<'_> {
             }
             From::Unfold(access, unfold) => {
                 let one = self.tap(access.buffer, access.dtype, access.offset, unfold);
-                let count = self.extent();
                 match width {
                     1 => one,
                     _ => self.define_load(&four_of(&one, count), 4),
@@ -163,7 +167,6 @@ impl Source<'_> {
                 }
                 text.push_str("    return 0.0;\n");
                 let one = self.define_load(&text, 1);
-                let count = self.extent();
                 if width == 1 {
                     one
                 } else {

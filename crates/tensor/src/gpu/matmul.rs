@@ -10,9 +10,12 @@
 //! Thin, where one side has at most 4 rows or columns: the invocations of a workgroup share the sum of some columns and
 //! join their parts by a tree.
 //!
+//! Tall, where long sums over rows of both matrices were cut into many parts: see `tall`.
+//!
 //! Which of them, and how large tiles are, follows from the sizes alone.
 
 use super::source::{Source, THREADS};
+use super::tall;
 use crate::program::{Matrix, Product, Value};
 use std::fmt::Write;
 
@@ -27,6 +30,9 @@ pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     if product.plain {
         return plain(source, product);
     }
+    if tall::is_tall(product) {
+        return tall::write(source, product);
+    }
     let few = product.m.min(product.n) <= 4 && product.m * product.n <= THIN;
     if few {
         thin(source, product)
@@ -36,7 +42,7 @@ pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
 }
 
 /// Elements that are finished at a time. 16-bit ones are stored in fours.
-fn width(source: &Source<'_>, product: &Product) -> usize {
+pub(super) fn width(source: &Source<'_>, product: &Product) -> usize {
     let in_fours = !product.plain || source.stores_halves();
     if in_fours && product.n.is_multiple_of(4) {
         4
@@ -109,7 +115,7 @@ fn finish(source: &mut Source<'_>, product: &Product) {
 }
 
 /// Lines that return an element of a matrix that begins at `base`.
-fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
+pub(super) fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
     let at = format!(
         "    let at = base + {row} * {}u + {column} * {}u;\n",
         matrix.row, matrix.column
@@ -128,7 +134,7 @@ fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) ->
 }
 
 /// A function that gives where a matrix of the batch begins; its name.
-fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
+pub(super) fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
     let mut text = format!(
         "fn {name}(batch: u32) -> u32 {{\n    var r = batch;\n    var a = {}u;\n",
         if matrix.unfold.is_some() {
@@ -149,7 +155,7 @@ fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
 }
 
 /// Whether fours along `along` begin at fours of the buffer.
-fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
+pub(super) fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
     let batches = matrix.dims.iter().all(|dim| dim.1.is_multiple_of(4));
     matrix.unfold.is_none()
         && along == 1

@@ -1,14 +1,16 @@
 //! The GPU engine: WGSL for each kernel of a program, its buffers from the pool, one recording.
 //!
-//! `source` and `loads` write loads, instructions and stores, which all kernels share; `rows`, `columns` and `matmul` what is
-//! around them. Every shape and stride is a constant of the WGSL: kernels take no parameters.
+//! `source` and `loads` write loads, instructions and stores, which all kernels share; `rows`, `columns`, `matmul` and `chain` what
+//! is around them. Every shape and stride is a constant of the WGSL: kernels take no parameters.
 
+mod chain;
 mod columns;
 mod loads;
 mod matmul;
 mod rows;
 mod sorted;
 mod source;
+mod tall;
 mod windows;
 
 use crate::context::{Context, GpuValues, PADDING, Storage};
@@ -173,6 +175,7 @@ pub(crate) fn write(
         Space::Rows { rows, n } => rows::write(&mut source, *rows, *n),
         Space::Columns { .. } => columns::write(&mut source),
         Space::MatMul(product) => matmul::write(&mut source, product),
+        Space::Chain(links) => chain::write(&mut source, links),
         Space::Scatter {
             rows,
             width,

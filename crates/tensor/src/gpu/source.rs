@@ -147,6 +147,7 @@ impl<'a> Source<'a> {
                 | E::Min
                 | E::Greater
                 | E::Equal
+                | E::Gate
                 | E::Select
         );
         if is_exact {

@@ -205,9 +205,11 @@ impl Tensor {
             E::Tan => one(g.mul(self.mul(self).add(1.0))),
             E::Sigmoid => one(g.mul(self.sub(self.mul(self)))),
             E::Tanh => one(g.mul(self.context().constant(1.0).sub(self.mul(self)))),
-            // By the result, which is stored anyway, unless the operand takes less.
-            E::Relu if x.dtype() == DType::F32 => one(self.greater(0.0).select(g, 0.0)),
-            E::Relu => one(x.greater(0.0).select(g, 0.0)),
+            // By the result, which is stored anyway, unless the operand takes less. One operation: two would have the first
+            // computed, and stored, where the result is.
+            E::Relu if x.dtype() == DType::F32 => one(Self::element(E::Gate, &[self, g])),
+            E::Relu => one(Self::element(E::Gate, &[x, g])),
+            E::Gate => vec![None, Some(Self::element(E::Gate, &[x, g]))],
             E::Gelu => one(g.mul(Self::element(E::GeluSlope, &[x]))),
             E::GeluErf => one(g.mul(Self::element(E::GeluErfSlope, &[x]))),
             E::GeluSlope | E::GeluErfSlope => {

@@ -41,6 +41,8 @@ pub(crate) enum ElementOp {
     Greater,
     /// 1 where both are equal, else 0.
     Equal,
+    /// The second where the first is greater than 0, else 0: what ReLU passes back.
+    Gate,
     /// The second where the first is not 0, else the third.
     Select,
 }
@@ -78,6 +80,7 @@ impl ElementOp {
             E::Pow => "pow_",
             E::Greater => "greater",
             E::Equal => "equal",
+            E::Gate => "gate",
             E::Select => "select_",
         }
     }
@@ -98,7 +101,8 @@ impl ElementOp {
             | E::Min
             | E::Pow
             | E::Greater
-            | E::Equal => 2,
+            | E::Equal
+            | E::Gate => 2,
             _ => 1,
         }
     }
@@ -157,6 +161,7 @@ impl ElementOp {
             E::Pow => "return power(a, b);",
             E::Greater => "return select(0.0, 1.0, a > b);",
             E::Equal => "return select(0.0, 1.0, a == b);",
+            E::Gate => "return select(0.0, b, a > 0.0);",
             E::Select => "return select(b, c, a == 0.0);",
         }
     }
@@ -243,6 +248,7 @@ impl ElementOp {
             E::Pow => two(out, a, b, f32::powf),
             E::Greater => two(out, a, b, |a, b| f32::from(u8::from(a > b))),
             E::Equal => two(out, a, b, |a, b| f32::from(u8::from(a == b))),
+            E::Gate => two(out, a, b, |a, b| if a > 0.0 { b } else { 0.0 }),
             E::Select => {
                 let from = a.iter().zip(b).zip(c);
                 for (out, ((a, b), c)) in out.iter_mut().zip(from) {

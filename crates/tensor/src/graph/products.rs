@@ -73,7 +73,7 @@ impl Tensor {
         Self::make(self.context(), Op::MatMul, inputs, layout, DType::F32)
     }
 
-    /// Into how many parts a long sum is cut.
+    /// Into how many parts a long sum is cut, all of one length. What may be left is a sum of its own.
     fn parts(&self, other: &Self) -> Option<usize> {
         if self.rank() != 2 || self.0.problem.is_some() || other.0.problem.is_some() {
             return None;
@@ -84,11 +84,27 @@ impl Tensor {
             return None;
         }
         let most = (k / LEAST_PART).min(MOST_PARTS);
-        (2..=most).rev().find(|parts| k.is_multiple_of(*parts))
+        let whole = (2..=most).rev().find(|parts| k.is_multiple_of(*parts));
+        match whole {
+            // A device that has a few parts only is idle.
+            Some(parts) if parts >= most / 4 => Some(parts),
+            _ => Some(most).filter(|most| *most > 1),
+        }
     }
 
     fn product_in_parts(&self, other: &Self, parts: usize) -> Self {
         let (m, k, n) = (self.shape()[0], self.shape()[1], other.shape()[1]);
+        let rest = k % parts;
+        if rest > 0 {
+            let cut = |start, length| {
+                let (a, b) = (self.slice(1, start, length), other.slice(0, start, length));
+                (a, b)
+            };
+            let ((a, b), (last_a, last_b)) = (cut(0, k - rest), cut(k - rest, rest));
+            return a
+                .product_in_parts(&b, parts)
+                .add(last_a.product_in_memory(&last_b));
+        }
         let a = self.reshape(&[m, parts, k / parts]).permute(&[1, 0, 2]);
         let b = other.reshape(&[parts, k / parts, n]);
         let inputs = vec![a, b];

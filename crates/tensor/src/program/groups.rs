@@ -7,6 +7,7 @@
 //!    else it begins a group one level up. One kernel so computes several results, and softmax is one.
 //! 3. Then products take in what follows them element by element (bias, activation, residual), and reductions of columns
 //!    what comes before.
+//! 4. Last, narrow products of what another one gave become chains: see `chain`.
 
 use super::Limits;
 use super::added::Added;
@@ -14,6 +15,7 @@ use super::nodes::Nodes;
 use crate::graph::element::ElementOp;
 use crate::graph::layout::Layout;
 use crate::graph::tensor::{DType, Op, ReduceOp};
+use dapple_base::{Error, Result};
 
 /// Instructions of a kernel at most: registers are few.
 const MOST_NODES: usize = 64;
@@ -27,6 +29,8 @@ pub(crate) struct Group {
     pub nodes: Vec<usize>,
     /// Of a product: another that is added to it.
     pub more: Option<Added>,
+    /// Of a chain: the nodes of each product, it first.
+    pub links: Vec<Vec<usize>>,
 }
 
 /// What a group goes over.
@@ -38,6 +42,8 @@ pub(crate) enum Shape {
     Columns,
     MatMul,
     Scatter,
+    /// Products one after another on the same rows.
+    Chain,
 }
 
 /// How a node sees an operand of its group.
@@ -70,7 +76,10 @@ pub(super) struct Builder<'a> {
 }
 
 /// Groups in an order in which they can run.
-pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Vec<Group> {
+///
+/// # Errors
+/// Groups that wait for each other: a defect.
+pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Result<Vec<Group>> {
     let mut builder = Builder {
         nodes,
         limits,
@@ -85,11 +94,19 @@ pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Vec<Group> {
         builder.take_in();
         if !limits.plain_products {
             builder.take_in_added();
+            if builder.take_in_chains() {
+                let ordered = builder.in_order();
+                let all = builder.groups.iter().flatten().count();
+                return match ordered.len() == all {
+                    true => Ok(ordered),
+                    false => Err(Error::internal("kernels that wait for each other")),
+                };
+            }
         }
     }
     let mut groups: Vec<Group> = builder.groups.into_iter().flatten().collect();
     groups.sort_by_key(|group| (group.level, group.nodes[0]));
-    groups
+    Ok(groups)
 }
 
 impl Builder<'_> {
@@ -139,6 +156,7 @@ impl Builder<'_> {
             shape,
             nodes: vec![node],
             more: None,
+            links: Vec::new(),
         }));
     }
 
@@ -184,7 +202,9 @@ impl Builder<'_> {
                 },
                 (Shape::Map(_), Sight::Same) => {}
                 (Shape::Map(_), Sight::Row(_))
-                | (Shape::Columns | Shape::MatMul | Shape::Scatter, _) => return None,
+                | (Shape::Columns | Shape::MatMul | Shape::Scatter | Shape::Chain, _) => {
+                    return None;
+                }
             }
         }
         let Some((rows, n)) = rows else {
@@ -268,6 +288,7 @@ impl Builder<'_> {
             shape,
             nodes,
             more: None,
+            links: Vec::new(),
         });
     }
 
@@ -367,6 +388,7 @@ impl Builder<'_> {
             shape,
             nodes,
             more: None,
+            links: Vec::new(),
         });
     }
 }

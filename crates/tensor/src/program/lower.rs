@@ -4,8 +4,8 @@ use super::added::Added;
 use super::groups::{Group, Shape, label};
 use super::nodes::Nodes;
 use super::{
-    Access, Body, Instruction, KernelPlan, Limits, Matrix, More, Piece, Product, Source, Space,
-    Value,
+    Access, Body, Chain, Instruction, KernelPlan, Limits, Link, Matrix, More, Piece, Product,
+    Source, Space, Tile, Value,
 };
 use crate::graph::layout::Layout;
 use crate::graph::tensor::{Op, Tensor};
@@ -14,10 +14,60 @@ use std::collections::HashMap;
 
 /// Kernels whose buffers are the numbers of nodes.
 pub(crate) fn lower(nodes: &Nodes, groups: &[Group], limits: Limits) -> Result<Vec<KernelPlan>> {
-    let kernels = groups
-        .iter()
-        .map(|group| Lowering::new(nodes, group, limits).kernel(group));
+    let kernels = groups.iter().map(|group| match group.shape {
+        Shape::Chain => chain(nodes, group, limits),
+        shape => Lowering::new(nodes, &group.nodes, shape, limits).kernel(group),
+    });
     kernels.collect()
+}
+
+/// Products one after another, each with a body of its own.
+fn chain(nodes: &Nodes, group: &Group, limits: Limits) -> Result<KernelPlan> {
+    let mut outputs = Vec::new();
+    let mut links: Vec<Link> = Vec::new();
+    let mut first = None;
+    for (number, inside) in group.links.iter().enumerate() {
+        let mut lowering = Lowering::new(nodes, inside, Shape::MatMul, limits);
+        let product = inside[0];
+        let tensor = &nodes.list[product];
+        let (a, b) = (&tensor.0.inputs[0], &tensor.0.inputs[1]);
+        let &[m, n] = tensor.shape() else {
+            return Err(Error::internal("a chain of batches"));
+        };
+        let instruction = lowering.push(Value::Product, false);
+        lowering.of.insert(product, instruction);
+        lowering.compute_all(&inside[1..])?;
+        lowering.store(group, &mut outputs);
+        let next = group.links.get(number + 1);
+        let passed = match next {
+            Some(next) => lowering.operand(&nodes.list[next[0]].0.inputs[0], false)?,
+            None => instruction,
+        };
+        first.get_or_insert((m, lowering.matrix(a)));
+        links.push(Link {
+            k: a.shape()[1],
+            n,
+            b: lowering.matrix(b),
+            body: lowering.body,
+            passed,
+        });
+    }
+    let widths = links.first().map(|link| link.k);
+    let widths: Vec<usize> = widths
+        .into_iter()
+        .chain(links.iter().map(|link| link.n))
+        .collect();
+    let made = first.and_then(|(m, a)| {
+        let tile = Tile::of(m, &widths, limits.workgroup_bytes)?;
+        Some(Chain { m, a, links, tile })
+    });
+    let made = made.ok_or_else(|| Error::internal("a chain that a workgroup cannot hold"))?;
+    Ok(KernelPlan {
+        label: label(nodes, group),
+        space: Space::Chain(Box::new(made)),
+        body: Body::default(),
+        outputs,
+    })
 }
 
 struct Lowering<'a> {
@@ -34,15 +84,15 @@ struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(nodes: &'a Nodes, group: &'a Group, limits: Limits) -> Self {
+    fn new(nodes: &'a Nodes, inside: &'a [usize], shape: Shape, limits: Limits) -> Self {
         Self {
             nodes,
             limits,
             added: None,
-            inside: &group.nodes,
+            inside,
             body: Body::default(),
             of: HashMap::new(),
-            rows: match group.shape {
+            rows: match shape {
                 Shape::Rows(rows, n) => Some((rows, n)),
                 _ => None,
             },
@@ -62,10 +112,22 @@ impl<'a> Lowering<'a> {
             Shape::Columns => self.columns(&group.nodes)?,
             Shape::MatMul => self.matmul(group)?,
             Shape::Scatter => self.scatter(group.nodes[0])?,
+            Shape::Chain => return Err(Error::internal("a chain is lowered link by link")),
         };
         let mut outputs = Vec::new();
+        self.store(group, &mut outputs);
+        Ok(KernelPlan {
+            label: label(self.nodes, group),
+            space,
+            body: self.body,
+            outputs,
+        })
+    }
+
+    /// Stores what others than its group read.
+    fn store(&mut self, group: &Group, outputs: &mut Vec<usize>) {
         let reads_all = |reader: &usize| group.nodes.contains(reader);
-        for &node in &group.nodes {
+        for &node in self.inside {
             if !self.nodes.is_result(node) && self.nodes.readers[node].iter().all(reads_all) {
                 continue;
             }
@@ -74,12 +136,6 @@ impl<'a> Lowering<'a> {
             }
             outputs.push(node);
         }
-        Ok(KernelPlan {
-            label: label(self.nodes, group),
-            space,
-            body: self.body,
-            outputs,
-        })
     }
 
     fn compute_all(&mut self, nodes: &[usize]) -> Result<()> {

@@ -7,7 +7,7 @@
 //!    there, and no later kernel reads it), else copied at the end.
 
 use super::nodes::Nodes;
-use super::{Access, BufferPlan, KernelPlan, Limits, Place, Program, Source, Space};
+use super::{Access, BufferPlan, KernelPlan, Limits, Matrix, Piece, Place, Program, Source, Space};
 use crate::graph::tensor::Op;
 
 /// A slot may be so many times as large as what it holds.
@@ -71,32 +71,7 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
         }
     }
     let at = |node: usize| buffer_of[node].unwrap_or(0);
-    for kernel in &mut kernels {
-        kernel
-            .outputs
-            .iter_mut()
-            .for_each(|output| *output = at(*output));
-        let place = |access: &mut Access| access.buffer = at(access.buffer);
-        for source in &mut kernel.body.inputs {
-            match source {
-                Source::Buffer(access) | Source::Unfold(access, _) => place(access),
-                Source::Gather(table, numbers, ..) => [table, numbers].into_iter().for_each(place),
-                Source::Cat(_, pieces) => pieces.iter_mut().for_each(|(_, piece)| {
-                    if let super::Piece::Buffer(access) = piece {
-                        place(access);
-                    }
-                }),
-            }
-        }
-        if let Space::MatMul(product) = &mut kernel.space {
-            product.a.buffer = at(product.a.buffer);
-            product.b.buffer = at(product.b.buffer);
-            if let Some(more) = &mut product.more {
-                more.a.buffer = at(more.a.buffer);
-                more.b.buffer = at(more.b.buffer);
-            }
-        }
-    }
+    kernels.iter_mut().for_each(|kernel| place(kernel, &at));
     let copied = nodes.updates.iter().filter(|pair| !written.contains(pair));
     Program {
         copies: copied
@@ -106,6 +81,45 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
         kernels,
         buffers,
         slots: memory.bytes,
+    }
+}
+
+/// Puts buffers in the place of nodes: `at` says which.
+fn place(kernel: &mut KernelPlan, at: &dyn Fn(usize) -> usize) {
+    let outputs = kernel.outputs.iter_mut();
+    outputs.for_each(|output| *output = at(*output));
+    let mut matrices: Vec<&mut Matrix> = Vec::new();
+    let mut sources: Vec<&mut Source> = kernel.body.inputs.iter_mut().collect();
+    match &mut kernel.space {
+        Space::MatMul(product) => {
+            matrices.extend([&mut product.a, &mut product.b]);
+            if let Some(more) = &mut product.more {
+                matrices.extend([&mut more.a, &mut more.b]);
+            }
+        }
+        Space::Chain(chain) => {
+            matrices.push(&mut chain.a);
+            for link in &mut chain.links {
+                matrices.push(&mut link.b);
+                sources.extend(&mut link.body.inputs);
+            }
+        }
+        _ => {}
+    }
+    for matrix in matrices {
+        matrix.buffer = at(matrix.buffer);
+    }
+    let place = |access: &mut Access| access.buffer = at(access.buffer);
+    for source in sources {
+        match source {
+            Source::Buffer(access) | Source::Unfold(access, _) => place(access),
+            Source::Gather(table, numbers, ..) => [table, numbers].into_iter().for_each(place),
+            Source::Cat(_, pieces) => pieces.iter_mut().for_each(|(_, piece)| {
+                if let Piece::Buffer(access) = piece {
+                    place(access);
+                }
+            }),
+        }
     }
 }
 

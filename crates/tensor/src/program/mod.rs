@@ -6,10 +6,13 @@
 //! 4. `memory`: which buffers hold what, and when they are free again.
 
 mod added;
+mod chain;
 mod groups;
 mod lower;
 mod memory;
 mod nodes;
+
+pub(crate) use chain::{EVERYWHERE, Part, Tile};
 
 use crate::graph::element::ElementOp;
 use crate::graph::layout::Dim;
@@ -148,6 +151,8 @@ pub(crate) enum Space {
         value: usize,
     },
     MatMul(Box<Product>),
+    /// Products one after another. What is done with elements is in the links, not in the kernel's body.
+    Chain(Box<Chain>),
     /// `[numbers, width]` added up into `[rows, width]`.
     Scatter {
         rows: usize,
@@ -188,6 +193,27 @@ impl Product {
     }
 }
 
+/// Products one after another on the same rows, the first of `a`, `[m, k]`, each other of what the one before gave.
+#[derive(Debug, Clone)]
+pub(crate) struct Chain {
+    pub m: usize,
+    pub a: Matrix,
+    pub links: Vec<Link>,
+    /// What a workgroup does at a time.
+    pub tile: Tile,
+}
+
+/// A product of a chain, `[m, k]` by `[k, n]`, and what is done with its elements.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    pub k: usize,
+    pub n: usize,
+    pub b: Matrix,
+    pub body: Body,
+    /// The instruction whose values the next one multiplies.
+    pub passed: usize,
+}
+
 /// A batch of matrices in a buffer.
 #[derive(Debug, Clone)]
 pub(crate) struct Matrix {
@@ -215,12 +241,31 @@ pub(crate) struct KernelPlan {
 }
 
 impl KernelPlan {
+    /// The links of a chain; none of others.
+    pub fn links(&self) -> &[Link] {
+        match &self.space {
+            Space::Chain(chain) => &chain.links,
+            _ => &[],
+        }
+    }
+
+    /// What instructions load.
+    fn accesses(&self) -> impl Iterator<Item = &Access> {
+        let links = self.links().iter().flat_map(|link| &link.body.inputs);
+        let inputs = self.body.inputs.iter().chain(links);
+        inputs.flat_map(Source::accesses)
+    }
+
     /// Buffers that it reads.
     pub fn reads(&self) -> Vec<usize> {
-        let accesses = self.body.inputs.iter().flat_map(Source::accesses);
-        let mut all: Vec<usize> = accesses.map(|access| access.buffer).collect();
-        if let Space::MatMul(product) = &self.space {
-            all.extend(product.matrices().map(|matrix| matrix.buffer));
+        let mut all: Vec<usize> = self.accesses().map(|access| access.buffer).collect();
+        match &self.space {
+            Space::MatMul(product) => all.extend(product.matrices().map(|matrix| matrix.buffer)),
+            Space::Chain(chain) => {
+                all.push(chain.a.buffer);
+                all.extend(chain.links.iter().map(|link| link.b.buffer));
+            }
+            _ => {}
         }
         all.sort_unstable();
         all.dedup();
@@ -237,36 +282,47 @@ impl KernelPlan {
             } => (outer * n * inner, 0),
             Space::MatMul(product) => (product.batch * product.m * product.n, 0),
             Space::Scatter { width, numbers, .. } => (numbers * width, 0),
+            Space::Chain(chain) => (chain.links.last().map_or(0, |link| chain.m * link.n), 0),
         }
     }
 
     /// Operations by formula: a multiply-add is two.
     pub fn flops(&self) -> f64 {
         let (elements, rows) = self.extent();
-        let each = self.body.instructions.iter().map(|instruction| {
-            let count = if instruction.by_row { rows } else { elements } as f64;
-            match &instruction.value {
-                Value::Element(op, _) => op.flops() * count,
-                Value::Reduce(..) => elements as f64,
-                _ => 0.0,
-            }
-        });
+        let each = |body: &Body, elements: usize| -> f64 {
+            let each = body.instructions.iter().map(|instruction| {
+                let count = if instruction.by_row { rows } else { elements } as f64;
+                match &instruction.value {
+                    Value::Element(op, _) => op.flops() * count,
+                    Value::Reduce(..) => elements as f64,
+                    _ => 0.0,
+                }
+            });
+            each.sum()
+        };
         let own = match &self.space {
             Space::MatMul(p) => {
                 let more = p.more.as_ref().map_or(0, |more| more.k);
                 2.0 * (p.batch * p.m * (p.k + more) * p.n) as f64
             }
             Space::Columns { .. } | Space::Scatter { .. } => elements as f64,
+            Space::Chain(chain) => {
+                let links = chain.links.iter().map(|link| {
+                    let product = 2.0 * (chain.m * link.k * link.n) as f64;
+                    product + each(&link.body, chain.m * link.n)
+                });
+                links.sum()
+            }
             _ => 0.0,
         };
-        own + each.sum::<f64>()
+        own + each(&self.body, elements)
     }
 
     /// Bytes that it must move: each element that it reads once, each that it writes once.
     pub fn bytes(&self, buffers: &[BufferPlan]) -> f64 {
         let mut seen: Vec<&Access> = Vec::new();
         let mut bytes = 0.0;
-        for access in self.body.inputs.iter().flat_map(Source::accesses) {
+        for access in self.accesses() {
             if !seen.contains(&access) {
                 let stretched = access.dims.iter().filter(|dim| dim.1 == 0);
                 let times: usize = stretched.map(|dim| dim.0).product();
@@ -293,6 +349,13 @@ impl KernelPlan {
                 }
                 None => (batch(&p.b) * p.k * p.n * p.b.dtype.bytes()) as f64,
             };
+        }
+        if let Space::Chain(chain) = &self.space {
+            let first = chain.links.first().map_or(0, |link| chain.m * link.k);
+            bytes += (first * chain.a.dtype.bytes()) as f64;
+            let matrices = chain.links.iter();
+            let matrices = matrices.map(|link| link.k * link.n * link.b.dtype.bytes());
+            bytes += matrices.sum::<usize>() as f64;
         }
         let written = self.outputs.iter().map(|output| &buffers[*output]);
         bytes
@@ -326,6 +389,8 @@ pub(crate) struct Limits {
     pub in_place: bool,
     /// Whether products are computed the plainest way.
     pub plain_products: bool,
+    /// Bytes that a workgroup may share.
+    pub workgroup_bytes: usize,
 }
 
 /// The program that computes `outputs`, and the second of each pair of `updates` into the first, a leaf.
@@ -338,7 +403,7 @@ pub(crate) fn compile(
     limits: Limits,
 ) -> Result<Program> {
     let nodes = nodes::Nodes::collect(outputs, updates)?;
-    let groups = groups::groups(&nodes, limits);
+    let groups = groups::groups(&nodes, limits)?;
     let lowered = lower::lower(&nodes, &groups, limits)?;
     Ok(memory::plan(lowered, &nodes, limits))
 }

@@ -1,0 +1,234 @@
+//! Products of tall matrices, `[k, m]` transposed by `[k, n]`: gradients of weights, whose sums are as long as there are rows,
+//! cut into a batch of parts.
+//!
+//! 1. A workgroup has a part, and all of the result. Rows of both matrices come into its memory as they lie, some at a time.
+//! 2. An invocation has up to 8 by 8 sums in registers. Where the result has fewer such tiles than there are invocations, they
+//!    are in groups, each with every so manyth row.
+//! 3. The groups' sums are added up in the workgroup's memory, one group after another.
+
+use super::matmul::{base, element, is_wide, width};
+use super::source::{Source, THREADS};
+use crate::program::{Matrix, Product};
+
+/// Rows and columns of a result at most.
+const WIDEST: usize = 128;
+/// With fewer parts other kernels, of smaller tiles, have more workgroups.
+const FEWEST_PARTS: usize = 16;
+/// Fours in the workgroup's memory: 16 KiB.
+const MEMORY: usize = 1024;
+const PARTS: [&str; 4] = ["x", "y", "z", "w"];
+
+/// How a workgroup shares a result.
+struct Grid {
+    /// Fours of rows, and of columns, of an invocation.
+    each: [usize; 2],
+    /// Invocations along the rows and the columns.
+    tiles: [usize; 2],
+    groups: usize,
+    /// Rows that are in the workgroup's memory at a time.
+    depth: usize,
+}
+
+impl Grid {
+    fn new(p: &Product) -> Self {
+        let fours = [p.m, p.n].map(|size| size.div_ceil(4));
+        let each = fours.map(|fours| fours.min(2));
+        let tiles = [0, 1].map(|side| fours[side].div_ceil(each[side]));
+        let padded = [0, 1].map(|side| tiles[side] * each[side]);
+        let joins = padded[0] * 4 * padded[1] <= MEMORY;
+        let most = THREADS / (tiles[0] * tiles[1]);
+        let depths = [64, 32, 16, 8].into_iter();
+        let mut depths = depths.filter(|depth| depth * (padded[0] + padded[1]) <= MEMORY);
+        let depth = depths.next().unwrap_or(8);
+        Self {
+            each,
+            tiles,
+            groups: if joins { most.clamp(1, depth) } else { 1 },
+            depth,
+        }
+    }
+
+    /// Fours of rows and columns of all tiles: some may be beyond the last.
+    fn padded(&self) -> [usize; 2] {
+        [0, 1].map(|side| self.tiles[side] * self.each[side])
+    }
+}
+
+/// Whether it is one of these.
+pub(super) fn is_tall(p: &Product) -> bool {
+    p.batch >= FEWEST_PARTS
+        && p.m <= WIDEST
+        && p.n <= WIDEST
+        && (p.a.row, p.b.column) == (1, 1)
+        && p.a.column >= p.m
+        && p.k > p.m.max(p.n)
+        && p.a.unfold.is_none()
+        && p.b.unfold.is_none()
+        && p.more.is_none()
+}
+
+/// A function `name(k, column, base)` that loads four of a row, 0 outside.
+fn load(source: &mut Source<'_>, name: &str, matrix: &Matrix, [rows, columns]: [usize; 2]) {
+    let outside = |value: &str| {
+        format!("    if k >= {rows}u || column >= {columns}u {{ return {value}; }}\n")
+    };
+    if is_wide(matrix, matrix.column, matrix.row, columns) {
+        let bound = source.bind(matrix.buffer, true, false);
+        let four = Source::four(&bound, matrix.dtype, "at");
+        source.function(&format!(
+            "fn {name}(k: u32, column: u32, base: u32) -> vec4f {{\n{}    let at = base + k * {}u + column;\n    return {four};\n}}\n",
+            outside("vec4f(0.0)"),
+            matrix.row
+        ));
+        return;
+    }
+    let value = element(source, matrix, "k", "column");
+    let one = |k: usize| format!("{name}_one(k, column + {k}u, base)");
+    source.function(&format!(
+        "fn {name}_one(k: u32, column: u32, base: u32) -> f32 {{\n{}{value}}}\n\
+         fn {name}(k: u32, column: u32, base: u32) -> vec4f {{\n    return vec4f({}, {}, {}, {});\n}}\n",
+        outside("0.0"),
+        one(0),
+        one(1),
+        one(2),
+        one(3)
+    ));
+}
+
+/// Writes it; the number of workgroups. `finish` is there.
+pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
+    let grid = Grid::new(p);
+    let [padded_m, padded_n] = grid.padded();
+    let tiles = grid.tiles[0] * grid.tiles[1];
+    source.shared = format!("var<workgroup> staged: array<vec4f, {MEMORY}>;\n");
+    // As it lies: row by row of the sum.
+    let a = Matrix {
+        row: p.a.column,
+        column: p.a.row,
+        ..p.a.clone()
+    };
+    load(source, "load_a", &a, [p.k, p.m]);
+    load(source, "load_b", &p.b, [p.k, p.n]);
+    let base_a = base(source, "base_a", &p.a);
+    let base_b = base(source, "base_b", &p.b);
+    source.line("let batch = group_index;");
+    source.line(format!("if batch >= {}u {{ return; }}", p.batch));
+    source.line(format!(
+        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
+    source.line(format!(
+        "let tile = local % {tiles}u;\n    let part = local / {tiles}u;"
+    ));
+    source.line(format!(
+        "let tx = tile % {0}u;\n    let ty = tile / {0}u;",
+        grid.tiles[1]
+    ));
+    every(&grid, |row, part, column| {
+        source.line(format!("var sum{row}_{part}_{column} = vec4f(0.0);"));
+    });
+    let depth = grid.depth;
+    source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
+    source.line("workgroupBarrier();");
+    for (name, first, fours) in [("a", 0, padded_m), ("b", depth * padded_m, padded_n)] {
+        source.line(format!(
+            "for (var t = local; t < {}u; t += {THREADS}u) {{ staged[{first}u + t] = load_{name}(k + t / {fours}u, (t % {fours}u) * 4u, from_{name}); }}",
+            depth * fours
+        ));
+    }
+    source.line("workgroupBarrier();");
+    source.line(format!(
+        "for (var d = part; d < select(0u, {depth}u, part < {0}u); d += {0}u) {{",
+        grid.groups
+    ));
+    for row in 0..grid.each[0] {
+        source.line(format!(
+            "let a{row} = staged[d * {padded_m}u + ty + {}u];",
+            row * grid.tiles[0]
+        ));
+    }
+    for column in 0..grid.each[1] {
+        source.line(format!(
+            "let b_{column} = staged[{}u + d * {padded_n}u + tx + {}u];",
+            depth * padded_m,
+            column * grid.tiles[1]
+        ));
+    }
+    every(&grid, |row, part, column| {
+        let sum = format!("sum{row}_{part}_{column}");
+        source.line(format!(
+            "{sum} = fma(vec4f(a{row}.{}), b_{column}, {sum});",
+            PARTS[part]
+        ));
+    });
+    source.line("}\n    }");
+    join(source, p, &grid);
+    p.batch
+}
+
+/// For each four of an invocation: of which four of rows, which of these, of which four of columns.
+fn every(grid: &Grid, mut then: impl FnMut(usize, usize, usize)) {
+    for row in 0..grid.each[0] {
+        for part in 0..4 {
+            (0..grid.each[1]).for_each(|column| then(row, part, column));
+        }
+    }
+}
+
+/// Lines that add up the groups' sums, and finish them.
+fn join(source: &mut Source<'_>, p: &Product, grid: &Grid) {
+    let [_, padded_n] = grid.padded();
+    let place = |row: usize, part: usize, column: usize| {
+        let row = format!("(ty + {}u) * 4u + {part}u", row * grid.tiles[0]);
+        (row, format!("tx + {}u", column * grid.tiles[1]))
+    };
+    if grid.groups == 1 {
+        every(grid, |row, part, column| {
+            let (at, four) = place(row, part, column);
+            let sum = format!("sum{row}_{part}_{column}");
+            source.line("{");
+            source.line(format!("let row = {at};\n    let four = {four};"));
+            finish(source, p, &sum, "part == 0u && ");
+            source.line("}");
+        });
+        return;
+    }
+    source.line(format!(
+        "for (var turn = 0u; turn < {}u; turn++) {{\n    workgroupBarrier();\n    if part == turn {{",
+        grid.groups
+    ));
+    every(grid, |row, part, column| {
+        let (at, four) = place(row, part, column);
+        let at = format!("({at}) * {padded_n}u + {four}");
+        let sum = format!("sum{row}_{part}_{column}");
+        source.line(format!(
+            "if turn == 0u {{ staged[{at}] = {sum}; }} else {{ staged[{at}] += {sum}; }}"
+        ));
+    });
+    source.line("}\n    }\n    workgroupBarrier();");
+    let fours = p.n.div_ceil(4);
+    source.line(format!(
+        "for (var t = local; t < {}u; t += {THREADS}u) {{\n    let row = t / {fours}u;\n    let four = t % {fours}u;",
+        p.m * fours
+    ));
+    source.line(format!("let sum = staged[row * {padded_n}u + four];"));
+    finish(source, p, "sum", "");
+    source.line("}");
+}
+
+/// Lines that finish four neighbours at `row` and `four`, if they are of the result.
+fn finish(source: &mut Source<'_>, p: &Product, sum: &str, only: &str) {
+    let width = width(source, p);
+    let (m, n) = (p.m, p.n);
+    let index = format!("(batch * {m}u + row) * {n}u + four * 4u");
+    if width == 4 {
+        source.line(format!(
+            "if {only}row < {m}u && four * 4u < {n}u {{ finish({index}, {sum}, zero); }}"
+        ));
+        return;
+    }
+    for (k, name) in PARTS.iter().enumerate() {
+        source.line(format!(
+            "if {only}row < {m}u && four * 4u + {k}u < {n}u {{ finish({index} + {k}u, {sum}.{name}, zero); }}"
+        ));
+    }
+}
