@@ -1,9 +1,9 @@
 //! The nearest centres on a GPU, for palettes of splat files: [`NearestCentres`] with the labels of the processor, to
 //! the bit. The kernel is `shaders/nearest.wgsl`.
 //!
-//! 1. Rows are loaded once, in parts of at most [`MOST_BYTES`]; labels stay beside them.
+//! 1. Rows are loaded once, in parts of at most 64 MiB; labels stay beside them.
 //! 2. Centres come in batches of some groups. While the device compares a batch, the next one's are gathered.
-//! 3. A block is 64 rows of one group. Blocks go in dispatches of at most [`MOST_PRODUCTS`], each a submission of its
+//! 3. A block is 64 rows of one group. Blocks go in dispatches of at most 2^32 products, each a submission of its
 //!    own: no device takes long over one, and none of them is refused.
 
 use crate::layout;
