@@ -7,11 +7,9 @@
 //!
 //! Sums have the order of tiled products, so that results are the same as theirs, however many rows a workgroup has.
 
-use super::matmul::{element, is_wide};
+use super::fours::{PARTS, load};
 use super::source::Source;
 use crate::program::{Chain, Link, Matrix, Part, Value};
-
-const PARTS: [&str; 4] = ["x", "y", "z", "w"];
 
 /// Writes it; the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, chain: &Chain) -> usize {
@@ -32,9 +30,10 @@ pub(crate) fn write(source: &mut Source<'_>, chain: &Chain) -> usize {
     let (row, four) = neighbours(&chain.a, rows, fours);
     source.line(format!(
         "for (var t = local; t < {}u; t += {}u) {{\n        let row = {row};\n        let four = {four};\n        \
-         rows[row * {pitch}u + four] = load_rows(first_row + row, four * 4u);\n    }}",
+         rows[row * {pitch}u + four] = load_rows(first_row + row, four * 4u, {}u);\n    }}",
         rows * fours,
-        tile.threads
+        tile.threads,
+        chain.a.offset
     ));
     for (number, link) in chain.links.iter().enumerate() {
         let is_last = number + 1 == chain.links.len();
@@ -60,35 +59,6 @@ fn neighbours(matrix: &Matrix, rows: usize, fours: usize) -> (String, String) {
         true => (format!("t / {fours}u"), format!("t % {fours}u")),
         false => (format!("t % {rows}u"), format!("t / {rows}u")),
     }
-}
-
-/// A function `name(row, column)` that loads four of a matrix along its columns, 0 outside.
-fn load(source: &mut Source<'_>, name: &str, matrix: &Matrix, [rows, columns]: [usize; 2]) {
-    let offset = matrix.offset;
-    let outside = |value: &str| {
-        format!("    if row >= {rows}u || column >= {columns}u {{ return {value}; }}\n")
-    };
-    if is_wide(matrix, matrix.column, matrix.row, columns) {
-        let bound = source.bind(matrix.buffer, true, false);
-        let four = Source::four(&bound, matrix.dtype, "at");
-        source.function(&format!(
-            "fn {name}(row: u32, column: u32) -> vec4f {{\n{}    let at = {offset}u + row * {}u + column;\n    return {four};\n}}\n",
-            outside("vec4f(0.0)"),
-            matrix.row
-        ));
-        return;
-    }
-    let value = element(source, matrix, "row", "column");
-    let one = |k: usize| format!("{name}_one(row, column + {k}u, {offset}u)");
-    source.function(&format!(
-        "fn {name}_one(row: u32, column: u32, base: u32) -> f32 {{\n{}{value}}}\n\
-         fn {name}(row: u32, column: u32) -> vec4f {{\n    return vec4f({}, {}, {}, {});\n}}\n",
-        outside("0.0"),
-        one(0),
-        one(1),
-        one(2),
-        one(3)
-    ));
 }
 
 /// How many elements of a link are finished at a time.
@@ -149,9 +119,10 @@ fn sums(source: &mut Source<'_>, chain: &Chain, (number, link): (usize, &Link), 
     let (k, four) = neighbours(&link.b, tile.depth, padded);
     source.line(format!(
         "for (var t = local; t < {}u; t += {}u) {{\n        let k = {k};\n        let four = {four};\n        \
-         matrix[k * {matrix_pitch}u + four] = load_matrix{number}(done * 4u + k, four * 4u);\n    }}",
+         matrix[k * {matrix_pitch}u + four] = load_matrix{number}(done * 4u + k, four * 4u, {}u);\n    }}",
         tile.depth * padded,
-        tile.threads
+        tile.threads,
+        link.b.offset
     ));
     let end = match fours.is_multiple_of(deep) {
         true => format!("{deep}u"),

@@ -1,10 +1,11 @@
 //! The GPU engine: WGSL for each kernel of a program, its buffers from the pool, one recording.
 //!
-//! `source` and `loads` write loads, instructions and stores, which all kernels share; `rows`, `columns`, `matmul` and `chain` what
+//! `source`, `loads` and `fours` write loads, instructions and stores, which all kernels share; `rows`, `columns`, `matmul`, `tall` and `chain` what
 //! is around them. Every shape and stride is a constant of the WGSL: kernels take no parameters.
 
 mod chain;
 mod columns;
+mod fours;
 mod loads;
 mod matmul;
 mod rows;

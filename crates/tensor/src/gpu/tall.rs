@@ -6,7 +6,8 @@
 //!    are in groups, each with every so manyth row.
 //! 3. The groups' sums are added up in the workgroup's memory, one group after another.
 
-use super::matmul::{base, element, is_wide, width};
+use super::fours::{PARTS, load};
+use super::matmul::{base, width};
 use super::source::{Source, THREADS};
 use crate::program::{Matrix, Product};
 
@@ -16,7 +17,6 @@ const WIDEST: usize = 128;
 const FEWEST_PARTS: usize = 16;
 /// Fours in the workgroup's memory: 16 KiB.
 const MEMORY: usize = 1024;
-const PARTS: [&str; 4] = ["x", "y", "z", "w"];
 
 /// How a workgroup shares a result.
 struct Grid {
@@ -65,34 +65,6 @@ pub(super) fn is_tall(p: &Product) -> bool {
         && p.a.unfold.is_none()
         && p.b.unfold.is_none()
         && p.more.is_none()
-}
-
-/// A function `name(k, column, base)` that loads four of a row, 0 outside.
-fn load(source: &mut Source<'_>, name: &str, matrix: &Matrix, [rows, columns]: [usize; 2]) {
-    let outside = |value: &str| {
-        format!("    if k >= {rows}u || column >= {columns}u {{ return {value}; }}\n")
-    };
-    if is_wide(matrix, matrix.column, matrix.row, columns) {
-        let bound = source.bind(matrix.buffer, true, false);
-        let four = Source::four(&bound, matrix.dtype, "at");
-        source.function(&format!(
-            "fn {name}(k: u32, column: u32, base: u32) -> vec4f {{\n{}    let at = base + k * {}u + column;\n    return {four};\n}}\n",
-            outside("vec4f(0.0)"),
-            matrix.row
-        ));
-        return;
-    }
-    let value = element(source, matrix, "k", "column");
-    let one = |k: usize| format!("{name}_one(k, column + {k}u, base)");
-    source.function(&format!(
-        "fn {name}_one(k: u32, column: u32, base: u32) -> f32 {{\n{}{value}}}\n\
-         fn {name}(k: u32, column: u32, base: u32) -> vec4f {{\n    return vec4f({}, {}, {}, {});\n}}\n",
-        outside("0.0"),
-        one(0),
-        one(1),
-        one(2),
-        one(3)
-    ));
 }
 
 /// Writes it; the number of workgroups. `finish` is there.
