@@ -78,13 +78,7 @@ impl FromStr for LightKind {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| {
-            Error::input(format!("there is no light {name:?}")).hint(format!(
-                "choose one of {}",
-                Self::ALL.map(Self::name).join(", ")
-            ))
-        })
+        super::named("light", &Self::ALL, Self::name, name)
     }
 }
 

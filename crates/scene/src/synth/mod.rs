@@ -120,14 +120,18 @@ impl FromStr for LensKind {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| {
-            Error::input(format!("there is no lens {name:?}")).hint(format!(
-                "choose one of {}",
-                Self::ALL.map(Self::name).join(", ")
-            ))
-        })
+        named("lens", &Self::ALL, Self::name, name)
     }
+}
+
+/// The one of these that has this name; `what` they are is for the error.
+fn named<T: Copy>(what: &str, all: &[T], name_of: fn(T) -> &'static str, name: &str) -> Result<T> {
+    let found = all.iter().find(|&&one| name_of(one) == name);
+    found.copied().ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|&one| name_of(one)).collect();
+        Error::input(format!("there is no {what} {name:?}"))
+            .hint(format!("choose one of {}", names.join(", ")))
+    })
 }
 
 /// What a synthetic capture consists of.

@@ -77,13 +77,7 @@ impl FromStr for SceneKind {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| {
-            Error::input(format!("there is no scene {name:?}")).hint(format!(
-                "choose one of {}",
-                Self::ALL.map(Self::name).join(", ")
-            ))
-        })
+        super::named("scene", &Self::ALL, Self::name, name)
     }
 }
 
