@@ -43,4 +43,4 @@ pub use context::{Context, Device};
 pub use graph::operations::Operand;
 pub use graph::tensor::{CustomOp, DType, Tensor};
 pub use graph::windows::Windows;
-pub use plan::{Plan, PlanOptions, PlanWork};
+pub use plan::{KernelWork, Plan, PlanOptions, PlanWork};

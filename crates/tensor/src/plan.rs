@@ -53,6 +53,17 @@ pub struct PlanWork {
     pub flops: f64,
 }
 
+/// One kernel of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KernelWork {
+    /// What it does, and over what.
+    pub name: String,
+    /// Bytes read and written at least.
+    pub bytes: f64,
+    /// Arithmetic operations by formula.
+    pub flops: f64,
+}
+
 /// Kernels with their memory: compiled once, run again and again. A run allocates nothing and waits for nothing; the
 /// same inputs give the same bytes.
 pub struct Plan {
@@ -162,6 +173,28 @@ impl Plan {
     pub fn repeated(&self, runs: usize) -> Result<Option<Recording>> {
         match &self.engine {
             Engine::Gpu(plan) => plan.repeated(runs).map(Some),
+            Engine::Cpu(_) => Ok(None),
+        }
+    }
+
+    /// The kernels of a run, in order: what each is called, moves and computes.
+    pub fn kernels(&self) -> Vec<KernelWork> {
+        let kernels = self.program.kernels.iter();
+        let work = |kernel: &program::KernelPlan| KernelWork {
+            name: format!("{} over {}", kernel.label, over(&kernel.space)),
+            bytes: kernel.bytes(&self.program.buffers),
+            flops: kernel.flops(),
+        };
+        kernels.map(work).collect()
+    }
+
+    /// On a GPU so many runs of one of [`Self::kernels`] alone, on what its inputs hold then.
+    ///
+    /// # Errors
+    /// None that a plan that was compiled has.
+    pub fn kernel_repeated(&self, kernel: usize, runs: usize) -> Result<Option<Recording>> {
+        match &self.engine {
+            Engine::Gpu(plan) => plan.kernel_repeated(kernel, runs).map(Some),
             Engine::Cpu(_) => Ok(None),
         }
     }

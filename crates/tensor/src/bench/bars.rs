@@ -56,7 +56,7 @@ const SAMPLES: usize = 5;
 /// Seconds of one run of a plan: the median.
 fn seconds(context: &Context, outputs: &[&Tensor]) -> Result<f64> {
     let plan = Plan::compile(outputs)?;
-    let (us, _) = measure(context, &plan, Mode::Replayed, SAMPLES)?;
+    let (us, _) = measure(context, &plan, (Mode::Replayed, None), SAMPLES)?;
     Ok((us.median * 1e-6).max(1e-12))
 }
 

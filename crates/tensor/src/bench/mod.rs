@@ -38,6 +38,8 @@ pub struct Options {
     pub most: usize,
     /// Whether operations share kernels.
     pub fuse: bool,
+    /// Whether each kernel of an operation is measured by itself too, on a GPU.
+    pub kernels: bool,
 }
 
 impl Default for Options {
@@ -48,6 +50,7 @@ impl Default for Options {
             samples: 20,
             most: usize::MAX,
             fuse: true,
+            kernels: false,
         }
     }
 }
@@ -130,7 +133,8 @@ pub struct Row {
     pub name: String,
     /// How elements are stored.
     pub dtype: String,
-    /// `replayed` (runs submitted together), `eager` (run after run, as the library submits them), `waited` (each waited for).
+    /// `replayed` (runs submitted together), `eager` (run after run, as the library submits them), `waited` (each waited for);
+    /// `kernel`: one of the operation's kernels by itself, replayed.
     pub mode: String,
     /// One run.
     pub us: Micros,
@@ -231,9 +235,34 @@ pub fn run(
             false => &[Mode::Replayed],
         };
         for mode in modes {
-            let (us, runs) = measure(context, &plan, *mode, options.samples)?;
+            let (us, runs) = measure(context, &plan, (*mode, None), options.samples)?;
             let what = (case.family, case.name.clone(), case.dtype);
             let row = row(what, mode.name(), (us, runs), plan.work(), ceilings);
+            found(&row)?;
+            rows.push(row);
+        }
+        let kernels = if options.kernels {
+            plan.kernels()
+        } else {
+            Vec::new()
+        };
+        let is_gpu = matches!(context.device(), Device::Gpu(_));
+        for (number, kernel) in kernels.iter().enumerate().filter(|_| is_gpu) {
+            let (us, runs) = measure(
+                context,
+                &plan,
+                (Mode::Replayed, Some(number)),
+                options.samples,
+            )?;
+            let name = format!("  {}, {number}: {}", case.name, kernel.name);
+            let work = PlanWork {
+                kernels: 1,
+                bytes: kernel.bytes,
+                flops: kernel.flops,
+                ..PlanWork::default()
+            };
+            let what = (case.family, name, case.dtype);
+            let row = row(what, "kernel", (us, runs), work, ceilings);
             found(&row)?;
             rows.push(row);
         }
@@ -270,7 +299,10 @@ fn row(
     }
 }
 
-fn measure(context: &Context, plan: &Plan, mode: Mode, samples: usize) -> Result<(Micros, usize)> {
+/// How a plan is run, or one of its kernels.
+type Ways = (Mode, Option<usize>);
+
+fn measure(context: &Context, plan: &Plan, mode: Ways, samples: usize) -> Result<(Micros, usize)> {
     // The first compiles what drivers compile late, the second is warm.
     sample(context, plan, mode, 1)?;
     let mut runs = 1;
@@ -291,7 +323,7 @@ fn measure(context: &Context, plan: &Plan, mode: Mode, samples: usize) -> Result
 }
 
 /// How long so many runs take, waited for.
-fn sample(context: &Context, plan: &Plan, mode: Mode, runs: usize) -> Result<Duration> {
+fn sample(context: &Context, plan: &Plan, (mode, kernel): Ways, runs: usize) -> Result<Duration> {
     let Device::Gpu(gpu) = context.device() else {
         let started = Instant::now();
         (0..runs).try_for_each(|_| plan.run())?;
@@ -310,7 +342,11 @@ fn sample(context: &Context, plan: &Plan, mode: Mode, runs: usize) -> Result<Dur
         return Ok(started.elapsed());
     }
     // One pass for all runs: recorded before the clock runs.
-    let Some(all) = plan.repeated(runs)? else {
+    let all = match kernel {
+        Some(kernel) => plan.kernel_repeated(kernel, runs)?,
+        None => plan.repeated(runs)?,
+    };
+    let Some(all) = all else {
         return Ok(Duration::ZERO);
     };
     let mut encoder = gpu.encoder();

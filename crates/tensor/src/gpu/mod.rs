@@ -25,6 +25,8 @@ use source::Source;
 pub(crate) struct GpuPlan {
     pub recording: Recording,
     steps: Vec<Step>,
+    /// Which of the program's kernels each step belongs to; copies at the end to none.
+    kernels: Vec<usize>,
     span: &'static str,
     /// Each kernel's WGSL; none for what has nothing to do.
     pub sources: Vec<Option<String>>,
@@ -45,7 +47,7 @@ enum Step {
 }
 
 /// Steps so many times, in one span.
-fn record(steps: &[Step], span: &'static str, runs: usize) -> Result<Recording> {
+fn record(steps: &[&Step], span: &'static str, runs: usize) -> Result<Recording> {
     let mut recording = Recording::new();
     recording.span(span);
     for step in (0..runs).flat_map(|_| steps) {
@@ -100,9 +102,10 @@ impl GpuPlan {
             })
             .collect();
         let mut steps = Vec::new();
+        let mut numbers = Vec::new();
         let mut sources = Vec::new();
         let kernels = || program.kernels.iter();
-        for kernel in kernels() {
+        for (number, kernel) in kernels().enumerate() {
             let Some(written) = write(kernel, &program.buffers, &padded)? else {
                 sources.push(None);
                 continue;
@@ -124,6 +127,7 @@ impl GpuPlan {
             }
             let bound = compiled.bind_slices(gpu, &slices)?;
             steps.push(Step::Dispatch(bound, Groups::flat(written.groups as u32)));
+            numbers.resize(steps.len(), number);
             sources.push(Some(written.wgsl));
         }
         for (from, to) in &program.copies {
@@ -137,8 +141,9 @@ impl GpuPlan {
         let bytes: f64 = kernels().map(|kernel| kernel.bytes(&program.buffers)).sum();
         let flops: f64 = kernels().map(KernelPlan::flops).sum();
         Ok(Self {
-            recording: record(&steps, span, 1)?,
+            recording: record(&steps.iter().collect::<Vec<_>>(), span, 1)?,
             is_small: bytes <= SMALL.0 && flops <= SMALL.1,
+            kernels: numbers,
             steps,
             span,
             sources,
@@ -146,9 +151,17 @@ impl GpuPlan {
         })
     }
 
+    /// Runs of one kernel alone, one after another; which of [`Program::kernels`] each step is, is in `kernels`.
+    pub fn kernel_repeated(&self, kernel: usize, runs: usize) -> Result<Recording> {
+        let own = |(of, _): &(&usize, &Step)| **of == kernel;
+        let steps = self.kernels.iter().zip(&self.steps).filter(own);
+        let steps: Vec<&Step> = steps.map(|(_, step)| step).collect();
+        record(&steps, self.span, runs)
+    }
+
     /// Runs one after another, in one span.
     pub fn repeated(&self, runs: usize) -> Result<Recording> {
-        record(&self.steps, self.span, runs)
+        record(&self.steps.iter().collect::<Vec<_>>(), self.span, runs)
     }
 
     pub fn storage(&self, buffer: usize) -> Storage {

@@ -38,6 +38,7 @@ Examples:
   dapple bench ops                                        everything, some minutes
   dapple bench ops --only norms,lora --dtype f32
   dapple bench ops --only fused --unfused                 what fusion saves
+  dapple bench ops --only mlp --kernels                   where the time goes
   dapple bench ops --json > old.json                      then, after a change:
   dapple bench ops --compare old.json
   dapple bench ops --suite performance";
@@ -70,12 +71,16 @@ pub struct Args {
     #[arg(long)]
     unfused: bool,
 
+    /// Measure each kernel of an operation by itself too, on a GPU: where a row's time goes
+    #[arg(long)]
+    kernels: bool,
+
     /// Show each time beside that of an earlier --json, or of PyTorch's rows (docs/TENSORS.md says which)
     #[arg(long, value_name = "FILE.json")]
     compare: Option<PathBuf>,
 
     /// Measure instead what has a bar to be above or below: `performance`, the tests of another tensor library
-    #[arg(long, value_name = "SUITE", value_parser = ["performance"], conflicts_with_all = ["only", "compare", "unfused", "most"])]
+    #[arg(long, value_name = "SUITE", value_parser = ["performance"], conflicts_with_all = ["only", "compare", "unfused", "most", "kernels"])]
     suite: Option<String>,
 
     /// Print one JSON object
@@ -135,6 +140,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         dtypes: args.dtype.clone(),
         samples: args.samples as usize,
         fuse: !args.unfused,
+        kernels: args.kernels,
         ..Options::default()
     };
     options.check().map_err(|e| e.at("--only"))?;
