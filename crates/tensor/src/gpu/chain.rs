@@ -37,7 +37,7 @@ pub(crate) fn write(source: &mut Source<'_>, chain: &Chain) -> usize {
     ));
     for (number, link) in chain.links.iter().enumerate() {
         let is_last = number + 1 == chain.links.len();
-        finish(source, chain, number, is_last);
+        let loads = finish(source, chain, number, is_last);
         load(
             source,
             &format!("load_matrix{number}"),
@@ -47,7 +47,7 @@ pub(crate) fn write(source: &mut Source<'_>, chain: &Chain) -> usize {
         source.line(format!("// Product {number}.\n    {{"));
         let part = tile.part(link.n);
         sums(source, chain, (number, link), part);
-        results(source, chain, (number, link), (part, is_last));
+        results(source, chain, (number, link), (part, is_last), &loads);
         source.line("}");
     }
     groups
@@ -66,8 +66,14 @@ fn width(link: &Link) -> usize {
     if link.n.is_multiple_of(4) { 4 } else { 1 }
 }
 
-/// `finish0(i, value, zero)`: what is done with elements of a product at linear index `i`; gives what the next multiplies.
-fn finish(source: &mut Source<'_>, chain: &Chain, number: usize, is_last: bool) {
+/// `finish0(i, value, in0, .., zero)`: what is done with elements of a product at linear index `i`, and what it loads there; gives
+/// what the next multiplies. The functions that load them, by the numbers of the inputs.
+fn finish(
+    source: &mut Source<'_>,
+    chain: &Chain,
+    number: usize,
+    is_last: bool,
+) -> Vec<(usize, String)> {
     let link = &chain.links[number];
     let (body, width) = (&link.body, width(link));
     let extent = chain.m * link.n;
@@ -76,11 +82,15 @@ fn finish(source: &mut Source<'_>, chain: &Chain, number: usize, is_last: bool) 
         .iter()
         .map(|input| source.load_of(input, width, extent))
         .collect();
-    let all: Vec<usize> = (0..body.instructions.len()).collect();
-    let known =
-        |at: usize| (body.instructions[at].value == Value::Product).then(|| "value".to_owned());
+    let known = |at: usize| match &body.instructions[at].value {
+        Value::Product => Some("value".to_owned()),
+        Value::Input(input) => Some(format!("in{input}")),
+        _ => None,
+    };
     let named = |at: usize| known(at).unwrap_or_else(|| Source::named(body, at, width, ""));
-    let mut text = source.instructions(body, &all, (width, "i", ""), &loads, &known);
+    let computed = (0..body.instructions.len()).filter(|at| known(*at).is_none());
+    let computed: Vec<usize> = computed.collect();
+    let mut text = source.instructions(body, &computed, (width, "i", ""), &loads, &known);
     for (instruction, output) in &body.stores {
         text.push_str(&source.store(*output, &named(*instruction), width, "i"));
     }
@@ -92,9 +102,13 @@ fn finish(source: &mut Source<'_>, chain: &Chain, number: usize, is_last: bool) 
             format!("    return {};\n", named(link.passed)),
         ),
     };
+    let inputs: String = (0..loads.len())
+        .map(|input| format!("in{input}: {ty}, "))
+        .collect();
     source.function(&format!(
-        "fn finish{number}(i: u32, value: {ty}, zero: u32){gives} {{\n{text}{end}}}\n"
+        "fn finish{number}(i: u32, value: {ty}, {inputs}zero: u32){gives} {{\n{text}{end}}}\n"
     ));
+    loads.into_iter().enumerate().collect()
 }
 
 /// Lines that add up an invocation's sums of a product.
@@ -124,23 +138,32 @@ fn sums(source: &mut Source<'_>, chain: &Chain, (number, link): (usize, &Link), 
         tile.threads,
         link.b.offset
     ));
-    let end = match fours.is_multiple_of(deep) {
-        true => format!("{deep}u"),
-        false => format!("min({deep}u, {fours}u - done)"),
-    };
-    source.line(format!(
-        "workgroupBarrier();\n    for (var d = 0u; d < {end}; d++) {{"
-    ));
+    source.line("workgroupBarrier();");
+    // Written out: drivers do not unroll it.
+    for d in 0..deep {
+        match fours.is_multiple_of(deep) || d == 0 {
+            true => source.line("{"),
+            false => source.line(format!("if done + {d}u < {fours}u {{")),
+        }
+        multiply(source, (pitch, matrix_pitch), part, d);
+        source.line("}");
+    }
+    source.line("}");
+}
+
+/// Lines that multiply number `d` of the fours of a part of the sum.
+fn multiply(source: &mut Source<'_>, (pitch, matrix_pitch): (usize, usize), part: Part, d: usize) {
     for row in 0..part.rows {
         source.line(format!(
-            "let a{row} = rows[(ty + {}u) * {pitch}u + done + d];",
+            "let a{row} = rows[(ty + {}u) * {pitch}u + done + {d}u];",
             row * part.down
         ));
     }
     for (at, name) in PARTS.iter().enumerate() {
         for column in 0..part.columns {
             source.line(format!(
-                "let b{at}_{column} = matrix[(d * 4u + {at}u) * {matrix_pitch}u + tx + {}u];",
+                "let b{at}_{column} = matrix[{}u * {matrix_pitch}u + tx + {}u];",
+                d * 4 + at,
                 column * part.across
             ));
             for row in 0..part.rows {
@@ -151,8 +174,11 @@ fn sums(source: &mut Source<'_>, chain: &Chain, (number, link): (usize, &Link), 
             }
         }
     }
-    source.line("}\n    }");
 }
+
+/// Rows of an invocation whose loads are on their way at a time: stores may be to what is loaded, for all that a driver knows, so
+/// that it waits for each load where they take turns.
+const AHEAD: usize = 4;
 
 /// Lines that finish an invocation's sums, and put them where the rows were.
 fn results(
@@ -160,6 +186,7 @@ fn results(
     chain: &Chain,
     (number, link): (usize, &Link),
     (part, is_last): (Part, bool),
+    loads: &[(usize, String)],
 ) {
     let (m, n, pitch) = (chain.m, link.n, chain.tile.pitch);
     if !is_last {
@@ -171,37 +198,80 @@ fn results(
         true => format!("local < {busy}u && "),
         false => String::new(),
     };
-    for row in 0..part.rows {
-        source.line(format!("let row{row} = ty + {}u;", row * part.down));
-        for column in 0..part.columns {
-            let four = format!("(tx + {}u)", column * part.across);
-            let sum = format!("sum{row}_{column}");
-            source.line(format!("if {is_busy}{four} < {}u {{", n.div_ceil(4)));
-            source.line("var passed = vec4f(0.0);");
-            source.line(format!("if first_row + row{row} < {m}u {{"));
+    let (before, after) = match is_last {
+        true => ("", ""),
+        false => ("passed", " = "),
+    };
+    let all: Vec<(usize, usize)> = (0..part.rows)
+        .flat_map(|row| (0..part.columns).map(move |column| (row, column)))
+        .collect();
+    for some in all.chunks(AHEAD * part.columns) {
+        let four = |column: usize| format!("(tx + {}u)", column * part.across);
+        let row_of = |row: usize| format!("(ty + {}u)", row * part.down);
+        let is_there = |row: usize, column: usize| {
+            format!(
+                "{is_busy}{} < {}u && first_row + {} < {m}u",
+                four(column),
+                n.div_ceil(4),
+                row_of(row)
+            )
+        };
+        for &(row, column) in some {
             source.line(format!(
-                "let i = (first_row + row{row}) * {n}u + {four} * 4u;"
+                "let i{row}_{column} = (first_row + {}) * {n}u + {} * 4u;",
+                row_of(row),
+                four(column)
             ));
-            let (before, after) = match is_last {
-                true => ("", ""),
-                false => ("passed", " = "),
-            };
             if width(link) == 4 {
-                source.line(format!("{before}{after}finish{number}(i, {sum}, zero);"));
+                for (input, load) in loads {
+                    source.line(format!(
+                        "var in{input}_{row}_{column} = vec4f(0.0);\n    \
+                         if {} {{ in{input}_{row}_{column} = {load}(i{row}_{column}); }}",
+                        is_there(row, column)
+                    ));
+                }
+            }
+        }
+        for &(row, column) in some {
+            let (i, sum) = (format!("i{row}_{column}"), format!("sum{row}_{column}"));
+            source.line(format!(
+                "if {is_busy}{} < {}u {{",
+                four(column),
+                n.div_ceil(4)
+            ));
+            source.line("var passed = vec4f(0.0);");
+            source.line(format!("if first_row + {} < {m}u {{", row_of(row)));
+            if width(link) == 4 {
+                let inputs: String = loads
+                    .iter()
+                    .map(|(input, _)| format!("in{input}_{row}_{column}, "))
+                    .collect();
+                source.line(format!(
+                    "{before}{after}finish{number}({i}, {sum}, {inputs}zero);"
+                ));
             } else {
                 for (k, name) in PARTS.iter().enumerate() {
                     let into = match is_last {
                         true => String::new(),
                         false => format!("{before}.{name}{after}"),
                     };
+                    let inputs: String = loads
+                        .iter()
+                        .map(|(_, load)| format!("{load}({i} + {k}u), "))
+                        .collect();
                     source.line(format!(
-                        "if {four} * 4u + {k}u < {n}u {{ {into}finish{number}(i + {k}u, {sum}.{name}, zero); }}"
+                        "if {} * 4u + {k}u < {n}u {{ {into}finish{number}({i} + {k}u, {sum}.{name}, {inputs}zero); }}",
+                        four(column)
                     ));
                 }
             }
             source.line("}");
             if !is_last {
-                source.line(format!("rows[row{row} * {pitch}u + {four}] = passed;"));
+                source.line(format!(
+                    "rows[{} * {pitch}u + {}] = passed;",
+                    row_of(row),
+                    four(column)
+                ));
             }
             source.line("}");
         }

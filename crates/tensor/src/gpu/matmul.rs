@@ -1,11 +1,6 @@
 //! Matrix products.
 //!
-//! Tiled, for most: a workgroup has a tile of the result, in the registers of its invocations, 8 by 8 or 4 by 4 each.
-//! 1. Parts of both matrices, 8 or 16 deep, come into the workgroup's memory: of the first with fours along the sum, of the
-//!    second with fours along its columns, so that an invocation reads fours of either. While one part is multiplied the
-//!    next is on its way to registers.
-//! 2. Each invocation multiplies and adds, in the order of the sum.
-//! 3. What follows element by element is done before the result is stored.
+//! Tiled, for most: see `tiled`.
 //!
 //! Thin, where one side has at most 4 rows or columns: the invocations of a workgroup share the sum of some columns and
 //! join their parts by a tree.
@@ -15,14 +10,12 @@
 //! Which of them, and how large tiles are, follows from the sizes alone.
 
 use super::source::{Source, THREADS};
-use super::tall;
+use super::{tall, tiled};
 use crate::program::{Matrix, Product, Value};
 use std::fmt::Write;
 
 /// Elements of a result that is one of few rows or columns, at most.
 const THIN: usize = 65_536;
-/// So many workgroups keep a large device busy.
-const ENOUGH: usize = 200;
 
 /// Writes it; the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
@@ -37,7 +30,7 @@ pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     if few {
         thin(source, product)
     } else {
-        tiled(source, product)
+        tiled::write(source, product)
     }
 }
 
@@ -114,6 +107,11 @@ fn finish(source: &mut Source<'_>, product: &Product) {
     ));
 }
 
+/// The linear index of an element of the result.
+pub(super) fn finish_index(p: &Product, row: &str, column: &str) -> String {
+    format!("(batch * {}u + {row}) * {}u + {column}", p.m, p.n)
+}
+
 /// Lines that return an element of a matrix that begins at `base`.
 pub(super) fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
     let at = format!(
@@ -165,38 +163,13 @@ pub(super) fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize)
         && batches
 }
 
-struct Tile {
-    m: usize,
-    n: usize,
-    /// Of the sum; with the largest tiles less, so that both parts fit the 16 KiB that browsers grant.
-    depth: usize,
-    /// Rows and columns of an invocation.
-    each: usize,
-}
-
-fn tile(product: &Product) -> Tile {
-    let tiles = |size: usize| product.m.div_ceil(size) * product.n.div_ceil(size) * product.batch;
-    let least = product.m.min(product.n);
-    let (size, each, depth) = match () {
-        () if least > 64 && tiles(128) >= ENOUGH => (128, 8, 8),
-        () if least > 32 && tiles(64) * 2 >= ENOUGH => (64, 4, 16),
-        () => (32, 4, 16),
-    };
-    Tile {
-        m: size,
-        n: size,
-        depth,
-        each,
-    }
-}
-
 /// How long a sum is.
 fn depth(p: &Product) -> usize {
     p.k + p.more.as_ref().map_or(0, |more| more.k)
 }
 
 /// Functions of elements of what is added, 0 outside: `more_a(row, k)`, weighed, and `more_b(k, column)`.
-fn more(source: &mut Source<'_>, p: &Product) {
+pub(super) fn more(source: &mut Source<'_>, p: &Product) {
     let Some(more) = &p.more else {
         return;
     };
@@ -217,15 +190,11 @@ fn more(source: &mut Source<'_>, p: &Product) {
     ));
 }
 
-/// Lines that return what lies beyond the first product's sum: of the first matrix four along it, or one.
-fn beyond_a(p: &Product, width: usize) -> String {
-    match (&p.more, width) {
-        (None, _) => String::new(),
-        (Some(_), 4) => format!(
-            "    if k >= {0}u {{ let j = k - {0}u; return vec4f(more_a(row, j), more_a(row, j + 1u), more_a(row, j + 2u), more_a(row, j + 3u)); }}\n",
-            p.k
-        ),
-        (Some(_), _) => format!(
+/// Lines that return what lies beyond the first product's sum: of the first matrix one element.
+fn beyond_a(p: &Product) -> String {
+    match &p.more {
+        None => String::new(),
+        Some(_) => format!(
             "    if k >= {0}u {{ return more_a(row, k - {0}u); }}\n",
             p.k
         ),
@@ -245,28 +214,6 @@ fn beyond_b(p: &Product, width: usize) -> String {
             p.k
         ),
     }
-}
-
-/// A function `name(row, k, base)` that loads four of the first matrix along the sum.
-fn load_first(source: &mut Source<'_>, p: &Product) {
-    let a = &p.a;
-    let beyond = beyond_a(p, 4);
-    let ty = format!("fn load_a(row: u32, k: u32, base: u32) -> vec4f {{\n{beyond}");
-    if is_wide(a, a.column, a.row, p.k) {
-        let name = source.bind(a.buffer, true, false);
-        let four = Source::four(&name, a.dtype, "at");
-        source.function(&format!(
-            "{ty}    if row >= {}u || k >= {}u {{ return vec4f(0.0); }}\n    let at = base + row * {}u + k;\n    return {four};\n}}\n",
-            p.m, p.k, a.row
-        ));
-        return;
-    }
-    let value = element(source, a, "row", "k");
-    source.function(&format!(
-        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n{value}}}\n{ty}    \
-         return vec4f(one_a(row, k, base), one_a(row, k + 1u, base), one_a(row, k + 2u, base), one_a(row, k + 3u, base));\n}}\n",
-        p.m, p.k
-    ));
 }
 
 /// A function `name(k, column, base)` that loads four of the second matrix along its columns.
@@ -291,153 +238,6 @@ fn load_second(source: &mut Source<'_>, p: &Product) {
     ));
 }
 
-fn tiled(source: &mut Source<'_>, p: &Product) -> usize {
-    let tile = tile(p);
-    let (across, down) = (tile.n / tile.each, tile.m / tile.each);
-    let threads = across * down;
-    source.threads = threads;
-    let depth = tile.depth;
-    let (fours_deep, fours_wide) = (depth / 4, tile.n / 4);
-    // One more: neighbouring rows are in different banks.
-    let pitch = fours_deep + 1;
-    source.shared = format!(
-        "var<workgroup> first: array<vec4f, {}>;\nvar<workgroup> second: array<vec4f, {}>;\n",
-        tile.m * pitch,
-        depth * fours_wide
-    );
-    more(source, p);
-    load_first(source, p);
-    load_second(source, p);
-    let base_a = base(source, "base_a", &p.a);
-    let base_b = base(source, "base_b", &p.b);
-    let (tiles_m, tiles_n) = (p.m.div_ceil(tile.m), p.n.div_ceil(tile.n));
-    source.line(format!("let batch = group_index / {}u;", tiles_m * tiles_n));
-    source.line(format!("if batch >= {}u {{ return; }}", p.batch));
-    source.line(format!(
-        "let within = group_index % {}u;",
-        tiles_m * tiles_n
-    ));
-    source.line(format!(
-        "let first_row = (within / {tiles_n}u) * {}u;",
-        tile.m
-    ));
-    source.line(format!(
-        "let first_column = (within % {tiles_n}u) * {}u;",
-        tile.n
-    ));
-    source.line(format!(
-        "let tx = local % {across}u;\n    let ty = local / {across}u;"
-    ));
-    source.line(format!(
-        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
-    ));
-    let loads_a = tile.m * fours_deep / threads;
-    let loads_b = depth * fours_wide / threads;
-    let along_sum = p.a.column == 1;
-    for load in 0..loads_a {
-        let t = format!("(local + {}u)", load * threads);
-        let (row, four) = match along_sum {
-            true => (
-                format!("{t} / {fours_deep}u"),
-                format!("{t} % {fours_deep}u"),
-            ),
-            // Neighbours load neighbours: those of a transposed matrix are in a column.
-            false => (format!("{t} % {}u", tile.m), format!("{t} / {}u", tile.m)),
-        };
-        source.line(format!(
-            "let row_a{load} = {row};\n    let four_a{load} = {four};"
-        ));
-    }
-    for load in 0..loads_b {
-        let t = format!("(local + {}u)", load * threads);
-        let (k, four) = match p.b.column == 1 {
-            true => (
-                format!("{t} / {fours_wide}u"),
-                format!("{t} % {fours_wide}u"),
-            ),
-            false => (format!("{t} % {depth}u"), format!("{t} / {depth}u")),
-        };
-        source.line(format!(
-            "let k_b{load} = {k};\n    let four_b{load} = {four};"
-        ));
-    }
-    let next = |source: &mut Source<'_>, declare: &str, k: &str| {
-        for load in 0..loads_a {
-            source.line(format!("{declare}next_a{load} = load_a(first_row + row_a{load}, {k} + four_a{load} * 4u, from_a);"));
-        }
-        for load in 0..loads_b {
-            source.line(format!("{declare}next_b{load} = load_b({k} + k_b{load}, first_column + four_b{load} * 4u, from_b);"));
-        }
-    };
-    next(source, "var ", "0u");
-    let columns = tile.each / 4;
-    for row in 0..tile.each {
-        for column in 0..columns {
-            source.line(format!("var sum{row}_{column} = vec4f(0.0);"));
-        }
-    }
-    let end = self::depth(p);
-    source.line(format!("for (var k = 0u; k < {end}u; k += {depth}u) {{"));
-    for load in 0..loads_a {
-        source.line(format!(
-            "first[row_a{load} * {pitch}u + four_a{load}] = next_a{load};"
-        ));
-    }
-    for load in 0..loads_b {
-        source.line(format!(
-            "second[k_b{load} * {fours_wide}u + four_b{load}] = next_b{load};"
-        ));
-    }
-    source.line("workgroupBarrier();");
-    next(source, "", &format!("k + {depth}u"));
-    source.line(format!("for (var d = 0u; d < {fours_deep}u; d++) {{"));
-    for row in 0..tile.each {
-        source.line(format!(
-            "let a{row} = first[(ty + {}u) * {pitch}u + d];",
-            row * down
-        ));
-    }
-    for (at, part) in ["x", "y", "z", "w"].iter().enumerate() {
-        for column in 0..columns {
-            let index = format!(
-                "(d * 4u + {at}u) * {fours_wide}u + tx + {}u",
-                column * across
-            );
-            source.line(format!("let b{at}_{column} = second[{index}];"));
-            for row in 0..tile.each {
-                let sum = format!("sum{row}_{column}");
-                source.line(format!(
-                    "{sum} = fma(vec4f(a{row}.{part}), b{at}_{column}, {sum});"
-                ));
-            }
-        }
-    }
-    source.line("}\n    workgroupBarrier();\n    }");
-    let width = width(source, p);
-    for row in 0..tile.each {
-        source.line(format!("let row{row} = first_row + ty + {}u;", row * down));
-        for column in 0..columns {
-            let at = format!("first_column + (tx + {}u) * 4u", column * across);
-            let index = format!("(batch * {}u + row{row}) * {}u + {at}", p.m, p.n);
-            let guard = |k: usize| format!("row{row} < {}u && {at} + {k}u < {}u", p.m, p.n);
-            if width == 4 {
-                source.line(format!(
-                    "if {} {{ finish({index}, sum{row}_{column}, zero); }}",
-                    guard(0)
-                ));
-                continue;
-            }
-            for (k, part) in ["x", "y", "z", "w"].iter().enumerate() {
-                source.line(format!(
-                    "if {} {{ finish({index} + {k}u, sum{row}_{column}.{part}, zero); }}",
-                    guard(k)
-                ));
-            }
-        }
-    }
-    tiles_m * tiles_n * p.batch
-}
-
 /// A workgroup has some columns of one row; its invocations share their sums.
 fn thin(source: &mut Source<'_>, p: &Product) -> usize {
     let width = width(source, p);
@@ -448,7 +248,7 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
     source.shared = format!("var<workgroup> scratch: array<{ty}, {THREADS}>;\n");
     more(source, p);
     let value = element(source, &p.a, "row", "k");
-    let beyond = beyond_a(p, 1);
+    let beyond = beyond_a(p);
     source.function(&format!(
         "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n{beyond}{value}}}\n"
     ));

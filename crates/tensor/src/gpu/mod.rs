@@ -12,6 +12,7 @@ mod rows;
 mod sorted;
 mod source;
 mod tall;
+mod tiled;
 mod windows;
 
 use crate::context::{Context, GpuValues, PADDING, Storage};

@@ -99,19 +99,56 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
         source.line(format!("var sum{row}_{part}_{column} = vec4f(0.0);"));
     });
     let depth = grid.depth;
+    let (fours_a, fours_b) = (depth * padded_m, depth * padded_n);
+    // What an invocation brings of each part: of the first matrix, then of the second.
+    let brings = (fours_a + fours_b).div_ceil(THREADS);
+    for at in 0..brings {
+        source.line(format!("let place{at} = local + {}u;", at * THREADS));
+        source.line(format!("var next{at} = vec4f(0.0);"));
+    }
+    let next = |source: &mut Source<'_>, k: &str| {
+        for at in 0..brings {
+            source.line(format!(
+                "if place{at} < {fours_a}u {{ next{at} = load_a({k} + place{at} / {padded_m}u, (place{at} % {padded_m}u) * 4u, from_a); }} \
+                 else if place{at} < {0}u {{ let t = place{at} - {fours_a}u; next{at} = load_b({k} + t / {padded_n}u, (t % {padded_n}u) * 4u, from_b); }}",
+                fours_a + fours_b
+            ));
+        }
+    };
+    next(source, "0u");
     source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
     source.line("workgroupBarrier();");
-    for (name, first, fours) in [("a", 0, padded_m), ("b", depth * padded_m, padded_n)] {
+    for at in 0..brings {
         source.line(format!(
-            "for (var t = local; t < {}u; t += {THREADS}u) {{ staged[{first}u + t] = load_{name}(k + t / {fours}u, (t % {fours}u) * 4u, from_{name}); }}",
-            depth * fours
+            "if place{at} < {}u {{ staged[place{at}] = next{at}; }}",
+            fours_a + fours_b
         ));
     }
     source.line("workgroupBarrier();");
-    source.line(format!(
-        "for (var d = part; d < select(0u, {depth}u, part < {0}u); d += {0}u) {{",
-        grid.groups
-    ));
+    // The next part is on its way while this one is multiplied.
+    source.line(format!("if k + {depth}u < {}u {{", p.k));
+    next(source, &format!("k + {depth}u"));
+    source.line("}");
+    source.line(format!("if part < {}u {{", grid.groups));
+    // Written out: drivers do not unroll it.
+    for turn in 0..depth.div_ceil(grid.groups) {
+        let last = (turn + 1) * grid.groups;
+        source.line(match last <= depth {
+            true => "{".to_owned(),
+            false => format!("if part + {}u < {depth}u {{", turn * grid.groups),
+        });
+        source.line(format!("let d = part + {}u;", turn * grid.groups));
+        multiply(source, &grid);
+        source.line("}");
+    }
+    source.line("}\n    }");
+    join(source, p, &grid);
+    p.batch
+}
+
+/// Lines that multiply row `d` of what is staged.
+fn multiply(source: &mut Source<'_>, grid: &Grid) {
+    let [padded_m, padded_n] = grid.padded();
     for row in 0..grid.each[0] {
         source.line(format!(
             "let a{row} = staged[d * {padded_m}u + ty + {}u];",
@@ -121,20 +158,17 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     for column in 0..grid.each[1] {
         source.line(format!(
             "let b_{column} = staged[{}u + d * {padded_n}u + tx + {}u];",
-            depth * padded_m,
+            grid.depth * padded_m,
             column * grid.tiles[1]
         ));
     }
-    every(&grid, |row, part, column| {
+    every(grid, |row, part, column| {
         let sum = format!("sum{row}_{part}_{column}");
         source.line(format!(
             "{sum} = fma(vec4f(a{row}.{}), b_{column}, {sum});",
             PARTS[part]
         ));
     });
-    source.line("}\n    }");
-    join(source, p, &grid);
-    p.batch
 }
 
 /// For each four of an invocation: of which four of rows, which of these, of which four of columns.
