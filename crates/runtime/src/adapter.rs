@@ -351,6 +351,16 @@ pub(crate) fn pick(
     }
 }
 
+/// Whether subgroups multiply 16 by 16 matrices of 16-bit floats and add up 32-bit ones.
+pub(crate) fn multiplies_halves(adapter: &wgpu::Adapter) -> bool {
+    let all = adapter.cooperative_matrix_properties();
+    all.iter().any(|matrices| {
+        [matrices.m_size, matrices.n_size, matrices.k_size] == [16; 3]
+            && matrices.ab_type == wgpu::CooperativeScalarType::F16
+            && matrices.cr_type == wgpu::CooperativeScalarType::F32
+    })
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]

@@ -104,6 +104,15 @@ struct Inner {
     parameters: OnceLock<Arc<Ring>>,
 }
 
+/// A device as it was opened.
+struct Opened {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    /// Whether nobody else submits to the queue.
+    alone: bool,
+    multiplies_halves: bool,
+}
+
 impl Gpu {
     /// Opens a device.
     ///
@@ -155,13 +164,13 @@ impl Gpu {
             Error::unsupported(format!("{} could not be opened: {e}", report.name))
                 .hint(&*options.hints.open)
         })?;
-        Ok(Self::over(
-            (device, queue),
-            report,
-            options,
-            overrides,
-            true,
-        ))
+        let opened = Opened {
+            device,
+            queue,
+            alone: true,
+            multiplies_halves: adapter::multiplies_halves(&adapter),
+        };
+        Ok(Self::over(opened, report, options, overrides))
     }
 
     /// On a device that another part of the program has opened, with a queue of it: both go on as before,
@@ -202,8 +211,13 @@ impl Gpu {
             return Err(Error::unsupported(what).at(report.name).hint(hint));
         }
         let overrides = Overrides::new(options);
-        let made = (device, queue);
-        Ok(Self::over(made, report, options, &overrides, false))
+        let opened = Opened {
+            device,
+            queue,
+            alone: false,
+            multiplies_halves: adapter::multiplies_halves(adapter),
+        };
+        Ok(Self::over(opened, report, options, &overrides))
     }
 
     /// The features and limits that a device has to be requested with for [`Self::from_wgpu`], from those
@@ -214,12 +228,17 @@ impl Gpu {
     }
 
     fn over(
-        (device, queue): (wgpu::Device, wgpu::Queue),
+        opened: Opened,
         report: AdapterReport,
         options: &GpuOptions,
         overrides: &Overrides,
-        alone: bool,
     ) -> Self {
+        let Opened {
+            device,
+            queue,
+            alone,
+            multiplies_halves,
+        } = opened;
         let mut features = device.features() & overrides.features;
         let mut report = report;
         let mut limits = device.limits();
@@ -245,7 +264,7 @@ impl Gpu {
         let subgroup_size = subgroup_size.filter(|_| features.contains(wgpu::Features::SUBGROUP));
         Self {
             inner: Arc::new(Inner {
-                granted: Granted::new(features, &limits, subgroup_size),
+                granted: Granted::new(features, &limits, subgroup_size, multiplies_halves),
                 parameters: OnceLock::new(),
                 pool: Pool::over(link.clone()),
                 link,

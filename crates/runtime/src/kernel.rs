@@ -134,7 +134,7 @@ impl Kernel {
         let substituted = gpu.granted().immediate_bytes == 0;
         let substituted = substituted.then(|| without_immediates(wgsl));
         let wgsl = substituted.as_deref().unwrap_or(wgsl);
-        let module = naga::front::wgsl::parse_str(wgsl).map_err(|e| {
+        let module = parsed(wgsl).map_err(|e| {
             Error::internal(format!(
                 "a shader does not parse: {}",
                 e.emit_to_string(wgsl)
@@ -303,13 +303,20 @@ pub struct KernelBinding {
     pub writes: bool,
 }
 
+/// WGSL with every extension: what a device has not, it refuses itself.
+fn parsed(wgsl: &str) -> std::result::Result<naga::Module, naga::front::wgsl::ParseError> {
+    let mut options = naga::front::wgsl::Options::new();
+    options.capabilities = naga::valid::Capabilities::all();
+    naga::front::wgsl::Frontend::new_with_options(options).parse(wgsl)
+}
+
 /// What an entry point of finished WGSL binds, for who runs it without this crate: in a browser, for example.
 ///
 /// # Errors
 /// WGSL that does not parse, or is without this entry point.
 pub fn bindings_of(wgsl: &str, entry: &str) -> Result<Vec<KernelBinding>> {
     let wrong = |what: String| Error::internal(what).at(entry);
-    let module = naga::front::wgsl::parse_str(wgsl).map_err(|e| {
+    let module = parsed(wgsl).map_err(|e| {
         wrong(format!(
             "a shader does not parse: {}",
             e.emit_to_string(wgsl)

@@ -78,6 +78,8 @@ pub use pool::{Pool, PoolStats, Pooled};
 pub use readback::Readback;
 pub use recording::{Detail, Dispatch, Groups, Recording, Work};
 pub use shader::{Defines, ShaderSet};
-pub use translate::{EntryNeeds, Grants, Translated, translate, translate_with};
+pub use translate::{
+    EntryNeeds, Grants, Translated, translate, translate_cooperative, translate_with,
+};
 pub use upload::Upload;
 pub use wgpu;

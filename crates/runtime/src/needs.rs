@@ -25,8 +25,8 @@ pub struct Needs {
     pub subgroups: Want,
     /// Times on the device's clock.
     pub timestamps: Want,
-    /// Products of small matrices across a subgroup. wgpu calls them experimental: where they are wanted
-    /// ([`Want::Must`] alone; [`Want::IfThere`] leaves them out), a shader that uses them is checked less.
+    /// Products of small matrices across a subgroup. wgpu calls them experimental: a shader that uses them is checked less, so
+    /// whoever does compares what it gives with what other shaders give, on the device at hand.
     pub cooperative_matrices: Want,
 }
 
@@ -51,7 +51,7 @@ pub struct Granted {
     pub subgroup_size: Option<u32>,
     /// Times on the device's clock.
     pub timestamps: bool,
-    /// Products of small matrices across a subgroup.
+    /// Products across a subgroup of 16 by 16 matrices of 16-bit floats, with 32-bit sums.
     pub cooperative_matrices: bool,
     /// Bytes of immediates; with 0, `var<immediate>` is a uniform block of the ring of parameters.
     pub immediate_bytes: u32,
@@ -70,6 +70,7 @@ impl Granted {
         features: wgpu::Features,
         limits: &wgpu::Limits,
         subgroup_size: Option<u32>,
+        multiplies_halves: bool,
     ) -> Self {
         let has = |feature| features.contains(feature);
         let immediates = has(wgpu::Features::IMMEDIATES);
@@ -77,7 +78,9 @@ impl Granted {
             f16: has(wgpu::Features::SHADER_F16),
             subgroup_size,
             timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
-            cooperative_matrices: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+            cooperative_matrices: multiplies_halves
+                && has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
+                && has(wgpu::Features::SHADER_F16),
             immediate_bytes: if immediates {
                 limits.max_immediate_size
             } else {
@@ -123,10 +126,6 @@ impl DeviceClass {
 impl Needs {
     /// Each feature, what wgpu calls it, and what is said of it where it is missing.
     fn list(&self) -> [(Want, wgpu::Features, &'static str); 4] {
-        let experimental = match self.cooperative_matrices {
-            Want::Must => Want::Must,
-            _ => Want::No,
-        };
         [
             (
                 self.f16,
@@ -140,7 +139,7 @@ impl Needs {
             ),
             (self.timestamps, TIMESTAMPS, "timestamps"),
             (
-                experimental,
+                self.cooperative_matrices,
                 wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
                 "cooperative matrices",
             ),

@@ -57,6 +57,25 @@ pub fn translate(wgsl: &str) -> Result<Translated> {
     translate_with(wgsl, grants)
 }
 
+/// SPIR-V of WGSL that uses cooperative matrices, which the other backends' languages do not have, or not of this size.
+///
+/// # Errors
+/// WGSL that does not parse or validate.
+pub fn translate_cooperative(wgsl: &str) -> Result<Vec<u32>> {
+    let refused = |what: &str, why: String| Error::internal(format!("a shader {what}: {why}"));
+    let extensions = Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16;
+    let mut options = naga::front::wgsl::Options::new();
+    options.capabilities = extensions;
+    let module = naga::front::wgsl::Frontend::new_with_options(options)
+        .parse(wgsl)
+        .map_err(|e| refused("does not parse", e.emit_to_string(wgsl)))?;
+    let capabilities = extensions | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    let info = Validator::new(ValidationFlags::all(), capabilities)
+        .validate(&module)
+        .map_err(|e| refused("is not valid", e.emit_to_string(wgsl)))?;
+    spirv(&module, &info).map_err(|e| refused("has no SPIR-V", e.to_string()))
+}
+
 /// [`translate`] for devices that lack something: what uses it is an error.
 ///
 /// # Errors

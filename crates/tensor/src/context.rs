@@ -1,5 +1,6 @@
 //! [`Context`]: a device that tensors are on, and their values there.
 
+use crate::gpu::cooperative;
 use crate::graph::layout::Layout;
 use crate::graph::problem::Problem;
 use crate::graph::tensor::{DType, Op, Tensor};
@@ -9,7 +10,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// What a caller's buffer must be a multiple of to be loaded four elements at a time.
 pub(crate) const PADDING: usize = 16;
@@ -21,6 +22,8 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     device: Device,
     /// Compiled kernels by their WGSL.
+    /// Whether its cooperative matrices were found to be right.
+    cooperates: OnceLock<bool>,
     kernels: Mutex<HashMap<String, Kernel>>,
 }
 
@@ -127,7 +130,32 @@ impl Context {
         Self(Arc::new(Inner {
             device,
             kernels: Mutex::default(),
+            cooperates: OnceLock::new(),
         }))
+    }
+
+    /// Whether products of 16-bit matrices are computed by cooperative matrices: the device has units of the kind that is
+    /// known here, and they gave what is known when they were first asked for.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn cooperates(&self) -> Result<bool> {
+        if let Some(known) = self.0.cooperates.get() {
+            return Ok(*known);
+        }
+        let found = self.may_cooperate() && cooperative::check(self)?;
+        Ok(*self.0.cooperates.get_or_init(|| found))
+    }
+
+    /// Whether the device has them; what they give has not been looked at.
+    pub(crate) fn may_cooperate(&self) -> bool {
+        let Device::Gpu(gpu) = self.device() else {
+            return false;
+        };
+        let granted = gpu.granted();
+        granted.cooperative_matrices
+            && granted.subgroup_size == Some(cooperative::LANES)
+            && granted.workgroup_bytes as usize >= cooperative::MEMORY
     }
 
     /// The device.

@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Device, Storage};
 use crate::cpu::CpuPlan;
-use crate::gpu::GpuPlan;
+use crate::gpu::{self, GpuPlan};
 use crate::graph::tensor::{DType, Tensor};
 use crate::program::{self, Limits, Program};
 use dapple_base::{Error, Result};
@@ -23,6 +23,9 @@ pub struct PlanOptions<'a> {
     /// Whether products are computed the plainest way, each element by itself from memory: slow, and what other kernels are
     /// compared with.
     pub plain_products: bool,
+    /// Whether products of 16-bit matrices may be computed by cooperative matrices, where the device has them and they
+    /// were found to be right on it. Off, they are computed as others are.
+    pub cooperative: bool,
 }
 
 impl Default for PlanOptions<'_> {
@@ -32,6 +35,7 @@ impl Default for PlanOptions<'_> {
             updates: &[],
             span: "tensor",
             plain_products: false,
+            cooperative: true,
         }
     }
 }
@@ -102,7 +106,35 @@ impl Plan {
         };
         first.check()?;
         let context = first.context().clone();
-        let limits = Limits {
+        let cooperative = options.cooperative && !options.plain_products;
+        let many = (cooperative && context.may_cooperate()).then_some(gpu::cooperative::MANY);
+        let limits = Self::limits(options, &context, many);
+        let program = program::compile(outputs, options.updates, limits)?;
+        // They are asked for what they give before a plan first relies on it.
+        let relies = program.kernels.iter().any(gpu::is_cooperative);
+        let program = match relies && !context.cooperates()? {
+            true => {
+                let limits = Self::limits(options, &context, None);
+                program::compile(outputs, options.updates, limits)?
+            }
+            false => program,
+        };
+        Self::over(outputs, options, context, program)
+    }
+
+    /// [`Self::compile_with`], by cooperative matrices without having compared what they give, large tiles wherever they fit.
+    pub(crate) fn compile_cooperative(
+        outputs: &[&Tensor],
+        options: &PlanOptions<'_>,
+    ) -> Result<Self> {
+        let context = outputs[0].context().clone();
+        let limits = Self::limits(options, &context, Some(1));
+        let program = program::compile(outputs, options.updates, limits)?;
+        Self::over(outputs, options, context, program)
+    }
+
+    fn limits(options: &PlanOptions<'_>, context: &Context, cooperative: Option<usize>) -> Limits {
+        Limits {
             fuse: options.fuse,
             bindings: match context.device() {
                 Device::Cpu => 32,
@@ -114,8 +146,16 @@ impl Plan {
                 Device::Cpu => program::EVERYWHERE,
                 Device::Gpu(gpu) => gpu.granted().workgroup_bytes as usize,
             },
-        };
-        let program = program::compile(outputs, options.updates, limits)?;
+            cooperative,
+        }
+    }
+
+    fn over(
+        outputs: &[&Tensor],
+        options: &PlanOptions<'_>,
+        context: Context,
+        program: Program,
+    ) -> Result<Self> {
         let engine = match context.device() {
             Device::Cpu => Engine::Cpu(CpuPlan::new(&context, &program)?),
             Device::Gpu(gpu) => Engine::Gpu(Box::new(GpuPlan::new(
@@ -301,8 +341,17 @@ fn over(space: &program::Space) -> String {
             outer, n, inner, ..
         } => format!("{outer} times {inner} columns of {n}"),
         S::MatMul(p) => format!(
-            "{} products [{}, {}] by [{}, {}]",
-            p.batch, p.m, p.k, p.k, p.n
+            "{} products [{}, {}] by [{}, {}]{}",
+            p.batch,
+            p.m,
+            p.k,
+            p.k,
+            p.n,
+            if gpu::cooperative::is_cooperative(p) {
+                ", by cooperative matrices"
+            } else {
+                ""
+            }
         ),
         S::Chain(chain) => {
             let first = chain.links.first().map(|link| link.k);

@@ -326,6 +326,14 @@ fn products_of_any_shape() {
         (2, 128, 128, 256),
         (1, 2, 3, 1),
         (1, 3, 20_000, 2),
+        // Few columns of a tall one.
+        (1, 1000, 260, 8),
+        (2, 300, 512, 16),
+        (1, 258, 301, 5),
+        // Middling and large tiles, all of them full, and not.
+        (1, 832, 32, 832),
+        (1, 700, 21, 700),
+        (1, 1024, 16, 1024),
         (1, 1800, 9, 1900),
     ];
     for context in contexts() {
@@ -379,6 +387,61 @@ fn products_of_any_shape() {
                 &expected,
                 2e-3,
             );
+        }
+    }
+}
+
+/// Large and small tiles, as they lie and transposed, in batches, with what follows: where the device has cooperative matrices and
+/// they are used. Elsewhere both plans are the same one.
+#[test]
+fn products_of_16_bit_matrices_with_and_without_cooperative_matrices() {
+    for context in contexts() {
+        let cooperates = context.cooperates().unwrap();
+        let of = |shape: &[usize], seed| {
+            let values = numbers(seed, shape.iter().product());
+            context.tensor_of(DType::F16, shape, &values)
+        };
+        let bias = of(&[192], 5);
+        let mut graphs = vec![
+            of(&[128, 96], 1)
+                .matmul(&of(&[96, 192], 2))
+                .add(&bias)
+                .gelu(),
+            of(&[96, 128], 1).t().matmul(&of(&[192, 96], 2).t()),
+            of(&[2, 64, 192], 1).matmul(&of(&[2, 192, 64], 2)),
+            of(&[3, 64, 64], 1)
+                .t()
+                .matmul(&of(&[64, 128], 2).expand(&[3, 64, 128])),
+        ];
+        if cooperates {
+            graphs.push(of(&[1280, 64], 1).matmul(&of(&[64, 2560], 2)));
+            graphs.push(
+                of(&[64, 1280], 1)
+                    .t()
+                    .matmul(&of(&[2560, 64], 2).t())
+                    .relu(),
+            );
+        }
+        for graph in &graphs {
+            let run = |cooperative: bool| {
+                let options = dapple_tensor::PlanOptions {
+                    cooperative,
+                    ..Default::default()
+                };
+                let plan = dapple_tensor::Plan::compile_with(&[graph], &options).unwrap();
+                let uses = plan
+                    .sources()
+                    .iter()
+                    .any(|wgsl| wgsl.contains("coopMultiplyAdd"));
+                assert_eq!(uses, cooperative && cooperates, "{}", plan.explain());
+                plan.run().unwrap();
+                let found = plan.read(0).unwrap();
+                plan.run().unwrap();
+                assert_eq!(bits(&found), bits(&plan.read(0).unwrap()), "{graph:?}");
+                found
+            };
+            let name = format!("{:?} on {context:?}", graph.shape());
+            close(&name, &run(true), &wide(&run(false)), 2e-3);
         }
     }
 }

@@ -60,6 +60,7 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
         odd.matmul(&odd.t()),
         of(&[1, 20]).matmul(&x.t()),
         of(&[300, 70]).matmul(&of(&[70, 200])),
+        of(&[300, 300]).matmul(&of(&[300, 7])),
         of(&[2000, 20]).matmul(&of(&[20, 2000])),
         x.matmul(&x.t())
             .add(x.matmul(&of(&[20, 5])).matmul(&of(&[5, 12])).mul(0.5)),

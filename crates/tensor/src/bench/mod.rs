@@ -38,6 +38,8 @@ pub struct Options {
     pub most: usize,
     /// Whether operations share kernels.
     pub fuse: bool,
+    /// Whether products of 16-bit matrices may be computed by cooperative matrices.
+    pub cooperative: bool,
     /// Whether each kernel of an operation is measured by itself too, on a GPU.
     pub kernels: bool,
 }
@@ -50,6 +52,7 @@ impl Default for Options {
             samples: 20,
             most: usize::MAX,
             fuse: true,
+            cooperative: true,
             kernels: false,
         }
     }
@@ -226,6 +229,7 @@ pub fn run(
         let outputs: Vec<&Tensor> = case.outputs.iter().collect();
         let plan_options = crate::PlanOptions {
             fuse: options.fuse,
+            cooperative: options.cooperative,
             updates: &updates,
             ..crate::PlanOptions::default()
         };

@@ -68,6 +68,7 @@ fn product(link: &Link, a: Matrix, m: usize) -> Product {
         a,
         b: link.b.clone(),
         plain: false,
+        cooperative: None,
         more: None,
     }
 }

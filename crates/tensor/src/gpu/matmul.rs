@@ -5,17 +5,24 @@
 //! Thin, where one side has at most 4 rows or columns: the invocations of a workgroup share the sum of some columns and
 //! join their parts by a tree.
 //!
+//! By cooperative matrices, where operands have 16-bit elements and the device multiplies them so: see `cooperative`.
+//!
+//! Slim, where the second matrix has at most 16 columns and the first is tall: see `slim`.
+//!
 //! Tall, where long sums over rows of both matrices were cut into many parts: see `tall`.
 //!
 //! Which of them, and how large tiles are, follows from the sizes alone.
 
 use super::source::{Source, THREADS};
-use super::{tall, tiled};
+use super::{cooperative, slim, tall, tiled};
 use crate::program::{Matrix, Product, Value};
 use std::fmt::Write;
 
 /// Elements of a result that is one of few rows or columns, at most.
 const THIN: usize = 65_536;
+
+/// Terms that an invocation of a thin product loads before it multiplies.
+const AHEAD: usize = 4;
 
 /// Writes it; the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
@@ -26,8 +33,15 @@ pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     if tall::is_tall(product) {
         return tall::write(source, product);
     }
+    if let Some(many) = product.cooperative
+        && cooperative::is_cooperative(product)
+    {
+        return cooperative::write(source, product, many);
+    }
     let few = product.m.min(product.n) <= 4 && product.m * product.n <= THIN;
-    if few {
+    if slim::is_slim(product) {
+        slim::write(source, product)
+    } else if few {
         thin(source, product)
     } else {
         tiled::write(source, product)
@@ -278,8 +292,24 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
         "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
     ));
     source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
+    // Some on their way at a time.
+    source.line(format!("var k = local / {across}u;"));
     source.line(format!(
-        "for (var k = local / {across}u; k < {}u; k += {parts}u) {{",
+        "for (; k + {}u < {}u; k += {}u) {{",
+        (AHEAD - 1) * parts,
+        depth(p),
+        AHEAD * parts
+    ));
+    for at in 0..AHEAD {
+        let k = format!("k + {}u", at * parts);
+        source.line(format!("let a{at} = one_a(row, {k}, from_a);"));
+        source.line(format!("let b{at} = load_b({k}, column, from_b);"));
+    }
+    for at in 0..AHEAD {
+        source.line(format!("sum = fma({ty}(a{at}), b{at}, sum);"));
+    }
+    source.line(format!(
+        "}}\n    for (; k < {}u; k += {parts}u) {{",
         depth(p)
     ));
     source.line(format!(

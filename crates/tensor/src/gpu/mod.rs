@@ -5,10 +5,12 @@
 
 mod chain;
 mod columns;
+pub(crate) mod cooperative;
 mod fours;
 mod loads;
 mod matmul;
 mod rows;
+mod slim;
 mod sorted;
 mod source;
 mod tall;
@@ -167,6 +169,14 @@ impl GpuPlan {
 
     pub fn storage(&self, buffer: usize) -> Storage {
         Storage::Gpu(self.buffers[buffer].clone())
+    }
+}
+
+/// Whether a kernel is a product by cooperative matrices.
+pub(crate) fn is_cooperative(kernel: &KernelPlan) -> bool {
+    match &kernel.space {
+        Space::MatMul(product) => cooperative::is_cooperative(product),
+        _ => false,
     }
 }
 

@@ -18,6 +18,8 @@ struct Binding {
     /// Whether it is an array of fours.
     wide: bool,
     written: bool,
+    /// What it is an array of, where that is neither.
+    of: Option<&'static str>,
 }
 
 /// A kernel that is being written.
@@ -37,6 +39,8 @@ pub(crate) struct Source<'a> {
     /// Variables of the workgroup.
     pub shared: String,
     pub threads: usize,
+    /// Extensions of WGSL that it needs, as lines.
+    pub extensions: &'static str,
     /// Arrays of `u32` that it reads and that are of no buffer of the program, by their names.
     pub more: Vec<&'static str>,
 }
@@ -54,6 +58,7 @@ impl<'a> Source<'a> {
             body: String::new(),
             shared: String::new(),
             threads: THREADS,
+            extensions: "",
             more: Vec::new(),
         }
     }
@@ -98,7 +103,7 @@ impl<'a> Source<'a> {
         let found = self
             .bindings
             .iter()
-            .position(|b| b.buffer == buffer && (b.wide == wide || is_output));
+            .position(|b| b.buffer == buffer && b.of.is_none() && (b.wide == wide || is_output));
         let at = match found {
             Some(at) => {
                 self.bindings[at].written |= written || is_output;
@@ -109,11 +114,23 @@ impl<'a> Source<'a> {
                     buffer,
                     wide,
                     written: written || is_output,
+                    of: None,
                 });
                 self.bindings.len() - 1
             }
         };
         format!("b{at}")
+    }
+
+    /// The name of a binding of its own, only read, as an array of another type.
+    pub fn bind_as(&mut self, buffer: usize, of: &'static str) -> String {
+        self.bindings.push(Binding {
+            buffer,
+            wide: true,
+            written: false,
+            of: Some(of),
+        });
+        format!("b{}", self.bindings.len() - 1)
     }
 
     /// Whether an output is of 16-bit elements.
@@ -318,7 +335,7 @@ impl<'a> Source<'a> {
                 arguments.join(", ")
             );
         }
-        let mut wgsl = String::new();
+        let mut wgsl = self.extensions.to_owned();
         for (at, binding) in self.bindings.iter().enumerate() {
             let access = if binding.written {
                 "read_write"
@@ -326,6 +343,7 @@ impl<'a> Source<'a> {
                 "read"
             };
             let ty = match (self.buffers[binding.buffer].dtype, binding.wide) {
+                _ if binding.of.is_some() => binding.of.unwrap_or_default(),
                 (DType::F32, true) => "vec4f",
                 (DType::F32, false) => "f32",
                 (DType::F16, true) => "vec2u",

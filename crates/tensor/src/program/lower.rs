@@ -304,6 +304,7 @@ impl<'a> Lowering<'a> {
             a: self.matrix(a),
             b: self.matrix(b),
             plain: self.limits.plain_products,
+            cooperative: self.limits.cooperative,
             more: group.more.map(|added| self.more(added)),
         };
         Ok(Space::MatMul(Box::new(made)))

@@ -172,6 +172,8 @@ pub(crate) struct Product {
     pub b: Matrix,
     /// Each element by itself, from memory.
     pub plain: bool,
+    /// Whether subgroups may multiply it, of which many large tiles keep a device busy.
+    pub cooperative: Option<usize>,
     /// Another product that is added.
     pub more: Option<More>,
 }
@@ -391,6 +393,9 @@ pub(crate) struct Limits {
     pub plain_products: bool,
     /// Bytes that a workgroup may share.
     pub workgroup_bytes: usize,
+    /// Whether subgroups may multiply matrices of 16-bit elements, and how many large tiles there must be before tiles are
+    /// large.
+    pub cooperative: Option<usize>,
 }
 
 /// The program that computes `outputs`, and the second of each pair of `updates` into the first, a leaf.

@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long)]
     unfused: bool,
 
+    /// Compute products of 16-bit matrices without cooperative matrices
+    #[arg(long)]
+    no_cooperative: bool,
+
     /// Measure each kernel of an operation by itself too, on a GPU: where a row's time goes
     #[arg(long)]
     kernels: bool,
@@ -80,7 +84,7 @@ pub struct Args {
     compare: Option<PathBuf>,
 
     /// Measure instead what has a bar to be above or below: `performance`, the tests of another tensor library
-    #[arg(long, value_name = "SUITE", value_parser = ["performance"], conflicts_with_all = ["only", "compare", "unfused", "most", "kernels"])]
+    #[arg(long, value_name = "SUITE", value_parser = ["performance"], conflicts_with_all = ["only", "compare", "unfused", "most", "kernels", "no_cooperative"])]
     suite: Option<String>,
 
     /// Print one JSON object
@@ -140,6 +144,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         dtypes: args.dtype.clone(),
         samples: args.samples as usize,
         fuse: !args.unfused,
+        cooperative: !args.no_cooperative,
         kernels: args.kernels,
         ..Options::default()
     };

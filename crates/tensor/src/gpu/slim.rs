@@ -1,0 +1,132 @@
+//! Products of a tall matrix by one of few columns, as LoRA's first product is: its time is that of reading the tall one.
+//!
+//! 1. A workgroup has some rows. Of each, 32 invocations have every 32nd four of the sum, so that neighbours read neighbours.
+//! 2. They join their sums by a tree in the workgroup's memory.
+
+use super::fours::{PARTS, load};
+use super::matmul::{base, finish_index, is_wide, width};
+use super::source::{Source, THREADS};
+use crate::program::Product;
+
+/// Columns at most.
+const WIDEST: usize = 16;
+/// Shorter sums, and fewer rows, are a matter of launches.
+const LEAST: usize = 256;
+/// Invocations that share a row's sum.
+const PARTS_OF_SUM: usize = 32;
+/// Fours in the workgroup's memory: 16 KiB.
+const MEMORY: usize = 1024;
+
+/// Whether it is one of these.
+pub(super) fn is_slim(p: &Product) -> bool {
+    p.n <= WIDEST
+        && p.m >= LEAST
+        && p.k >= LEAST
+        && p.more.is_none()
+        && p.b.unfold.is_none()
+        && is_wide(&p.a, p.a.column, p.a.row, p.k)
+}
+
+/// Writes it; the number of workgroups. `finish` is there.
+pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
+    let fours = p.n.div_ceil(4);
+    let down = THREADS / PARTS_OF_SUM;
+    let each = (MEMORY / (THREADS * fours)).clamp(1, 2);
+    let rows = down * each;
+    source.shared = format!(
+        "var<workgroup> scratch: array<vec4f, {}>;\n",
+        THREADS * each * fours
+    );
+    load(source, "load_a", &p.a, [p.m, p.k]);
+    load(source, "load_b", &p.b, [p.k, p.n]);
+    let base_a = base(source, "base_a", &p.a);
+    let base_b = base(source, "base_b", &p.b);
+    let tiles = p.m.div_ceil(rows);
+    source.line(format!("let batch = group_index / {tiles}u;"));
+    source.line(format!("if batch >= {}u {{ return; }}", p.batch));
+    source.line(format!(
+        "let part = local % {PARTS_OF_SUM}u;\n    \
+         let first_row = (group_index % {tiles}u) * {rows}u + (local / {PARTS_OF_SUM}u) * {each}u;\n    \
+         let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
+    for row in 0..each {
+        for four in 0..fours {
+            source.line(format!("var sum{row}_{four} = vec4f(0.0);"));
+        }
+    }
+    source.line(format!(
+        "for (var k = part * 4u; k < {}u; k += {}u) {{",
+        p.k,
+        PARTS_OF_SUM * 4
+    ));
+    for row in 0..each {
+        source.line(format!(
+            "let a{row} = load_a(first_row + {row}u, k, from_a);"
+        ));
+    }
+    for (at, name) in PARTS.iter().enumerate() {
+        for four in 0..fours {
+            source.line(format!(
+                "let b{at}_{four} = load_b(k + {at}u, {}u, from_b);",
+                four * 4
+            ));
+            for row in 0..each {
+                let sum = format!("sum{row}_{four}");
+                source.line(format!(
+                    "{sum} = fma(vec4f(a{row}.{name}), b{at}_{four}, {sum});"
+                ));
+            }
+        }
+    }
+    source.line("}");
+    for row in 0..each {
+        for four in 0..fours {
+            source.line(format!(
+                "scratch[local + {}u] = sum{row}_{four};",
+                (row * fours + four) * THREADS
+            ));
+        }
+    }
+    source.line("workgroupBarrier();");
+    let mut step = PARTS_OF_SUM / 2;
+    while step > 0 {
+        source.line(format!("if part < {step}u {{"));
+        for at in (0..each * fours).map(|at| at * THREADS) {
+            source.line(format!(
+                "scratch[local + {at}u] += scratch[local + {}u];",
+                at + step
+            ));
+        }
+        source.line("}\n    workgroupBarrier();");
+        step /= 2;
+    }
+    source.line("if part == 0u {");
+    for row in 0..each {
+        for four in 0..fours {
+            results(source, p, row, four, (row * fours + four) * THREADS);
+        }
+    }
+    source.line("}");
+    tiles * p.batch
+}
+
+/// Lines that finish four sums of a row.
+fn results(source: &mut Source<'_>, p: &Product, row: usize, four: usize, at: usize) {
+    let index = finish_index(
+        p,
+        &format!("(first_row + {row}u)"),
+        &format!("{}u", four * 4),
+    );
+    let is_there = format!("first_row + {row}u < {}u", p.m);
+    if width(source, p) == 4 {
+        source.line(format!(
+            "if {is_there} {{ finish({index}, scratch[local + {at}u], zero); }}"
+        ));
+        return;
+    }
+    for (k, name) in PARTS.iter().enumerate().take(p.n - four * 4) {
+        source.line(format!(
+            "if {is_there} {{ finish({index} + {k}u, scratch[local + {at}u].{name}, zero); }}"
+        ));
+    }
+}
