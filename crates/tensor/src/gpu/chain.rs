@@ -127,18 +127,48 @@ fn sums(source: &mut Source<'_>, chain: &Chain, (number, link): (usize, &Link), 
             source.line(format!("var sum{row}_{column} = vec4f(0.0);"));
         }
     }
+    let (k, four) = neighbours(&link.b, tile.depth, padded);
+    let count = (tile.depth * padded).div_ceil(tile.threads);
+    let is_whole = (tile.depth * padded).is_multiple_of(tile.threads);
+    let is_there = |at: usize| match is_whole {
+        true => String::new(),
+        false => format!("if t{at} < {}u ", tile.depth * padded),
+    };
+    for at in 0..count {
+        source.line(format!("let t{at} = local + {}u;", at * tile.threads));
+        let of = |text: &str| text.replace("t ", &format!("t{at} "));
+        source.line(format!(
+            "let k{at} = {};\n    let four{at} = {};\n    var next{at} = vec4f(0.0);",
+            of(&k),
+            of(&four)
+        ));
+    }
+    let next = |source: &mut Source<'_>, done: &str| {
+        for at in 0..count {
+            source.line(format!(
+                "{}{{ next{at} = load_matrix{number}({done} + k{at}, four{at} * 4u, {}u); }}",
+                is_there(at),
+                link.b.offset
+            ));
+        }
+    };
+    next(source, "0u");
     source.line(format!(
         "for (var done = 0u; done < {fours}u; done += {deep}u) {{\n    workgroupBarrier();"
     ));
-    let (k, four) = neighbours(&link.b, tile.depth, padded);
-    source.line(format!(
-        "for (var t = local; t < {}u; t += {}u) {{\n        let k = {k};\n        let four = {four};\n        \
-         matrix[k * {matrix_pitch}u + four] = load_matrix{number}(done * 4u + k, four * 4u, {}u);\n    }}",
-        tile.depth * padded,
-        tile.threads,
-        link.b.offset
-    ));
+    for at in 0..count {
+        source.line(format!(
+            "{}{{ matrix[k{at} * {matrix_pitch}u + four{at}] = next{at}; }}",
+            is_there(at)
+        ));
+    }
     source.line("workgroupBarrier();");
+    // The next part is on its way while this one is multiplied.
+    if fours > deep {
+        source.line(format!("if done + {deep}u < {fours}u {{"));
+        next(source, &format!("(done + {deep}u) * 4u"));
+        source.line("}");
+    }
     // Written out: drivers do not unroll it.
     for d in 0..deep {
         match fours.is_multiple_of(deep) || d == 0 {

@@ -1,10 +1,11 @@
 //! Products of a tall matrix by one of few columns, as LoRA's first product is: its time is that of reading the tall one.
 //!
-//! 1. A workgroup has some rows. Of each, 32 invocations have every 32nd four of the sum, so that neighbours read neighbours.
+//! 1. A workgroup has some rows. Of each, 32 invocations have every 32nd element of the sum, so that neighbours read neighbours of
+//!    both matrices; some are on their way at a time.
 //! 2. They join their sums by a tree in the workgroup's memory.
 
 use super::fours::{PARTS, load};
-use super::matmul::{base, finish_index, is_wide, width};
+use super::matmul::{base, element, finish_index, width};
 use super::source::{Source, THREADS};
 use crate::program::Product;
 
@@ -14,6 +15,8 @@ const WIDEST: usize = 16;
 const LEAST: usize = 256;
 /// Invocations that share a row's sum.
 const PARTS_OF_SUM: usize = 32;
+/// Terms that an invocation loads before it multiplies.
+const AHEAD: usize = 4;
 /// Fours in the workgroup's memory: 16 KiB.
 const MEMORY: usize = 1024;
 
@@ -24,7 +27,8 @@ pub(super) fn is_slim(p: &Product) -> bool {
         && p.k >= LEAST
         && p.more.is_none()
         && p.b.unfold.is_none()
-        && is_wide(&p.a, p.a.column, p.a.row, p.k)
+        && p.a.unfold.is_none()
+        && p.a.column == 1
 }
 
 /// Writes it; the number of workgroups. `finish` is there.
@@ -37,7 +41,11 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
         "var<workgroup> scratch: array<vec4f, {}>;\n",
         THREADS * each * fours
     );
-    load(source, "load_a", &p.a, [p.m, p.k]);
+    let value = element(source, &p.a, "row", "k");
+    source.function(&format!(
+        "fn one_a(row: u32, k: u32, base: u32) -> f32 {{\n    if row >= {}u || k >= {}u {{ return 0.0; }}\n{value}}}\n",
+        p.m, p.k
+    ));
     load(source, "load_b", &p.b, [p.k, p.n]);
     let base_a = base(source, "base_a", &p.a);
     let base_b = base(source, "base_b", &p.b);
@@ -55,25 +63,30 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
         }
     }
     source.line(format!(
-        "for (var k = part * 4u; k < {}u; k += {}u) {{",
+        "for (var k = part; k < {}u; k += {}u) {{",
         p.k,
-        PARTS_OF_SUM * 4
+        PARTS_OF_SUM * AHEAD
     ));
-    for row in 0..each {
-        source.line(format!(
-            "let a{row} = load_a(first_row + {row}u, k, from_a);"
-        ));
-    }
-    for (at, name) in PARTS.iter().enumerate() {
+    for at in 0..AHEAD {
+        let k = format!("k + {}u", at * PARTS_OF_SUM);
+        for row in 0..each {
+            source.line(format!(
+                "let a{at}_{row} = one_a(first_row + {row}u, {k}, from_a);"
+            ));
+        }
         for four in 0..fours {
             source.line(format!(
-                "let b{at}_{four} = load_b(k + {at}u, {}u, from_b);",
+                "let b{at}_{four} = load_b({k}, {}u, from_b);",
                 four * 4
             ));
-            for row in 0..each {
+        }
+    }
+    for at in 0..AHEAD {
+        for row in 0..each {
+            for four in 0..fours {
                 let sum = format!("sum{row}_{four}");
                 source.line(format!(
-                    "{sum} = fma(vec4f(a{row}.{name}), b{at}_{four}, {sum});"
+                    "{sum} = fma(vec4f(a{at}_{row}), b{at}_{four}, {sum});"
                 ));
             }
         }

@@ -145,6 +145,9 @@ impl<'a> Source<'a> {
 
     /// The expression of an instruction that is an operation, over the names of its operands.
     pub fn operation(&mut self, op: E, operands: &[String], width: usize) -> String {
+        if op == E::Round16 {
+            return format!("rounded_{width}({}, zero)", operands.join(", "));
+        }
         if !self.operations.contains(&(op, width)) {
             self.operations.push((op, width));
         }
@@ -155,7 +158,6 @@ impl<'a> Source<'a> {
         let is_exact = matches!(
             op,
             E::Copy
-                | E::Round16
                 | E::Neg
                 | E::Abs
                 | E::Sign

@@ -4,7 +4,7 @@
 //!    reads fours. While one part is multiplied the next is on its way to registers.
 //! 2. Each invocation multiplies and adds, in the order of the sum. These lines are written out for all of a part: drivers do not
 //!    unroll the loop, and lose a quarter of the speed to it (BENCHMARKS.md).
-//! 3. What is added to the product (LoRA's second product) goes on with the sum, in a loop of its own.
+//! 3. What is added to the product (LoRA's second product) is the last part of the sum.
 //! 4. What follows element by element is done before the result is stored.
 //!
 //! Invocations of a subgroup are eight by four, the bits of their number in turns for columns and rows: neighbours then read the
@@ -16,8 +16,8 @@ use super::matmul::{base, element, finish_index, is_wide, more, width};
 use super::source::Source;
 use crate::program::{Matrix, Product};
 
-/// So many workgroups keep a large device busy.
-const ENOUGH: usize = 100;
+/// So many workgroups keep a large device busy; of many invocations each, half as many.
+const ENOUGH: usize = 120;
 /// Rows of the sum that come into the workgroup's memory at a time.
 const DEPTH: usize = 16;
 /// Tiles that workgroups go down before they go right.
@@ -34,11 +34,17 @@ struct Tile {
 
 impl Tile {
     fn of(p: &Product) -> Self {
-        let enough = |m: usize, n: usize| p.m.div_ceil(m) * p.n.div_ceil(n) * p.batch >= ENOUGH;
-        let [m, n, rows, columns] = match () {
-            () if p.m > 32 && p.n > 64 && enough(64, 128) => [64, 128, 8, 8],
-            () if p.m.min(p.n) > 32 && enough(64, 64) => [64, 64, 4, 8],
-            () => [32, 32, 4, 4],
+        let enough =
+            |m: usize, n: usize, many: usize| p.m.div_ceil(m) * p.n.div_ceil(n) * p.batch >= many;
+        let is_high = |m: usize| p.m > m / 2;
+        let [m, n, rows, columns] = match p.b.unfold {
+            // Elements of what is unfolded cost more to find than to multiply: more rows share them, more invocations look.
+            Some(_) if is_high(128) && p.n > 64 && enough(128, 128, ENOUGH) => [128, 128, 8, 8],
+            Some(_) if is_high(64) && p.n > 64 && enough(64, 128, ENOUGH) => [64, 128, 4, 8],
+            Some(_) if is_high(64) && p.n > 32 && enough(64, 64, ENOUGH / 2) => [64, 64, 4, 4],
+            None if is_high(64) && p.n > 64 && enough(64, 128, ENOUGH) => [64, 128, 8, 8],
+            None if is_high(64) && p.n > 32 && enough(64, 64, ENOUGH) => [64, 64, 4, 8],
+            _ => [32, 32, 4, 4],
         };
         Self {
             m,
@@ -96,9 +102,10 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     for at in 0..places_a {
         let t = format!("(local + {}u)", at * threads);
         let (row, k) = match fours {
+            // Two neighbours read on in a row, those beside them in others: whole sectors, and no bank twice.
             Fours::Along => (
-                format!("{t} % {}u", tile.m),
-                format!("({t} / {}u) * 4u", tile.m),
+                format!("({t} / 2u) % {}u", tile.m),
+                format!("({t} % 2u + {t} / {}u * 2u) * 4u", 2 * tile.m),
             ),
             Fours::Across => (
                 format!("({t} % {}u) * 4u", tile.m / 4),
@@ -128,13 +135,39 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
             ));
         }
     };
+    // What is added goes on where the last part of the sum ends.
+    let sum = p.k.next_multiple_of(DEPTH);
+    let whole = sum + p.more.as_ref().map_or(0, |more| more.k);
+    let next_added = |source: &mut Source<'_>| {
+        source.line(format!("let j = k + {DEPTH}u - {sum}u;"));
+        for at in 0..places_a {
+            let four: Vec<String> = (0..4)
+                .map(|part| match fours {
+                    Fours::Along => {
+                        format!("more_a(first_row + row_a{at}, j + k_a{at} + {part}u)")
+                    }
+                    Fours::Across => {
+                        format!("more_a(first_row + row_a{at} + {part}u, j + k_a{at})")
+                    }
+                })
+                .collect();
+            source.line(format!("next_a{at} = vec4f({});", four.join(", ")));
+        }
+        for at in 0..places_b {
+            let column = format!("first_column + four_b{at} * 4u");
+            let four: Vec<String> = (0..4)
+                .map(|part| format!("more_b(j + k_b{at}, {column} + {part}u)"))
+                .collect();
+            source.line(format!("next_b{at} = vec4f({});", four.join(", ")));
+        }
+    };
     next(source, "var ", "0u");
     for row in 0..tile.rows {
         for column in 0..tile.columns / 4 {
             source.line(format!("var sum{row}_{column} = vec4f(0.0);"));
         }
     }
-    source.line(format!("for (var k = 0u; k < {}u; k += {DEPTH}u) {{", p.k));
+    source.line(format!("for (var k = 0u; k < {whole}u; k += {DEPTH}u) {{"));
     for at in 0..places_a {
         match fours {
             Fours::Along => PARTS.iter().enumerate().for_each(|(part, name)| {
@@ -156,13 +189,17 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     source.line(format!("if k + {DEPTH}u < {}u {{", p.k));
     next(source, "", &format!("k + {DEPTH}u"));
     source.line("}");
+    if p.more.is_some() {
+        source.line(format!("else if k + {DEPTH}u < {whole}u {{"));
+        next_added(source);
+        source.line("}");
+    }
     for d in 0..DEPTH {
         source.line("{");
-        multiply(source, tile, &format!("{d}u"));
+        multiply(source, tile, d);
         source.line("}");
     }
     source.line("workgroupBarrier();\n    }");
-    added(source, p, tile);
     results(source, p, tile);
     groups
 }
@@ -204,20 +241,18 @@ fn places(source: &mut Source<'_>, p: &Product, tile: Tile) -> usize {
 }
 
 /// Lines that multiply one row of the sum.
-fn multiply(source: &mut Source<'_>, tile: Tile, d: &str) {
+fn multiply(source: &mut Source<'_>, tile: Tile, d: usize) {
     let (down, across) = (tile.down(), tile.across());
     for four in 0..tile.rows / 4 {
         source.line(format!(
-            "let a{four} = first[{d} * {}u + ty + {}u];",
-            tile.pitch(),
-            four * down
+            "let a{four} = first[ty + {}u];",
+            d * tile.pitch() + four * down
         ));
     }
     for column in 0..tile.columns / 4 {
         source.line(format!(
-            "let b{column} = second[{d} * {}u + tx + {}u];",
-            tile.n / 4,
-            column * across
+            "let b{column} = second[tx + {}u];",
+            d * tile.n / 4 + column * across
         ));
     }
     for row in 0..tile.rows {
@@ -230,31 +265,6 @@ fn multiply(source: &mut Source<'_>, tile: Tile, d: &str) {
             ));
         }
     }
-}
-
-/// Lines that go on with the product that is added.
-fn added(source: &mut Source<'_>, p: &Product, tile: Tile) {
-    let Some(more) = &p.more else {
-        return;
-    };
-    let (threads, pitch, wide) = (tile.threads(), tile.pitch(), tile.n / 4);
-    source.line(format!(
-        "for (var k = 0u; k < {}u; k += {DEPTH}u) {{\n    let deep = min({DEPTH}u, {}u - k);",
-        more.k, more.k
-    ));
-    source.line(format!(
-        "for (var t = local; t < deep * {0}u; t += {threads}u) {{\n        let d = t % deep;\n        let row = t / deep;\n        \
-         first[d * {pitch}u + row / 4u][row & 3u] = more_a(first_row + row, k + d);\n    }}",
-        tile.m
-    ));
-    source.line(format!(
-        "for (var t = local; t < deep * {0}u; t += {threads}u) {{\n        let d = t / {0}u;\n        let column = t % {0}u;\n        \
-         second[d * {wide}u + column / 4u][column & 3u] = more_b(k + d, first_column + column);\n    }}",
-        tile.n
-    ));
-    source.line("workgroupBarrier();\n    for (var d = 0u; d < deep; d++) {");
-    multiply(source, tile, "d");
-    source.line("}\n    workgroupBarrier();\n    }");
 }
 
 /// Lines that finish an invocation's sums.

@@ -120,7 +120,8 @@ impl ElementOp {
     pub fn wgsl(self) -> &'static str {
         match self {
             E::Copy => "return a;",
-            E::Round16 => "return unpack2x16float(pack2x16float(vec2f(a, 0.0))).x;",
+            // `Source::operation` writes it as `rounded_1` and `rounded_4`, which need `zero`.
+            E::Round16 => "return a;",
             E::Neg => "return -a;",
             E::Abs => "return abs(a);",
             E::Sign => {
@@ -134,7 +135,8 @@ impl ElementOp {
             E::Tan => "return sine(a, 0.0) / sine(a, 1.0);",
             E::Sigmoid => "return 1.0 / (1.0 + exp(-a));",
             E::Tanh => "return hyperbolic(a);",
-            E::Relu => "return select(a, 0.0, a <= 0.0);",
+            // By bits, -0 to minus infinity: drivers make a comparison a maximum, which loses NaN.
+            E::Relu => "return select(a, 0.0, bitcast<u32>(a) - 0x80000000u <= 0x7f800000u);",
             E::Gelu => {
                 "if a > 10.0 { return a; } if a < -10.0 { return 0.0; }
     return 0.5 * a * (1.0 + hyperbolic(0.7978845608 * (a + 0.044715 * a * a * a)));"
@@ -169,12 +171,7 @@ impl ElementOp {
     /// WGSL for four elements at once, where it is not four times one.
     pub fn wgsl_vector(self) -> Option<&'static str> {
         Some(match self {
-            E::Round16 => {
-                "let low = unpack2x16float(pack2x16float(a.xy));
-    let high = unpack2x16float(pack2x16float(a.zw));
-    return vec4f(low, high);"
-            }
-            E::Copy | E::Neg | E::Abs | E::Exp | E::Log | E::Sqrt => self.wgsl(),
+            E::Copy | E::Round16 | E::Neg | E::Abs | E::Exp | E::Log | E::Sqrt => self.wgsl(),
             E::Add | E::Sub | E::Mul | E::Div => self.wgsl(),
             _ => return None,
         })
@@ -330,7 +327,7 @@ fn error_function(x: f32) -> f32 {
 }
 
 /// What the operations' WGSL calls: names, and functions.
-pub(crate) const HELPERS: [(&str, &str); 8] = [
+pub(crate) const HELPERS: [(&str, &str); 10] = [
     (
         "halves",
         "fn halves(w: vec2u) -> vec4f { return vec4f(unpack2x16float(w.x), unpack2x16float(w.y)); }\n",
@@ -348,6 +345,18 @@ fn exact_1(x: f32, zero: u32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | zer
         "exact_4",
         "// As exact_1.
 fn exact_4(x: vec4f, zero: u32) -> vec4f { return bitcast<vec4f>(bitcast<vec4u>(x) | vec4u(zero)); }\n",
+    ),
+    (
+        "rounded_1",
+        "// To 16 bits and back: mixed with `zero`, or drivers leave it out.
+fn rounded_1(x: f32, zero: u32) -> f32 { return unpack2x16float(pack2x16float(vec2f(x, 0.0)) | zero).x; }\n",
+    ),
+    (
+        "rounded_4",
+        "// As rounded_1.
+fn rounded_4(x: vec4f, zero: u32) -> vec4f {
+    return vec4f(unpack2x16float(pack2x16float(x.xy) | zero), unpack2x16float(pack2x16float(x.zw) | zero));
+}\n",
     ),
     (
         "hyperbolic",
