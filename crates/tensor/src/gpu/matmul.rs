@@ -21,8 +21,8 @@ use std::fmt::Write;
 /// Elements of a result that is one of few rows or columns, at most.
 const THIN: usize = 65_536;
 
-/// Terms that an invocation of a thin product loads before it multiplies.
-const AHEAD: usize = 4;
+/// Terms that an invocation of a thin product loads before it multiplies, at most.
+const AHEAD: usize = 16;
 
 /// Writes it; the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
@@ -293,19 +293,20 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
     ));
     source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
     // Some on their way at a time.
+    let ahead = (depth(p) / parts).clamp(1, AHEAD);
     source.line(format!("var k = local / {across}u;"));
     source.line(format!(
         "for (; k + {}u < {}u; k += {}u) {{",
-        (AHEAD - 1) * parts,
+        (ahead - 1) * parts,
         depth(p),
-        AHEAD * parts
+        ahead * parts
     ));
-    for at in 0..AHEAD {
+    for at in 0..ahead {
         let k = format!("k + {}u", at * parts);
         source.line(format!("let a{at} = one_a(row, {k}, from_a);"));
         source.line(format!("let b{at} = load_b({k}, column, from_b);"));
     }
-    for at in 0..AHEAD {
+    for at in 0..ahead {
         source.line(format!("sum = fma({ty}(a{at}), b{at}, sum);"));
     }
     source.line(format!(

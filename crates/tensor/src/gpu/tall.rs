@@ -18,6 +18,10 @@ const FEWEST_PARTS: usize = 16;
 /// Fours in the workgroup's memory: 16 KiB.
 const MEMORY: usize = 1024;
 
+/// Rows in the workgroup's memory at most, and groups that share them.
+const DEEPEST: usize = 64;
+const MOST_GROUPS: usize = 30;
+
 /// How a workgroup shares a result.
 struct Grid {
     /// Fours of rows, and of columns, of an invocation.
@@ -37,13 +41,14 @@ impl Grid {
         let padded = [0, 1].map(|side| tiles[side] * each[side]);
         let joins = padded[0] * 4 * padded[1] <= MEMORY;
         let most = THREADS / (tiles[0] * tiles[1]);
-        let depths = [64, 32, 16, 8].into_iter();
-        let mut depths = depths.filter(|depth| depth * (padded[0] + padded[1]) <= MEMORY);
-        let depth = depths.next().unwrap_or(8);
+        let groups = if joins { most.clamp(1, MOST_GROUPS) } else { 1 };
+        // As deep as there is memory for: between two parts invocations wait for each other.
+        let fits = (MEMORY / (padded[0] + padded[1])).min(DEEPEST);
+        let depth = (fits / groups * groups).max(groups);
         Self {
             each,
             tiles,
-            groups: if joins { most.clamp(1, depth) } else { 1 },
+            groups,
             depth,
         }
     }

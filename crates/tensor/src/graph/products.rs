@@ -9,7 +9,7 @@ const FEW: usize = 128 * 128;
 /// Sums are cut into parts of no less than this.
 const LEAST_PART: usize = 1024;
 /// Most parts.
-const MOST_PARTS: usize = 256;
+const MOST_PARTS: usize = 512;
 
 impl Tensor {
     /// The matrix product of the last two axes, `[.., m, k]` by `[.., k, n]`; axes before them broadcast. Sums are
