@@ -7,7 +7,8 @@ use crate::graph::tensor::{DType, Op, Tensor};
 use dapple_base::{Error, Result};
 use dapple_runtime::{ByteSlice, Gpu, Kernel, wgpu};
 use half::f16;
-use half::slice::HalfFloatSliceExt;
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+use rayon::prelude::*;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -91,15 +92,24 @@ impl Values {
     pub fn widened(&self) -> Vec<f32> {
         match self {
             Self::F32(values) => values.clone(),
-            Self::F16(values) => values.to_f32_vec(),
+            Self::F16(values) => {
+                let mut widened = vec![0.0; values.len()];
+                let parts = widened.par_chunks_mut(PART).zip(values.par_chunks(PART));
+                parts.for_each(|(widened, values)| values.convert_to_f32_slice(widened));
+                widened
+            }
             Self::U32(values) => values.iter().map(|value| *value as f32).collect(),
         }
     }
 }
 
+/// Elements that a thread converts at a time.
+const PART: usize = 1 << 16;
+
 fn halves(data: &[f32]) -> Vec<f16> {
     let mut rounded = vec![f16::ZERO; data.len()];
-    rounded.convert_from_f32_slice(data);
+    let parts = rounded.par_chunks_mut(PART).zip(data.par_chunks(PART));
+    parts.for_each(|(rounded, data)| rounded.convert_from_f32_slice(data));
     rounded
 }
 
@@ -391,9 +401,12 @@ impl GpuValues {
             Values::U32(values) => gpu.write(&self.raw, at, values),
             Values::F16(values) => {
                 // Whole words, as the queue wants them.
-                let mut bits: Vec<u16> = values.iter().map(|value| value.to_bits()).collect();
-                bits.resize(bits.len().next_multiple_of(2), 0);
-                gpu.write(&self.raw, at, &bits);
+                let bits: &[u16] = values.reinterpret_cast();
+                if bits.len().is_multiple_of(2) {
+                    gpu.write(&self.raw, at, bits);
+                } else {
+                    gpu.write(&self.raw, at, &[bits, &[0]].concat());
+                }
             }
         }
     }
@@ -406,12 +419,8 @@ impl GpuValues {
             DType::F16 => {
                 let words: Vec<u32> = gpu.read_at(&self.raw, at, count.div_ceil(2))?;
                 let bits: &[u16] = bytemuck::cast_slice(&words);
-                Values::F16(
-                    bits.iter()
-                        .take(count)
-                        .map(|bits| f16::from_bits(*bits))
-                        .collect(),
-                )
+                let halves: &[f16] = bits[..count].reinterpret_cast();
+                Values::F16(halves.to_vec())
             }
         })
     }

@@ -5,7 +5,8 @@
 
 mod support;
 
-use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor};
+use dapple_tensor::optimizer::Adam;
+use dapple_tensor::{Context, DType, Device, Plan, PlanOptions, Tensor};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use support::{bits, contexts, numbers};
@@ -22,6 +23,7 @@ fn graph(context: &Context, shape: &[usize], steps: &[Step], half: bool) -> Vec<
         .chain([1])
         .collect();
     let last = shape[shape.len() - 1];
+    let scalar = context.tensor(&[], &[-0.3]);
     let mut all = vec![
         context.tensor_of(dtype, shape, &numbers(1, count)),
         context.tensor_of(dtype, shape, &numbers(2, count)),
@@ -33,7 +35,7 @@ fn graph(context: &Context, shape: &[usize], steps: &[Step], half: bool) -> Vec<
     for &(op, a, b, c) in steps {
         let of = |k: usize| &all[k % all.len()];
         let (a, b, c) = (of(a), of(b), of(c));
-        all.push(match op % 19 {
+        all.push(match op % 20 {
             0 => a.add(b),
             1 => a.sub(b),
             2 => a.mul(b),
@@ -52,6 +54,8 @@ fn graph(context: &Context, shape: &[usize], steps: &[Step], half: bool) -> Vec<
             15 => a.mul(b).add(c),
             16 => a.to(DType::F16).mul(b),
             17 => a.abs().add(1.0).log(),
+            // A number that a kernel of its own computes, for all elements.
+            18 => a.sub(b.mul(scalar.exp())),
             _ => a.pow(3.0).neg(),
         });
     }
@@ -174,5 +178,41 @@ fn updates_go_into_leaves() {
             "{context:?}: {}",
             plan.explain()
         );
+    }
+}
+
+/// Moments and value of AdamW are one kernel over the elements, though the value reads numbers that another computes.
+#[test]
+fn an_optimizers_step_is_one_kernel_besides_its_numbers() {
+    for context in contexts() {
+        let parameter = context.tensor(&[6, 50], &numbers(1, 300));
+        let gradient = context.tensor(&[6, 50], &numbers(2, 300));
+        let adam = Adam {
+            weight_decay: 0.01,
+            ..Adam::default()
+        };
+        let ran = |fuse: bool| {
+            let state = adam.state(&context, &[&parameter]);
+            let copy = context.tensor(&[6, 50], &numbers(1, 300));
+            let pairs = adam.step(&state, &[&copy], std::slice::from_ref(&gradient));
+            let updates: Vec<(&Tensor, &Tensor)> = pairs.iter().map(|(a, b)| (a, b)).collect();
+            let options = PlanOptions {
+                fuse,
+                updates: &updates,
+                ..PlanOptions::default()
+            };
+            let plan = Plan::compile_with(&[], &options).unwrap();
+            (0..3).for_each(|_| plan.run().unwrap());
+            let [mean, square] = &state.moments[0];
+            let values = [&copy, mean, square].map(|leaf| bits(&leaf.values().unwrap()));
+            (values, plan.work(), plan.explain())
+        };
+        let (fused, work, explained) = ran(true);
+        // The numbers: corrections and steps; the share of decay.
+        assert_eq!(work.kernels, 3, "{context:?}: {explained}");
+        if matches!(context.device(), Device::Gpu(_)) {
+            assert_eq!(work.copies, 0, "{context:?}: {explained}");
+        }
+        assert_eq!(fused, ran(false).0, "{context:?}");
     }
 }

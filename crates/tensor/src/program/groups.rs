@@ -7,7 +7,9 @@
 //!    else it begins a group one level up. One kernel so computes several results, and softmax is one.
 //! 3. Then products take in what follows them element by element (bias, activation, residual), and reductions of columns
 //!    what comes before.
-//! 4. Last, narrow products of what another one gave become chains: see `chain`.
+//! 4. Maps take in those of lower levels over as many elements that they read element by element: an optimizer's moments,
+//!    and the value that also reads what scalars of their level give.
+//! 5. Last, narrow products of what another one gave become chains: see `chain`.
 
 use super::Limits;
 use super::added::Added;
@@ -92,6 +94,7 @@ pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Result<Vec<Group>> {
     }
     if limits.fuse {
         builder.take_in();
+        builder.take_in_maps();
         if !limits.plain_products {
             builder.take_in_added();
             if builder.take_in_chains() {
@@ -377,6 +380,59 @@ impl Builder<'_> {
             self.groups[before] = None;
             self.merge_as(index, Shape::Columns, group.level, nodes);
         }
+    }
+
+    /// Maps take in maps of lower levels that they read element by element, where all else that reads those comes later.
+    fn take_in_maps(&mut self) {
+        for index in 0..self.groups.len() {
+            let Some(group) = self.groups[index].clone() else {
+                continue;
+            };
+            let Some(after) = self.later_map(index, &group) else {
+                continue;
+            };
+            let Some(next) = self.groups[after].clone() else {
+                continue;
+            };
+            let mut nodes = group.nodes;
+            nodes.extend(&next.nodes);
+            nodes.sort_unstable();
+            if nodes.len() <= MOST_NODES && self.bindings(&nodes) <= self.limits.bindings {
+                self.groups[index] = None;
+                self.merge_as(after, next.shape, next.level, nodes);
+            }
+        }
+    }
+
+    /// The map over as many elements that reads a map first, element by element alone.
+    fn later_map(&self, index: usize, group: &Group) -> Option<usize> {
+        if !matches!(group.shape, Shape::Map(_)) {
+            return None;
+        }
+        let readers = group
+            .nodes
+            .iter()
+            .flat_map(|node| &self.nodes.readers[*node]);
+        let mut others: Vec<usize> = readers
+            .filter_map(|reader| self.of[*reader])
+            .filter(|other| *other != index)
+            .collect();
+        others.sort_unstable();
+        others.dedup();
+        let after = *others.iter().min_by_key(|other| self.level(**other))?;
+        let next = self.group(after)?;
+        // One that reads it at the same level might have to run between the two.
+        let is_first = |other: &usize| *other == after || self.level(*other) > next.level;
+        let is_seen_plainly = next.nodes.iter().all(|node| {
+            let tensor = &self.nodes.list[*node];
+            let is_element = matches!(tensor.0.op, Op::Element(_));
+            let mut looks = tensor.0.inputs.iter().map(|input| self.nodes.look(input));
+            looks.all(|(root, layout)| {
+                !group.nodes.contains(&root) || (is_element && layout.is_identity())
+            })
+        });
+        let fits = next.shape == group.shape && next.level > group.level;
+        (fits && others.iter().all(is_first) && is_seen_plainly).then_some(after)
     }
 
     fn merge_as(&mut self, index: usize, shape: Shape, level: usize, nodes: Vec<usize>) {
