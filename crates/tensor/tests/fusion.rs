@@ -81,7 +81,10 @@ fn run(outputs: &[Tensor], fuse: bool) -> (Vec<u32>, usize) {
 #[test]
 fn random_graphs_are_the_same_fused_and_not() {
     for context in contexts() {
-        let cases = if context == Context::cpu() { 64 } else { 24 };
+        let cases = match context.device() {
+            dapple_tensor::Device::Cpu => 64,
+            dapple_tensor::Device::Gpu(_) => 24,
+        };
         let mut runner = TestRunner::new(Config {
             cases,
             failure_persistence: None,
@@ -100,6 +103,28 @@ fn random_graphs_are_the_same_fused_and_not() {
             Ok(())
         });
         result.unwrap_or_else(|e| panic!("{context:?}: {e}"));
+    }
+}
+
+/// Of many 16-bit elements an invocation has twice four: the bits are those of few.
+#[test]
+fn many_16_bit_elements_are_what_few_are() {
+    const MANY: usize = 1 << 20;
+    for context in contexts() {
+        let data = numbers(3, MANY);
+        let of = |values: &[f32]| {
+            let x = context.tensor_of(DType::F16, &[values.len()], values);
+            x.mul(1.5).gelu().add(&x).read().unwrap()
+        };
+        let all = of(&data);
+        for from in [0, 2048, MANY / 2 - 1024, MANY - 2048] {
+            let few = of(&data[from..from + 2048]);
+            assert_eq!(
+                bits(&all[from..from + 2048]),
+                bits(&few),
+                "{context:?} {from}"
+            );
+        }
     }
 }
 

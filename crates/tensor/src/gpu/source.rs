@@ -12,6 +12,9 @@ use std::fmt::Write;
 /// Invocations of a workgroup.
 pub(crate) const THREADS: usize = 256;
 
+/// Fours of elements that keep a large device busy even if each invocation has two.
+const MANY: usize = 1 << 18;
+
 /// A binding.
 struct Binding {
     buffer: usize,
@@ -254,25 +257,39 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Elements one by one, four to an invocation. Returns the number of workgroups.
+    /// Elements one by one, four to an invocation; of many 16-bit ones, which are few bytes, twice four. Returns the number of
+    /// workgroups.
     pub fn map(&mut self, count: usize) -> usize {
         let body = &self.kernel.body;
         let quads = count.div_ceil(4);
         let loads: Vec<String> = (0..body.inputs.len())
             .map(|input| self.load(input, 4))
             .collect();
-        self.line(format!("let quad = group_index * {THREADS}u + local;"));
+        let times = match self.stores_halves() && quads >= MANY {
+            true if quads.is_multiple_of(2 * THREADS) => 2,
+            _ => 1,
+        };
+        self.line(format!(
+            "let quad = group_index * {}u + local;",
+            times * THREADS
+        ));
         self.line(format!("if quad >= {quads}u {{ return; }}"));
-        self.line("let i = quad * 4u;");
         let all: Vec<usize> = (0..body.instructions.len()).collect();
-        let text = self.instructions(body, &all, (4, "i", ""), &loads, &|_| None);
-        self.body.push_str(&text);
-        for (instruction, output) in &body.stores {
-            let value = Self::named(body, *instruction, 4, "");
-            let text = self.store(*output, &value, 4, "i");
+        // All is loaded and computed before anything is stored: a store may be to what is loaded, for all that a driver knows.
+        let names = [("i", ""), ("j", "_j")];
+        for (time, (index, suffix)) in names.into_iter().enumerate().take(times) {
+            self.line(format!("let {index} = (quad + {}u) * 4u;", time * THREADS));
+            let text = self.instructions(body, &all, (4, index, suffix), &loads, &|_| None);
             self.body.push_str(&text);
         }
-        quads.div_ceil(THREADS)
+        for (index, suffix) in names.into_iter().take(times) {
+            for (instruction, output) in &body.stores {
+                let value = Self::named(body, *instruction, 4, suffix);
+                let text = self.store(*output, &value, 4, index);
+                self.body.push_str(&text);
+            }
+        }
+        quads.div_ceil(times * THREADS)
     }
 
     /// Rows added up by their numbers: each element of the result looks at all numbers in order.

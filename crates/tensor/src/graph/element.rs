@@ -137,14 +137,14 @@ impl ElementOp {
             E::Tanh => "return hyperbolic(a);",
             // By bits, -0 to minus infinity: drivers make a comparison a maximum, which loses NaN.
             E::Relu => "return select(a, 0.0, bitcast<u32>(a) - 0x80000000u <= 0x7f800000u);",
+            // 0.5 a (1 + tanh(u)) is a / (1 + exp(-2 u)).
             E::Gelu => {
-                "if a > 10.0 { return a; } if a < -10.0 { return 0.0; }
-    return 0.5 * a * (1.0 + hyperbolic(0.7978845608 * (a + 0.044715 * a * a * a)));"
+                "return select(a / (1.0 + exp(-1.5957691216 * (a + 0.044715 * a * a * a))), 0.0, a < -10.0);"
             }
             E::GeluSlope => {
                 "if a > 10.0 { return 1.0; } if a < -10.0 { return 0.0; }
-    let t = hyperbolic(0.7978845608 * (a + 0.044715 * a * a * a));
-    return 0.5 * (1.0 + t) + 0.5 * a * (1.0 - t * t) * 0.7978845608 * (1.0 + 0.134145 * a * a);"
+    let s = 1.0 / (1.0 + exp(-1.5957691216 * (a + 0.044715 * a * a * a)));
+    return s + 1.5957691216 * a * s * (1.0 - s) * (1.0 + 0.134145 * a * a);"
             }
             E::GeluErf => {
                 "if a > 10.0 { return a; } if a < -10.0 { return 0.0; }
@@ -171,6 +171,10 @@ impl ElementOp {
     /// WGSL for four elements at once, where it is not four times one.
     pub fn wgsl_vector(self) -> Option<&'static str> {
         Some(match self {
+            E::Gelu => {
+                "return select(a / (1.0 + exp(-1.5957691216 * (a + 0.044715 * a * a * a))), vec4f(0.0), a < vec4f(-10.0));"
+            }
+            E::Sigmoid => "return 1.0 / (1.0 + exp(-a));",
             E::Copy | E::Round16 | E::Neg | E::Abs | E::Exp | E::Log | E::Sqrt => self.wgsl(),
             E::Add | E::Sub | E::Mul | E::Div => self.wgsl(),
             _ => return None,
