@@ -60,6 +60,40 @@ fn vgg(image: &Tensor, dtype: DType) -> Vec<Tensor> {
     features
 }
 
+/// AlexNet's convolutions (Krizhevsky 2014): channels in and out, size, stride, padding, and whether pooling comes before.
+const ALEX: [([usize; 3], [usize; 2], bool); 5] = [
+    ([3, 64, 11], [4, 2], false),
+    ([64, 192, 5], [1, 2], true),
+    ([192, 384, 3], [1, 1], true),
+    ([384, 256, 3], [1, 1], false),
+    ([256, 256, 3], [1, 1], false),
+];
+
+/// LPIPS of a pair of images (Zhang et al. 2018): how far apart AlexNet's features are, each place's divided by their length,
+/// squared, weighted, and averaged.
+fn lpips(images: [&Tensor; 2]) -> Tensor {
+    let context = images[0].context();
+    let mut seen = images.map(Clone::clone);
+    let mut total = context.constant(0.0);
+    for (number, (sizes, [stride, padding], pools)) in ALEX.into_iter().enumerate() {
+        let layer = Conv2d::new(context, sizes, Windows::new(stride, padding), number as u64);
+        let forward = |x: &Tensor| {
+            let pooled = match pools {
+                true => x.max_pool2d([3, 3], Windows::new(2, 0)),
+                false => x.clone(),
+            };
+            layer.forward(&pooled).relu()
+        };
+        seen = [forward(&seen[0]), forward(&seen[1])];
+        let unit = |x: &Tensor| x.div(x.mul(x).sum_keep(&[1]).sqrt().add(1e-10));
+        let apart = unit(&seen[0]).sub(unit(&seen[1]));
+        let weights = normal(context, DType::F32, &[1, sizes[1], 1, 1], 0.1, 7);
+        let places = apart.mul(&apart).mul(&weights).sum_keep(&[1]);
+        total = total.add(places.mean());
+    }
+    total
+}
+
 /// Shares of classes: one for each row.
 fn one_of(context: &Context, rows: usize, classes: usize) -> Tensor {
     let mut wanted = vec![0.0; rows * classes];
@@ -119,6 +153,16 @@ impl Cases<'_> {
                     vgg(&values(context, dtype, &[1, 3, h, w], 1), dtype)
                 });
             }
+        }
+    }
+
+    pub fn lpips(&mut self) {
+        for [h, w] in [[64, 96], [256, 384], [1080, 1920]] {
+            let name = format!("LPIPS (AlexNet) of a pair of {w}x{h}");
+            self.push("lpips", name, (DType::F32, 300 * h * w), move |context| {
+                let image = |seed| values(context, DType::F32, &[1, 3, h, w], seed);
+                vec![lpips([&image(1), &image(2)])]
+            });
         }
     }
 

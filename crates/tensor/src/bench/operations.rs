@@ -14,7 +14,7 @@ pub(crate) type Make = Box<dyn Fn(&Context) -> Case>;
 pub fn families() -> &'static [&'static str] {
     &[
         "elements", "fused", "reduce", "norms", "matmul", "linear", "lora", "mlp", "adam", "cat",
-        "conv", "training", "transfer", "pool",
+        "conv", "lpips", "training", "transfer", "pool",
     ]
 }
 
@@ -44,6 +44,7 @@ pub(crate) fn cases(options: &Options) -> Result<Vec<Make>> {
         cases.matmul(dtype);
     }
     cases.convolutions();
+    cases.lpips();
     cases.lora();
     cases.mlp();
     cases.training();
