@@ -8,8 +8,9 @@
 mod common;
 
 use common::{TRAIN, dapple, json, ok_in, refused, small_capture};
+use dapple::ply;
 use dapple::runtime::adapters;
-use dapple::{Splats, ply};
+use dapple::scene::synth;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -251,32 +252,13 @@ fn the_fixed_step_is_timed_on_every_kind_of_engine() {
     assert!(host["dispatches"].as_f64().unwrap() > 9.0, "{host}");
 }
 
-/// Enough Gaussians for a palette that a device is asked for, with harmonics of degree 1 around a few thousand sets.
-fn many_splats() -> Splats {
-    let mut splats = Splats::empty(1);
-    let mut state = 1u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / (1 << 24) as f32
-    };
-    let sets: Vec<f32> = (0..9 * 3000).map(|_| next() - 0.5).collect();
-    for i in 0..36_000 {
-        splats.means.push([next(), next(), next()]);
-        splats.scales.push([-4.0; 3]);
-        splats.quats.push([1.0, 0.0, 0.0, 0.0]);
-        splats.opacities.push(next());
-        splats.sh0.push([next(), next(), next()]);
-        let set = sets[i % 3000 * 9..][..9].iter();
-        splats.sh_rest.extend(set.map(|v| v + 0.05 * next()));
-    }
-    splats
-}
-
 #[test]
 fn a_palette_found_on_a_gpu_makes_the_same_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    ply::write(&path.join("in.ply"), &many_splats()).unwrap();
+    // Enough for a device to be asked.
+    let splats = synth::splats(36_000, 1).with_sh_degree(1);
+    ply::write(&path.join("in.ply"), &splats).unwrap();
     // A device that is named is asked, and has to be there.
     let absent = [
         "convert",

@@ -410,3 +410,61 @@ fn the_mark_of_anti_aliasing_stays() {
     );
     assert!(mark("o.ply"));
 }
+
+/// A recipe is no reason to lose splats, neither those that were read nor those that were made.
+#[test]
+fn a_recipe_takes_no_splats_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    write_splats(&path.join("in.ply"), &[("0", "1"), ("1", "1")]);
+    let before = bytes(path, "in.ply");
+    for name in ["in.ply", "out.ply", "./out.ply"] {
+        let args = [
+            "edit",
+            "in.ply",
+            "out.ply",
+            "--scale",
+            "2",
+            "--overwrite",
+            "--save-recipe",
+            name,
+        ];
+        refused(path, &args, INPUT, &[name, "--save-recipe, mine.json"]);
+    }
+    assert_eq!(bytes(path, "in.ply"), before);
+    assert!(!path.join("out.ply").exists());
+}
+
+/// Where a Gaussian is too far for a format, the error says which, and how it goes; what is little is told in digits.
+#[test]
+fn conversions_that_cannot_be_say_why_and_convert_follows_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    write_splats(&path.join("far.ply"), &[("0", "1"), ("1e9", "1")]);
+    let said = ["Gaussian 1", "1e9 units", "--crop sphere:0,0,0,1000000"];
+    for args in [
+        &["convert", "far.ply", "far.spz"][..],
+        &["export", "far.ply", "far.html", "--no-poster"],
+    ] {
+        refused(path, args, 5, &said);
+    }
+    let crop = [
+        "edit",
+        "far.ply",
+        "near.ply",
+        "--crop",
+        "sphere:0,0,0,1000000",
+    ];
+    ok_in(path, &crop);
+    // Of a run that was trained so, and where it is said.
+    let plain = ["convert", "near.ply", "a.ply"];
+    ok_in(path, &plain);
+    ok_in(path, &["convert", "near.ply", "b.ply", "--antialias"]);
+    std::fs::write(path.join("config.toml"), "antialias = true\n").unwrap();
+    ok_in(path, &["convert", "near.ply", "c.ply"]);
+    assert_ne!(bytes(path, "a.ply"), bytes(path, "b.ply"));
+    assert_eq!(bytes(path, "b.ply"), bytes(path, "c.ply"));
+    let mark = b"SplatRenderMode: mip";
+    let has_mark = |name| bytes(path, name).windows(mark.len()).any(|w| w == mark);
+    assert!(has_mark("b.ply") && !has_mark("a.ply"));
+}

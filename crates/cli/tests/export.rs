@@ -24,17 +24,21 @@ struct Drawn {
     by: &'static str,
     near: u8,
     share: f64,
+    /// Whether the engine filters against aliasing.
+    antialias: bool,
 }
 const WEBGL2: Drawn = Drawn {
     by: "webgl2",
     near: 3,
     share: 0.995,
+    antialias: false,
 };
 /// The engine's own kernels.
 const WEBGPU: Drawn = Drawn {
     by: "webgpu",
     near: 2,
     share: 0.999,
+    antialias: false,
 };
 
 /// A browser with the page, loaded.
@@ -75,12 +79,13 @@ fn splats_of(page: &Path) -> Splats {
 }
 
 /// The engine's picture of splats, as the page shows it.
-fn rendered(splats: &Splats, camera: &PageCamera) -> Vec<u8> {
+fn rendered(splats: &Splats, camera: &PageCamera, antialias: bool) -> Vec<u8> {
     let mut engine = dapple::cpu::CpuEngine::new(dapple::cpu::CpuOptions::default()).unwrap();
     engine.upload(splats, None).unwrap();
     let [width, height] = SIZE;
     let settings = RenderSettings {
         sh_degree: splats.sh_degree,
+        antialias,
         ..RenderSettings::default()
     };
     let bytes = engine
@@ -156,7 +161,10 @@ fn compare(browser: &mut Browser, page: &Path, drawn: &Drawn) {
     let packed = splats_of(page);
     for (what, distance) in [("far", 1.0), ("near", 0.35)] {
         let camera = first_view(browser, distance);
-        let (shown, engine) = (picture(browser, &camera), rendered(&packed, &camera));
+        let (shown, engine) = (
+            picture(browser, &camera),
+            rendered(&packed, &camera, drawn.antialias),
+        );
         let share = share_near(&shown, &engine, drawn.near);
         println!(
             "{}, {what}: {share:.5} of the values within {} of 255",
@@ -186,7 +194,7 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
     let inside = first_view(&mut browser, 0.05);
     let (shown, engine) = (
         picture(&mut browser, &inside),
-        rendered(&splats_of(&page), &inside),
+        rendered(&splats_of(&page), &inside, false),
     );
     let share = share_near(&shown, &engine, WEBGPU.near);
     assert!(share >= WEBGPU.share, "inside: {share}");
@@ -247,6 +255,41 @@ fn a_page_from_disk_draws_what_the_engine_does() {
     assert_ne!(turned, stands, "a drag turns it");
     browser.key("r");
     browser.wait_for(&format!("dapple.camera().position[0] === {}", stands[0]));
+    assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+}
+
+/// Splats that were trained against aliasing are drawn with its filter, by both.
+#[test]
+fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
+    let Some(chromium) = chromium() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.toml"), "antialias = true\n").unwrap();
+    let Some(page) = shining_page(folder.path(), &[]) else {
+        return;
+    };
+    let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
+    let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
+    // Without the filter it is another picture.
+    let (far, packed) = (first_view(&mut browser, 1.0), splats_of(&page));
+    let [with, without] = [true, false].map(|antialias| rendered(&packed, &far, antialias));
+    assert!(share_near(&with, &without, WEBGPU.near) < WEBGPU.share);
+    for drawn in [WEBGPU, WEBGL2] {
+        let drawn = Drawn {
+            antialias: true,
+            ..drawn
+        };
+        if drawn.by == "webgl2" {
+            browser.call(
+                "Page.navigate",
+                &json!({"url": format!("{}?renderer=webgl2", url(&page))}),
+            );
+            browser.wait_for(
+                "document.readyState === 'complete' && globalThis.dapple?.renderer === 'webgl2'",
+            );
+            browser.value("dapple.loaded.then(() => true)");
+        }
+        compare(&mut browser, &page, &drawn);
+    }
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
 

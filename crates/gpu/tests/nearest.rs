@@ -8,7 +8,7 @@ use dapple_gpu::Nearest;
 use dapple_runtime::{DeviceClass, Gpu, GpuOptions};
 use dapple_scene::splat_file::nearest::{LoadedRows, NearestCentres, OnCpu, Rows, limit};
 use dapple_scene::splat_file::{Format, NearestBy, WriteOptions, encode};
-use dapple_scene::{NoProgress, Splats};
+use dapple_scene::{NoProgress, synth};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -139,33 +139,10 @@ fn nothing_to_compare_is_no_error() {
     assert_eq!(found.unwrap(), [0]);
 }
 
-/// Many Gaussians, around a few thousand sets of harmonics.
-fn splats(count: usize) -> Splats {
-    let mut splats = Splats::empty(1);
-    let mut state = 1u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / (1 << 24) as f32
-    };
-    let sets: Vec<f32> = (0..9 * 3000).map(|_| next() - 0.5).collect();
-    for i in 0..count {
-        splats.means.push([next(), next(), next()]);
-        splats.scales.push([-4.0 + next(); 3]);
-        splats.quats.push([1.0, next(), next(), next()]);
-        splats.opacities.push(next());
-        splats.sh0.push([next(), next(), next()]);
-        let set = &sets[i % 3000 * 9..][..9];
-        splats
-            .sh_rest
-            .extend(set.iter().map(|v| v + 0.05 * (next() - 0.5)));
-    }
-    splats
-}
-
 #[test]
 fn a_file_has_the_bytes_that_the_processor_writes() {
     // Enough for a device to be asked.
-    let splats = splats(36_000);
+    let splats = synth::splats(36_000, 1).with_sh_degree(1);
     let on_cpu = encode(&splats, Format::Sog, &WriteOptions::default()).unwrap();
     #[derive(Debug)]
     struct Counted(Nearest, std::sync::atomic::AtomicUsize);
@@ -187,7 +164,7 @@ fn a_file_has_the_bytes_that_the_processor_writes() {
     assert!(counted.1.load(std::sync::atomic::Ordering::Relaxed) > 1);
     assert!(on_gpu == on_cpu, "{} and {}", on_gpu.len(), on_cpu.len());
     // Few are the processor's.
-    let few = self::splats(2000);
+    let few = synth::splats(2000, 1).with_sh_degree(1);
     let before = counted.1.load(std::sync::atomic::Ordering::Relaxed);
     encode(&few, Format::Sog, &options).unwrap();
     assert_eq!(counted.1.load(std::sync::atomic::Ordering::Relaxed), before);

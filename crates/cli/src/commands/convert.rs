@@ -3,6 +3,7 @@
 mod loss;
 
 use crate::console::Console;
+use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
     DeviceOptions, NewFolders, held_by, make_folder_of, refuse_existing, splats_file,
@@ -11,6 +12,7 @@ use crate::training_display::{gaussians, grouped};
 use dapple::scene::edit::order::largest_first;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
+use dapple::train::{ConfigPatch, TrainConfig};
 use loss::{Judge, Loss};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -72,8 +74,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4))]
     spz_version: Option<u8>,
 
-    /// Bits that an .spz file keeps of harmonics of degree 1, and of the others, 1 to 8; other programs keep 5,4
-    /// [default: 6,5]
+    /// Bits that an .spz file keeps of harmonics of degree 1, and of the others, 1 to 8, for all Gaussians alike; other
+    /// programs keep 5,4 [default: more for those that cover more]
     #[arg(long, value_name = "N,N", value_parser = parse_bits)]
     spz_sh_bits: Option<[u8; 2]>,
 
@@ -91,6 +93,11 @@ pub struct Args {
     /// probably rdf [default: rub]
     #[arg(long, value_name = "AXES", value_parser = parse_axes)]
     from_axes: Option<Axes>,
+
+    /// The splats were trained with filters against aliasing (Mip-Splatting): noted where the output has a place for it,
+    /// and rendered so [default: as the file or its run says]
+    #[arg(long)]
+    antialias: bool,
 
     /// Measure what is lost from the cameras and against the photos of this capture [default: from a ring]
     #[arg(long, value_name = "SCENE", conflicts_with = "no_loss")]
@@ -189,6 +196,12 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     for note in &aside.notes {
         console.note(&format!("note: {}: {note}", input.display()));
     }
+    let flags = ConfigPatch {
+        antialias: args.antialias.then_some(true),
+        ..ConfigPatch::default()
+    };
+    let mut config = Judge::settings(&input, args.capture.as_deref(), flags, console)?;
+    config.antialias |= aside.antialiased;
     let splats = reduced(read.clone(), args, console);
     let options = WriteOptions {
         spz_version: match args.spz_version {
@@ -196,10 +209,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             _ => SpzVersion::V3,
         },
         axes: args.axes.unwrap_or(WriteOptions::default().axes),
-        spz_sh_bits: args
-            .spz_sh_bits
-            .unwrap_or(WriteOptions::default().spz_sh_bits),
-        antialiased: aside.antialiased,
+        spz_sh_bits: args.spz_sh_bits,
+        antialiased: config.antialias,
         lod_levels: args
             .lod_levels
             .unwrap_or(WriteOptions::default().lod_levels),
@@ -207,7 +218,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..WriteOptions::default()
     };
     let folders = NewFolders::before(&args.output);
-    let done = write_judged(args, format, (&read, &splats), (&input, &options), console);
+    interrupt::remove_if_empty(&folders);
+    let done = write_judged(args, format, (&read, &splats), (&config, &options), console);
     let (output, written, loss) = folders.unless_ok(done)?;
     let format = Format::of_name(&output)?;
     let bytes = splat_file::size_bytes(&output, format);
@@ -225,13 +237,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         return console.json(&summary);
     }
     console.data(&format!(
-        "{}: {} of {}, SH degree {}, {}, a {:.1}th of plain PLY{}",
+        "{}: {} of {}, SH degree {}, {}, {}{}",
         output.display(),
         grouped(summary.gaussians as u64),
         gaussians(read.len() as u64),
         summary.sh_degree,
         human_bytes(bytes),
-        summary.ratio,
+        match summary.ratio >= 1.05 {
+            true => format!("a {:.1}th of plain PLY", summary.ratio),
+            false => format!("{:.2} times plain PLY", 1.0 / summary.ratio.max(1e-9)),
+        },
         match &summary.loss {
             Some(loss) => format!("\n{}", loss.shown()),
             None => String::new(),
@@ -273,22 +288,15 @@ fn write_judged(
     args: &Args,
     format: Option<Format>,
     (read, splats): (&Splats, &Splats),
-    (input, options): (&Path, &WriteOptions),
+    (config, options): (&TrainConfig, &WriteOptions),
     console: &Console,
 ) -> Result<(PathBuf, Written, Option<Loss>)> {
-    let judge = |antialiased| {
+    let judge = || {
         let engine = args.device.engine(console)?;
-        Judge::of(
-            read,
-            input,
-            args.capture.as_deref(),
-            antialiased,
-            engine,
-            console,
-        )
+        Judge::of(read, config, args.capture.as_deref(), engine, console)
     };
     if let Some(most) = args.max_loss {
-        let mut judge = judge(options.antialiased)?;
+        let mut judge = judge()?;
         return choose(args, format, splats, options, (&mut judge, most), console);
     }
     let format = match format {
@@ -302,7 +310,7 @@ fn write_judged(
     let loss = match measures {
         true => {
             let back = read_back(&args.output, options)?;
-            Some(judge(options.antialiased)?.loss(&back, console)?)
+            Some(judge()?.loss(&back, console)?)
         }
         false => None,
     };
@@ -371,7 +379,9 @@ fn choose(
         }
     }
     let Some((_, format, degree, loss)) = best else {
-        return Err(Error::input(format!("no file loses as little as {most} dB: the best of them loses {nearest:.2} dB"))
+        // Two digits, however little it is.
+        let digits = (1.0 - nearest.abs().log10().floor()).clamp(2.0, 9.0) as usize;
+        return Err(Error::input(format!("no file loses as little as {most} dB: the best of them loses {nearest:.digits$} dB"))
             .at("--max-loss")
             .hint("name another format, or a larger loss; what --min-opacity and --max-gaussians leave out counts too"));
     };

@@ -130,6 +130,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     refuse_existing(&args.output, args.overwrite)?;
     if let Some(recipe) = &args.save_recipe {
         refuse_existing(recipe, args.overwrite)?;
+        if [&args.output, &args.input]
+            .into_iter()
+            .any(|other| is_same_place(recipe, other))
+        {
+            return Err(
+                Error::input("the recipe would take the place of the splats")
+                    .at_path(recipe)
+                    .hint("name another file after --save-recipe, mine.json for example"),
+            );
+        }
     }
     let actions = args.actions()?;
     let grace = interrupt::grace();
@@ -167,6 +177,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let splats = held_by(format, editor.into_splats(), console);
     let folders = NewFolders::before(&args.output);
+    interrupt::remove_if_empty(&folders);
     folders.unless_ok(make_folder_of(&args.output).and_then(|()| {
         let progress = console.progress();
         splat_file::write_with_progress(&args.output, &splats, format, &options, &progress)
@@ -195,6 +206,15 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         summary.sh_degree,
         human_bytes(bytes)
     ))
+}
+
+/// Whether two names are of one file, which need not be there yet.
+fn is_same_place(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let whole = path.canonicalize().ok();
+        whole.or_else(|| std::path::absolute(path).ok())
+    };
+    a == b || place(a).is_some_and(|a| Some(a) == place(b))
 }
 
 /// Gaussians that are not finite are read where the chain takes them away; a file with some is refused elsewhere.

@@ -3,6 +3,7 @@
 use super::view::{cameras_beside, title};
 use crate::camera_paths::KeyPath;
 use crate::console::Console;
+use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
     DeviceOptions, NewFolders, config_beside, make_folder, make_folder_of, read_splats,
@@ -162,6 +163,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("html"));
     let folders = NewFolders::before(&args.output);
+    interrupt::remove_if_empty(&folders);
     let (bytes, page_bytes, files) = folders.unless_ok(write(args, &splats, &options, is_page))?;
     let summary = Summary {
         output: &args.output,

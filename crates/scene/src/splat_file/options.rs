@@ -80,9 +80,10 @@ pub struct WriteOptions {
     pub spz_version: SpzVersion,
     /// In which axes SPZ files are; version 4 declares them. Default: right, up, back.
     pub axes: Axes,
-    /// Bits that SPZ files keep of the coefficients of degree 1, and of the others, 1 to 8. The format's first writer
-    /// keeps 5 and 4, which is most of what its files lose; one more of each adds a quarter to the file.
-    pub spz_sh_bits: [u8; 2],
+    /// Bits that SPZ files keep of the coefficients of degree 1, and of the others, 1 to 8, of all Gaussians alike; the
+    /// format's first writer keeps 5 and 4. Default: the more, the more of a picture a Gaussian covers, as many as
+    /// that on the average.
+    pub spz_sh_bits: Option<[u8; 2]>,
     /// Whether the splats were trained with anti-aliasing: noted where the format has a place for it.
     pub antialiased: bool,
     /// Rounds in which SOG's palette of harmonics settles.
@@ -100,7 +101,7 @@ impl Default for WriteOptions {
         Self {
             spz_version: SpzVersion::default(),
             axes: Axes::Rub,
-            spz_sh_bits: [6, 5],
+            spz_sh_bits: None,
             antialiased: false,
             sog_iterations: 10,
             nearest: NearestBy::default(),

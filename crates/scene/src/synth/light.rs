@@ -10,11 +10,8 @@
 use super::random::Random;
 use super::scene::Scene;
 use super::{SceneKind, SynthOptions};
-use crate::{Error, Result};
 use glam::Vec3A;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// What the random numbers are for.
 const LIGHT: u64 = 0x6c69_6768;
@@ -68,19 +65,7 @@ impl LightKind {
     }
 }
 
-impl fmt::Display for LightKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for LightKind {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        super::named("light", &Self::ALL, Self::name, name)
-    }
-}
+shown_by_name!(LightKind, "light");
 
 /// What lights a photo.
 #[derive(Debug, Clone, Copy, PartialEq)]

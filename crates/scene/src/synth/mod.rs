@@ -17,6 +17,25 @@
 //!
 //! Everything depends on the options alone: never on the number of threads.
 
+/// Shows and reads a kind by its name; `what` it is is for the error.
+macro_rules! shown_by_name {
+    ($kind:ty, $what:literal) => {
+        impl std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $kind {
+            type Err = crate::Error;
+
+            fn from_str(name: &str) -> crate::Result<Self> {
+                crate::synth::named($what, &Self::ALL, Self::name, name)
+            }
+        }
+    };
+}
+
 mod cameras;
 mod colmap;
 mod drift;
@@ -50,11 +69,9 @@ use points::SparsePoint;
 use rayon::prelude::*;
 use scene::Scene;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 pub use gaussians::{bench_camera, splats};
 pub use light::LightKind;
@@ -110,19 +127,7 @@ impl LensKind {
     }
 }
 
-impl fmt::Display for LensKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for LensKind {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        named("lens", &Self::ALL, Self::name, name)
-    }
-}
+shown_by_name!(LensKind, "lens");
 
 /// The one of these that has this name; `what` they are is for the error.
 fn named<T: Copy>(what: &str, all: &[T], name_of: fn(T) -> &'static str, name: &str) -> Result<T> {

@@ -4,11 +4,8 @@
 
 use super::shapes::{self, Object};
 use super::{field, plain};
-use crate::{Error, Result};
 use glam::{DVec3, Vec3A};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// Height of the floor, y up.
 pub(super) const FLOOR: f32 = -1.5;
@@ -67,19 +64,7 @@ impl SceneKind {
     }
 }
 
-impl fmt::Display for SceneKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for SceneKind {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        super::named("scene", &Self::ALL, Self::name, name)
-    }
-}
+shown_by_name!(SceneKind, "scene");
 
 /// How large things are, and where cameras go. Lengths in units, heights with y up.
 #[derive(Debug, Clone, Copy)]

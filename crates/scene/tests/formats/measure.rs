@@ -29,9 +29,9 @@ fn measure() {
             let options = WriteOptions {
                 spz_version: version,
                 spz_sh_bits: if version == SpzVersion::V4 {
-                    [5, 4]
+                    Some([5, 4])
                 } else {
-                    [6, 5]
+                    None
                 },
                 ..WriteOptions::default()
             };

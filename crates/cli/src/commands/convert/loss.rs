@@ -73,33 +73,41 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Renders the splats that were read from `input`.
-    pub fn of(
-        splats: &Splats,
+    /// The settings that splats are judged with: those beside `input`, changed by `flags`.
+    pub fn settings(
         input: &Path,
         capture: Option<&Path>,
-        antialiased: bool,
-        engine: Box<dyn Engine>,
+        flags: ConfigPatch,
         console: &Console,
-    ) -> Result<Self> {
+    ) -> Result<TrainConfig> {
         let flags = ConfigPatch {
             data: DataPatch {
                 max_resolution: capture.map(|_| LONGEST_SIDE),
                 ..DataPatch::default()
             },
-            ..ConfigPatch::default()
+            ..flags
         };
-        let config = config_beside(input, flags, console)?;
+        config_beside(input, flags, console)
+    }
+
+    /// Renders the splats as they were read.
+    pub fn of(
+        splats: &Splats,
+        config: &TrainConfig,
+        capture: Option<&Path>,
+        engine: Box<dyn Engine>,
+        console: &Console,
+    ) -> Result<Self> {
         let settings = RenderSettings {
             background: config.background.fixed(),
             sh_degree: splats.sh_degree,
             max_gaussians_per_tile: config.max_gaussians_per_tile,
             near: config.near_plane(),
             depth: false,
-            antialias: config.antialias || antialiased,
+            antialias: config.antialias,
         };
         let (views, cameras) = match capture {
-            Some(capture) => (of_capture(capture, &config, console)?, "capture"),
+            Some(capture) => (of_capture(capture, config, console)?, "capture"),
             None => {
                 let ring = Ring::of_splats(splats, DVec3::NEG_Y)?.orbit(RING_VIEWS);
                 (

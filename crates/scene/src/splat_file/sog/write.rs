@@ -18,7 +18,7 @@ const LEAST_ENTRIES: usize = 1024;
 
 /// Gaussians to an entry of small scenes. An entry of degree 3 takes 45 bytes, a Gaussian without it 15: with one for
 /// each, as others have, the palette is two thirds of the file.
-const GAUSSIANS_AN_ENTRY: usize = 8;
+const GAUSSIANS_AN_ENTRY: usize = 10;
 
 /// Vectors times rounds from which the palette's progress is told, and who is named for it finds what is nearest.
 const TOLD_WORK: usize = 500_000;

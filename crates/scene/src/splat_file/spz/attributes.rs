@@ -122,11 +122,53 @@ fn pack_harmonic(value: f32, bits: u32) -> u8 {
     ((fine + step / 2).div_euclid(step) * step).clamp(0, 255) as u8
 }
 
+/// Bits of harmonics of degree 1, and of the others, on the average of all Gaussians.
+const USUAL_SH_BITS: [f32; 2] = [4.4, 3.4];
+
+/// Bits more for each doubling of what a Gaussian covers. Half a bit would be best if all of them were as far away: a
+/// picture's squared error is what each covers times its step squared. Least was lost for the bytes with less.
+const BITS_A_DOUBLING: f32 = 0.35;
+
+/// How many bits a Gaussian's harmonics get.
+enum HarmonicBits {
+    Same([u32; 2]),
+    /// By Gaussian, beyond [`USUAL_SH_BITS`].
+    ByCover(Vec<f32>),
+}
+
+impl HarmonicBits {
+    /// Those that were asked for; else by how much of a picture each covers.
+    fn of(splats: &Splats, asked: Option<[u8; 2]>) -> Self {
+        if let Some(bits) = asked {
+            return Self::Same(bits.map(|b| b.clamp(1, 8).into()));
+        }
+        let doublings = |i: usize| splats.coverage(i).log2();
+        let mut more: Vec<f32> = (0..splats.len()).into_par_iter().map(doublings).collect();
+        // In order: the sum is the same on any number of threads.
+        let (sum, count) = (more.iter().filter(|m| m.is_finite()))
+            .fold((0.0f64, 0usize), |(sum, n), &m| (sum + f64::from(m), n + 1));
+        let mean = (sum / count.max(1) as f64) as f32;
+        more.iter_mut()
+            .for_each(|m| *m = BITS_A_DOUBLING * (*m - mean));
+        Self::ByCover(more)
+    }
+
+    fn at(&self, i: usize) -> [u32; 2] {
+        match self {
+            Self::Same(bits) => *bits,
+            // `as` saturates, and makes 0 of NaN.
+            Self::ByCover(more) => {
+                USUAL_SH_BITS.map(|usual| ((usual + more[i]).round() as u32).clamp(1, 8))
+            }
+        }
+    }
+}
+
 /// The attributes' bytes; signs turn a Gaussian from Dapple's axes into the file's.
 pub(super) fn encode(
     splats: &Splats,
     fractional_bits: u8,
-    sh_bits: [u8; 2],
+    sh_bits: Option<[u8; 2]>,
     signs: &Signs,
 ) -> [Vec<u8>; 6] {
     let count = splats.len();
@@ -167,13 +209,12 @@ pub(super) fn encode(
         row.copy_from_slice(&pack_smallest_three([w, x, y, z]).to_le_bytes());
     });
     let rest = splats.sh_rest_stride();
+    let bits = HarmonicBits::of(splats, sh_bits);
     let harmonics = plane(rest, &|i, row| {
         let values = &splats.sh_rest[i * rest..][..rest];
+        let bits = bits.at(i);
         for (k, (to, &from)) in row.iter_mut().zip(values).enumerate() {
-            *to = pack_harmonic(
-                from * signs.sh[k / 3],
-                sh_bits[usize::from(k >= 9)].clamp(1, 8).into(),
-            );
+            *to = pack_harmonic(from * signs.sh[k / 3], bits[usize::from(k >= 9)]);
         }
     });
     [positions, opacities, colours, scales, rotations, harmonics]
@@ -201,6 +242,27 @@ mod tests {
         assert_eq!(
             smallest_three(pack_smallest_three([1.0, 0.0, 0.0, 0.0])),
             [0.0, 0.0, 0.0, 1.0]
+        );
+    }
+
+    #[test]
+    fn what_covers_more_has_finer_harmonics() {
+        let mut splats = empty(3, 1);
+        splats.scales = vec![[-6.0; 3], [-3.9; 3], [-2.0; 3]];
+        let bits = HarmonicBits::of(&splats, None);
+        // e^3.8 of area are 5.5 doublings, 1.9 bits.
+        let of_degree_1: Vec<u32> = (0..3).map(|i| bits.at(i)[0]).collect();
+        assert_eq!(of_degree_1, [2, 4, 6]);
+        assert_eq!(bits.at(1)[1], 3);
+        let same = HarmonicBits::of(&splats, Some([6, 5]));
+        assert!((0..3).all(|i| same.at(i) == [6, 5]));
+        // Neither the invisible nor the endless take the others along.
+        splats.scales[0] = [f32::NEG_INFINITY; 3];
+        splats.scales[2] = [500.0; 3];
+        let bits = HarmonicBits::of(&splats, None);
+        assert_eq!([0, 1, 2].map(|i| bits.at(i)[0]), [1, 4, 8]);
+        assert!(
+            matches!(HarmonicBits::of(&empty(0, 1), None), HarmonicBits::ByCover(m) if m.is_empty())
         );
     }
 

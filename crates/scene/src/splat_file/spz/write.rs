@@ -105,15 +105,19 @@ fn streams(
 /// Bits of 24 after the point: the usual ones; more where the scene is small, so that a step stays small against
 /// it; as few as the farthest Gaussian needs.
 fn fractional_bits(splats: &Splats) -> Result<u8> {
-    let farthest = splats.means.as_flattened().iter();
-    let farthest = farthest.fold(0.0f32, |most, v| most.max(v.abs()));
+    let far = splats.means.as_flattened().iter().enumerate();
+    let (at, farthest) = far.fold((0, 0.0f32), |(at, most), (i, v)| match v.abs() > most {
+        true => (i / 3, v.abs()),
+        false => (at, most),
+    });
     // The largest number of bits with which 2^23 steps reach it.
     let reach = |bits: u8| farthest * f32::from(bits).exp2() < ((1 << 23) - 1) as f32;
     let Some(most) = (0..=23).rev().find(|&bits| reach(bits)) else {
         return Err(Error::unsupported(format!(
-            "a Gaussian is {farthest} units from the origin: SPZ reaches 8 388 607"
+            "a Gaussian is {farthest:e} units from the origin: SPZ, which pages hold too, reaches 8 388 607"
         ))
-        .hint("move the scene to the origin first, or write another format"));
+        .at(format!("Gaussian {at}"))
+        .hint("take away what is so far (`dapple edit IN OUT --crop sphere:0,0,0,1000000`), or write another format"));
     };
     // Nearly all of the scene: a few that flew off do not make it large.
     let extent = (0..3).map(|axis| {
