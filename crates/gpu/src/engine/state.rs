@@ -131,6 +131,7 @@ impl GpuEngine {
         Ok(ViewState {
             poses: self.views.poses.clone().unwrap_or_default(),
             appearance: self.download_appearance()?,
+            look: dapple_engine::Look::default(),
         })
     }
 
