@@ -183,7 +183,7 @@ pub fn no_look() -> Error {
 }
 
 /// Step 1. `frame` as [`Look::frame`].
-#[inline]
+#[inline(always)]
 pub fn encode(frame: &[f32], mean: [f32; 3]) -> [f32; ENCODED] {
     let mut out = [0.0; ENCODED];
     let Some(&[cx, cy, cz, scale]) = frame.first_chunk() else {
@@ -214,7 +214,7 @@ pub fn encode(frame: &[f32], mean: [f32; 3]) -> [f32; ENCODED] {
 }
 
 /// Sine and cosine of `x pi / 4` for -2..2, within 1e-6: the same on every device.
-#[inline]
+#[inline(always)]
 fn half_turn(x: f32) -> (f32, f32) {
     let a = x * std::f32::consts::FRAC_PI_4;
     let q = a * a;
@@ -274,12 +274,13 @@ impl Prepared {
     }
 
     /// Step 1.
+    #[inline(always)]
     pub fn encode(&self, mean: [f32; 3]) -> [f32; ENCODED] {
         encode(&self.frame, mean)
     }
 
     /// Step 2.
-    #[inline]
+    #[inline(always)]
     pub fn hidden(&self, encoded: &[f32; ENCODED]) -> [f32; HIDDEN] {
         let mut h = [0.0f32; HIDDEN];
         for (row, &e) in self.first.iter().zip(encoded) {
@@ -291,7 +292,7 @@ impl Prepared {
     }
 
     /// Step 3: gains, then offsets.
-    #[inline]
+    #[inline(always)]
     pub fn affine(&self, hidden: &[f32; HIDDEN]) -> [f32; OUTPUTS] {
         self.second.map(|row| {
             let mut sum = 0.0;
@@ -309,7 +310,7 @@ impl Prepared {
 
     /// Adds what one Gaussian gives to the sums of which [`Self::gradient`] is made, for a derivative by its gains
     /// and offsets.
-    #[inline]
+    #[inline(always)]
     pub fn accumulate(
         &self,
         encoded: &[f32; ENCODED],

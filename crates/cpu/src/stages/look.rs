@@ -62,27 +62,40 @@ pub fn run(prepared: &Prepared, params: &Blocks, looked: &mut Looked) {
         .with_min_len(CHUNK_BLOCKS);
     let blocks = params.rows.par_chunks(n).zip(outputs);
     blocks.for_each(|(block, ((out, encoded), affine))| {
-        for lane in 0..ROW {
-            let mean = [0, 1, 2].map(|i| block[component::MEAN + i].0[lane]);
-            encoded[lane] = prepared.encode(mean);
-            let own = prepared.affine(&prepared.hidden(&encoded[lane]));
-            for (row, value) in affine.iter_mut().zip(own) {
-                row.0[lane] = value;
-            }
-        }
-        out[..component::SH].copy_from_slice(&block[..component::SH]);
-        let harmonics = out[component::SH..].iter_mut();
-        for (k, (row, from)) in harmonics.zip(&block[component::SH..]).enumerate() {
-            let (gain, offset) = (&affine[k % 3], &affine[3 + k % 3]);
-            for lane in 0..ROW {
-                let added = match k {
-                    0..3 => look::added(gain.0[lane], offset.0[lane]),
-                    _ => 0.0,
-                };
-                row.0[lane] = (1.0 + gain.0[lane]).mul_add(from.0[lane], added);
-            }
-        }
+        // Compiled for the vectors of this processor.
+        pulp::Arch::new().dispatch(|| look_at(prepared, block, out, encoded, affine));
     });
+}
+
+/// Step 1 for a block.
+#[inline(always)]
+fn look_at(
+    prepared: &Prepared,
+    block: &[Row],
+    out: &mut [Row],
+    encoded: &mut [[f32; ENCODED]],
+    affine: &mut [Row],
+) {
+    for (lane, encoded) in encoded.iter_mut().enumerate() {
+        let mean = [0, 1, 2].map(|i| block[component::MEAN + i].0[lane]);
+        *encoded = prepared.encode(mean);
+        let own = prepared.affine(&prepared.hidden(encoded));
+        for (row, value) in affine.iter_mut().zip(own) {
+            row.0[lane] = value;
+        }
+    }
+    out[..component::SH].copy_from_slice(&block[..component::SH]);
+    let harmonics = out[component::SH..].iter_mut();
+    for (k, (row, from)) in harmonics.zip(&block[component::SH..]).enumerate() {
+        let (gain, offset) = (&affine[k % 3], &affine[3 + k % 3]);
+        for lane in 0..ROW {
+            let added = match k {
+                0..3 => look::added(gain.0[lane], offset.0[lane]),
+                _ => 0.0,
+            };
+            row.0[lane] = (1.0 + gain.0[lane]).mul_add(from.0[lane], added);
+        }
+    }
 }
 
 impl Looked {
@@ -153,23 +166,29 @@ pub fn step(
         .zip(looked.encoded.par_chunks(CHUNK_BLOCKS * ROW));
     let sums: Vec<Sums> = chunks
         .map(|(by_affine, encoded)| {
-            let mut sums = Sums::ZERO;
-            let blocks = by_affine.chunks_exact(OUTPUTS).zip(encoded.chunks_exact(ROW));
-            for (rows, encoded) in blocks {
-                for (lane, encoded) in encoded.iter().enumerate() {
-                    let own: [f32; OUTPUTS] = std::array::from_fn(|k| rows[k].0[lane]);
-                    // One that is not seen, or not finite, says nothing.
-                    let size: f32 = own.iter().map(|v| v.abs()).sum();
-                    if size > 0.0 && size.is_finite() {
-                        prepared.accumulate(encoded, &own, &mut sums);
-                    }
-                }
-            }
-            sums
+            pulp::Arch::new().dispatch(|| sums_of(prepared, by_affine, encoded))
         })
         .collect();
     let mut total = Sums::ZERO;
     sums.iter().for_each(|each| total.add(each));
     let (network, code) = prepared.gradient(&total);
     look::step(held, view, (&network, &code), settings, adam);
+}
+
+/// What a chunk of Gaussians gives.
+#[inline(always)]
+fn sums_of(prepared: &Prepared, by_affine: &[Row], encoded: &[[f32; ENCODED]]) -> Sums {
+    let mut sums = Sums::ZERO;
+    let blocks = by_affine.chunks_exact(OUTPUTS).zip(encoded.chunks_exact(ROW));
+    for (rows, encoded) in blocks {
+        for (lane, encoded) in encoded.iter().enumerate() {
+            let own: [f32; OUTPUTS] = std::array::from_fn(|k| rows[k].0[lane]);
+            // One that is not seen, or not finite, says nothing.
+            let size: f32 = own.iter().map(|v| v.abs()).sum();
+            if size > 0.0 && size.is_finite() {
+                prepared.accumulate(encoded, &own, &mut sums);
+            }
+        }
+    }
+    sums
 }
