@@ -7,6 +7,7 @@
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
 //! - the pose of a view, where a step refines it;
+//! - a step through the photo's look: the network's derivatives and Adam;
 //! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
 //! - depths, their gradients, and a step that is supervised by them;
 //! - rounds of density control and of relocation, noise, regularisers;
@@ -25,6 +26,7 @@
 
 mod antialias;
 mod appearance;
+mod look;
 mod capture;
 mod decided;
 mod density;
@@ -41,6 +43,7 @@ pub use antialias::{
     antialiased_runs_repeat_themselves, antialiasing_matches_the_reference,
     density_control_carries_the_3d_filter, steps_refresh_the_3d_filter,
 };
+pub use look::{looks_match_the_reference, looks_repeat_themselves};
 pub use appearance::{appearance_matches_the_reference, appearance_repeats_itself};
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
