@@ -123,7 +123,8 @@ pub fn read_looks(path: &Path) -> Result<(Look, Vec<String>)> {
 }
 
 /// What a run that learns looks begins with. The scene is where the first Gaussians are: their middle by axis, and
-/// nine tenths of them within its size.
+/// half of them within its size. With nine tenths within it, hills around a table left the table a quarter of the finest
+/// wave.
 pub(crate) fn first_looks(splats: &Splats, photos: usize, seed: u64) -> OptimizerState {
     let n = splats.len();
     let zeros = || groups::zeros(n, splats.sh_degree);
@@ -153,6 +154,6 @@ fn new_look(splats: &Splats, photos: usize, seed: u64) -> Look {
         .map(|mean| (0..3).map(|a| (mean[a] - centre[a]).powi(2)).sum::<f32>())
         .collect();
     distances.sort_unstable_by(f32::total_cmp);
-    let size = distances.get(n * 9 / 10).map_or(1.0, |d| d.sqrt());
+    let size = distances.get(n / 2).map_or(1.0, |d| d.sqrt());
     Look::new(centre, size, photos, seed)
 }
