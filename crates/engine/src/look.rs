@@ -225,8 +225,7 @@ fn half_turn(x: f32) -> (f32, f32) {
                     + q * (-1.0 / 5040.0 + q * (1.0 / 362_880.0 - q / 39_916_800.0)))));
     let c = 1.0
         + q * (-0.5
-            + q * (1.0 / 24.0
-                + q * (-1.0 / 720.0 + q * (1.0 / 40_320.0 - q / 3_628_800.0))));
+            + q * (1.0 / 24.0 + q * (-1.0 / 720.0 + q * (1.0 / 40_320.0 - q / 3_628_800.0))));
     (s, c)
 }
 
@@ -399,7 +398,14 @@ pub fn step(
     };
     let of_network = rates(settings.network_rate, look.steps().max(1));
     let (first, second) = look.network_moments.split_at_mut(NETWORK);
-    advance(&mut look.network, first, second, by_network, of_network, adam);
+    advance(
+        &mut look.network,
+        first,
+        second,
+        by_network,
+        of_network,
+        adam,
+    );
     let code = &mut look.codes[view * CODE..(view + 1) * CODE];
     let pull = 2.0 * settings.neutral / HIDDEN as f32;
     let mut by_code = *by_code;
@@ -459,7 +465,10 @@ pub fn bake(splats: &mut Splats, look: &Look, code: &[f32; CODE]) {
             let sh0 = &mut splats.sh0[i][c];
             *sh0 = (1.0 + affine[c]) * *sh0 + added(affine[c], affine[3 + c]);
         }
-        for (k, value) in splats.sh_rest[i * rest..(i + 1) * rest].iter_mut().enumerate() {
+        for (k, value) in splats.sh_rest[i * rest..(i + 1) * rest]
+            .iter_mut()
+            .enumerate()
+        {
             *value *= 1.0 + affine[k % 3];
         }
     }

@@ -147,7 +147,6 @@ pub const VIEW_GROUPS: [ViewGroup; 11] = [
     },
 ];
 
-
 /// A tensor of looks; of the network's there is one row for all views.
 const fn look(
     name: &'static str,

@@ -36,7 +36,9 @@ fn drawn() -> Look {
 
 /// All colours weighed by fixed numbers: what they weigh is the derivative.
 fn value(gaussians: &[Gaussian], by: &[f64]) -> f64 {
-    let numbers = gaussians.iter().flat_map(|g| g.sh.iter().flat_map(|c| c.to_array()));
+    let numbers = gaussians
+        .iter()
+        .flat_map(|g| g.sh.iter().flat_map(|c| c.to_array()));
     numbers.zip(by).map(|(v, w)| v * w).sum()
 }
 

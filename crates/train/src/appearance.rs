@@ -93,8 +93,10 @@ pub fn read_looks(path: &Path) -> Result<(Look, Vec<String>)> {
         let is_ours = reader.metadata("format") == Some("dapple-appearance")
             && reader.metadata("version") == Some(&APPEARANCE_VERSION.to_string());
         if !is_ours {
-            return Err(Error::input("this is not an appearance.safetensors of this Dapple")
-                .hint("name the one that a run with --appearance mlp has left"));
+            return Err(
+                Error::input("this is not an appearance.safetensors of this Dapple")
+                    .hint("name the one that a run with --appearance mlp has left"),
+            );
         }
         reader.verify()?;
         let photos = reader.metadata("photos").unwrap_or_default();

@@ -85,7 +85,8 @@ impl Trainer {
         let seed = config.seed;
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
         let looks = trainer.config().appearance.has_looks();
-        let state = looks.then(|| appearance::first_looks(&splats, trainer.run.photos.ids.len(), seed));
+        let state =
+            looks.then(|| appearance::first_looks(&splats, trainer.run.photos.ids.len(), seed));
         trainer.run.engine.upload(&splats, state.as_ref())?;
         trainer.saving.begin_with(0, &splats);
         let notes = notes_on(dataset, trainer.config(), chosen.eval.len(), splats.len());

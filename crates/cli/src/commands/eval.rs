@@ -14,8 +14,8 @@ use dapple::train::evaluate::{
     Difference, LEAST_IMAGES, Lpips, Paired, flat_psnr, paired_table, table,
 };
 use dapple::train::{
-    ConfigPatch, EvalReport, Halves, PictureWriter, PoseErrors, RunFolder, Scoring, TrainConfig, Writes,
-    evaluate, evaluate_aligned, evaluate_halves, read_looks,
+    ConfigPatch, EvalReport, Halves, PictureWriter, PoseErrors, RunFolder, Scoring, TrainConfig,
+    Writes, evaluate, evaluate_aligned, evaluate_halves, read_looks,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -283,7 +283,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         None
     };
     let halves = match args.halves {
-        true => Some(score_halves(engine.as_mut(), &a, &dataset, background, console)?),
+        true => Some(score_halves(
+            engine.as_mut(),
+            &a,
+            &dataset,
+            background,
+            console,
+        )?),
         false => None,
     };
     let paired = second

@@ -138,7 +138,13 @@ impl Engine for CpuEngine {
     ) -> Result<RenderedBytes> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            engine.forward(false, &camera, settings, Beside::Nothing, &mut Clock::start());
+            engine.forward(
+                false,
+                &camera,
+                settings,
+                Beside::Nothing,
+                &mut Clock::start(),
+            );
         });
         Ok(self.image_bytes(&camera))
     }
@@ -146,7 +152,13 @@ impl Engine for CpuEngine {
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            engine.forward(false, &camera, settings, Beside::Counts, &mut Clock::start());
+            engine.forward(
+                false,
+                &camera,
+                settings,
+                Beside::Counts,
+                &mut Clock::start(),
+            );
         });
         Ok(self.blended(&camera))
     }

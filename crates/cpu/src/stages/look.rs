@@ -136,7 +136,8 @@ impl LookedBlocks<'_> {
     ) {
         let affine = &self.affine[index * OUTPUTS..(index + 1) * OUTPUTS];
         let by_affine = &mut self.by_affine[index * OUTPUTS..(index + 1) * OUTPUTS];
-        let by_colour = each!(3, |c| gradient[component::SH + c] * s.k(look::by_colour(1.0)));
+        let by_colour = each!(3, |c| gradient[component::SH + c]
+            * s.k(look::by_colour(1.0)));
         let mut by_gain = each!(3, |c| by_colour[c] * s.k(0.5));
         let one = s.k(1.0);
         let gains = each!(3, |c| V::load(s, &affine[c], part) + one);
@@ -179,7 +180,9 @@ pub fn step(
 #[inline(always)]
 fn sums_of(prepared: &Prepared, by_affine: &[Row], encoded: &[[f32; ENCODED]]) -> Sums {
     let mut sums = Sums::ZERO;
-    let blocks = by_affine.chunks_exact(OUTPUTS).zip(encoded.chunks_exact(ROW));
+    let blocks = by_affine
+        .chunks_exact(OUTPUTS)
+        .zip(encoded.chunks_exact(ROW));
     for (rows, encoded) in blocks {
         for (lane, encoded) in encoded.iter().enumerate() {
             let own: [f32; OUTPUTS] = std::array::from_fn(|k| rows[k].0[lane]);

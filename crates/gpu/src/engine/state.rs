@@ -1,8 +1,8 @@
 //! Splats, and all else that a run needs to go on, up to the GPU and down.
 
 use super::GpuEngine;
-use crate::stages::{appearance, look};
 use crate::stages::smoothing::SMOOTHING;
+use crate::stages::{appearance, look};
 use crate::{layout, params};
 use dapple_engine::{Appearance, Look, OptimizerState, ViewState, check_upload, check_views};
 use dapple_scene::{Error, Result, Splats};

@@ -52,10 +52,15 @@ pub fn upload(context: &Context, buffers: &mut Buffers, look: &Look) -> Result<u
     let all = [&look.frame, &look.network, &look.codes].map(Vec::as_slice);
     buffers.set("look", gpu.upload("look", &all.concat())?);
     let moments = [&look.network_moments, &look.code_moments].map(Vec::as_slice);
-    buffers.set("look_moments", gpu.upload("look_moments", &moments.concat())?);
+    buffers.set(
+        "look_moments",
+        gpu.upload("look_moments", &moments.concat())?,
+    );
     // A run takes fewer steps than that.
     let steps = u32::try_from(look.steps()).unwrap_or(u32::MAX);
-    let seen: Vec<u32> = std::iter::once(steps).chain(look.seen.iter().copied()).collect();
+    let seen: Vec<u32> = std::iter::once(steps)
+        .chain(look.seen.iter().copied())
+        .collect();
     buffers.set("look_seen", gpu.upload("look_seen", &seen)?);
     Ok(look.views())
 }

@@ -86,12 +86,21 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
     check_moments(&state.first_moments, &gradients, what);
 
     // After one step the first moments are 0.1 times the gradient.
-    let tenfold = |values: &[f32]| -> Vec<f64> { values.iter().map(|&v| 10.0 * f64::from(v)).collect() };
+    let tenfold =
+        |values: &[f32]| -> Vec<f64> { values.iter().map(|&v| 10.0 * f64::from(v)).collect() };
     let after = &state.views.look;
     let code = 2 * CODE * last;
     let found = [
-        ("network", tenfold(&after.network_moments[..NETWORK]), by_network),
-        ("code", tenfold(&after.code_moments[code..code + CODE]), by_code),
+        (
+            "network",
+            tenfold(&after.network_moments[..NETWORK]),
+            by_network,
+        ),
+        (
+            "code",
+            tenfold(&after.code_moments[code..code + CODE]),
+            by_code,
+        ),
     ];
     for (name, actual, truth) in &found {
         let error = compare::relative_l2(actual, truth);
@@ -146,7 +155,9 @@ pub fn looks_match_the_reference(make: Make<'_>) {
         photo: Arc::new(photo(&scene)),
     };
     let id = engine.add_views(vec![view]).unwrap()[0];
-    let error = engine.step(id, &with_look(settings(&scene, 1))).unwrap_err();
+    let error = engine
+        .step(id, &with_look(settings(&scene, 1)))
+        .unwrap_err();
     assert!(error.to_string().contains("look"), "{error}");
     // Without a look a step is what it always was.
     engine.step(id, &settings(&scene, 1)).unwrap();

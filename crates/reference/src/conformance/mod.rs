@@ -26,12 +26,12 @@
 
 mod antialias;
 mod appearance;
-mod look;
 mod capture;
 mod decided;
 mod density;
 mod depth;
 mod finite;
+mod look;
 mod parity;
 mod poses;
 mod score;
@@ -43,7 +43,6 @@ pub use antialias::{
     antialiased_runs_repeat_themselves, antialiasing_matches_the_reference,
     density_control_carries_the_3d_filter, steps_refresh_the_3d_filter,
 };
-pub use look::{looks_match_the_reference, looks_repeat_themselves};
 pub use appearance::{appearance_matches_the_reference, appearance_repeats_itself};
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
@@ -52,6 +51,7 @@ pub use depth::{
     depth_steps_repeat_themselves, depths_match_the_reference,
 };
 pub use finite::gaussians_that_are_not_finite_are_reported;
+pub use look::{looks_match_the_reference, looks_repeat_themselves};
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };

@@ -77,7 +77,11 @@ impl LookNetwork {
     /// Gains and offsets at a place.
     pub fn affine(&self, mean: DVec3) -> [f64; OUTPUTS] {
         let h = self.hidden(&self.encode(mean));
-        std::array::from_fn(|o| (0..HIDDEN).map(|k| self.second(o, k) * self.code[k] * h[k]).sum())
+        std::array::from_fn(|o| {
+            (0..HIDDEN)
+                .map(|k| self.second(o, k) * self.code[k] * h[k])
+                .sum()
+        })
     }
 
     /// Step 3: the Gaussians as the photo shows them.

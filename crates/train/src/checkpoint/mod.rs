@@ -267,7 +267,10 @@ impl Checkpoint {
         }
         // As with poses: the metadata tell, which the checksum covers as it does not tensors' names.
         let of_photos = Learnt {
-            cells: config.appearance.has_grids().then_some(config.appearance.grid),
+            cells: config
+                .appearance
+                .has_grids()
+                .then_some(config.appearance.grid),
             looks: config.appearance.has_looks(),
         };
         let learnt = Learnt {

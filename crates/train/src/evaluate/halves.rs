@@ -81,10 +81,13 @@ pub fn evaluate_halves(
         }));
     }
     if images.is_empty() {
-        return Err(Error::input("no photo has anything to score in its right half")
-            .hint("masks hide all of them"));
+        return Err(
+            Error::input("no photo has anything to score in its right half")
+                .hint("masks hide all of them"),
+        );
     }
-    let mean = |of: fn(&ImageScore) -> f64| images.iter().map(of).sum::<f64>() / images.len() as f64;
+    let mean =
+        |of: fn(&ImageScore) -> f64| images.iter().map(of).sum::<f64>() / images.len() as f64;
     Ok(EvalReport {
         psnr: mean(|image| image.psnr),
         ssim: mean(|image| image.ssim),
