@@ -16,14 +16,15 @@ use crate::stages::extras::ExtrasStep;
 use crate::stages::regularisers::Regularisers;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    appearance, blend, blend_backward, depth, emit, finite, loss, order, poses, project, ranges,
-    sort, update,
+    appearance, blend, blend_backward, depth, emit, finite, look, loss, order, poses, project,
+    ranges, sort, update,
 };
 use crate::threads;
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::constants::FINITE_EVERY;
+use dapple_engine::look::no_look;
 use dapple_engine::{
-    Appearance, DepthSample, Engine, ImageDerivative, LossTerm, RefinedPose, RenderSettings,
+    Appearance, DepthSample, Engine, ImageDerivative, Look, LossTerm, RefinedPose, RenderSettings,
     Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId, check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
@@ -54,6 +55,9 @@ pub struct CpuEngine {
     /// By view, once a step has refined one.
     poses: Vec<RefinedPose>,
     appearance: Appearance,
+    look: Look,
+    /// The Gaussians through a photo's look, where a step asks for it.
+    looked: look::Looked,
     /// Samples of known depth, by view.
     depths: Vec<Arc<[DepthSample]>>,
     frame: Frame,
@@ -115,6 +119,8 @@ impl CpuEngine {
             smoothing: Vec::new(),
             sh_degree: 0,
             appearance: Appearance::default(),
+            look: Look::default(),
+            looked: look::Looked::default(),
             views: Vec::new(),
             depths: Vec::new(),
             poses: Vec::new(),
@@ -164,9 +170,11 @@ impl CpuEngine {
         Ok(trace)
     }
 
-    /// Stages `project` to `blend` of a view.
+    /// Stages `project` to `blend` of a view; through a look where `looked` is true, which [`look::run`] has
+    /// filled.
     fn forward(
         &mut self,
+        looked: bool,
         camera: &CameraF32,
         settings: &RenderSettings,
         beside: Beside,
@@ -176,7 +184,12 @@ impl CpuEngine {
         self.fit_smoothing(settings.antialias);
         let smoothing = settings.antialias.then_some(self.smoothing.as_slice());
         let frame = &mut self.frame;
-        project::run(&self.params, smoothing, camera, degree, frame);
+        let params = if looked {
+            &self.looked.params
+        } else {
+            &self.params
+        };
+        project::run(params, smoothing, camera, degree, frame);
         clock.lap(Stage::Project);
         order::run(self.params.len, frame);
         clock.lap(Stage::Order);
@@ -223,7 +236,13 @@ impl CpuEngine {
             depths: losses[LossTerm::Depth] > 0.0 && !samples.is_empty(),
         };
         let beside = Beside::depths(mode.depths);
-        self.forward(&camera, &settings.render, beside, &mut clock);
+        let prepared = self.prepare_look(view, settings)?;
+        if let Some(prepared) = &prepared {
+            look::run(prepared, &self.params, &mut self.looked);
+            clock.lap(Stage::Appearance);
+        }
+        let through = prepared.is_some();
+        self.forward(through, &camera, &settings.render, beside, &mut clock);
         if let Some(learnt) = &settings.appearance {
             let grid = self.appearance.grid(view.0);
             appearance::run(&camera, learnt.cells, grid, &mut self.frame);
@@ -264,7 +283,11 @@ impl CpuEngine {
         let degree = settings.render.sh_degree.min(self.sh_degree);
         let pose_gradient = (!settings.pose_rates.are_off()).then(|| {
             let smoothing = antialias.then_some(self.smoothing.as_slice());
-            let params = &self.params;
+            let params = if through {
+                &self.looked.params
+            } else {
+                &self.params
+            };
             let frame = &self.frame;
             update::pose_gradient_of_all(params, smoothing, &camera, degree, mode.depths, frame)
         });
@@ -280,12 +303,23 @@ impl CpuEngine {
             mode,
             regularisers.as_ref(),
             extras.as_ref(),
+            through.then_some(&mut self.looked),
             &self.frame,
         );
         if let Some(gradient) = pose_gradient {
             self.refine(view, &gradient, settings);
         }
         clock.lap(Stage::Update);
+        if let (Some(prepared), Some(learnt)) = (&prepared, &settings.look) {
+            look::step(
+                prepared,
+                &self.looked,
+                (&mut self.look, view.0),
+                learnt,
+                &settings.adam,
+            );
+            clock.lap(Stage::Appearance);
+        }
         let looks = settings.step.is_multiple_of(FINITE_EVERY);
         let not_finite = looks.then(|| finite::run(&self.params)).flatten();
         let counts = self.frame.counts;
@@ -360,6 +394,24 @@ impl CpuEngine {
         }
         self.appearance.extend_to(self.views.len());
         Ok(())
+    }
+
+    /// The network as a step's photo wants it, where it asks for that.
+    fn prepare_look(
+        &mut self,
+        view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<Option<look::Prepared>> {
+        if settings.look.is_none() {
+            return Ok(None);
+        }
+        if view.0 >= self.look.views() {
+            return Err(no_look());
+        }
+        let code = self.look.code(view.0);
+        look::Prepared::new(&self.look, &code)
+            .map(Some)
+            .ok_or_else(no_look)
     }
 
     /// Puts dL/dimage, row by row, into tiles.

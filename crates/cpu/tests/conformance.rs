@@ -85,6 +85,16 @@ fn absolute_density_matches_the_reference() {
 }
 
 #[test]
+fn looks_match_the_reference() {
+    conformance::looks_match_the_reference(&|| engine(2));
+}
+
+#[test]
+fn threads_change_nothing_with_looks() {
+    conformance::looks_repeat_themselves(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
+}
+
+#[test]
 fn appearance_matches_the_reference() {
     conformance::appearance_matches_the_reference(&|| engine(2));
 }

@@ -4,6 +4,7 @@
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`mod@appearance`]: what makes the colours of one photo differ from another's.
+//! - [`mod@look`]: what makes the light of one photo differ from another's, place by place.
 //! - [`groups`]: what training holds of each Gaussian, as lists.
 //! - [`LossTerm`]: the terms of the loss, as a list.
 //! - [`depth`]: depths of a render, and what training is told about them.
@@ -23,6 +24,7 @@ mod gradients;
 pub mod groups;
 pub mod instruments;
 mod lens;
+pub mod look;
 mod loss;
 pub mod noise;
 mod pose_step;
@@ -46,6 +48,7 @@ pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
 pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};
+pub use look::{Look, LookSettings};
 pub use loss::{LossOf, LossTerm, LossWeights};
 pub use pose_step::{PoseMoments, refine_pose};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};

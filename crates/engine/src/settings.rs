@@ -1,6 +1,6 @@
 //! What training tells an engine: plain numbers, no schedules.
 
-use crate::{AppearanceSettings, LossWeights, PoseRates};
+use crate::{AppearanceSettings, LookSettings, LossWeights, PoseRates};
 use serde::{Deserialize, Serialize};
 
 /// How to render.
@@ -112,6 +112,10 @@ pub struct StepSettings {
     /// Whether the view's appearance is learnt, and how; without it the loss compares the photo with the
     /// render itself. The loss that is reported is that of the image alone.
     pub appearance: Option<AppearanceSettings>,
+    /// Whether the view is rendered through its look, and how that and the network behind it are learnt: see
+    /// [`mod@crate::look`]. The engine must hold a look for every view.
+    #[serde(default)]
+    pub look: Option<LookSettings>,
 }
 
 impl StepSettings {

@@ -5,7 +5,8 @@
 //! [`ViewState`] and a row here.
 
 use crate::appearance::Appearance;
-use crate::{POSE_WORDS, RefinedPose};
+use crate::look::{CODE, NETWORK};
+use crate::{Look, POSE_WORDS, RefinedPose};
 use dapple_scene::{Error, Result};
 use std::borrow::Cow;
 
@@ -16,6 +17,8 @@ pub struct ViewState {
     pub poses: Vec<RefinedPose>,
     /// Grids of affine maps of colours; empty where no step has learnt any.
     pub appearance: Appearance,
+    /// The network and the codes of looks; empty where none are learnt.
+    pub look: Look,
 }
 
 /// Of how many views there is what.
@@ -27,6 +30,8 @@ pub struct ViewSizes {
     pub grids: usize,
     /// Cells of a grid along x, y and luminance.
     pub cells: [u32; 3],
+    /// Views whose look is learnt.
+    pub looks: usize,
 }
 
 /// The numbers of a tensor, row by row.
@@ -51,7 +56,7 @@ pub struct ViewGroup {
 }
 
 /// All of them.
-pub const VIEW_GROUPS: [ViewGroup; 5] = [
+pub const VIEW_GROUPS: [ViewGroup; 11] = [
     ViewGroup {
         name: "poses",
         is_count: false,
@@ -97,7 +102,78 @@ pub const VIEW_GROUPS: [ViewGroup; 5] = [
             true
         },
     },
+    look(
+        "look.frame",
+        |sizes| vec![sizes.looks.min(1), 4],
+        |state| ViewNumbers::F32((&state.look.frame).into()),
+        |state, _, values| set_look(state, values, |held| &mut held.frame),
+    ),
+    look(
+        "look.network",
+        |sizes| vec![sizes.looks.min(1), NETWORK],
+        |state| ViewNumbers::F32((&state.look.network).into()),
+        |state, _, values| set_look(state, values, |held| &mut held.network),
+    ),
+    look(
+        "look.network_moments",
+        |sizes| vec![sizes.looks.min(1), 2, NETWORK],
+        |state| ViewNumbers::F32((&state.look.network_moments).into()),
+        |state, _, values| set_look(state, values, |held| &mut held.network_moments),
+    ),
+    look(
+        "look.codes",
+        |sizes| vec![sizes.looks, CODE],
+        |state| ViewNumbers::F32((&state.look.codes).into()),
+        |state, _, values| set_look(state, values, |held| &mut held.codes),
+    ),
+    look(
+        "look.code_moments",
+        |sizes| vec![sizes.looks, 2, CODE],
+        |state| ViewNumbers::F32((&state.look.code_moments).into()),
+        |state, _, values| set_look(state, values, |held| &mut held.code_moments),
+    ),
+    ViewGroup {
+        name: "look.seen",
+        is_count: true,
+        shape: |sizes| vec![sizes.looks],
+        values: |state| ViewNumbers::U32((&state.look.seen).into()),
+        set: |state, _, values| {
+            let ViewNumbers::U32(counts) = values else {
+                return false;
+            };
+            state.look.seen = counts.into_owned();
+            true
+        },
+    },
 ];
+
+/// A tensor of looks; of the network's there is one row for all views.
+const fn look(
+    name: &'static str,
+    shape: fn(&ViewSizes) -> Vec<usize>,
+    values: fn(&ViewState) -> ViewNumbers<'_>,
+    set: fn(&mut ViewState, &ViewSizes, ViewNumbers<'_>) -> bool,
+) -> ViewGroup {
+    ViewGroup {
+        name,
+        is_count: false,
+        shape,
+        values,
+        set,
+    }
+}
+
+fn set_look(
+    state: &mut ViewState,
+    values: ViewNumbers<'_>,
+    of: fn(&mut Look) -> &mut Vec<f32>,
+) -> bool {
+    let ViewNumbers::F32(values) = values else {
+        return false;
+    };
+    *of(&mut state.look) = values.into_owned();
+    true
+}
 
 /// A tensor that is shaped like the grids.
 const fn grids(
@@ -138,6 +214,7 @@ impl ViewState {
             poses: self.poses.len(),
             grids: self.appearance.views(),
             cells: self.appearance.cells,
+            looks: self.look.views(),
         }
     }
 }
@@ -190,16 +267,24 @@ mod tests {
                 .map(|_| RefinedPose::from_words(&std::array::from_fn(|_| number())))
                 .collect(),
             appearance: Appearance::identity([2, 3, 1], 2),
+            look: Look::new([0.0; 3], 1.0, 4, 0),
         };
         let held = &mut state.appearance;
+        let look = &mut state.look;
         for values in [
             &mut held.coefficients,
             &mut held.first_moments,
             &mut held.second_moments,
+            &mut look.frame,
+            &mut look.network,
+            &mut look.network_moments,
+            &mut look.codes,
+            &mut look.code_moments,
         ] {
             values.iter_mut().for_each(|value| *value = number());
         }
         held.seen = vec![7, 9];
+        look.seen = vec![1, 2, 3, 4];
         let sizes = state.sizes();
         let mut copy = ViewState::default();
         for group in VIEW_GROUPS {

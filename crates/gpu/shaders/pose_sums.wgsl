@@ -34,6 +34,11 @@
 @group(0) @binding(10) var<storage, read> extra_gradients: array<f32>;
 #endif
 
+#if LOOK
+// By place: `project` left them.
+@group(0) @binding(11) var<storage, read> looked: array<vec4f>;
+#endif
+
 #import shared/pose_sum
 
 #import shared/sh_read

@@ -20,7 +20,7 @@
 // Bindings: views (and lenses), state, geometry, sh_rest in; visible_placed, the counter, 0 before; out, by Gaussian,
 // visible_rank (0 = invisible, or one more than its place), and group_visible, a word per workgroup; by
 // place splats2d, tiles_touched, and depth_bits (depths once more by themselves, for `order` to read
-// densely).
+// densely). In permutation LOOK, colours go through the look of the step's view: shared/look.
 
 #import shared/step
 #import shared/groups
@@ -53,6 +53,13 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(11) var<storage, read> smoothing: array<f32>;
 #endif
 
+#if LOOK
+// In: the network and the codes of looks. Out, by place: gains plus one, and colours before the look.
+@group(0) @binding(12) var<storage, read> look: array<vec4f>;
+@group(0) @binding(13) var<storage, read_write> looked: array<vec4f>;
+#import shared/look_affine
+#endif
+
 const LN_2: f32 = 0.69314718;
 // The conic is stored times -log2(e) / 2, so that alpha is a power of two.
 const FORM: f32 = -0.72134752;
@@ -63,6 +70,10 @@ struct Splat {
     s1: vec4f,
     s2: vec4f,
     tiles: u32,
+#if LOOK
+    gain: vec3f,
+    raw: vec3f,
+#endif
 }
 
 // Steps 1 to 3.
@@ -94,7 +105,14 @@ fn splat_of(i: u32) -> Splat {
         return Splat();
     }
     let direction = view_direction(g.mean, view.centre.xyz).xyz;
+#if LOOK
+    let own = raw_colour(i, capacity, step.sh_degree, direction);
+    let affine = look_affine(g.mean, step.view - 1u);
+    let gain = 1.0 + affine.gain;
+    let raw = fma(gain, own, affine.offset);
+#else
     let raw = raw_colour(i, capacity, step.sh_degree, direction);
+#endif
     if !is_finite_bits(magnitude3(raw)) {
         return Splat();
     }
@@ -104,6 +122,10 @@ fn splat_of(i: u32) -> Splat {
         vec4f(c, log2_opacity, rgb.xy),
         vec4f(rgb.z, point.z, radius),
         tiles,
+#if LOOK
+        gain,
+        own,
+#endif
     );
 }
 
@@ -144,6 +166,10 @@ fn project(
         splats2d[3u * c] = splat.s0;
         splats2d[3u * c + 1u] = splat.s1;
         splats2d[3u * c + 2u] = splat.s2;
+#if LOOK
+        looked[2u * c] = vec4f(splat.gain, 0.0);
+        looked[2u * c + 1u] = vec4f(splat.raw, 0.0);
+#endif
         tiles_touched[c] = splat.tiles;
         depth_bits[c] = bitcast<u32>(splat.s2.y);
         rank = c + 1u;

@@ -43,6 +43,11 @@
 @group(0) @binding(13) var<storage, read> smoothing: array<f32>;
 #endif
 
+#if LOOK
+// By place: `project` left them.
+@group(0) @binding(14) var<storage, read> looked: array<vec4f>;
+#endif
+
 #import shared/adam
 #import shared/gaussian_backward
 #if EXTRAS

@@ -67,10 +67,12 @@ pub struct Parameters {
     pub losses: [f32; 8],
     /// Samples of known depth that the view has.
     pub depth_samples: u32,
-    /// Alignment.
-    pub pad: u32,
-    /// Alignment.
-    pub pad_end: [u32; 2],
+    /// Step size of the network of looks.
+    pub look_network_rate: f32,
+    /// Step size of the view's code.
+    pub look_code_rate: f32,
+    /// The code's weight in the loss.
+    pub look_neutral: f32,
 }
 
 const _: () = assert!(LossTerm::ALL.len() <= 8);
@@ -327,6 +329,9 @@ pub const STORAGE_BUFFERS: u32 = 16;
 /// of them takes, `appearance_gather`.
 pub const WORKGROUP_BYTES: u32 = 24 << 10;
 
+/// Workgroups of `look_gather`, a multiple of 16: as many as a large GPU holds at once, and few enough to add up.
+pub const LOOK_GROUPS: u32 = 512;
+
 /// What every device binds: WebGPU's default limit.
 pub const LEAST_STORAGE_BUFFERS: u32 = 8;
 
@@ -376,7 +381,8 @@ pub fn defines() -> Defines {
         )
         .u32("EMIT_BLOCK", EMIT_BLOCK)
         .u32("SLOT_SUMS_GAUSSIANS", SLOT_SUMS_GAUSSIANS)
-        .u32("UPDATE_THREADS", UPDATE_THREADS);
+        .u32("UPDATE_THREADS", UPDATE_THREADS)
+        .u32("LOOK_GROUPS", LOOK_GROUPS);
     // Tap d is the weight at distance d from the centre of the symmetric window.
     let window = constants::ssim_window();
     let taps = SSIM_TAPS.iter().zip(&window[constants::SSIM_WINDOW / 2..]);
@@ -419,6 +425,8 @@ pub fn shaders() -> ShaderSet {
         "shared/lens",
         "shared/lens_form",
         "shared/high_product",
+        "shared/look",
+        "shared/look_affine",
         "shared/noise",
         "shared/normal",
         "shared/parameters",

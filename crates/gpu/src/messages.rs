@@ -64,7 +64,9 @@ pub fn step_parameters(settings: &StepSettings, depth_samples: usize) -> layout:
     layout::Parameters {
         losses,
         depth_samples: depth_samples as u32,
-        ..layout::Parameters::default()
+        look_network_rate: settings.look.map_or(0.0, |learnt| learnt.network_rate),
+        look_code_rate: settings.look.map_or(0.0, |learnt| learnt.code_rate),
+        look_neutral: settings.look.map_or(0.0, |learnt| learnt.neutral),
     }
 }
 

@@ -123,7 +123,9 @@ impl GpuEngine {
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
             let is_kept = kept.iter().any(|(tensor, _)| tensor.name == name);
-            let is_kept = is_kept || name.starts_with("appearance");
+            let is_kept = is_kept
+                || name.starts_with("appearance")
+                || matches!(name, "look" | "look_moments" | "look_seen");
             if !is_kept && !matches!(name, "views" | "lenses" | "state") {
                 encoder.clear_buffer(buffer, 0, None);
             }

@@ -92,6 +92,21 @@ fn poses_match_the_reference() {
 }
 
 #[test]
+fn looks_match_the_reference() {
+    conformance::looks_match_the_reference(&|| engine(false));
+}
+
+#[test]
+fn looks_repeat_themselves_without_subgroups_and_in_short_dispatches() {
+    conformance::looks_repeat_themselves(&[
+        &|| engine(false),
+        &|| engine(true),
+        &with_short_dispatches,
+        &with_little_room,
+    ]);
+}
+
+#[test]
 fn appearance_matches_the_reference() {
     conformance::appearance_matches_the_reference(&|| engine(false));
 }

@@ -77,8 +77,9 @@ fn parameters_are_the_same_on_both_sides() {
     let ours = members!(Parameters {
         losses,
         depth_samples,
-        pad,
-        pad_end,
+        look_network_rate,
+        look_code_rate,
+        look_neutral,
     });
     let (theirs, bytes) = of_shader("shared/parameters", "Parameters");
     assert_eq!((ours, size_of::<Parameters>() as u32), (theirs, bytes));

@@ -10,11 +10,24 @@
 //! `x`, `y` and `luminance` are 1 for an exposure. How a pixel's map is read from the grid:
 //! `dapple_reference::appearance`. A photo's map sends what the splats render to what the photo
 //! shows.
+//!
+//! Where looks are learnt, the tensors are instead
+//!
+//! | tensor | what |
+//! |---|---|
+//! | `frame` | `[4]`: the middle of the scene and one over its size, which centres are measured in |
+//! | `network` | `[1088]`: `W1` `[32, 28]`, then `W2` `[6, 32]` |
+//! | `codes` | `[photos, 64]` |
+//! | `seen` | `[photos]`: steps taken on each |
+//!
+//! What they do to a Gaussian's colour: [`mod@dapple_engine::look`].
 
-use crate::checkpoint::{Kind, Tensor, write_tensors};
-use dapple_engine::Appearance;
+use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
+use dapple_engine::look::{CODE, NETWORK};
+use dapple_engine::{Appearance, Look, OptimizerState, ViewState, groups};
 use dapple_scene::atomic::write_atomically;
-use dapple_scene::{Error, Result};
+use dapple_scene::{Error, Result, Splats};
+use std::fs::File;
 use std::path::Path;
 
 /// Version of the file: rises when a reader of the old one would misread the new one.
@@ -25,15 +38,6 @@ pub const APPEARANCE_VERSION: u32 = 1;
 /// # Errors
 /// What cannot be written.
 pub fn write_appearance(path: &Path, appearance: &Appearance, photos: &[String]) -> Result<()> {
-    let names = serde_json::to_string(photos).map_err(|e| {
-        Error::internal(format!("the appearance cannot be written: {e}")).caused_by(e)
-    })?;
-    let metadata = [
-        ("format", "dapple-appearance".to_owned()),
-        ("version", APPEARANCE_VERSION.to_string()),
-        ("photos", names),
-    ];
-    let metadata = metadata.map(|(name, value)| (name.to_owned(), value));
     let views = appearance.views();
     let [x, y, l] = appearance.cells.map(|n| n as usize);
     let shape = [views, y, x, l, 3, 4];
@@ -46,5 +50,112 @@ pub fn write_appearance(path: &Path, appearance: &Appearance, photos: &[String])
         ),
         Tensor::new("seen".to_owned(), Kind::U32, &[views], &appearance.seen),
     ];
-    write_atomically(path, |out| write_tensors(out, metadata.into(), &tensors))
+    write(path, photos, &tensors)
+}
+
+/// Writes the file of looks, likewise.
+///
+/// # Errors
+/// What cannot be written.
+pub fn write_looks(path: &Path, look: &Look, photos: &[String]) -> Result<()> {
+    let name = str::to_owned;
+    let views = look.views();
+    let tensors = [
+        Tensor::new(name("frame"), Kind::F32, &[look.frame.len()], &look.frame),
+        Tensor::new(name("network"), Kind::F32, &[NETWORK], &look.network),
+        Tensor::new(name("codes"), Kind::F32, &[views, CODE], &look.codes),
+        Tensor::new(name("seen"), Kind::U32, &[views], &look.seen),
+    ];
+    write(path, photos, &tensors)
+}
+
+fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {
+    let names = serde_json::to_string(photos).map_err(|e| {
+        Error::internal(format!("the appearance cannot be written: {e}")).caused_by(e)
+    })?;
+    let metadata = [
+        ("format", "dapple-appearance".to_owned()),
+        ("version", APPEARANCE_VERSION.to_string()),
+        ("photos", names),
+    ];
+    let metadata = metadata.map(|(name, value)| (name.to_owned(), value));
+    write_atomically(path, |out| write_tensors(out, metadata.into(), tensors))
+}
+
+/// Reads the file of looks: without moments, and the names of the photos.
+///
+/// # Errors
+/// One that cannot be opened, a damaged one, one of another format, one that holds grids.
+pub fn read_looks(path: &Path) -> Result<(Look, Vec<String>)> {
+    let read = || -> Result<(Look, Vec<String>)> {
+        let file = File::open(path).map_err(|e| Error::io("cannot open the looks", path, e))?;
+        let mut reader = Reader::open(file)?;
+        let is_ours = reader.metadata("format") == Some("dapple-appearance")
+            && reader.metadata("version") == Some(&APPEARANCE_VERSION.to_string());
+        if !is_ours {
+            return Err(
+                Error::input("this is not an appearance.safetensors of this Dapple")
+                    .hint("name the one that a run with --appearance mlp has left"),
+            );
+        }
+        reader.verify()?;
+        let photos = reader.metadata("photos").unwrap_or_default();
+        let photos: Vec<String> = serde_json::from_str(photos).map_err(|e| {
+            Error::input("its list of photos cannot be read")
+                .hint("use the file as the run left it")
+                .caused_by(e)
+        })?;
+        if reader.shape("network").is_err() {
+            return Err(Error::input("it holds grids of colour maps, and no looks")
+                .hint("looks are what a run with --appearance mlp learns"));
+        }
+        let views = photos.len();
+        let look = Look {
+            frame: reader.read("frame", Kind::F32, &[4])?,
+            network: reader.read("network", Kind::F32, &[NETWORK])?,
+            network_moments: vec![0.0; 2 * NETWORK],
+            codes: reader.read("codes", Kind::F32, &[views, CODE])?,
+            code_moments: vec![0.0; 2 * CODE * views],
+            seen: reader.read("seen", Kind::U32, &[views])?,
+        };
+        look.check()?;
+        Ok((look, photos))
+    };
+    read().map_err(|error| error.at_path(path))
+}
+
+/// What a run that learns looks begins with. The scene is where the first Gaussians are: their middle by axis, and
+/// half of them within its size. With nine tenths within it, hills around a table left the table a quarter of the finest
+/// wave.
+pub(crate) fn first_looks(splats: &Splats, photos: usize, seed: u64) -> OptimizerState {
+    let n = splats.len();
+    let zeros = || groups::zeros(n, splats.sh_degree);
+    OptimizerState {
+        first_moments: zeros(),
+        second_moments: zeros(),
+        gradient_sums: vec![0.0; n],
+        visible_counts: vec![0.0; n],
+        smoothing: Vec::new(),
+        views: ViewState {
+            look: new_look(splats, photos, seed),
+            ..ViewState::default()
+        },
+    }
+}
+
+fn new_look(splats: &Splats, photos: usize, seed: u64) -> Look {
+    let n = splats.len();
+    let centre = [0, 1, 2].map(|axis| {
+        let mut values: Vec<f32> = splats.means.iter().map(|mean| mean[axis]).collect();
+        values.sort_unstable_by(f32::total_cmp);
+        values.get(n / 2).copied().unwrap_or(0.0)
+    });
+    let mut distances: Vec<f32> = splats
+        .means
+        .iter()
+        .map(|mean| (0..3).map(|a| (mean[a] - centre[a]).powi(2)).sum::<f32>())
+        .collect();
+    distances.sort_unstable_by(f32::total_cmp);
+    let size = distances.get(n / 2).map_or(1.0, |d| d.sqrt());
+    Look::new(centre, size, photos, seed)
 }

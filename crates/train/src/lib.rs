@@ -38,11 +38,13 @@ mod trainer;
 mod views;
 mod watch;
 
-pub use appearance::{APPEARANCE_VERSION, write_appearance};
+pub use appearance::{APPEARANCE_VERSION, read_looks, write_appearance, write_looks};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch, ViewIdentity};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use contributions::contributions;
-pub use evaluate::{EvalReport, ImageScore, Scoring, evaluate, evaluate_aligned};
+pub use evaluate::{
+    EvalReport, Halves, ImageScore, Scoring, evaluate, evaluate_aligned, evaluate_halves,
+};
 pub use evidence::{Bound, Budget, Evidence, Seen};
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;

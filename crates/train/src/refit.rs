@@ -109,5 +109,6 @@ fn settings_of(step: u32, how: &Refit<'_>) -> StepSettings {
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
+        look: None,
     }
 }

@@ -17,7 +17,7 @@ use crate::views::Chosen;
 use crate::{
     CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Silent, Trainer, broken,
 };
-use dapple_engine::{Appearance, Engine, RefinedPose, ViewState, smoothing};
+use dapple_engine::{Appearance, Engine, Look, RefinedPose, ViewState, smoothing};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
@@ -371,11 +371,20 @@ impl Trainer {
     /// What was learnt of the appearance of the photos in [`Self::train_names`], empty where nothing is;
     /// after the engine has failed, what was saved from it.
     pub fn appearance(&mut self) -> Result<Appearance> {
+        Ok(self.learnt()?.appearance)
+    }
+
+    /// What was learnt of their looks, likewise.
+    pub fn look(&mut self) -> Result<Look> {
+        Ok(self.learnt()?.look)
+    }
+
+    fn learnt(&mut self) -> Result<ViewState> {
         if let Some(kept) = self.failed() {
-            return Ok(kept.views.appearance.clone());
+            return Ok(kept.views.clone());
         }
         self.run.drain(&mut Silent)?;
-        Ok(self.run.view_state()?.appearance)
+        self.run.view_state()
     }
 
     /// Why the last checkpoint could not be saved, if it could not.
@@ -390,11 +399,13 @@ fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
         &checkpoint.state.views.appearance,
         &checkpoint.config.appearance,
     );
-    let expected = match asked.is_on() && checkpoint.step > 0 {
+    let expected = match asked.has_grids() && checkpoint.step > 0 {
         true => (asked.grid, photos),
         false => ([0; 3], 0),
     };
-    if (held.cells, held.views()) == expected {
+    let looks = if asked.has_looks() { photos } else { 0 };
+    let found = (held.cells, held.views());
+    if found == expected && checkpoint.state.views.look.views() == looks {
         return Ok(());
     }
     Err(

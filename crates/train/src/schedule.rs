@@ -293,6 +293,10 @@ impl Schedule {
                 .config
                 .appearance
                 .settings(self.place(step), self.config.steps),
+            look: self
+                .config
+                .appearance
+                .look_settings(self.place(step), self.config.steps),
         }
     }
 

@@ -31,7 +31,7 @@ use crate::views::{Chosen, notes_on};
 use crate::watch::Watch;
 use crate::{
     Budget, CaptureIdentity, DensityStrategy, Ending, Evidence, History, Observer, Outcome,
-    Schedule, Silent, Strategy, TrainConfig, WatchReport, init, strategy,
+    Schedule, Silent, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
 };
 use dapple_engine::{Engine, Rendered};
 use dapple_scene::{Camera, Dataset, Error, Result, View};
@@ -82,8 +82,12 @@ impl Trainer {
         if config.densify.strategy == Strategy::Mcmc && config.densify.add == 0.0 {
             config.densify.add = strategy::growth(&config, splats.len() as u64);
         }
+        let seed = config.seed;
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
-        trainer.run.engine.upload(&splats, None)?;
+        let looks = trainer.config().appearance.has_looks();
+        let state =
+            looks.then(|| appearance::first_looks(&splats, trainer.run.photos.ids.len(), seed));
+        trainer.run.engine.upload(&splats, state.as_ref())?;
         trainer.saving.begin_with(0, &splats);
         let notes = notes_on(dataset, trainer.config(), chosen.eval.len(), splats.len());
         trainer.notes.extend(notes);
@@ -305,7 +309,8 @@ impl Trainer {
             if let Some(best) = companion.ends_with() {
                 run.engine.upload(&best.splats, None)?;
                 // The engine has forgotten what it learnt. Poses are not refined beside a watch.
-                run.learnt = Some(best.views.appearance.clone());
+                let views = &best.views;
+                run.learnt = Some((views.appearance.clone(), views.look.clone()));
             }
         }
         let splats = self.saving.copy(run)?;

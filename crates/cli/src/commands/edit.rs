@@ -12,11 +12,12 @@ use crate::options::{
 };
 use crate::training_display::{gaussians, grouped};
 use chain::{Chain, Link};
+use dapple::contract::look;
 use dapple::scene::edit::{Action, Editor, Recipe};
 use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, WriteOptions};
-use dapple::scene::{Error, Result};
-use dapple::train::ConfigPatch;
+use dapple::scene::{Error, Result, Splats};
 use dapple::train::config::Background;
+use dapple::train::{ConfigPatch, read_looks};
 use photos::{Loss, Photos};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,8 @@ Examples:
   dapple edit in.ply out.ply --rotate 180,0,0 --scale 0.1 --translate 0,1.5,0 --order morton
   dapple edit in.ply out.splat --keep finite --cut box:0,2,0,10,1,10 --save-recipe mine.json
   dapple edit a.ply both.ply --translate -2,0,0 --merge b.ply
-  dapple edit other.ply out.ply --recipe mine.json";
+  dapple edit other.ply out.ply --recipe mine.json
+  dapple edit out/hall evening.ply --look IMG_0042.jpg     of a run with --appearance mlp";
 
 /// Edits splats by a chain of actions: move, crop, filter, clean, merge, decimate
 #[derive(Debug, clap::Args)]
@@ -73,6 +75,11 @@ pub struct Args {
     #[arg(long, value_name = "STEPS", default_value_t = 0, hide_default_value = true,
         value_parser = clap::value_parser!(u32).range(0..=100_000))]
     refit: u32,
+
+    /// Begin with the splats as this photo shows them, of a run with --appearance mlp: its look, in the
+    /// appearance.safetensors beside IN, goes into their colours. Recipes do not hold it
+    #[arg(long, value_name = "PHOTO")]
+    look: Option<String>,
 
     /// Write the chain as a recipe
     #[arg(long, value_name = "FILE.json")]
@@ -150,7 +157,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..ConfigPatch::default()
     };
     let config = config_beside(&file, flags, console)?;
-    let (splats, aside) = read_splats_with(&file, &read_options(&actions), console)?;
+    let (mut splats, aside) = read_splats_with(&file, &read_options(&actions), console)?;
+    if let Some(photo) = &args.look {
+        put_on(&mut splats, &file, photo)?;
+    }
     let options = WriteOptions {
         antialiased: aside.antialiased || config.antialias,
         nearest: args.device.nearest(),
@@ -215,6 +225,33 @@ fn is_same_place(a: &Path, b: &Path) -> bool {
         whole.or_else(|| std::path::absolute(path).ok())
     };
     a == b || place(a).is_some_and(|a| Some(a) == place(b))
+}
+
+/// Puts the look of a photo into the splats of a run.
+fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
+    let path = file.with_file_name("appearance.safetensors");
+    let (look, photos) = read_looks(&path)?;
+    let stem = |name: &str| Path::new(name).with_extension("");
+    let exact = photos.iter().position(|name| name == photo);
+    let found = exact.or_else(|| {
+        photos
+            .iter()
+            .position(|name| stem(name) == Path::new(photo))
+    });
+    let Some(index) = found else {
+        let some: Vec<&str> = photos.iter().take(3).map(String::as_str).collect();
+        return Err(
+            Error::input(format!("no look of a photo \"{photo}\" was learnt"))
+                .at_path(&path)
+                .hint(format!(
+                    "it holds those of the {} photos trained on: {}, ...",
+                    photos.len(),
+                    some.join(", ")
+                )),
+        );
+    };
+    look::bake(splats, &look, &look.code(index));
+    Ok(())
 }
 
 /// Gaussians that are not finite are read where the chain takes them away; a file with some is refused elsewhere.

@@ -14,8 +14,8 @@ use dapple::train::evaluate::{
     Difference, LEAST_IMAGES, Lpips, Paired, flat_psnr, paired_table, table,
 };
 use dapple::train::{
-    ConfigPatch, EvalReport, PictureWriter, PoseErrors, RunFolder, Scoring, TrainConfig, Writes,
-    evaluate, evaluate_aligned,
+    ConfigPatch, EvalReport, Halves, PictureWriter, PoseErrors, RunFolder, Scoring, TrainConfig,
+    Writes, evaluate, evaluate_aligned, evaluate_halves, read_looks,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,12 @@ With --align-poses, or where the run refined poses, photos are scored a second t
 pose of each is fitted to the splats, which stay as they are (60 steps of Adam on the squared error).
 Such scores, called aligned, do not suffer from errors of the given poses, and compare with each other
 only.
+
+With --halves, photos are scored once more by halves: what the run learnt of a photo (--appearance) is fitted to
+the left half of each, 150 steps that leave the splats as they are, and the right half is scored. Where
+light differs from photo to photo, nothing else can tell what a held-out photo should look like. Of runs
+without --appearance the right half is scored as it is. Looks (--appearance mlp) are read from the
+appearance.safetensors beside SPLATS.
 
 Examples:
   dapple eval captures/bird out/bird/splats.ply
@@ -106,6 +112,11 @@ pub struct Args {
     #[arg(long)]
     colour_corrected: bool,
 
+    /// Score a third time: what the run learnt of photos is fitted to their left halves, and the right halves
+    /// are scored
+    #[arg(long)]
+    halves: bool,
+
     /// Write renders, maps of errors and tables into this folder
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -139,6 +150,9 @@ struct Scores<'a> {
     /// With the pose of each photo fitted to the splats.
     #[serde(skip_serializing_if = "Option::is_none")]
     aligned: Option<&'a EvalReport>,
+    /// Of right halves, with appearance fitted to the left ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    halves: Option<&'a EvalReport>,
     /// How far the poses of the photos trained on are off.
     #[serde(skip_serializing_if = "Option::is_none")]
     poses: Option<&'a PoseReport>,
@@ -268,6 +282,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     } else {
         None
     };
+    let halves = match args.halves {
+        true => Some(score_halves(
+            engine.as_mut(),
+            &a,
+            &dataset,
+            background,
+            console,
+        )?),
+        false => None,
+    };
     let paired = second
         .as_ref()
         .map(|second| Paired::new(&report, second))
@@ -289,6 +313,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             difference,
         }),
         aligned: aligned.as_ref(),
+        halves: halves.as_ref(),
         poses: poses.as_ref(),
     };
     let text = |markdown: bool| match &paired {
@@ -305,6 +330,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if let Some(aligned) = &aligned {
         console.data("\naligned: the pose of each photo fitted to the splats")?;
         console.data(table(aligned, args.markdown).trim_end())?;
+    }
+    if let Some(halves) = &halves {
+        console.data("\nright halves, what differs between photos fitted to the left ones")?;
+        console.data(table(halves, args.markdown).trim_end())?;
     }
     if let Some(poses) = &poses {
         console.data(&poses.lines())?;
@@ -363,6 +392,30 @@ fn score(
         ));
     }
     Ok(report)
+}
+
+/// Scores right halves, with what the run learnt of photos fitted to the left ones.
+fn score_halves(
+    engine: &mut dyn Engine,
+    subject: &Subject,
+    dataset: &Dataset,
+    background: [f32; 3],
+    console: &Console,
+) -> Result<EvalReport> {
+    let appearance = &subject.config.appearance;
+    let looks = subject.path.with_file_name("appearance.safetensors");
+    let look = match appearance.has_looks() {
+        true => Some(read_looks(&looks)?.0),
+        false => None,
+    };
+    let how = Halves {
+        appearance,
+        look: look.as_ref(),
+        ssim_weight: subject.config.ssim_weight,
+        settings: subject.settings(background),
+    };
+    let views: Vec<&View> = dataset.views.iter().collect();
+    evaluate_halves(engine, &subject.splats, &views, &how, &console.progress())
 }
 
 impl PoseReport {

@@ -52,7 +52,7 @@ impl Engine for CpuEngine {
         self.stats = stats;
         self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
-        (self.poses, self.appearance) = (views.poses, views.appearance);
+        (self.poses, self.appearance, self.look) = (views.poses, views.appearance, views.look);
         self.sh_degree = splats.sh_degree;
         Ok(())
     }
@@ -74,6 +74,7 @@ impl Engine for CpuEngine {
         Ok(ViewState {
             poses: self.poses.clone(),
             appearance: self.appearance.clone(),
+            look: self.look.clone(),
         })
     }
 
@@ -125,7 +126,7 @@ impl Engine for CpuEngine {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
             let beside = Beside::depths(settings.depth);
-            engine.forward(&camera, settings, beside, &mut Clock::start());
+            engine.forward(false, &camera, settings, beside, &mut Clock::start());
         });
         Ok(self.image(&camera, settings.depth))
     }
@@ -137,7 +138,13 @@ impl Engine for CpuEngine {
     ) -> Result<RenderedBytes> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            engine.forward(&camera, settings, Beside::Nothing, &mut Clock::start());
+            engine.forward(
+                false,
+                &camera,
+                settings,
+                Beside::Nothing,
+                &mut Clock::start(),
+            );
         });
         Ok(self.image_bytes(&camera))
     }
@@ -145,7 +152,13 @@ impl Engine for CpuEngine {
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            engine.forward(&camera, settings, Beside::Counts, &mut Clock::start());
+            engine.forward(
+                false,
+                &camera,
+                settings,
+                Beside::Counts,
+                &mut Clock::start(),
+            );
         });
         Ok(self.blended(&camera))
     }
@@ -184,7 +197,7 @@ impl Engine for CpuEngine {
         };
         on_pool(self, |engine| {
             let beside = Beside::depths(mode.depths);
-            engine.forward(&camera, settings, beside, &mut Clock::start());
+            engine.forward(false, &camera, settings, beside, &mut Clock::start());
             engine.set_image_gradient(&camera, derivative)?;
             let cap = settings.max_gaussians_per_tile;
             blend_backward::run(&camera, cap, mode, &mut engine.frame);

@@ -8,6 +8,7 @@ pub mod depth;
 pub mod emit;
 pub mod extras;
 pub mod finite;
+pub mod look;
 pub mod loss;
 pub mod order;
 pub mod poses;

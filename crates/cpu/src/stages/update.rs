@@ -22,6 +22,7 @@ use crate::projection::CameraV;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
+use crate::stages::look::{Looked, LookedBlocks};
 use crate::stages::regularisers::Regularisers;
 use backward::{Context, backward};
 use dapple_engine::{Adam, LearningRates};
@@ -106,19 +107,26 @@ pub fn run(
     mode: Mode,
     regularisers: Option<&Regularisers>,
     extras: Option<&ExtrasStep>,
+    looked: Option<&mut Looked>,
     frame: &Frame,
 ) {
     let context = Context::new(camera, smoothing, sh_degree, mode.depths, frame);
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
+    let tasks = params.rows.len().div_ceil(rows.max(1));
+    let looked: Vec<Option<LookedBlocks<'_>>> = match looked {
+        Some(looked) => looked.chunks(CHUNK_BLOCKS).map(Some).collect(),
+        None => (0..tasks).map(|_| None).collect(),
+    };
     let chunks = params
         .rows
         .par_chunks_mut(rows)
         .zip(first.rows.par_chunks_mut(rows))
         .zip(second.rows.par_chunks_mut(rows))
+        .zip(looked)
         .enumerate();
-    let step = |chunk: usize, params: &mut [Row], first, second, stats| {
+    let step = |chunk: usize, params: &mut [Row], first, second, looked, stats| {
         let step = Step::<false, false> {
             context,
             adam,
@@ -129,6 +137,7 @@ pub fn run(
             params: &mut *params,
             first,
             second,
+            looked,
             stats,
         };
         match (camera.lens.is_some(), smoothing.is_some()) {
@@ -145,10 +154,10 @@ pub fn run(
         Some(stats) => chunks
             .zip(stats.gradient_sums.par_chunks_mut(gaussians))
             .zip(stats.visible_counts.par_chunks_mut(gaussians))
-            .for_each(|(((chunk, ((p, m), v)), sums), counts)| {
-                step(chunk, p, m, v, Some((sums, counts)));
+            .for_each(|(((chunk, (((p, m), v), l)), sums), counts)| {
+                step(chunk, p, m, v, l, Some((sums, counts)));
             }),
-        None => chunks.for_each(|(chunk, ((p, m), v))| step(chunk, p, m, v, None)),
+        None => chunks.for_each(|(chunk, (((p, m), v), l))| step(chunk, p, m, v, l, None)),
     }
 }
 
@@ -164,6 +173,8 @@ struct Step<'a, const LENS: bool, const ANTIALIAS: bool> {
     params: &'a mut [Row],
     first: &'a mut [Row],
     second: &'a mut [Row],
+    /// The same Gaussians through a photo's look.
+    looked: Option<LookedBlocks<'a>>,
     stats: Option<(&'a mut [f32], &'a mut [f32])>,
 }
 
@@ -179,6 +190,7 @@ impl<'a> Step<'a, false, false> {
             params: self.params,
             first: self.first,
             second: self.second,
+            looked: self.looked,
             stats: self.stats,
         }
     }
@@ -214,7 +226,14 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, LENS, 
                     continue;
                 };
                 let degree = self.context.sh_degree;
-                let mut g = backward::<S, LENS, ANTIALIAS>(s, block, part, &camera, degree, sums);
+                let seen = match &self.looked {
+                    Some(looked) => looked.block(i),
+                    None => block,
+                };
+                let mut g = backward::<S, LENS, ANTIALIAS>(s, seen, part, &camera, degree, sums);
+                if let Some(looked) = &mut self.looked {
+                    looked.backward(s, (i, block), part, &mut g.components);
+                }
                 if let Some(regularisers) = self.regularisers {
                     regularisers.add(s, block, part, &mut g.components);
                 }

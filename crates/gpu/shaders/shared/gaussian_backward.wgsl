@@ -6,7 +6,8 @@
 // A visible Gaussian was found finite by `project`; nothing of another is computed with, so that
 // parameters which are not finite give gradients of zero.
 //
-// In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`.
+// In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`, in permutation LOOK
+// `looked: array<vec4f>`, of which it takes the gains of the colour: of what a look adds, nothing comes here.
 #import shared/slot_sums
 #import shared/extra_slots
 #import shared/projection_backward
@@ -37,6 +38,9 @@ fn gaussian_backward(i: u32, place: u32, old: Gaussian, view: View) -> GaussianG
         // Where the colour is clamped at zero it does not move.
         let rgb = vec3f(splats2d[3u * c + 1u].zw, splats2d[3u * c + 2u].x);
         d_rgb = select(vec3f(0.0), sums.colour, rgb > vec3f(0.0));
+#if LOOK
+        d_rgb *= looked[2u * c].xyz;
+#endif
         g.sh0 = SH_C0 * d_rgb;
     }
     let through_direction = sh_backward(i, step.sh_degree, d, d_rgb);

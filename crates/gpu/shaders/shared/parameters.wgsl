@@ -8,8 +8,10 @@ struct Parameters {
     losses: array<vec4f, 2>,
     // Samples of known depth that the view has.
     depth_samples: u32,
-    pad: u32,
-    pad_end: vec2u,
+    // Step sizes of looks: of the network, of the view's code; and the code's weight in the loss.
+    look_network_rate: f32,
+    look_code_rate: f32,
+    look_neutral: f32,
 }
 
 @group(1) @binding(0) var<uniform> parameters: Parameters;

@@ -7,6 +7,7 @@ use crate::passes::{Bits, Plan};
 use crate::ring::Ring;
 use crate::stages::{densify, relocate};
 use dapple_engine::constants::FINITE_EVERY;
+use dapple_engine::look::no_look;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::Values;
 use dapple_scene::{Error, Result};
@@ -31,6 +32,9 @@ impl GpuEngine {
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
             self.fit_appearance(settings.appearance.as_ref())?;
+            if settings.look.is_some() && view.0 >= self.looks {
+                return Err(no_look());
+            }
         }
         let sequence = self.ring.upcoming();
         match command {

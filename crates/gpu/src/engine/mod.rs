@@ -103,6 +103,8 @@ pub struct GpuEngine {
     pub(crate) sh_degree: u8,
     /// The appearance of views, if a step has asked for it.
     pub(crate) grids: Option<Grids>,
+    /// Of how many views there are looks.
+    pub(crate) looks: usize,
     pub(crate) views: Views,
     pub(crate) photos: Photos,
     depths: Depths,
@@ -162,6 +164,7 @@ impl GpuEngine {
             room: Room::default(),
             sh_degree: 0,
             grids: None,
+            looks: 0,
             views_changed: true,
             recordings: Recordings::default(),
             ring: Ring::new(),

@@ -1,10 +1,10 @@
 //! Splats, and all else that a run needs to go on, up to the GPU and down.
 
 use super::GpuEngine;
-use crate::stages::appearance;
 use crate::stages::smoothing::SMOOTHING;
+use crate::stages::{appearance, look};
 use crate::{layout, params};
-use dapple_engine::{Appearance, OptimizerState, ViewState, check_upload, check_views};
+use dapple_engine::{Appearance, Look, OptimizerState, ViewState, check_upload, check_views};
 use dapple_scene::{Error, Result, Splats};
 
 impl GpuEngine {
@@ -65,6 +65,11 @@ impl GpuEngine {
                 Some(appearance::upload(&self.context, &mut self.buffers, grids)?)
             }
             None => None,
+        };
+        let look = state.map(|state| &state.views.look);
+        self.looks = match look.filter(|look| !look.is_empty()) {
+            Some(look) => look::upload(&self.context, &mut self.buffers, look)?,
+            None => 0,
         };
         self.context.gpu.check()
     }
@@ -131,6 +136,10 @@ impl GpuEngine {
         Ok(ViewState {
             poses: self.views.poses.clone().unwrap_or_default(),
             appearance: self.download_appearance()?,
+            look: match self.looks {
+                0 => Look::default(),
+                views => look::download(&self.context, &self.buffers, views)?,
+            },
         })
     }
 

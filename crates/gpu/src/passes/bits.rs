@@ -41,6 +41,8 @@ bits! {
     POSES,
     /// With the photo's appearance around `loss`.
     APPEARANCE,
+    /// Through the photo's look.
+    LOOK,
     /// A render that nothing goes back from.
     IMAGE_ONLY,
     /// Gradients are written out.
@@ -102,6 +104,7 @@ impl Bits {
             | Self::when(depth, Self::DEPTH)
             | Self::when(!settings.pose_rates.are_off(), Self::POSES)
             | Self::when(settings.appearance.is_some(), Self::APPEARANCE)
+            | Self::when(settings.look.is_some(), Self::LOOK)
     }
 
     /// How a render brings Gaussians onto the image.

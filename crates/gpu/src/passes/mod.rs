@@ -22,7 +22,7 @@ use crate::Context;
 use crate::precision::Precision;
 use crate::recorder::Recorder;
 use crate::stages::{
-    appearance, blend, blend_backward, bytes, densify, depth, emit, finite, gradients, loss,
+    appearance, blend, blend_backward, bytes, densify, depth, emit, finite, gradients, look, loss,
     morton, order, poses, project, ranges, relocate, report, score, smoothing, sort, update,
 };
 use dapple_scene::Result;
@@ -241,6 +241,7 @@ static BACK: &[&Pass] = &[
     &update::SUMS,
     &update::EXTRA_SUMS,
     &poses::SUMS,
+    &look::PASS,
     &update::PASS,
     &poses::PASS,
     &report::PASS,

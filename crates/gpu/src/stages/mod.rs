@@ -10,6 +10,7 @@ pub mod emit;
 pub mod finite;
 mod gather;
 pub mod gradients;
+pub mod look;
 pub mod loss;
 pub mod morton;
 pub mod order;

@@ -6,7 +6,8 @@ use super::shaders;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
 
-const POSE_SUM: Code = Code::new("pose_sums", "pose_sum").by(Bits::EXTRAS.with(EXTRA).with(OPTICS));
+const POSE_SUM: Code =
+    Code::new("pose_sums", "pose_sum").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::LOOK));
 const POSES: Code = Code::new("poses", "poses");
 
 /// The derivative by the camera's motion: once slots are summed, before parameters change.

@@ -18,7 +18,7 @@ pub const PIXELS: Entry = Entry("GROUPS_PIXELS");
 pub const PIXELS_PART: Entry = Entry("GROUPS_PIXELS_PART");
 
 const BEGIN: Code = Code::new("begin", "begin");
-const PROJECT: Code = Code::new("project", "project").by(OPTICS);
+const PROJECT: Code = Code::new("project", "project").by(OPTICS.with(Bits::LOOK));
 
 /// What brings Gaussians onto the image in different ways.
 pub const OPTICS: Bits = Bits::LENS.with(Bits::ANTIALIAS);

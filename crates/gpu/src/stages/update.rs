@@ -11,7 +11,8 @@ use crate::room::sh_planes;
 
 const SLOTS: Code = Code::new("slot_sums", "slot_sums");
 const EXTRA_SLOTS: Code = Code::new("extra_sums", "extra_sums").by(EXTRA);
-const CODE: Code = Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS));
+const CODE: Code =
+    Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::LOOK));
 
 /// First, `splat_gradients` from `slots`.
 pub static SUMS: Pass = Pass {

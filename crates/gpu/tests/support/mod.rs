@@ -78,6 +78,7 @@ pub fn settings(step: u32) -> StepSettings {
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
+        look: None,
     }
 }
 

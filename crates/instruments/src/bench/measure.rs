@@ -336,6 +336,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
+        look: None,
     }
 }
 

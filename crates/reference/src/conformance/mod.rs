@@ -7,6 +7,7 @@
 //! - the same on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
 //! - the pose of a view, where a step refines it;
+//! - a step through the photo's look: the network's derivatives and Adam;
 //! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
 //! - depths, their gradients, and a step that is supervised by them;
 //! - rounds of density control and of relocation, noise, regularisers;
@@ -30,6 +31,7 @@ mod decided;
 mod density;
 mod depth;
 mod finite;
+mod look;
 mod parity;
 mod poses;
 mod score;
@@ -49,6 +51,7 @@ pub use depth::{
     depth_steps_repeat_themselves, depths_match_the_reference,
 };
 pub use finite::gaussians_that_are_not_finite_are_reported;
+pub use look::{looks_match_the_reference, looks_repeat_themselves};
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };

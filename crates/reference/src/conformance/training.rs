@@ -60,6 +60,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
+        look: None,
     }
 }
 

@@ -14,6 +14,7 @@
 //! 10. [`refine_pose`]: the same as 8 for the camera of a view.
 //! 11. [`fn@regularisers`]: terms of the loss that look at Gaussians alone.
 //! 12. [`relocate`], [`perturbation`]: what the MCMC strategy adds.
+//! 13. [`LookNetwork`]: what a photo's light makes of the Gaussians, and the way back.
 //!
 //! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -29,6 +30,7 @@ mod blend;
 mod depth;
 mod distortion;
 mod lens;
+mod look;
 mod loss;
 mod project;
 mod project_backward;
@@ -47,6 +49,7 @@ pub use dapple_engine::{PoseMoments, adam, refine_pose};
 pub use depth::{DepthLoss, depth_loss};
 pub use distortion::{Jet, distort};
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
+pub use look::LookNetwork;
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};

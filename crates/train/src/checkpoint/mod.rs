@@ -11,6 +11,7 @@
 //! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own; `best.appearance.*` as `appearance.*`, of the same step |
 //! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
 //! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
+//! | `look.*` | where looks are: `frame` `[1, 4]`, `network` `[1, 1088]`, `network_moments` `[1, 2, 1088]`, `codes` `[V, 64]`, `code_moments` `[V, 2, 64]`, `seen` `[V]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
 //! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
@@ -33,8 +34,8 @@ use serde::{Deserialize, Serialize};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-pub(crate) use tensors::{Kind, Tensor, write as write_tensors};
-use tensors::{Metadata, Reader};
+use tensors::Metadata;
+pub(crate) use tensors::{Kind, Reader, Tensor, write as write_tensors};
 
 /// Version of the file: rises when a reader of the old one would go on differently.
 pub const CHECKPOINT_VERSION: u32 = 2;
@@ -44,6 +45,9 @@ const BEST: &str = "best.";
 
 /// The tensor that says of how many photos appearance is learnt.
 const SEEN: &str = "appearance.seen";
+
+/// The tensor that says of how many photos looks are learnt.
+const LOOKS_SEEN: &str = "look.seen";
 
 const FORMAT: &str = "dapple-checkpoint";
 
@@ -262,16 +266,26 @@ impl Checkpoint {
             }
         }
         // As with poses: the metadata tell, which the checksum covers as it does not tensors' names.
-        let cells = config.appearance.is_on().then_some(config.appearance.grid);
-        let learnt = cells.filter(|_| run.step > 0);
+        let of_photos = Learnt {
+            cells: config
+                .appearance
+                .has_grids()
+                .then_some(config.appearance.grid),
+            looks: config.appearance.has_looks(),
+        };
+        let learnt = Learnt {
+            cells: of_photos.cells.filter(|_| run.step > 0),
+            ..of_photos
+        };
         state.views = read_views(&mut reader, "", run.poses, learnt)?;
         let best = if run.watched.is_empty() {
             None
         } else {
             let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
             let splats = read_splats(&mut reader, "best", n, degree)?;
-            let views = read_views(&mut reader, BEST, 0, cells)?;
-            if views.appearance.views() != state.views.appearance.views() {
+            let views = read_views(&mut reader, BEST, 0, of_photos)?;
+            let (best, last) = (views.sizes(), state.views.sizes());
+            if (best.grids, best.looks) != (last.grids, last.looks) {
                 return Err(contradiction("its best splats are of other photos"));
             }
             Some(Arc::new(Best { splats, views }))
@@ -386,22 +400,35 @@ fn view_tensors<'a>(
     tensors.collect()
 }
 
-/// The same, of so many refined poses and, where appearance is learnt, of grids of these cells.
+/// What of photos is learnt.
+#[derive(Debug, Clone, Copy)]
+struct Learnt {
+    /// Grids of these cells.
+    cells: Option<[u32; 3]>,
+    /// Looks.
+    looks: bool,
+}
+
+/// The same, of so many refined poses and of what else is learnt.
 fn read_views<R: Read + Seek>(
     reader: &mut Reader<R>,
     before: &str,
     poses: usize,
-    cells: Option<[u32; 3]>,
+    learnt: Learnt,
 ) -> Result<ViewState> {
     let mut sizes = ViewSizes {
         poses,
         ..ViewSizes::default()
     };
-    if let Some(cells) = cells {
-        let &[grids] = reader.shape(&format!("{before}{SEEN}"))? else {
-            return Err(contradiction("its photos' steps are no list"));
-        };
-        (sizes.grids, sizes.cells) = (grids, cells);
+    let photos = |name: &str| match reader.shape(&format!("{before}{name}"))? {
+        &[photos] => Ok(photos),
+        _ => Err(contradiction("its photos' steps are no list")),
+    };
+    if let Some(cells) = learnt.cells {
+        (sizes.grids, sizes.cells) = (photos(SEEN)?, cells);
+    }
+    if learnt.looks {
+        sizes.looks = photos(LOOKS_SEEN)?;
     }
     let mut state = ViewState::default();
     for group in VIEW_GROUPS {
@@ -416,6 +443,7 @@ fn read_views<R: Read + Seek>(
         group.set(&mut state, &sizes, values)?;
     }
     state.appearance.check()?;
+    state.look.check()?;
     Ok(state)
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn write(
 }
 
 /// A file whose header has been read and found to agree with the file's length.
-pub(super) struct Reader<R> {
+pub(crate) struct Reader<R> {
     input: R,
     header: Header,
     data_start: u64,
@@ -150,7 +150,7 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// # Errors
     /// Not a safetensors file, or one of another length than its header says.
-    pub(super) fn open(mut input: R) -> Result<Self> {
+    pub(crate) fn open(mut input: R) -> Result<Self> {
         let file_bytes = input.seek(SeekFrom::End(0)).map_err(unreadable)?;
         input.rewind().map_err(unreadable)?;
         let mut length = [0; 8];
@@ -189,7 +189,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// The metadata of this name.
-    pub(super) fn metadata(&self, name: &str) -> Option<&str> {
+    pub(crate) fn metadata(&self, name: &str) -> Option<&str> {
         self.header.metadata.get(name).map(String::as_str)
     }
 
@@ -197,7 +197,7 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// # Errors
     /// It differs, or there is none.
-    pub(super) fn verify(&mut self) -> Result<()> {
+    pub(crate) fn verify(&mut self) -> Result<()> {
         let mut hasher = start_checksum(&self.header.metadata);
         self.input
             .seek(SeekFrom::Start(self.data_start))
@@ -223,7 +223,7 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// # Errors
     /// There is none of this name.
-    pub(super) fn shape(&self, name: &str) -> Result<&[usize]> {
+    pub(crate) fn shape(&self, name: &str) -> Result<&[usize]> {
         Ok(&self.entry(name)?.shape)
     }
 
@@ -231,7 +231,7 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// # Errors
     /// There is none of this name, type and shape.
-    pub(super) fn read<T: Pod + Zeroable>(
+    pub(crate) fn read<T: Pod + Zeroable>(
         &mut self,
         name: &str,
         kind: Kind,

@@ -1,11 +1,20 @@
 //! How a run learns what its photos differ in: exposure, white balance, tone.
 
 use super::{AppearanceConfig, AppearancePatch, ConfigPatch};
-use dapple_engine::AppearanceSettings;
+use dapple_engine::{AppearanceSettings, LookSettings};
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+
+/// Step sizes of codes in a run that learns looks.
+const MLP_RATES: [f64; 2] = [3e-2, 3e-3];
+
+/// Step sizes of the network, as a part of those of codes: every step moves it, and its numbers are smaller.
+const NETWORK_SHARE: f64 = 0.1;
+
+/// Weight of codes in the loss of such a run.
+const MLP_NEUTRAL: f64 = 1e-4;
 
 /// What a photo may differ in from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -18,11 +27,13 @@ pub enum AppearanceModel {
     Exposure,
     /// A grid of them over x, y and luminance.
     Bilateral,
+    /// What a small network of a Gaussian's place makes of its colour.
+    Mlp,
 }
 
 impl AppearanceModel {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::None, Self::Exposure, Self::Bilateral];
+    pub const ALL: [Self; 4] = [Self::None, Self::Exposure, Self::Bilateral, Self::Mlp];
 
     /// The name people type.
     pub const fn name(self) -> &'static str {
@@ -30,6 +41,7 @@ impl AppearanceModel {
             Self::None => "none",
             Self::Exposure => "exposure",
             Self::Bilateral => "bilateral",
+            Self::Mlp => "mlp",
         }
     }
 
@@ -41,6 +53,9 @@ impl AppearanceModel {
             Self::Bilateral => {
                 "a grid of maps per photo over x, y and luminance: vignetting and tone mapping too"
             }
+            Self::Mlp => {
+                "a code per photo and a small network of places: lamps that are lit in some photos, a sun that moves"
+            }
         }
     }
 
@@ -48,6 +63,13 @@ impl AppearanceModel {
     pub(crate) fn patch(self) -> ConfigPatch {
         let appearance = match self {
             Self::None | Self::Bilateral => AppearancePatch::default(),
+            Self::Mlp => AppearancePatch {
+                grid: Some([1; 3]),
+                rate: Some(MLP_RATES[0]),
+                rate_final: Some(MLP_RATES[1]),
+                identity: Some(MLP_NEUTRAL),
+                ..AppearancePatch::default()
+            },
             Self::Exposure => AppearancePatch {
                 grid: Some([1; 3]),
                 ..AppearancePatch::default()
@@ -86,22 +108,45 @@ impl AppearanceConfig {
         self.model != AppearanceModel::None
     }
 
+    /// Whether photos have grids of maps.
+    pub fn has_grids(&self) -> bool {
+        self.is_on() && !self.has_looks()
+    }
+
+    /// Whether photos have looks.
+    pub fn has_looks(&self) -> bool {
+        self.model == AppearanceModel::Mlp
+    }
+
     /// What step `step` of a run of `steps` asks of an engine.
     pub fn settings(&self, step: u32, steps: u32) -> Option<AppearanceSettings> {
-        let done = f64::from(step.saturating_sub(1)) / f64::from(steps.max(1));
-        // At first the splats find the mean photo: maps that are learnt before they are opaque make up for
-        // their darkness, and what they share stays with them.
-        let rate = if self.rate > 0.0 && step > self.start {
-            self.rate * (self.rate_final / self.rate).powf(done)
-        } else {
-            0.0
-        };
-        self.is_on().then_some(AppearanceSettings {
+        self.has_grids().then_some(AppearanceSettings {
             cells: self.grid,
-            rate: rate as f32,
+            rate: self.rate_at(step, steps) as f32,
             smoothness: self.smoothness as f32,
             identity: self.identity as f32,
         })
+    }
+
+    /// The same of looks; nothing while splats find the mean photo.
+    pub fn look_settings(&self, step: u32, steps: u32) -> Option<LookSettings> {
+        let rate = self.rate_at(step, steps);
+        (self.has_looks() && rate > 0.0).then_some(LookSettings {
+            network_rate: (NETWORK_SHARE * rate) as f32,
+            code_rate: rate as f32,
+            neutral: self.identity as f32,
+        })
+    }
+
+    fn rate_at(&self, step: u32, steps: u32) -> f64 {
+        let done = f64::from(step.saturating_sub(1)) / f64::from(steps.max(1));
+        // At first the splats find the mean photo: maps that are learnt before they are opaque make up for
+        // their darkness, and what they share stays with them.
+        if self.rate > 0.0 && step > self.start {
+            self.rate * (self.rate_final / self.rate).powf(done)
+        } else {
+            0.0
+        }
     }
 
     /// Refuses what cannot work.

@@ -12,6 +12,7 @@
 
 mod align;
 mod colour_fit;
+mod halves;
 mod host;
 mod lpips;
 mod paired;
@@ -19,6 +20,7 @@ mod ssim;
 mod table;
 
 pub use align::{align, evaluate_aligned};
+pub use halves::{Halves, evaluate_halves};
 pub use host::{psnr, score, target};
 pub use lpips::{Backbone, DeviceLpips, Lpips};
 pub use paired::{Difference, LEAST_IMAGES, Paired};

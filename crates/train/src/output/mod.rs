@@ -135,6 +135,10 @@ fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
     if !trainer.config().appearance.is_on() {
         return remove_old("cannot remove another run's appearance", &path);
     }
+    if trainer.config().appearance.has_looks() {
+        let look = trainer.look()?;
+        return crate::write_looks(&path, &look, trainer.train_names());
+    }
     let appearance = trainer.appearance()?;
     if appearance.is_empty() {
         return Ok(());

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::history::Smoothed;
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{Appearance, Engine, NotFinite, ViewState};
+use dapple_engine::{Appearance, Engine, Look, NotFinite, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 
 /// A run, whoever watches it.
@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub(crate) state: RunState,
     /// What was learnt of the photos' appearance by the step whose splats the run has ended with, if that
     /// is not the last: the engine has forgotten it.
-    pub(crate) learnt: Option<Appearance>,
+    pub(crate) learnt: Option<(Appearance, Look)>,
 }
 
 /// How far a run is.
@@ -108,7 +108,7 @@ impl Run {
     pub(crate) fn view_state(&mut self) -> Result<ViewState> {
         let mut views = self.engine.view_state()?;
         if let Some(learnt) = &self.learnt {
-            views.appearance = learnt.clone();
+            (views.appearance, views.look) = learnt.clone();
         }
         Ok(views)
     }

@@ -1,0 +1,197 @@
+//! Looks: the Gaussians as one photo's light shows them, and what the network and the photo's code learn of it.
+//! Reference: `dapple_reference::look`.
+//!
+//! 1. Before `project`, [`run`] copies the Gaussians with their colours through the look, which is again a colour in
+//!    harmonics: `project` and the way back are those of any Gaussians.
+//! 2. `update` goes back through the copy, scales what comes for the colours by their gains, and leaves the derivatives by
+//!    gains and offsets: [`LookedBlocks`].
+//! 3. After it, [`step`] sums over Gaussians what they give for the network, chunk by chunk in order, and takes Adam's
+//!    step.
+
+use crate::blocks::{Blocks, component};
+use crate::simd::{ROW, Row, Splat, V, each};
+use dapple_engine::look::{self, ENCODED, OUTPUTS, Sums};
+use dapple_engine::{Adam, Look, LookSettings};
+use pulp::Simd;
+use rayon::prelude::*;
+
+pub use dapple_engine::look::Prepared;
+
+/// Blocks of one task of [`run`] and [`step`]. Fixed, so that sums do not depend on the number of threads.
+const CHUNK_BLOCKS: usize = 256;
+
+/// What one photo's look makes of the Gaussians.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// The Gaussians with the colours of the look.
+    pub params: Blocks,
+    /// Where they were in the scene, encoded, `[N rounded up to blocks]`: `update` moves them.
+    encoded: Vec<[f32; ENCODED]>,
+    /// Gains and offsets, `[blocks, OUTPUTS]`.
+    affine: Vec<Row>,
+    /// The derivatives by them, likewise.
+    by_affine: Vec<Row>,
+}
+
+/// The part of [`Looked`] that a task of `update` works on.
+pub struct LookedBlocks<'a> {
+    /// As [`Blocks::rows`].
+    params: &'a [Row],
+    affine: &'a [Row],
+    by_affine: &'a mut [Row],
+    components: usize,
+}
+
+/// Step 1.
+pub fn run(prepared: &Prepared, params: &Blocks, looked: &mut Looked) {
+    let n = params.components;
+    let blocks = params.count();
+    looked.params.components = n;
+    looked.params.len = params.len;
+    looked.params.rows.resize(params.rows.len(), Row::ZERO);
+    looked.encoded.resize(blocks * ROW, [0.0; ENCODED]);
+    looked.affine.resize(blocks * OUTPUTS, Row::ZERO);
+    looked.by_affine.resize(blocks * OUTPUTS, Row::ZERO);
+    looked.by_affine.fill(Row::ZERO);
+    let outputs = looked
+        .params
+        .rows
+        .par_chunks_mut(n)
+        .zip(looked.encoded.par_chunks_mut(ROW))
+        .zip(looked.affine.par_chunks_mut(OUTPUTS))
+        .with_min_len(CHUNK_BLOCKS);
+    let blocks = params.rows.par_chunks(n).zip(outputs);
+    blocks.for_each(|(block, ((out, encoded), affine))| {
+        // Compiled for the vectors of this processor.
+        pulp::Arch::new().dispatch(|| look_at(prepared, block, out, encoded, affine));
+    });
+}
+
+/// Step 1 for a block.
+#[inline(always)]
+fn look_at(
+    prepared: &Prepared,
+    block: &[Row],
+    out: &mut [Row],
+    encoded: &mut [[f32; ENCODED]],
+    affine: &mut [Row],
+) {
+    for (lane, encoded) in encoded.iter_mut().enumerate() {
+        let mean = [0, 1, 2].map(|i| block[component::MEAN + i].0[lane]);
+        *encoded = prepared.encode(mean);
+        let own = prepared.affine(&prepared.hidden(encoded));
+        for (row, value) in affine.iter_mut().zip(own) {
+            row.0[lane] = value;
+        }
+    }
+    out[..component::SH].copy_from_slice(&block[..component::SH]);
+    let harmonics = out[component::SH..].iter_mut();
+    for (k, (row, from)) in harmonics.zip(&block[component::SH..]).enumerate() {
+        let (gain, offset) = (&affine[k % 3], &affine[3 + k % 3]);
+        for lane in 0..ROW {
+            let added = match k {
+                0..3 => look::added(gain.0[lane], offset.0[lane]),
+                _ => 0.0,
+            };
+            row.0[lane] = (1.0 + gain.0[lane]).mul_add(from.0[lane], added);
+        }
+    }
+}
+
+impl Looked {
+    /// The parts that tasks of so many blocks work on.
+    pub fn chunks(&mut self, blocks: usize) -> impl Iterator<Item = LookedBlocks<'_>> {
+        let components = self.params.components;
+        let params = self.params.rows.chunks(blocks * components);
+        let affine = self.affine.chunks(blocks * OUTPUTS);
+        let by_affine = self.by_affine.chunks_mut(blocks * OUTPUTS);
+        params
+            .zip(affine)
+            .zip(by_affine)
+            .map(move |((params, affine), by_affine)| LookedBlocks {
+                params,
+                affine,
+                by_affine,
+                components,
+            })
+    }
+}
+
+impl LookedBlocks<'_> {
+    /// Block `block` of the task, through the look.
+    #[inline(always)]
+    pub fn block(&self, block: usize) -> &[Row] {
+        &self.params[block * self.components..(block + 1) * self.components]
+    }
+
+    /// Step 2: from the gradient by what the look has made of `block` to that by its own colours, and the derivatives
+    /// by gains and offsets.
+    #[inline(always)]
+    pub fn backward<S: Simd>(
+        &mut self,
+        s: S,
+        (index, block): (usize, &[Row]),
+        part: usize,
+        gradient: &mut [V<S>],
+    ) {
+        let affine = &self.affine[index * OUTPUTS..(index + 1) * OUTPUTS];
+        let by_affine = &mut self.by_affine[index * OUTPUTS..(index + 1) * OUTPUTS];
+        let by_colour = each!(3, |c| gradient[component::SH + c]
+            * s.k(look::by_colour(1.0)));
+        let mut by_gain = each!(3, |c| by_colour[c] * s.k(0.5));
+        let one = s.k(1.0);
+        let gains = each!(3, |c| V::load(s, &affine[c], part) + one);
+        for i in component::SH..block.len() {
+            let c = (i - component::SH) % 3;
+            by_gain[c] = gradient[i].mul_add(V::load(s, &block[i], part), by_gain[c]);
+            gradient[i] = gradient[i] * gains[c];
+        }
+        for c in 0..3 {
+            by_gain[c].store(&mut by_affine[c], part);
+            by_colour[c].store(&mut by_affine[3 + c], part);
+        }
+    }
+}
+
+/// Step 3.
+pub fn step(
+    prepared: &Prepared,
+    looked: &Looked,
+    (held, view): (&mut Look, usize),
+    settings: &LookSettings,
+    adam: &Adam,
+) {
+    let chunks = looked
+        .by_affine
+        .par_chunks(CHUNK_BLOCKS * OUTPUTS)
+        .zip(looked.encoded.par_chunks(CHUNK_BLOCKS * ROW));
+    let sums: Vec<Sums> = chunks
+        .map(|(by_affine, encoded)| {
+            pulp::Arch::new().dispatch(|| sums_of(prepared, by_affine, encoded))
+        })
+        .collect();
+    let mut total = Sums::ZERO;
+    sums.iter().for_each(|each| total.add(each));
+    let (network, code) = prepared.gradient(&total);
+    look::step(held, view, (&network, &code), settings, adam);
+}
+
+/// What a chunk of Gaussians gives.
+#[inline(always)]
+fn sums_of(prepared: &Prepared, by_affine: &[Row], encoded: &[[f32; ENCODED]]) -> Sums {
+    let mut sums = Sums::ZERO;
+    let blocks = by_affine
+        .chunks_exact(OUTPUTS)
+        .zip(encoded.chunks_exact(ROW));
+    for (rows, encoded) in blocks {
+        for (lane, encoded) in encoded.iter().enumerate() {
+            let own: [f32; OUTPUTS] = std::array::from_fn(|k| rows[k].0[lane]);
+            // One that is not seen, or not finite, says nothing.
+            let size: f32 = own.iter().map(|v| v.abs()).sum();
+            if size > 0.0 && size.is_finite() {
+                prepared.accumulate(encoded, &own, &mut sums);
+            }
+        }
+    }
+    sums
+}

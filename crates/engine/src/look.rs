@@ -1,0 +1,475 @@
+//! How the light of one photo differs from another's: a small network of a Gaussian's place, and a code for each
+//! photo.
+//!
+//! 1. [`encode`]: a Gaussian's centre, in units of the scene and drawn together outside of it, as sines and cosines.
+//! 2. [`hidden`]: `h = max(0, W1 e + b)`, where `b` is the photo's: the second half of its code. What weighs the
+//!    first entry of `e`, which is 1, is the bias that all photos share.
+//! 3. [`affine`]: `W2 (s h)`, where `s` is the photo's too, the first half of its code: three gains and three
+//!    offsets.
+//! 4. A Gaussian's colour, before it is clamped at zero, becomes `(1 + gain) colour + offset`.
+//!
+//! A code of zeros changes nothing, and is what files of splats hold: a look is linear in `s`, as light is in the
+//! power of its lamps, and `b` tells where it falls. A colour of harmonics goes over into harmonics, so that a look
+//! can be put into splats for good: [`bake`]. Places are constants to the network: no gradient goes to them.
+//!
+//! The formulas in `f64`, and their derivatives: `dapple_reference::look`.
+
+use crate::Adam;
+use dapple_scene::{Error, Result, Splats};
+use serde::{Deserialize, Serialize};
+
+/// Entries of an encoded centre: one, the three coordinates, sines and cosines of four octaves.
+pub const ENCODED: usize = 28;
+
+/// Units of the hidden layer.
+pub const HIDDEN: usize = 32;
+
+/// Numbers that a look gives a Gaussian: three gains, three offsets.
+pub const OUTPUTS: usize = 6;
+
+/// Numbers of a photo's code: what each unit counts for in it, then what is added to each.
+pub const CODE: usize = 2 * HIDDEN;
+
+/// Numbers of the network: `W1` `[HIDDEN, ENCODED]`, then `W2` `[OUTPUTS, HIDDEN]`.
+pub const NETWORK: usize = HIDDEN * ENCODED + OUTPUTS * HIDDEN;
+
+/// Octaves of sines.
+const OCTAVES: usize = 4;
+
+/// SH basis function 0.
+const SH0: f32 = 0.282_094_8;
+
+/// Moments below this are taken as zero, as elsewhere.
+const FLUSH: f32 = 1e-30;
+
+/// How a step learns looks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LookSettings {
+    /// Step size of Adam for the network; 0 = it stays.
+    pub network_rate: f32,
+    /// Step size of Adam for the photo's code; 0 = it stays.
+    pub code_rate: f32,
+    /// Weight of the mean square of the code's first half in the loss: keeps what no photo has its own of in the
+    /// splats.
+    pub neutral: f32,
+}
+
+/// A network and the codes of all views: what a run needs to continue, and what it has learnt. Empty where none is
+/// learnt.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Look {
+    /// What centres are measured in: the middle of the scene, and one over its size. Empty or `[4]`.
+    pub frame: Vec<f32>,
+    /// [`NETWORK`] numbers.
+    pub network: Vec<f32>,
+    /// Adam's moments of the network, first, then second: `[2, NETWORK]`.
+    pub network_moments: Vec<f32>,
+    /// `[views, CODE]`.
+    pub codes: Vec<f32>,
+    /// Adam's moments of the codes: `[views, 2, CODE]`.
+    pub code_moments: Vec<f32>,
+    /// Steps taken on each view, `[views]`; the network has taken their sum.
+    pub seen: Vec<u32>,
+}
+
+impl Look {
+    /// A network of random numbers keyed by `seed`, codes of zeros: it changes nothing yet.
+    pub fn new(centre: [f32; 3], size: f32, views: usize, seed: u64) -> Self {
+        let mut state = seed ^ 0x6c6f_6f6b;
+        // SplitMix64; uniform in -1..1.
+        let mut uniform = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^= z >> 31;
+            (z >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        };
+        let mut network = Vec::with_capacity(NETWORK);
+        for _ in 0..HIDDEN {
+            for i in 0..ENCODED {
+                // Coarse octaves count for more at first.
+                let width = match i {
+                    0..4 => 0.5,
+                    _ => 0.5 / (1 << ((i - 4) / 6)) as f32,
+                };
+                network.push(width * uniform());
+            }
+        }
+        for _ in 0..OUTPUTS * HIDDEN {
+            network.push(0.5 * uniform());
+        }
+        let [x, y, z] = centre;
+        Self {
+            frame: vec![x, y, z, 1.0 / size.max(f32::MIN_POSITIVE)],
+            network,
+            network_moments: vec![0.0; 2 * NETWORK],
+            codes: vec![0.0; views * CODE],
+            code_moments: vec![0.0; 2 * views * CODE],
+            seen: vec![0; views],
+        }
+    }
+
+    /// How many views there are codes for.
+    pub fn views(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Whether none is learnt.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// A view's code; zeros if there is no such view.
+    pub fn code(&self, view: usize) -> [f32; CODE] {
+        let code = self.codes.get(view * CODE..(view + 1) * CODE);
+        code.and_then(|code| code.try_into().ok())
+            .unwrap_or([0.0; CODE])
+    }
+
+    /// The same network with the codes of other views, all zeros, its moments too.
+    #[must_use]
+    pub fn for_views(&self, views: usize) -> Self {
+        Self {
+            frame: self.frame.clone(),
+            network: self.network.clone(),
+            network_moments: vec![0.0; 2 * NETWORK],
+            codes: vec![0.0; views * CODE],
+            code_moments: vec![0.0; 2 * views * CODE],
+            seen: vec![0; views],
+        }
+    }
+
+    /// Steps that the network has taken.
+    pub fn steps(&self) -> u64 {
+        self.seen.iter().map(|&n| u64::from(n)).sum()
+    }
+
+    /// Checks that all arrays belong together.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn check(&self) -> Result<()> {
+        let views = self.views();
+        let is_there = usize::from(views > 0);
+        let found = [
+            self.frame.len(),
+            self.network.len(),
+            self.network_moments.len(),
+            self.codes.len(),
+            self.code_moments.len(),
+        ];
+        let expected = [
+            4 * is_there,
+            NETWORK * is_there,
+            2 * NETWORK * is_there,
+            CODE * views,
+            2 * CODE * views,
+        ];
+        if found == expected {
+            return Ok(());
+        }
+        Err(
+            Error::input("the arrays of the photos' looks have different lengths")
+                .hint("a network, a frame and a code for each view belong together"),
+        )
+    }
+}
+
+/// The error of a step that is to learn looks where there are none for its view.
+pub fn no_look() -> Error {
+    Error::input("the step asks for the photos' looks, and the engine holds none")
+        .hint("upload a state whose views have a look")
+}
+
+/// Step 1. `frame` as [`Look::frame`].
+#[inline(always)]
+pub fn encode(frame: &[f32], mean: [f32; 3]) -> [f32; ENCODED] {
+    let mut out = [0.0; ENCODED];
+    let Some(&[cx, cy, cz, scale]) = frame.first_chunk() else {
+        return out;
+    };
+    let mut x = [
+        (mean[0] - cx) * scale,
+        (mean[1] - cy) * scale,
+        (mean[2] - cz) * scale,
+    ];
+    let length2 = x[0] * x[0] + x[1] * x[1] + x[2] * x[2];
+    if length2 > 1.0 {
+        let inverse = 1.0 / length2.sqrt();
+        let drawn = (2.0 - inverse) * inverse;
+        x = x.map(|v| v * drawn);
+    }
+    out[0] = 1.0;
+    out[1..4].copy_from_slice(&x);
+    for (axis, v) in x.into_iter().enumerate() {
+        let (mut s, mut c) = half_turn(v);
+        for octave in 0..OCTAVES {
+            (s, c) = (2.0 * s * c, 1.0 - 2.0 * s * s);
+            out[4 + 6 * octave + axis] = s;
+            out[7 + 6 * octave + axis] = c;
+        }
+    }
+    out
+}
+
+/// Sine and cosine of `x pi / 4` for -2..2, within 1e-6: the same on every device.
+#[inline(always)]
+fn half_turn(x: f32) -> (f32, f32) {
+    let a = x * std::f32::consts::FRAC_PI_4;
+    let q = a * a;
+    let s = a
+        * (1.0
+            + q * (-1.0 / 6.0
+                + q * (1.0 / 120.0
+                    + q * (-1.0 / 5040.0 + q * (1.0 / 362_880.0 - q / 39_916_800.0)))));
+    let c = 1.0
+        + q * (-0.5
+            + q * (1.0 / 24.0 + q * (-1.0 / 720.0 + q * (1.0 / 40_320.0 - q / 3_628_800.0))));
+    (s, c)
+}
+
+/// `W1` with the photo's biases, and `W2` with what its units count for, turned so that units lie side by side.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// `[ENCODED, HIDDEN]`.
+    first: [[f32; HIDDEN]; ENCODED],
+    /// `[OUTPUTS, HIDDEN]`.
+    second: [[f32; HIDDEN]; OUTPUTS],
+    /// What each unit counts for.
+    scale: [f32; HIDDEN],
+    frame: [f32; 4],
+}
+
+impl Prepared {
+    /// A network for one photo's code; `None` if it is not one.
+    pub fn new(look: &Look, code: &[f32; CODE]) -> Option<Self> {
+        let frame = *look.frame.first_chunk::<4>()?;
+        let (w1, w2) = look.network.split_at_checked(HIDDEN * ENCODED)?;
+        if w2.len() != OUTPUTS * HIDDEN {
+            return None;
+        }
+        let mut first = [[0.0; HIDDEN]; ENCODED];
+        for (k, row) in w1.chunks_exact(ENCODED).enumerate() {
+            for (i, &w) in row.iter().enumerate() {
+                first[i][k] = w;
+            }
+        }
+        for k in 0..HIDDEN {
+            first[0][k] += code[HIDDEN + k];
+        }
+        let mut second = [[0.0; HIDDEN]; OUTPUTS];
+        for (out, row) in second.iter_mut().zip(w2.chunks_exact(HIDDEN)) {
+            out.copy_from_slice(row);
+        }
+        let mut scale = [0.0; HIDDEN];
+        scale.copy_from_slice(&code[..HIDDEN]);
+        Some(Self {
+            first,
+            second,
+            scale,
+            frame,
+        })
+    }
+
+    /// Step 1.
+    #[inline(always)]
+    pub fn encode(&self, mean: [f32; 3]) -> [f32; ENCODED] {
+        encode(&self.frame, mean)
+    }
+
+    /// Step 2.
+    #[inline(always)]
+    pub fn hidden(&self, encoded: &[f32; ENCODED]) -> [f32; HIDDEN] {
+        let mut h = [0.0f32; HIDDEN];
+        for (row, &e) in self.first.iter().zip(encoded) {
+            for (sum, w) in h.iter_mut().zip(row) {
+                *sum += w * e;
+            }
+        }
+        h.map(|v| v.max(0.0))
+    }
+
+    /// Step 3: gains, then offsets.
+    #[inline(always)]
+    pub fn affine(&self, hidden: &[f32; HIDDEN]) -> [f32; OUTPUTS] {
+        self.second.map(|row| {
+            let mut sum = 0.0;
+            for k in 0..HIDDEN {
+                sum += row[k] * self.scale[k] * hidden[k];
+            }
+            sum
+        })
+    }
+
+    /// Steps 1 to 3.
+    pub fn at(&self, mean: [f32; 3]) -> [f32; OUTPUTS] {
+        self.affine(&self.hidden(&self.encode(mean)))
+    }
+
+    /// Adds what one Gaussian gives to the sums of which [`Self::gradient`] is made, for a derivative by its gains
+    /// and offsets.
+    #[inline(always)]
+    pub fn accumulate(
+        &self,
+        encoded: &[f32; ENCODED],
+        derivative: &[f32; OUTPUTS],
+        sums: &mut Sums,
+    ) {
+        let h = self.hidden(encoded);
+        let mut back = [0.0f32; HIDDEN];
+        for ((sum, row), &d) in sums.second.iter_mut().zip(&self.second).zip(derivative) {
+            for k in 0..HIDDEN {
+                sum[k] += d * h[k];
+                back[k] += d * row[k];
+            }
+        }
+        for k in 0..HIDDEN {
+            back[k] = if h[k] > 0.0 {
+                back[k] * self.scale[k]
+            } else {
+                0.0
+            };
+        }
+        for (sum, &e) in sums.first.iter_mut().zip(encoded) {
+            for k in 0..HIDDEN {
+                sum[k] += back[k] * e;
+            }
+        }
+    }
+
+    /// The derivatives by the network and by the code.
+    pub fn gradient(&self, sums: &Sums) -> (Vec<f32>, [f32; CODE]) {
+        let mut network = Vec::with_capacity(NETWORK);
+        for k in 0..HIDDEN {
+            network.extend(sums.first.iter().map(|row| row[k]));
+        }
+        let mut code = [0.0; CODE];
+        for (sum, row) in sums.second.iter().zip(&self.second) {
+            for k in 0..HIDDEN {
+                network.push(sum[k] * self.scale[k]);
+                code[k] += sum[k] * row[k];
+            }
+        }
+        code[HIDDEN..].copy_from_slice(&sums.first[0]);
+        (network, code)
+    }
+}
+
+/// Sums over Gaussians.
+#[derive(Debug, Clone)]
+pub struct Sums {
+    first: [[f32; HIDDEN]; ENCODED],
+    second: [[f32; HIDDEN]; OUTPUTS],
+}
+
+impl Sums {
+    /// Of none.
+    pub const ZERO: Self = Self {
+        first: [[0.0; HIDDEN]; ENCODED],
+        second: [[0.0; HIDDEN]; OUTPUTS],
+    };
+
+    /// Adds those of others.
+    pub fn add(&mut self, other: &Self) {
+        let own = self.first.iter_mut().chain(&mut self.second).flatten();
+        let others = other.first.iter().chain(&other.second).flatten();
+        for (sum, value) in own.zip(others) {
+            *sum += value;
+        }
+    }
+}
+
+/// Takes a step of Adam with the derivatives by the network and by a view's code. A number that is not finite moves
+/// nothing.
+pub fn step(
+    look: &mut Look,
+    view: usize,
+    gradient: (&[f32], &[f32; CODE]),
+    settings: &LookSettings,
+    adam: &Adam,
+) {
+    look.seen[view] = look.seen[view].saturating_add(1);
+    let (by_network, by_code) = gradient;
+    let rates = |rate: f32, steps: u64| {
+        let correction = |beta: f32| 1.0 - f64::from(beta).powf(steps as f64);
+        let rate = (f64::from(rate) / correction(adam.beta1)) as f32;
+        (rate, (1.0 / correction(adam.beta2)) as f32)
+    };
+    let of_network = rates(settings.network_rate, look.steps().max(1));
+    let (first, second) = look.network_moments.split_at_mut(NETWORK);
+    advance(
+        &mut look.network,
+        first,
+        second,
+        by_network,
+        of_network,
+        adam,
+    );
+    let code = &mut look.codes[view * CODE..(view + 1) * CODE];
+    let pull = 2.0 * settings.neutral / HIDDEN as f32;
+    let mut by_code = *by_code;
+    for (sum, value) in by_code[..HIDDEN].iter_mut().zip(&*code) {
+        *sum += pull * value;
+    }
+    let moments = &mut look.code_moments[2 * view * CODE..2 * (view + 1) * CODE];
+    let (first, second) = moments.split_at_mut(CODE);
+    let of_code = rates(settings.code_rate, u64::from(look.seen[view]));
+    advance(code, first, second, &by_code, of_code, adam);
+}
+
+fn advance(
+    values: &mut [f32],
+    first: &mut [f32],
+    second: &mut [f32],
+    gradient: &[f32],
+    (rate, inverse_correction2): (f32, f32),
+    adam: &Adam,
+) {
+    for (((p, m), v), &g) in values.iter_mut().zip(first).zip(second).zip(gradient) {
+        let g = if g.is_finite() { g } else { 0.0 };
+        *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
+        *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
+        if m.abs() < FLUSH {
+            *m = 0.0;
+        }
+        if *v < FLUSH {
+            *v = 0.0;
+        }
+        *p -= rate * *m / ((*v * inverse_correction2).sqrt() + adam.epsilon);
+    }
+}
+
+/// What of SH coefficient 0 a look adds to, beside scaling all: `(0.5 gain + offset) / Y0`, as colours are `0.5 + Y0
+/// c0 + ..`.
+#[inline]
+pub fn added(gain: f32, offset: f32) -> f32 {
+    (0.5 * gain + offset) / SH0
+}
+
+/// The derivative by a colour, of that by its SH coefficient 0.
+#[inline]
+pub fn by_colour(by_sh0: f32) -> f32 {
+    by_sh0 / SH0
+}
+
+/// Puts the look of a code into splats: they then show what that photo does, in any viewer.
+pub fn bake(splats: &mut Splats, look: &Look, code: &[f32; CODE]) {
+    let Some(prepared) = Prepared::new(look, code) else {
+        return;
+    };
+    let rest = splats.sh_rest.len() / splats.len().max(1);
+    for (i, &mean) in splats.means.iter().enumerate() {
+        let affine = prepared.at(mean);
+        for c in 0..3 {
+            let sh0 = &mut splats.sh0[i][c];
+            *sh0 = (1.0 + affine[c]) * *sh0 + added(affine[c], affine[3 + c]);
+        }
+        for (k, value) in splats.sh_rest[i * rest..(i + 1) * rest]
+            .iter_mut()
+            .enumerate()
+        {
+            *value *= 1.0 + affine[k % 3];
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// Looks, after `look_gather`: the network and the code of the step's view take a step of Adam.
+//
+// `look_reduce`: adds up what the workgroups left, in order: 16 sums a workgroup, the workgroups' parts in 16 shares.
+// `look_advance`, one workgroup: of the sums by [output][unit], the derivatives by W2 and by what units count for; the
+// pull of the code to zero; Adam. The bias corrections count the network's steps and the view's own: between two steps
+// on a view its moments rest. A number that is not finite moves nothing, nor does a halted step.
+//
+// look_seen: steps of the network, then by view. look_moments: first and second moments of the network, then first and
+// second of each view's code. Twin and reference: dapple_engine::look::step.
+#import shared/step
+#import shared/groups
+#import shared/parameters
+#import shared/look
+
+@group(0) @binding(0) var<storage, read> state: State;
+@group(0) @binding(1) var<storage, read> look_partials: array<f32>;
+@group(0) @binding(2) var<storage, read_write> look_gradient: array<f32>;
+@group(0) @binding(3) var<storage, read_write> look: array<f32>;
+@group(0) @binding(4) var<storage, read_write> look_moments: array<f32>;
+@group(0) @binding(5) var<storage, read_write> look_seen: array<u32>;
+
+// As in shared/adam.
+const FLUSH: f32 = 1e-30;
+
+var<workgroup> shares: array<f32, 256>;
+
+@compute @workgroup_size(256)
+fn look_reduce(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(local_invocation_index) t: u32,
+) {
+    let column = 16u * id.x + t % 16u;
+    let share = t / 16u;
+    var sum = 0.0;
+    for (var w = 0u; w < LOOK_GROUPS / 16u; w++) {
+        sum += look_partials[LOOK_NETWORK * (share * (LOOK_GROUPS / 16u) + w) + column];
+    }
+    shares[t] = sum;
+    workgroupBarrier();
+    if t < 16u {
+        var total = 0.0;
+        for (var s = 0u; s < 16u; s++) {
+            total += shares[16u * s + t];
+        }
+        look_gradient[column] = total;
+    }
+}
+
+// 1 - beta^count. As products of what is near one it would lose its digits: of two such numbers a and b
+// the product's is a + b - a b.
+fn correction(beta: f32, count: u32) -> f32 {
+    var sum = 0.0;
+    var power = 1.0 - beta;
+    for (var left = count; left > 0u; left >>= 1u) {
+        if (left & 1u) != 0u {
+            sum = sum + power - sum * power;
+        }
+        power = power * (2.0 - power);
+    }
+    return sum;
+}
+
+// By bits: compilers may assume that comparisons meet numbers only.
+fn is_number(value: f32) -> bool {
+    return (bitcast<u32>(value) & 0x7f800000u) != 0x7f800000u;
+}
+
+// The number at `at` of `look`, with its moments.
+fn advance(at: u32, first: u32, second: u32, derivative: f32, rate: f32, inverse2: f32) {
+    let by = select(0.0, derivative, is_number(derivative));
+    var m = step.beta1 * look_moments[first] + (1.0 - step.beta1) * by;
+    var v = step.beta2 * look_moments[second] + (1.0 - step.beta2) * by * by;
+    m = select(m, 0.0, abs(m) < FLUSH);
+    v = select(v, 0.0, v < FLUSH);
+    look_moments[first] = m;
+    look_moments[second] = v;
+    look[at] -= rate * m / (sqrt(v * inverse2) + step.epsilon);
+}
+
+@compute @workgroup_size(256)
+fn look_advance(@builtin(local_invocation_index) t: u32) {
+    let is_halted = state.halted != 0u;
+    let w1 = LOOK_HIDDEN * LOOK_ENCODED;
+    let view = step.view - 1u;
+    let code = 4u * LOOK_CODES + LOOK_CODE * view;
+    let seen = look_seen[step.view] + 1u;
+    let steps = look_seen[0] + 1u;
+    // By the code: W2 is needed as it was.
+    var by_code = 0.0;
+    if t < LOOK_HIDDEN {
+        for (var o = 0u; o < 6u; o++) {
+            let k = LOOK_HIDDEN * o + t;
+            by_code += look_gradient[w1 + k] * look[4u * LOOK_W2 + k];
+        }
+        by_code += 2.0 * parameters.look_neutral / f32(LOOK_HIDDEN) * look[code + t];
+    } else if t < LOOK_CODE {
+        by_code = look_gradient[LOOK_ENCODED * (t - LOOK_HIDDEN)];
+    }
+    // By W2: codes are needed as they were.
+    var by_second = 0.0;
+    if t < 6u * LOOK_HIDDEN {
+        by_second = look_gradient[w1 + t] * look[code + t % LOOK_HIDDEN];
+    }
+    storageBarrier();
+    workgroupBarrier();
+    if is_halted {
+        return;
+    }
+    let rate = parameters.look_network_rate / correction(step.beta1, steps);
+    let inverse2 = 1.0 / correction(step.beta2, steps);
+    for (var i = t; i < w1; i += 256u) {
+        advance(4u + i, i, LOOK_NETWORK + i, look_gradient[i], rate, inverse2);
+    }
+    if t < 6u * LOOK_HIDDEN {
+        let i = w1 + t;
+        advance(4u + i, i, LOOK_NETWORK + i, by_second, rate, inverse2);
+    }
+    if t < LOOK_CODE {
+        let first = 2u * LOOK_NETWORK + 2u * LOOK_CODE * view + t;
+        let own_rate = parameters.look_code_rate / correction(step.beta1, seen);
+        let own_inverse2 = 1.0 / correction(step.beta2, seen);
+        advance(code + t, first, first + LOOK_CODE, by_code, own_rate, own_inverse2);
+    }
+    if t == 0u {
+        look_seen[0] = steps;
+        look_seen[step.view] = seen;
+    }
+}

@@ -1,0 +1,64 @@
+// What a photo's look makes of a Gaussian: a small network of its place. Twin, and what the numbers mean:
+// dapple_engine::look. Reference: dapple_reference::look.
+//
+// `look`: the frame (middle of the scene, one over its size); W1, 32 rows of 28; W2, 6 rows of 32; then, by view, 32
+// numbers that units count for and 32 that are added to them. The importing shader declares it as `array<vec4f>`,
+// `array<f32>` where it writes it.
+
+const LOOK_HIDDEN: u32 = 32u;
+const LOOK_ENCODED: u32 = 28u;
+const LOOK_NETWORK: u32 = 1088u;
+const LOOK_CODE: u32 = 64u;
+// In vectors of four.
+const LOOK_W1: u32 = 1u;
+const LOOK_W2: u32 = 225u;
+const LOOK_CODES: u32 = 273u;
+
+// An encoded place, by fours.
+struct LookPlace {
+    e0: vec4f,
+    e1: vec4f,
+    e2: vec4f,
+    e3: vec4f,
+    e4: vec4f,
+    e5: vec4f,
+    e6: vec4f,
+}
+
+struct LookWaves {
+    s: vec3f,
+    c: vec3f,
+}
+
+// Those of twice the angle.
+fn look_twice(w: LookWaves) -> LookWaves {
+    return LookWaves(2.0 * w.s * w.c, 1.0 - 2.0 * w.s * w.s);
+}
+
+fn look_encode(mean: vec3f, frame: vec4f) -> LookPlace {
+    var x = (mean - frame.xyz) * frame.w;
+    let square = dot(x, x);
+    if square > 1.0 {
+        let inverse = 1.0 / sqrt(square);
+        x *= (2.0 - inverse) * inverse;
+    }
+    let a = x * 0.78539816;
+    let q = a * a;
+    let s = a * (1.0 + q * (-1.0 / 6.0 + q * (1.0 / 120.0
+        + q * (-1.0 / 5040.0 + q * (1.0 / 362880.0 - q * (1.0 / 39916800.0))))));
+    let c = 1.0 + q * (-0.5 + q * (1.0 / 24.0
+        + q * (-1.0 / 720.0 + q * (1.0 / 40320.0 - q * (1.0 / 3628800.0)))));
+    let w0 = look_twice(LookWaves(s, c));
+    let w1 = look_twice(w0);
+    let w2 = look_twice(w1);
+    let w3 = look_twice(w2);
+    return LookPlace(
+        vec4f(1.0, x),
+        vec4f(w0.s, w0.c.x),
+        vec4f(w0.c.yz, w1.s.xy),
+        vec4f(w1.s.z, w1.c),
+        vec4f(w2.s, w2.c.x),
+        vec4f(w2.c.yz, w3.s.xy),
+        vec4f(w3.s.z, w3.c),
+    );
+}

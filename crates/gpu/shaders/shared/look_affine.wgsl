@@ -1,0 +1,32 @@
+// Gains and offsets of a look for one Gaussian: `project`. The importing shader declares `look: array<vec4f>`.
+#import shared/look
+
+struct LookAffine {
+    gain: vec3f,
+    offset: vec3f,
+}
+
+fn look_unit(at: u32, p: LookPlace) -> f32 {
+    return dot(look[at], p.e0) + dot(look[at + 1u], p.e1) + dot(look[at + 2u], p.e2)
+        + dot(look[at + 3u], p.e3) + dot(look[at + 4u], p.e4) + dot(look[at + 5u], p.e5)
+        + dot(look[at + 6u], p.e6);
+}
+
+// Of the code of view `view`, counted from 0.
+fn look_affine(mean: vec3f, view: u32) -> LookAffine {
+    let p = look_encode(mean, look[0]);
+    let code = LOOK_CODES + view * (LOOK_CODE / 4u);
+    var out = LookAffine();
+    // Four units at a time.
+    for (var k = 0u; k < LOOK_HIDDEN / 4u; k++) {
+        let at = LOOK_W1 + 28u * k;
+        let sums = vec4f(
+            look_unit(at, p), look_unit(at + 7u, p), look_unit(at + 14u, p), look_unit(at + 21u, p),
+        );
+        let h = look[code + k] * max(sums + look[code + 8u + k], vec4f(0.0));
+        let w = LOOK_W2 + k;
+        out.gain += vec3f(dot(look[w], h), dot(look[w + 8u], h), dot(look[w + 16u], h));
+        out.offset += vec3f(dot(look[w + 24u], h), dot(look[w + 32u], h), dot(look[w + 40u], h));
+    }
+    return out;
+}

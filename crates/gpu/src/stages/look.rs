@@ -1,0 +1,89 @@
+//! Looks: `project` and `update` are permutations of their own, and between them the network and the photo's code take
+//! their step. See `shaders/shared/look.wgsl`, `shaders/look_gather.wgsl` and `shaders/look_step.wgsl`.
+
+use super::shaders;
+use crate::layout::LOOK_GROUPS;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
+use crate::{Buffers, Context};
+use dapple_engine::Look;
+use dapple_engine::look::{CODE, NETWORK};
+use dapple_scene::Result;
+
+/// Sums that a workgroup of `look_reduce` adds up.
+const COLUMNS: u32 = 16;
+
+const _: () = assert!(NETWORK.is_multiple_of(COLUMNS as usize) && LOOK_GROUPS.is_multiple_of(16));
+
+const GATHER: Code = Code::new("look_gather", "look_gather");
+const REDUCE: Code = Code::new("look_step", "look_reduce");
+const ADVANCE: Code = Code::new("look_step", "look_advance");
+
+/// Once slots are summed, before parameters change: the derivatives by network and code, and their step.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["look_gather", "look_step"],
+    kernels: &[GATHER, REDUCE, ADVANCE],
+    needs: Bits::LOOK,
+    tensors: &[
+        Tensor::new(Axis::Visible, "looked", 8)
+            .and_one()
+            .when(Bits::LOOK),
+        Tensor::new(Axis::One, "look_partials", LOOK_GROUPS * NETWORK as u32).when(Bits::LOOK),
+        Tensor::new(Axis::One, "look_gradient", NETWORK as u32).when(Bits::LOOK),
+        Tensor::new(Axis::View, "look", 0),
+        Tensor::new(Axis::View, "look_moments", 0),
+        Tensor::new(Axis::View, "look_seen", 0),
+    ],
+    ..Pass::new("appearance", record)
+};
+
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&GATHER, Size::Workgroups([LOOK_GROUPS, 1, 1]))?;
+    r.run(&REDUCE, Size::Workgroups([NETWORK as u32 / COLUMNS, 1, 1]))?;
+    r.run(&ADVANCE, Size::ONE)
+}
+
+/// Puts looks into buffers of their own; gives how many views have one.
+///
+/// # Errors
+/// No memory, or more than a binding takes.
+pub fn upload(context: &Context, buffers: &mut Buffers, look: &Look) -> Result<usize> {
+    let gpu = &context.gpu;
+    let all = [&look.frame, &look.network, &look.codes].map(Vec::as_slice);
+    buffers.set("look", gpu.upload("look", &all.concat())?);
+    let moments = [&look.network_moments, &look.code_moments].map(Vec::as_slice);
+    buffers.set(
+        "look_moments",
+        gpu.upload("look_moments", &moments.concat())?,
+    );
+    // A run takes fewer steps than that.
+    let steps = u32::try_from(look.steps()).unwrap_or(u32::MAX);
+    let seen: Vec<u32> = std::iter::once(steps)
+        .chain(look.seen.iter().copied())
+        .collect();
+    buffers.set("look_seen", gpu.upload("look_seen", &seen)?);
+    Ok(look.views())
+}
+
+/// Waits, and takes the looks of so many views out of their buffers.
+///
+/// # Errors
+/// A lost device, no memory for the copies.
+pub fn download(context: &Context, buffers: &Buffers, views: usize) -> Result<Look> {
+    let gpu = &context.gpu;
+    let mut all: Vec<f32> = gpu.read(buffers.get("look")?, 4 + NETWORK + views * CODE)?;
+    let codes = all.split_off(4 + NETWORK);
+    let network = all.split_off(4);
+    let floats = 2 * NETWORK + 2 * views * CODE;
+    let mut moments: Vec<f32> = gpu.read(buffers.get("look_moments")?, floats)?;
+    let code_moments = moments.split_off(2 * NETWORK);
+    let mut seen: Vec<u32> = gpu.read(buffers.get("look_seen")?, views + 1)?;
+    Ok(Look {
+        frame: all,
+        network,
+        network_moments: moments,
+        codes,
+        code_moments,
+        seen: seen.split_off(1),
+    })
+}

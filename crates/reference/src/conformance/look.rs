@@ -1,0 +1,211 @@
+//! Steps through the photo's look, against the reference; and the same bits from run to run.
+
+use super::training::{check_moments, masked_photo, photo, settings};
+use super::{Make, growing, last_report};
+use crate::compare::{self, TOLERANCE};
+use crate::oracle::{self as reference, Gaussian, LookNetwork};
+use crate::scenes::{self, Random, TestScene};
+use dapple_engine::look::{self, CODE, NETWORK};
+use dapple_engine::{
+    Engine, Look, LookSettings, LossTerm, OptimizerState, PoseRates, Report, StepSettings,
+    TrainView, ViewId,
+};
+use dapple_scene::Photo;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+const LOOK: LookSettings = LookSettings {
+    network_rate: 1e-3,
+    code_rate: 1e-2,
+    neutral: 0.3,
+};
+
+/// Codes that differ, of so many views.
+fn drawn(scene: &TestScene, views: usize) -> Look {
+    let mut random = Random::new(29);
+    let mean = scene.splats.means.first().copied().unwrap_or_default();
+    let mut look = Look::new(mean, 2.0, views, 4);
+    for value in &mut look.codes {
+        *value = random.uniform(-0.3, 0.3) as f32;
+    }
+    look
+}
+
+fn with_look(settings: StepSettings) -> StepSettings {
+    StepSettings {
+        look: Some(LOOK),
+        ..settings
+    }
+}
+
+/// A state of splats that have taken no step, with this look.
+fn upload(engine: &mut dyn Engine, scene: &TestScene, look: &Look) {
+    engine.upload(&scene.splats, None).unwrap();
+    let (_, mut state) = engine.download().unwrap();
+    state.views.look = look.clone();
+    engine.upload(&scene.splats, Some(&state)).unwrap();
+}
+
+fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: &str) {
+    let view = TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo.clone()),
+    };
+    let ids = engine.add_views(vec![view.clone(), view]).unwrap();
+    let last = ids[1].0;
+    let before = drawn(scene, last + 1);
+    upload(engine, scene, &before);
+    let asked = with_look(settings(scene, 1));
+    engine.step(ids[1], &asked).unwrap();
+    let Report::Step(report) = last_report(engine) else {
+        panic!("no report of a step");
+    };
+    let (_, state) = engine.download().unwrap();
+    assert_eq!(engine.view_state().unwrap(), state.views);
+
+    let model = LookNetwork::new(&before, last);
+    let gaussians = Gaussian::all(&scene.splats);
+    let looked = model.looked(&gaussians);
+    let render = &asked.render;
+    let (width, height) = (scene.camera.width as usize, scene.camera.height as usize);
+    let image = reference::render_gaussians(&looked, &scene.camera, render).unwrap();
+    let target = reference::photo_target(photo, render.background);
+    let mask = reference::photo_mask(photo);
+    let weight = asked.losses[LossTerm::Ssim].into();
+    let (loss, d_rgb) =
+        reference::loss(&image.rgb, &target, width, height, mask.as_deref(), weight);
+    let stride = scene.splats.sh_rest_stride();
+    let by_looked =
+        reference::gradients_of_gaussians(&looked, stride, &scene.camera, render, &d_rgb, None);
+    let (gradients, by_network, mut by_code) = model.backward(&gaussians, by_looked.unwrap());
+    for (sum, value) in by_code[..look::HIDDEN].iter_mut().zip(&model.code) {
+        *sum += 2.0 * f64::from(LOOK.neutral) / look::HIDDEN as f64 * value;
+    }
+    let relative = (f64::from(report.loss) / loss - 1.0).abs();
+    assert!(relative < 1e-5, "{what}: loss {}, not {loss}", report.loss);
+    check_moments(&state.first_moments, &gradients, what);
+
+    // After one step the first moments are 0.1 times the gradient.
+    let tenfold =
+        |values: &[f32]| -> Vec<f64> { values.iter().map(|&v| 10.0 * f64::from(v)).collect() };
+    let after = &state.views.look;
+    let code = 2 * CODE * last;
+    let found = [
+        (
+            "network",
+            tenfold(&after.network_moments[..NETWORK]),
+            by_network,
+        ),
+        (
+            "code",
+            tenfold(&after.code_moments[code..code + CODE]),
+            by_code,
+        ),
+    ];
+    for (name, actual, truth) in &found {
+        let error = compare::relative_l2(actual, truth);
+        println!("{what:10} {name:10} {error:.2e}");
+        assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
+    }
+    // The step itself, by the shared formula, from the engine's own gradient.
+    let narrow = |values: &[f64]| -> Vec<f32> { values.iter().map(|&v| v as f32).collect() };
+    let mut expected = before.clone();
+    let unpulled = LookSettings {
+        neutral: 0.0,
+        ..LOOK
+    };
+    let own_code: [f32; CODE] = narrow(&found[1].1).try_into().unwrap();
+    let gradient = (narrow(&found[0].1), own_code);
+    look::step(
+        &mut expected,
+        last,
+        (&gradient.0, &gradient.1),
+        &unpulled,
+        &asked.adam,
+    );
+    let numbers = |look: &Look| [look.network.clone(), look.codes.clone()].concat();
+    for (i, (a, b)) in numbers(after).iter().zip(numbers(&expected)).enumerate() {
+        assert!((a - b).abs() < 1e-5, "{what}: number {i} is {a}, not {b}");
+    }
+    assert_eq!(after.seen, expected.seen, "{what}");
+}
+
+/// Loss, first moments of splats, network and code, and the step of these, on photos that are opaque and masked, for
+/// harmonics of all degrees and lenses; and what engines refuse.
+pub fn looks_match_the_reference(make: Make<'_>) {
+    for (name, masked) in [
+        ("random_sh3", false),
+        ("random_sh1", true),
+        ("background", false),
+        ("crowd", false),
+    ] {
+        let scene = scenes::by_name(name).unwrap();
+        let photo = if masked {
+            masked_photo(&scene)
+        } else {
+            photo(&scene)
+        };
+        step_matches(make().as_mut(), &scene, &photo, name);
+    }
+    let scene = scenes::by_name("random_sh1").unwrap();
+    let mut engine = make();
+    engine.upload(&scene.splats, None).unwrap();
+    let view = TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo(&scene)),
+    };
+    let id = engine.add_views(vec![view]).unwrap()[0];
+    let error = engine
+        .step(id, &with_look(settings(&scene, 1)))
+        .unwrap_err();
+    assert!(error.to_string().contains("look"), "{error}");
+    // Without a look a step is what it always was.
+    engine.step(id, &settings(&scene, 1)).unwrap();
+    assert!(engine.view_state().unwrap().look.is_empty());
+}
+
+/// Steps over two views with poses that are refined and a round of density control, taken down after three steps and
+/// gone on with in another engine; then, whole, with an engine of each of `makes`: all is the same to the bit.
+pub fn looks_repeat_themselves(makes: &[Make<'_>]) {
+    let scene = scenes::by_name("crowd").unwrap();
+    let view = TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo(&scene)),
+    };
+    let views = || vec![view.clone(), view.clone()];
+    let steps = |engine: &mut dyn Engine, steps: RangeInclusive<u32>| {
+        for step in steps {
+            let settings = StepSettings {
+                pose_rates: PoseRates {
+                    rotation: 1e-4,
+                    translation: 1e-4,
+                },
+                ..with_look(settings(&scene, step))
+            };
+            engine.step(ViewId(step as usize % 2), &settings).unwrap();
+            if step == 3 {
+                engine.densify(&growing()).unwrap();
+            }
+        }
+        engine.download().unwrap()
+    };
+    let begin = |engine: &mut dyn Engine| {
+        engine.add_views(views()).unwrap();
+        upload(engine, &scene, &drawn(&scene, 2));
+    };
+    let (mut first, mut second) = (makes[0](), makes[1]());
+    begin(first.as_mut());
+    let (splats, state): (_, OptimizerState) = steps(first.as_mut(), 1..=3);
+    second.add_views(views()).unwrap();
+    second.upload(&splats, Some(&state)).unwrap();
+    let (splats, state) = steps(second.as_mut(), 4..=6);
+    assert_eq!(state.views.look.seen, [3, 3]);
+    assert_ne!(state.views.look.code(0), state.views.look.code(1));
+    for (i, make) in makes.iter().enumerate() {
+        let mut engine = make();
+        begin(engine.as_mut());
+        let (other, other_state) = steps(engine.as_mut(), 1..=6);
+        assert!(splats == other, "engine {i}: other splats");
+        assert!(state == other_state, "engine {i}: other state");
+    }
+}

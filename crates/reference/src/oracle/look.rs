@@ -1,0 +1,145 @@
+//! Looks: what one photo's light makes of the Gaussians' colours, and the way back. The model, its words and the order of
+//! its numbers: [`mod@dapple_engine::look`].
+//!
+//! 1. `e(x)`: with `y = (x - centre) / size`, drawn together to `y (2 - 1 / |y|) / |y|` where `|y| > 1`: one, `y`, and
+//!    for each octave k of four sines, then cosines, of `2^k pi y / 2`.
+//! 2. `h = max(0, W1 e + b)`, `(gains, offsets) = W2 (s h)`; `s` and `b` are the halves of the photo's code.
+//! 3. A colour `0.5 + sum_k Y_k c_k` becomes `(1 + gain) colour + offset`: all coefficients times `1 + gain`, and
+//!    `(0.5 gain + offset) / Y_0` more of the first.
+//!
+//! Places are constants: no derivative by them goes through the network.
+
+use super::Gaussian;
+use dapple_engine::Gradients;
+use dapple_engine::look::{CODE, ENCODED, HIDDEN, NETWORK, OUTPUTS};
+use glam::DVec3;
+
+/// SH basis function 0.
+fn y0() -> f64 {
+    0.5 / std::f64::consts::PI.sqrt()
+}
+
+/// A network and a photo's code in `f64`.
+#[derive(Debug, Clone)]
+pub struct LookNetwork {
+    /// Middle of the scene, and one over its size.
+    pub frame: [f64; 4],
+    /// `W1` `[HIDDEN, ENCODED]`, then `W2` `[OUTPUTS, HIDDEN]`.
+    pub network: Vec<f64>,
+    /// `s`, then `b`.
+    pub code: Vec<f64>,
+}
+
+impl LookNetwork {
+    /// Of an engine's.
+    pub fn new(look: &dapple_engine::Look, view: usize) -> Self {
+        let wide = |values: &[f32]| values.iter().map(|&v| f64::from(v)).collect();
+        Self {
+            frame: std::array::from_fn(|i| look.frame[i].into()),
+            network: wide(&look.network),
+            code: wide(&look.code(view)),
+        }
+    }
+
+    /// Step 1.
+    pub fn encode(&self, mean: DVec3) -> [f64; ENCODED] {
+        let [x, y, z, scale] = self.frame;
+        let mut at = (mean - DVec3::new(x, y, z)) * scale;
+        let length = at.length();
+        if length > 1.0 {
+            at *= (2.0 - 1.0 / length) / length;
+        }
+        let mut out = [0.0; ENCODED];
+        out[0] = 1.0;
+        for axis in 0..3 {
+            out[1 + axis] = at[axis];
+            for octave in 0..4 {
+                let angle = f64::from(1 << octave) * std::f64::consts::FRAC_PI_2 * at[axis];
+                out[4 + 6 * octave + axis] = angle.sin();
+                out[7 + 6 * octave + axis] = angle.cos();
+            }
+        }
+        out
+    }
+
+    fn hidden(&self, encoded: &[f64; ENCODED]) -> [f64; HIDDEN] {
+        std::array::from_fn(|k| {
+            let row = &self.network[k * ENCODED..(k + 1) * ENCODED];
+            let sum: f64 = row.iter().zip(encoded).map(|(w, e)| w * e).sum();
+            (sum + self.code[HIDDEN + k]).max(0.0)
+        })
+    }
+
+    fn second(&self, output: usize, unit: usize) -> f64 {
+        self.network[HIDDEN * ENCODED + output * HIDDEN + unit]
+    }
+
+    /// Gains and offsets at a place.
+    pub fn affine(&self, mean: DVec3) -> [f64; OUTPUTS] {
+        let h = self.hidden(&self.encode(mean));
+        std::array::from_fn(|o| {
+            (0..HIDDEN)
+                .map(|k| self.second(o, k) * self.code[k] * h[k])
+                .sum()
+        })
+    }
+
+    /// Step 3: the Gaussians as the photo shows them.
+    pub fn looked(&self, gaussians: &[Gaussian]) -> Vec<Gaussian> {
+        let mut out = gaussians.to_vec();
+        for gaussian in &mut out {
+            let affine = self.affine(gaussian.mean);
+            let gain = DVec3::new(affine[0], affine[1], affine[2]);
+            let offset = DVec3::new(affine[3], affine[4], affine[5]);
+            for coefficient in &mut gaussian.sh {
+                *coefficient *= DVec3::ONE + gain;
+            }
+            gaussian.sh[0] += (0.5 * gain + offset) / y0();
+        }
+        out
+    }
+
+    /// From the gradients by what [`Self::looked`] returns to those by its argument, by the network and by the code.
+    pub fn backward(
+        &self,
+        gaussians: &[Gaussian],
+        mut by_looked: Gradients<f64>,
+    ) -> (Gradients<f64>, Vec<f64>, Vec<f64>) {
+        let mut network = vec![0.0; NETWORK];
+        let mut code = vec![0.0; CODE];
+        let stride = by_looked.sh_rest.len() / gaussians.len().max(1);
+        for (i, gaussian) in gaussians.iter().enumerate() {
+            let encoded = self.encode(gaussian.mean);
+            let affine = self.affine(gaussian.mean);
+            let mut by_affine = [0.0; OUTPUTS];
+            for c in 0..3 {
+                let first = by_looked.sh0[i][c];
+                by_affine[3 + c] = first / y0();
+                by_affine[c] = first * (gaussian.sh[0][c] + 0.5 / y0());
+                by_looked.sh0[i][c] *= 1.0 + affine[c];
+                for k in 0..stride / 3 {
+                    let value = &mut by_looked.sh_rest[i * stride + 3 * k + c];
+                    by_affine[c] += *value * gaussian.sh[1 + k][c];
+                    *value *= 1.0 + affine[c];
+                }
+            }
+            let h = self.hidden(&encoded);
+            for k in 0..HIDDEN {
+                let mut by_unit = 0.0;
+                for (o, by) in by_affine.iter().enumerate() {
+                    let w = self.second(o, k);
+                    network[HIDDEN * ENCODED + o * HIDDEN + k] += by * self.code[k] * h[k];
+                    code[k] += by * w * h[k];
+                    by_unit += by * w * self.code[k];
+                }
+                if h[k] > 0.0 {
+                    for (j, e) in encoded.iter().enumerate() {
+                        network[k * ENCODED + j] += by_unit * e;
+                    }
+                    code[HIDDEN + k] += by_unit;
+                }
+            }
+        }
+        (by_looked, network, code)
+    }
+}

@@ -1,0 +1,273 @@
+//! Scores of photos whose light nothing can tell: each photo's appearance is fitted to its left half, and its right half
+//! scored (as Martin-Brualla et al. 2021, "NeRF in the Wild", arXiv:2008.02268, section 5, do).
+//!
+//! 1. The held-out photos become views of the engine, their right halves masked. Splats, and the network of looks, stay
+//!    as they are: [`STEPS`] steps a photo move its grid or its code alone, by the loss of training, Adam and rates
+//!    that fall to a hundredth.
+//! 2. A code's look goes into the splats, a grid's maps over their render, and the right half is scored.
+//!
+//! Without appearance, nothing is fitted: right halves are scored as they are, for comparison.
+
+use super::{EvalReport, ImageScore, score};
+use crate::config::AppearanceConfig;
+use dapple_engine::appearance::{AFFINE, Appearance, AppearanceSettings};
+use dapple_engine::constants::LUMINANCE;
+use dapple_engine::{
+    Adam, Engine, Extras, LearningRates, Look, LookSettings, LossTerm, LossWeights, OptimizerState,
+    PoseRates, RenderSettings, Rendered, StepSettings, TrainView, ViewState, groups, look,
+};
+use dapple_scene::{Error, Photo, Progress, Result, Splats, View};
+use std::sync::Arc;
+
+/// Steps for each photo.
+const STEPS: u32 = 150;
+
+/// The first step's size: of a code, and of a grid's maps, whose run says how far its own went.
+const CODE_RATE: f64 = 0.1;
+
+/// The last rate as a part of the first.
+const DECAY: f64 = 0.01;
+
+/// What is fitted.
+#[derive(Debug, Clone, Copy)]
+pub struct Halves<'a> {
+    /// How the run learnt appearance.
+    pub appearance: &'a AppearanceConfig,
+    /// The network, where it learnt looks.
+    pub look: Option<&'a Look>,
+    /// Weight of SSIM in the loss.
+    pub ssim_weight: f64,
+    /// How to render.
+    pub settings: RenderSettings,
+}
+
+/// Scores the right halves of `views`. The engine should be a new one: it keeps the views, and other splats than it had.
+///
+/// # Errors
+/// No view with anything to score; what the engine cannot do; a request to stop.
+pub fn evaluate_halves(
+    engine: &mut dyn Engine,
+    splats: &Splats,
+    views: &[&View],
+    how: &Halves<'_>,
+    progress: &dyn Progress,
+) -> Result<EvalReport> {
+    let learnt = match how.appearance.is_on() {
+        true => fit(engine, splats, views, how, progress)?,
+        false => ViewState::default(),
+    };
+    engine.upload(splats, None)?;
+    let mut images = Vec::with_capacity(views.len());
+    for (i, view) in views.iter().enumerate() {
+        if !learnt.look.is_empty() {
+            let mut lit = splats.clone();
+            look::bake(&mut lit, &learnt.look, &learnt.look.code(i));
+            engine.upload(&lit, None)?;
+        }
+        let mut rendered = engine.render(&view.camera, &how.settings)?;
+        if !learnt.appearance.is_empty() {
+            map_colours(&mut rendered, &learnt.appearance, i);
+        }
+        let photo = half(view.photo.read()?.as_ref(), false);
+        let scores = score(&rendered, &photo, how.settings.background, None)
+            .map_err(|error| error.at(view.name.clone()))?;
+        images.extend(scores.map(|scores| ImageScore {
+            name: view.name.clone(),
+            psnr: scores.psnr,
+            ssim: scores.ssim,
+            lpips: None,
+            cc_psnr: None,
+            cc_ssim: None,
+        }));
+    }
+    if images.is_empty() {
+        return Err(
+            Error::input("no photo has anything to score in its right half")
+                .hint("masks hide all of them"),
+        );
+    }
+    let mean =
+        |of: fn(&ImageScore) -> f64| images.iter().map(of).sum::<f64>() / images.len() as f64;
+    Ok(EvalReport {
+        psnr: mean(|image| image.psnr),
+        ssim: mean(|image| image.ssim),
+        lpips: None,
+        cc_psnr: None,
+        cc_ssim: None,
+        gaussians: splats.len() as u64,
+        background: how.settings.background,
+        images,
+        notes: Vec::new(),
+    })
+}
+
+/// Step 1: what the left halves say.
+fn fit(
+    engine: &mut dyn Engine,
+    splats: &Splats,
+    views: &[&View],
+    how: &Halves<'_>,
+    progress: &dyn Progress,
+) -> Result<ViewState> {
+    let mut left = Vec::with_capacity(views.len());
+    for view in views {
+        left.push(TrainView {
+            camera: view.camera,
+            photo: Arc::new(half(view.photo.read()?.as_ref(), true)),
+        });
+    }
+    let ids = engine.add_views(left)?;
+    let state = how.look.map(|look| {
+        let n = splats.len();
+        let zeros = || groups::zeros(n, splats.sh_degree);
+        OptimizerState {
+            first_moments: zeros(),
+            second_moments: zeros(),
+            gradient_sums: vec![0.0; n],
+            visible_counts: vec![0.0; n],
+            smoothing: Vec::new(),
+            views: ViewState {
+                look: look.for_views(ids.len()),
+                ..ViewState::default()
+            },
+        }
+    });
+    engine.upload(splats, state.as_ref())?;
+    progress.start("fitting left halves", u64::from(STEPS) * ids.len() as u64);
+    let mut number = 0;
+    for step in 0..STEPS {
+        let rate = DECAY.powf(f64::from(step) / f64::from(STEPS));
+        for &id in &ids {
+            if progress.should_stop() {
+                progress.finish();
+                return Err(crate::contributions::stopped());
+            }
+            number += 1;
+            engine.step(id, &settings_of(number, rate, how))?;
+            engine.poll()?;
+            progress.advance(1);
+        }
+    }
+    engine.finish()?;
+    progress.finish();
+    engine.view_state()
+}
+
+/// A step that moves the photo's appearance alone.
+fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
+    let appearance = how.appearance;
+    StepSettings {
+        step,
+        render: how.settings,
+        learning_rates: LearningRates {
+            means: 0.0,
+            scales: 0.0,
+            quats: 0.0,
+            opacities: 0.0,
+            sh0: 0.0,
+            sh_rest: 0.0,
+        },
+        adam: Adam::default(),
+        losses: LossWeights::default().with(LossTerm::Ssim, how.ssim_weight as f32),
+        accumulate_density: false,
+        refresh_smoothing: false,
+        extras: Extras::default(),
+        pose_rates: PoseRates::default(),
+        appearance: appearance.has_grids().then_some(AppearanceSettings {
+            cells: appearance.grid,
+            rate: (appearance.rate * rate) as f32,
+            smoothness: appearance.smoothness as f32,
+            identity: appearance.identity as f32,
+        }),
+        look: appearance.has_looks().then_some(LookSettings {
+            network_rate: 0.0,
+            code_rate: (CODE_RATE * rate) as f32,
+            neutral: appearance.identity as f32,
+        }),
+    }
+}
+
+/// The photo with its other half masked.
+fn half(photo: &Photo, is_left: bool) -> Photo {
+    let width = photo.width as usize;
+    let mut half = photo.clone();
+    let mask = half
+        .mask
+        .get_or_insert_with(|| vec![255; photo.pixel_count()]);
+    for row in mask.chunks_exact_mut(width.max(1)) {
+        let (left, right) = row.split_at_mut(width / 2);
+        if is_left { right } else { left }.fill(0);
+    }
+    half
+}
+
+/// Sends a render through a view's grid: `dapple_reference::appearance`, in `f32`.
+fn map_colours(rendered: &mut Rendered, learnt: &Appearance, view: usize) {
+    let grid = learnt.grid(view);
+    let cells = learnt.cells.map(|n| n as usize);
+    let (width, height) = (rendered.width as usize, rendered.height as usize);
+    for (pixel, colour) in rendered.rgb.chunks_exact_mut(3).enumerate() {
+        let luminance: f32 = (0..3).map(|c| LUMINANCE[c] * colour[c]).sum();
+        let places = [
+            ((pixel % width) as f32 + 0.5) / width as f32,
+            ((pixel / width) as f32 + 0.5) / height as f32,
+            luminance.clamp(0.0, 1.0),
+        ];
+        let around: [[(usize, f32); 2]; 3] = std::array::from_fn(|axis| {
+            let at = places[axis] * (cells[axis] - 1) as f32;
+            let first = (at as usize).min(cells[axis].max(2) - 2);
+            let part = at - first as f32;
+            let next = (first + 1).min(cells[axis] - 1);
+            [(first, 1.0 - part), (next, part)]
+        });
+        let mut map = [0.0f32; AFFINE];
+        for (x, wx) in around[0] {
+            for (y, wy) in around[1] {
+                for (l, wl) in around[2] {
+                    let cell = ((y * cells[0] + x) * cells[2] + l) * AFFINE;
+                    for (sum, value) in map.iter_mut().zip(&grid[cell..cell + AFFINE]) {
+                        *sum += wx * wy * wl * value;
+                    }
+                }
+            }
+        }
+        let input = [colour[0], colour[1], colour[2], 1.0];
+        for (c, out) in colour.iter_mut().enumerate() {
+            *out = (0..4).map(|k| map[4 * c + k] * input[k]).sum();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_the_whole_photo_once() {
+        let photo = Photo::from_rgb(5, 2, vec![0; 30]);
+        let [left, right] = [true, false].map(|is_left| half(&photo, is_left).mask.unwrap());
+        assert_eq!(left, [255, 255, 0, 0, 0, 255, 255, 0, 0, 0]);
+        let both: Vec<u8> = left.iter().zip(&right).map(|(a, b)| a | b).collect();
+        assert!(left.iter().zip(&right).all(|(a, b)| a & b == 0));
+        assert_eq!(both, [255; 10]);
+    }
+
+    #[test]
+    fn a_grid_that_changes_nothing_changes_nothing() {
+        let mut rendered = Rendered {
+            width: 3,
+            height: 1,
+            rgb: vec![0.1, 0.2, 0.3, 0.0, 1.5, 0.5, 1.0, 1.0, 1.0],
+            ..Rendered::default()
+        };
+        let before = rendered.rgb.clone();
+        map_colours(&mut rendered, &Appearance::identity([2, 3, 2], 1), 0);
+        for (a, b) in rendered.rgb.iter().zip(&before) {
+            assert!((a - b).abs() < 1e-6, "{a} {b}");
+        }
+        let mut bright = Appearance::identity([1; 3], 1);
+        bright.coefficients[3] = 0.25;
+        map_colours(&mut rendered, &bright, 0);
+        assert!((rendered.rgb[0] - 0.35).abs() < 1e-6);
+    }
+}
