@@ -37,6 +37,10 @@
 // By place: extra_sums.wgsl left them.
 @group(0) @binding(13) var<storage, read> extra_gradients: array<f32>;
 #endif
+#if LOOK
+// Nobody asks for gradients through a look: shared/gaussian_backward looks for it.
+@group(0) @binding(14) var<storage, read> looked: array<vec4f>;
+#endif
 
 #import shared/pose_sum
 

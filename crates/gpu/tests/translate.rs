@@ -176,6 +176,7 @@ fn axes() -> Vec<Axis> {
             ],
         },
         switch(&["LENS"]),
+        switch(&["LOOK"]),
         switch(&["SMALL_WORKGROUPS"]),
         Axis {
             names: &["ANTIALIAS"],

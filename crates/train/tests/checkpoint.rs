@@ -4,7 +4,7 @@
 
 mod fake;
 
-use dapple_engine::{Appearance, DensifyReport, OptimizerState, RefinedPose, ViewState};
+use dapple_engine::{Appearance, DensifyReport, Look, OptimizerState, RefinedPose, ViewState};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
@@ -104,6 +104,7 @@ fn sample() -> Checkpoint {
                     seen: vec![7, 9],
                     ..Appearance::identity([2, 1, 1], 2)
                 },
+                look: Look::default(),
             },
         },
         watched: vec![WatchRow {
@@ -120,6 +121,7 @@ fn sample() -> Checkpoint {
                     seen: vec![5, 6],
                     ..Appearance::identity([2, 1, 1], 2)
                 },
+                look: Look::default(),
             },
         })),
     }

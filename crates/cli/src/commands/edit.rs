@@ -335,7 +335,7 @@ impl Args {
                 Link::Recipe(path) => actions.extend(Recipe::read(path)?.actions),
             }
         }
-        if actions.is_empty() {
+        if actions.is_empty() && self.look.is_none() {
             return Err(Error::input("there is nothing to do: no action is given")
                 .at("the options given")
                 .hint("`dapple edit --help` lists the actions; `dapple convert` writes another format"));
