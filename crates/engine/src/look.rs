@@ -2,9 +2,9 @@
 //! photo.
 //!
 //! 1. [`encode`]: a Gaussian's centre, in units of the scene and drawn together outside of it, as sines and cosines.
-//! 2. [`hidden`]: `h = max(0, W1 e + b)`, where `b` is the photo's: the second half of its code. What weighs the
+//! 2. Hidden units: `h = max(0, W1 e + b)`, where `b` is the photo's: the second half of its code. What weighs the
 //!    first entry of `e`, which is 1, is the bias that all photos share.
-//! 3. [`affine`]: `W2 (s h)`, where `s` is the photo's too, the first half of its code: three gains and three
+//! 3. The affine map: `W2 (s h)`, where `s` is the photo's too, the first half of its code: three gains and three
 //!    offsets.
 //! 4. A Gaussian's colour, before it is clamped at zero, becomes `(1 + gain) colour + offset`.
 //!
