@@ -49,7 +49,7 @@ impl LightKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Still, Self::Lamp, Self::Sun, Self::Both];
 
-    /// The name that [`FromStr`] understands: "still", "lamp", "sun", "both".
+    /// The name that [`FromStr`](std::str::FromStr) understands: "still", "lamp", "sun", "both".
     pub const fn name(self) -> &'static str {
         match self {
             Self::Still => "still",

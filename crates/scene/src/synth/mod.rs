@@ -115,7 +115,7 @@ impl LensKind {
         Self::OpenCvFisheye,
     ];
 
-    /// The name that [`FromStr`] understands: "pinhole", "simple-radial", ...
+    /// The name that [`FromStr`](std::str::FromStr) understands: "pinhole", "simple-radial", ...
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pinhole => "pinhole",

@@ -32,7 +32,7 @@ impl SceneKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Table, Self::Plain, Self::Gravel, Self::Field];
 
-    /// The name that [`FromStr`] understands: "table", "plain", ...
+    /// The name that [`FromStr`](std::str::FromStr) understands: "table", "plain", ...
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",

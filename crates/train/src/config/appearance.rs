@@ -54,7 +54,7 @@ impl AppearanceModel {
                 "a grid of maps per photo over x, y and luminance: vignetting and tone mapping too"
             }
             Self::Mlp => {
-                "a code per photo and a small network of places: lamps that are lit in some photos, a sun that moves"
+                "experimental: a code per photo and a small network of places: lamps that are lit in some photos, a sun that moves"
             }
         }
     }
