@@ -147,8 +147,8 @@ impl Gpu {
             | (has & wgpu::Features::PIPELINE_CACHE);
         let experimental = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
         let experimental_features = match features.contains(experimental) {
-            // SAFETY: the program has asked for them in so many words, knowing that shaders which use them
-            // are checked less.
+            // SAFETY: shaders which use them are checked less; who writes some answers for them where it compiles them, and
+            // compares what they give (`Needs::cooperative_matrices`).
             true => unsafe { wgpu::ExperimentalFeatures::enabled() },
             false => wgpu::ExperimentalFeatures::disabled(),
         };

@@ -67,13 +67,8 @@ fn width(link: &Link) -> usize {
 }
 
 /// `finish0(i, value, in0, .., zero)`: what is done with elements of a product at linear index `i`, and what it loads there; gives
-/// what the next multiplies. The functions that load them, by the numbers of the inputs.
-fn finish(
-    source: &mut Source<'_>,
-    chain: &Chain,
-    number: usize,
-    is_last: bool,
-) -> Vec<(usize, String)> {
+/// what the next multiplies. The functions that load them.
+fn finish(source: &mut Source<'_>, chain: &Chain, number: usize, is_last: bool) -> Vec<String> {
     let link = &chain.links[number];
     let (body, width) = (&link.body, width(link));
     let extent = chain.m * link.n;
@@ -108,7 +103,7 @@ fn finish(
     source.function(&format!(
         "fn finish{number}(i: u32, value: {ty}, {inputs}zero: u32){gives} {{\n{text}{end}}}\n"
     ));
-    loads.into_iter().enumerate().collect()
+    loads
 }
 
 /// Lines that add up an invocation's sums of a product.
@@ -216,7 +211,7 @@ fn results(
     chain: &Chain,
     (number, link): (usize, &Link),
     (part, is_last): (Part, bool),
-    loads: &[(usize, String)],
+    loads: &[String],
 ) {
     let (m, n, pitch) = (chain.m, link.n, chain.tile.pitch);
     if !is_last {
@@ -253,7 +248,7 @@ fn results(
                 four(column)
             ));
             if width(link) == 4 {
-                for (input, load) in loads {
+                for (input, load) in loads.iter().enumerate() {
                     source.line(format!(
                         "var in{input}_{row}_{column} = vec4f(0.0);\n    \
                          if {} {{ in{input}_{row}_{column} = {load}(i{row}_{column}); }}",
@@ -272,9 +267,8 @@ fn results(
             source.line("var passed = vec4f(0.0);");
             source.line(format!("if first_row + {} < {m}u {{", row_of(row)));
             if width(link) == 4 {
-                let inputs: String = loads
-                    .iter()
-                    .map(|(input, _)| format!("in{input}_{row}_{column}, "))
+                let inputs: String = (0..loads.len())
+                    .map(|input| format!("in{input}_{row}_{column}, "))
                     .collect();
                 source.line(format!(
                     "{before}{after}finish{number}({i}, {sum}, {inputs}zero);"
@@ -287,7 +281,7 @@ fn results(
                     };
                     let inputs: String = loads
                         .iter()
-                        .map(|(_, load)| format!("{load}({i} + {k}u), "))
+                        .map(|load| format!("{load}({i} + {k}u), "))
                         .collect();
                     source.line(format!(
                         "if {} * 4u + {k}u < {n}u {{ {into}finish{number}({i} + {k}u, {sum}.{name}, {inputs}zero); }}",

@@ -11,7 +11,7 @@
 //! than that of other kernels. wgpu checks such shaders less, so a device's units are first compared with numbers that are
 //! known: [`check`].
 
-use super::matmul::{base, finish_index, is_wide};
+use super::matmul::{finish_index, is_wide, tile_of_group};
 use super::source::Source;
 use crate::context::Context;
 use crate::graph::tensor::DType;
@@ -27,8 +27,6 @@ pub(crate) const LANES: u32 = 32;
 pub(crate) const MANY: usize = 100;
 /// Fours between rows beyond their length.
 const APART: usize = 2;
-/// Tiles that workgroups go down before they go right.
-const DOWN: usize = 8;
 
 /// What a workgroup has.
 #[derive(Debug, Clone, Copy)]
@@ -146,122 +144,7 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize 
         second.lines * second.pitch,
         threads / LANES as usize * 80
     );
-    let groups = places(source, p, tile);
-    let staged = [
-        ("a", "first", &p.a, first, "first_row"),
-        ("b", "second", &p.b, second, "first_column"),
-    ];
-    let mut brought = Vec::new();
-    for (name, _, matrix, staged, begin) in &staged {
-        let bound = source.bind_as(matrix.buffer, "vec4<f16>");
-        let is_first = *name == "a";
-        // Along which of its sides the sum goes.
-        let sum_is_along = staged.by_rows == is_first;
-        let between = if staged.by_rows {
-            matrix.row
-        } else {
-            matrix.column
-        };
-        let step = if sum_is_along { 1 } else { between };
-        let count = staged.lines * staged.fours / threads;
-        for at in 0..count {
-            let t = format!("(local + {}u)", at * threads);
-            source.line(format!(
-                "let line_{name}{at} = {t} / {0}u;\n    let four_{name}{at} = {t} % {0}u;",
-                staged.fours
-            ));
-            let (line, along) = match sum_is_along {
-                true => (format!("{begin} + line_{name}{at}"), String::new()),
-                false => (format!("line_{name}{at}"), format!("{begin} + ")),
-            };
-            source.line(format!(
-                "let from_{name}{at} = from_{name} + ({line}) * {between}u + {along}four_{name}{at} * 4u;"
-            ));
-            source.line(format!(
-                "var next_{name}{at} = {bound}[from_{name}{at} / 4u];"
-            ));
-        }
-        brought.push((bound, step, count));
-    }
-    let [down, across] = tile.sums();
-    for row in 0..down {
-        for column in 0..across {
-            source.line(format!("var sum{row}_{column} = coop_mat16x16<f32, C>();"));
-        }
-    }
-    let depth = tile.depth;
-    source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
-    for ((name, memory, _, staged, _), (_, _, count)) in staged.iter().zip(&brought) {
-        for at in 0..*count {
-            source.line(format!(
-                "{memory}[line_{name}{at} * {}u + four_{name}{at}] = next_{name}{at};",
-                staged.pitch
-            ));
-        }
-    }
-    source.line("workgroupBarrier();");
-    source.line(format!("if k + {depth}u < {}u {{", p.k));
-    for ((name, ..), (bound, step, count)) in staged.iter().zip(&brought) {
-        for at in 0..*count {
-            source.line(format!(
-                "next_{name}{at} = {bound}[(from_{name}{at} + (k + {depth}u) * {step}u) / 4u];"
-            ));
-        }
-    }
-    source.line("}");
-    for k in (0..depth).step_by(16) {
-        source.line("{");
-        for row in 0..down {
-            let load = first.load(
-                "first",
-                "A",
-                &format!("part_row + {}u", row * 16),
-                &format!("{k}u"),
-            );
-            source.line(format!("let a{row} = {load};"));
-        }
-        for column in 0..across {
-            let load = second.load(
-                "second",
-                "B",
-                &format!("{k}u"),
-                &format!("part_column + {}u", column * 16),
-            );
-            source.line(format!("let b{column} = {load};"));
-            for row in 0..down {
-                source.line(format!(
-                    "sum{row}_{column} = coopMultiplyAdd(a{row}, b{column}, sum{row}_{column});"
-                ));
-            }
-        }
-        source.line("}");
-    }
-    source.line("workgroupBarrier();\n    }");
-    results(source, p, tile);
-    groups
-}
-
-/// Lines that say which tile a workgroup has, and which part of it a subgroup; the number of workgroups.
-fn places(source: &mut Source<'_>, p: &Product, tile: Tile) -> usize {
-    let base_a = base(source, "base_a", &p.a);
-    let base_b = base(source, "base_b", &p.b);
-    let (tiles_m, tiles_n) = (p.m / tile.m, p.n / tile.n);
-    let tiles = tiles_m * tiles_n;
-    let band = DOWN.min(tiles_m);
-    source.line(format!("let batch = group_index / {tiles}u;"));
-    source.line(format!("if batch >= {}u {{ return; }}", p.batch));
-    source.line(format!(
-        "let within = group_index % {tiles}u;\n    let band = within / {0}u;\n    \
-         let tall = min({band}u, {tiles_m}u - band * {band}u);",
-        band * tiles_n
-    ));
-    source.line(format!(
-        "let first_row = (band * {band}u + (within % {0}u) % tall) * {1}u;\n    \
-         let first_column = ((within % {0}u) / tall) * {2}u;",
-        band * tiles_n,
-        tile.m,
-        tile.n
-    ));
+    let groups = tile_of_group(source, p, [tile.m, tile.n]);
     let [down, across] = tile.sums();
     source.line(format!(
         "let subgroup = local / {LANES}u;\n    let part_row = (subgroup / {0}u) * {1}u;\n    \
@@ -270,10 +153,127 @@ fn places(source: &mut Source<'_>, p: &Product, tile: Tile) -> usize {
         down * 16,
         across * 16
     ));
-    source.line(format!(
-        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
-    ));
-    tiles * p.batch
+    let brought = [
+        places(source, ("a", "first"), (&p.a, first), "first_row", threads),
+        places(
+            source,
+            ("b", "second"),
+            (&p.b, second),
+            "first_column",
+            threads,
+        ),
+    ];
+    for row in 0..down {
+        for column in 0..across {
+            source.line(format!("var sum{row}_{column} = coop_mat16x16<f32, C>();"));
+        }
+    }
+    let depth = tile.depth;
+    source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
+    for brought in &brought {
+        let (name, memory, pitch) = (brought.name, brought.memory, brought.pitch);
+        for at in 0..brought.count {
+            source.line(format!(
+                "{memory}[line_{name}{at} * {pitch}u + four_{name}{at}] = next_{name}{at};"
+            ));
+        }
+    }
+    source.line("workgroupBarrier();");
+    source.line(format!("if k + {depth}u < {}u {{", p.k));
+    for brought in &brought {
+        let (name, bound, step) = (brought.name, &brought.bound, brought.step);
+        for at in 0..brought.count {
+            source.line(format!(
+                "next_{name}{at} = {bound}[(from_{name}{at} + (k + {depth}u) * {step}u) / 4u];"
+            ));
+        }
+    }
+    source.line("}");
+    for k in (0..depth).step_by(16) {
+        source.line("{");
+        multiply(source, tile, [first, second], k);
+        source.line("}");
+    }
+    source.line("workgroupBarrier();\n    }");
+    results(source, p, tile);
+    groups
+}
+
+/// What an invocation brings of each part of a matrix.
+struct Brought {
+    name: &'static str,
+    /// What it goes into.
+    memory: &'static str,
+    pitch: usize,
+    /// What it is read from.
+    bound: String,
+    /// Between an element and the next of its sum.
+    step: usize,
+    count: usize,
+}
+
+/// Lines that say which fours of a matrix an invocation brings, and bring the first.
+fn places(
+    source: &mut Source<'_>,
+    (name, memory): (&'static str, &'static str),
+    (matrix, staged): (&Matrix, Staged),
+    begin: &str,
+    threads: usize,
+) -> Brought {
+    let bound = source.bind_as(matrix.buffer, "vec4<f16>");
+    // Along which of its sides the sum goes.
+    let sum_is_along = staged.by_rows == (name == "a");
+    let between = if staged.by_rows {
+        matrix.row
+    } else {
+        matrix.column
+    };
+    let count = staged.lines * staged.fours / threads;
+    for at in 0..count {
+        let t = format!("(local + {}u)", at * threads);
+        source.line(format!(
+            "let line_{name}{at} = {t} / {0}u;\n    let four_{name}{at} = {t} % {0}u;",
+            staged.fours
+        ));
+        let (line, along) = match sum_is_along {
+            true => (format!("{begin} + line_{name}{at}"), String::new()),
+            false => (format!("line_{name}{at}"), format!("{begin} + ")),
+        };
+        source.line(format!(
+            "let from_{name}{at} = from_{name} + ({line}) * {between}u + {along}four_{name}{at} * 4u;"
+        ));
+        source.line(format!(
+            "var next_{name}{at} = {bound}[from_{name}{at} / 4u];"
+        ));
+    }
+    Brought {
+        name,
+        memory,
+        pitch: staged.pitch,
+        bound,
+        step: if sum_is_along { 1 } else { between },
+        count,
+    }
+}
+
+/// Lines that multiply 16 rows of the sum, from `k` of what is staged.
+fn multiply(source: &mut Source<'_>, tile: Tile, [first, second]: [Staged; 2], k: usize) {
+    let [down, across] = tile.sums();
+    let k = format!("{k}u");
+    for row in 0..down {
+        let load = first.load("first", "A", &format!("part_row + {}u", row * 16), &k);
+        source.line(format!("let a{row} = {load};"));
+    }
+    for column in 0..across {
+        let place = format!("part_column + {}u", column * 16);
+        let load = second.load("second", "B", &k, &place);
+        source.line(format!("let b{column} = {load};"));
+        for row in 0..down {
+            source.line(format!(
+                "sum{row}_{column} = coopMultiplyAdd(a{row}, b{column}, sum{row}_{column});"
+            ));
+        }
+    }
 }
 
 /// Lines that finish all sums.

@@ -126,6 +126,34 @@ pub(super) fn finish_index(p: &Product, row: &str, column: &str) -> String {
     format!("(batch * {}u + {row}) * {}u + {column}", p.m, p.n)
 }
 
+/// Tiles that workgroups go down before they go right, so that those that run together read the same parts.
+const DOWN: usize = 8;
+
+/// Lines that say which tile of `m` by `n` a workgroup has, and where its matrices begin; the number of workgroups.
+pub(super) fn tile_of_group(source: &mut Source<'_>, p: &Product, [m, n]: [usize; 2]) -> usize {
+    let base_a = base(source, "base_a", &p.a);
+    let base_b = base(source, "base_b", &p.b);
+    let (tiles_m, tiles_n) = (p.m.div_ceil(m), p.n.div_ceil(n));
+    let tiles = tiles_m * tiles_n;
+    let band = DOWN.min(tiles_m);
+    source.line(format!("let batch = group_index / {tiles}u;"));
+    source.line(format!("if batch >= {}u {{ return; }}", p.batch));
+    source.line(format!(
+        "let within = group_index % {tiles}u;\n    let band = within / {0}u;\n    \
+         let tall = min({band}u, {tiles_m}u - band * {band}u);",
+        band * tiles_n
+    ));
+    source.line(format!(
+        "let first_row = (band * {band}u + (within % {0}u) % tall) * {m}u;\n    \
+         let first_column = ((within % {0}u) / tall) * {n}u;",
+        band * tiles_n,
+    ));
+    source.line(format!(
+        "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
+    ));
+    tiles * p.batch
+}
+
 /// Lines that return an element of a matrix that begins at `base`.
 pub(super) fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
     let at = format!(
