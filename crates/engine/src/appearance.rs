@@ -152,3 +152,32 @@ pub fn other_cells(held: [u32; 3], asked: [u32; 3]) -> Error {
     ))
     .hint("upload splats without a state to begin with other grids")
 }
+/// Between which two cells of an axis a coordinate lies, and how far on the way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place {
+    /// The cell before it.
+    pub first: usize,
+    /// The cell after it; the same where there is one alone.
+    pub next: usize,
+    /// 0 at the first, 1 at the next.
+    pub part: f32,
+}
+
+impl Place {
+    /// Of a coordinate in cells, `0..=cells - 1`.
+    pub fn at(at: f32, cells: usize) -> Self {
+        // The cast saturates.
+        let first = (at as usize).min(cells.max(2) - 2);
+        Self {
+            first,
+            next: (first + 1).min(cells - 1),
+            part: at - first as f32,
+        }
+    }
+
+    /// Of a pixel's centre, of so many along the axis.
+    pub fn of_pixel(pixel: usize, pixels: usize, cells: usize) -> Self {
+        let at = (pixel as f32 + 0.5) / pixels as f32;
+        Self::at(at * (cells - 1) as f32, cells)
+    }
+}

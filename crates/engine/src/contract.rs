@@ -44,6 +44,22 @@ pub struct OptimizerState {
     pub views: ViewState,
 }
 
+impl OptimizerState {
+    /// Of splats that no step has moved, with views as they are given.
+    pub fn untrained(splats: &Splats, views: ViewState) -> Self {
+        let n = splats.len();
+        let zeros = || crate::groups::zeros(n, splats.sh_degree);
+        Self {
+            first_moments: zeros(),
+            second_moments: zeros(),
+            gradient_sums: vec![0.0; n],
+            visible_counts: vec![0.0; n],
+            smoothing: Vec::new(),
+            views,
+        }
+    }
+}
+
 /// A rendered view.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rendered {

@@ -94,61 +94,49 @@ pub const VIEW_GROUPS: [ViewGroup; 11] = [
         is_count: true,
         shape: |sizes| vec![sizes.grids],
         values: |state| ViewNumbers::U32((&state.appearance.seen).into()),
-        set: |state, _, values| {
-            let ViewNumbers::U32(counts) = values else {
-                return false;
-            };
-            state.appearance.seen = counts.into_owned();
-            true
-        },
+        set: |state, _, values| set_counts(&mut state.appearance.seen, values),
     },
-    look(
+    floats(
         "look.frame",
         |sizes| vec![sizes.looks.min(1), 4],
         |state| ViewNumbers::F32((&state.look.frame).into()),
-        |state, _, values| set_look(state, values, |held| &mut held.frame),
+        |state, _, values| set_floats(&mut state.look.frame, values),
     ),
-    look(
+    floats(
         "look.network",
         |sizes| vec![sizes.looks.min(1), NETWORK],
         |state| ViewNumbers::F32((&state.look.network).into()),
-        |state, _, values| set_look(state, values, |held| &mut held.network),
+        |state, _, values| set_floats(&mut state.look.network, values),
     ),
-    look(
+    floats(
         "look.network_moments",
         |sizes| vec![sizes.looks.min(1), 2, NETWORK],
         |state| ViewNumbers::F32((&state.look.network_moments).into()),
-        |state, _, values| set_look(state, values, |held| &mut held.network_moments),
+        |state, _, values| set_floats(&mut state.look.network_moments, values),
     ),
-    look(
+    floats(
         "look.codes",
         |sizes| vec![sizes.looks, CODE],
         |state| ViewNumbers::F32((&state.look.codes).into()),
-        |state, _, values| set_look(state, values, |held| &mut held.codes),
+        |state, _, values| set_floats(&mut state.look.codes, values),
     ),
-    look(
+    floats(
         "look.code_moments",
         |sizes| vec![sizes.looks, 2, CODE],
         |state| ViewNumbers::F32((&state.look.code_moments).into()),
-        |state, _, values| set_look(state, values, |held| &mut held.code_moments),
+        |state, _, values| set_floats(&mut state.look.code_moments, values),
     ),
     ViewGroup {
         name: "look.seen",
         is_count: true,
         shape: |sizes| vec![sizes.looks],
         values: |state| ViewNumbers::U32((&state.look.seen).into()),
-        set: |state, _, values| {
-            let ViewNumbers::U32(counts) = values else {
-                return false;
-            };
-            state.look.seen = counts.into_owned();
-            true
-        },
+        set: |state, _, values| set_counts(&mut state.look.seen, values),
     },
 ];
 
-/// A tensor of looks; of the network's there is one row for all views.
-const fn look(
+/// A tensor of numbers; of looks' network there is one row for all views.
+const fn floats(
     name: &'static str,
     shape: fn(&ViewSizes) -> Vec<usize>,
     values: fn(&ViewState) -> ViewNumbers<'_>,
@@ -163,15 +151,19 @@ const fn look(
     }
 }
 
-fn set_look(
-    state: &mut ViewState,
-    values: ViewNumbers<'_>,
-    of: fn(&mut Look) -> &mut Vec<f32>,
-) -> bool {
+fn set_floats(into: &mut Vec<f32>, values: ViewNumbers<'_>) -> bool {
     let ViewNumbers::F32(values) = values else {
         return false;
     };
-    *of(&mut state.look) = values.into_owned();
+    *into = values.into_owned();
+    true
+}
+
+fn set_counts(into: &mut Vec<u32>, values: ViewNumbers<'_>) -> bool {
+    let ViewNumbers::U32(counts) = values else {
+        return false;
+    };
+    *into = counts.into_owned();
     true
 }
 
@@ -181,16 +173,11 @@ const fn grids(
     values: fn(&ViewState) -> ViewNumbers<'_>,
     set: fn(&mut ViewState, &ViewSizes, ViewNumbers<'_>) -> bool,
 ) -> ViewGroup {
-    ViewGroup {
-        name,
-        is_count: false,
-        shape: |sizes| {
-            let [x, y, luminance] = sizes.cells.map(|n| n as usize);
-            vec![sizes.grids, y, x, luminance, 3, 4]
-        },
-        values,
-        set,
-    }
+    let shape = |sizes: &ViewSizes| {
+        let [x, y, luminance] = sizes.cells.map(|n| n as usize);
+        vec![sizes.grids, y, x, luminance, 3, 4]
+    };
+    floats(name, shape, values, set)
 }
 
 fn set_grids(
@@ -199,12 +186,11 @@ fn set_grids(
     values: ViewNumbers<'_>,
     of: fn(&mut Appearance) -> &mut Vec<f32>,
 ) -> bool {
-    let ViewNumbers::F32(values) = values else {
-        return false;
-    };
-    state.appearance.cells = sizes.cells;
-    *of(&mut state.appearance) = values.into_owned();
-    true
+    let is_set = set_floats(of(&mut state.appearance), values);
+    if is_set {
+        state.appearance.cells = sizes.cells;
+    }
+    is_set
 }
 
 impl ViewState {

@@ -9,6 +9,7 @@
 // steps by view. Reference: dapple_reference::{appearance_regulariser, adam}.
 
 #import shared/step
+#import shared/rests
 #import shared/groups
 #import shared/appearance
 
@@ -19,9 +20,6 @@
 @group(0) @binding(4) var<storage, read_write> appearance_seen: array<u32>;
 @group(0) @binding(5) var<storage, read_write> appearance_gradient: array<vec4f>;
 @group(0) @binding(6) var<storage, read> appearance_partials: array<f32>;
-
-// As in shared/adam.
-const FLUSH: f32 = 1e-30;
 
 fn shares(row: u32) -> vec4f {
     var sum = vec4f(0.0);
@@ -77,20 +75,6 @@ fn gradient(
     if row == 0u {
         appearance_seen[step.view - 1u] += 1u;
     }
-}
-
-// 1 - beta^count. As products of what is near one it would lose its digits: of two such numbers a and b
-// the product's is a + b - a b.
-fn correction(beta: f32, count: u32) -> f32 {
-    var sum = 0.0;
-    var power = 1.0 - beta;
-    for (var left = count; left > 0u; left >>= 1u) {
-        if (left & 1u) != 0u {
-            sum = sum + power - sum * power;
-        }
-        power = power * (2.0 - power);
-    }
-    return sum;
 }
 
 @compute @workgroup_size(64)

@@ -8,6 +8,7 @@
 // look_seen: steps of the network, then by view. look_moments: first and second moments of the network, then first and
 // second of each view's code. Twin and reference: dapple_engine::look::step.
 #import shared/step
+#import shared/rests
 #import shared/groups
 #import shared/parameters
 #import shared/look
@@ -18,9 +19,6 @@
 @group(0) @binding(3) var<storage, read_write> look: array<f32>;
 @group(0) @binding(4) var<storage, read_write> look_moments: array<f32>;
 @group(0) @binding(5) var<storage, read_write> look_seen: array<u32>;
-
-// As in shared/adam.
-const FLUSH: f32 = 1e-30;
 
 var<workgroup> shares: array<f32, 256>;
 
@@ -44,20 +42,6 @@ fn look_reduce(
         }
         look_gradient[column] = total;
     }
-}
-
-// 1 - beta^count. As products of what is near one it would lose its digits: of two such numbers a and b
-// the product's is a + b - a b.
-fn correction(beta: f32, count: u32) -> f32 {
-    var sum = 0.0;
-    var power = 1.0 - beta;
-    for (var left = count; left > 0u; left >>= 1u) {
-        if (left & 1u) != 0u {
-            sum = sum + power - sum * power;
-        }
-        power = power * (2.0 - power);
-    }
-    return sum;
 }
 
 // By bits: compilers may assume that comparisons meet numbers only.

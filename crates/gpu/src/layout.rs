@@ -433,6 +433,7 @@ pub fn shaders() -> ShaderSet {
         "shared/photo",
         "shared/planes",
         "shared/pose_sum",
+        "shared/rests",
         "shared/projection",
         "shared/projection_backward",
         "shared/regroup",

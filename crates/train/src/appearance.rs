@@ -24,7 +24,7 @@
 
 use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
 use dapple_engine::look::{CODE, NETWORK};
-use dapple_engine::{Appearance, Look, OptimizerState, ViewState, groups};
+use dapple_engine::{Appearance, Look, OptimizerState, ViewState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats};
 use std::fs::File;
@@ -128,19 +128,11 @@ pub fn read_looks(path: &Path) -> Result<(Look, Vec<String>)> {
 /// half of them within its size. With nine tenths within it, hills around a table left the table a quarter of the finest
 /// wave.
 pub(crate) fn first_looks(splats: &Splats, photos: usize, seed: u64) -> OptimizerState {
-    let n = splats.len();
-    let zeros = || groups::zeros(n, splats.sh_degree);
-    OptimizerState {
-        first_moments: zeros(),
-        second_moments: zeros(),
-        gradient_sums: vec![0.0; n],
-        visible_counts: vec![0.0; n],
-        smoothing: Vec::new(),
-        views: ViewState {
-            look: new_look(splats, photos, seed),
-            ..ViewState::default()
-        },
-    }
+    let views = ViewState {
+        look: new_look(splats, photos, seed),
+        ..ViewState::default()
+    };
+    OptimizerState::untrained(splats, views)
 }
 
 fn new_look(splats: &Splats, photos: usize, seed: u64) -> Look {

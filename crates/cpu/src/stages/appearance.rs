@@ -13,7 +13,7 @@
 
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::simd::{ROW, Row};
-use dapple_engine::appearance::{AFFINE, IDENTITY, grid_floats};
+use dapple_engine::appearance::{AFFINE, IDENTITY, Place, grid_floats};
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{Adam, Appearance, AppearanceSettings};
 use rayon::prelude::*;
@@ -22,31 +22,6 @@ use rayon::prelude::*;
 const FLUSH: f32 = 1e-30;
 
 type Affine = [f32; AFFINE];
-
-/// Between which two cells a coordinate lies, and how far on the way.
-#[derive(Clone, Copy)]
-struct Place {
-    first: usize,
-    next: usize,
-    part: f32,
-}
-
-impl Place {
-    fn at(at: f32, cells: usize) -> Self {
-        // The cast saturates.
-        let first = (at as usize).min(cells.max(2) - 2);
-        Self {
-            first,
-            next: (first + 1).min(cells - 1),
-            part: at - first as f32,
-        }
-    }
-
-    fn of_pixel(pixel: usize, pixels: usize, cells: usize) -> Self {
-        let at = (pixel as f32 + 0.5) / pixels as f32;
-        Self::at(at * (cells - 1) as f32, cells)
-    }
-}
 
 /// What all tasks share.
 #[derive(Clone, Copy)]

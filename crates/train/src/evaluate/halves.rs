@@ -10,11 +10,11 @@
 
 use super::{EvalReport, ImageScore, score};
 use crate::config::AppearanceConfig;
-use dapple_engine::appearance::{AFFINE, Appearance, AppearanceSettings};
+use dapple_engine::appearance::{AFFINE, Appearance, AppearanceSettings, Place};
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{
     Adam, Engine, Extras, LearningRates, Look, LookSettings, LossTerm, LossWeights, OptimizerState,
-    PoseRates, RenderSettings, Rendered, StepSettings, TrainView, ViewState, groups, look,
+    PoseRates, RenderSettings, Rendered, StepSettings, TrainView, ViewState, look,
 };
 use dapple_scene::{Error, Photo, Progress, Result, Splats, View};
 use std::sync::Arc;
@@ -118,19 +118,11 @@ fn fit(
     }
     let ids = engine.add_views(left)?;
     let state = how.look.map(|look| {
-        let n = splats.len();
-        let zeros = || groups::zeros(n, splats.sh_degree);
-        OptimizerState {
-            first_moments: zeros(),
-            second_moments: zeros(),
-            gradient_sums: vec![0.0; n],
-            visible_counts: vec![0.0; n],
-            smoothing: Vec::new(),
-            views: ViewState {
-                look: look.for_views(ids.len()),
-                ..ViewState::default()
-            },
-        }
+        let views = ViewState {
+            look: look.for_views(ids.len()),
+            ..ViewState::default()
+        };
+        OptimizerState::untrained(splats, views)
     });
     engine.upload(splats, state.as_ref())?;
     progress.start("fitting left halves", u64::from(STEPS) * ids.len() as u64);
@@ -214,11 +206,8 @@ fn map_colours(rendered: &mut Rendered, learnt: &Appearance, view: usize) {
             luminance.clamp(0.0, 1.0),
         ];
         let around: [[(usize, f32); 2]; 3] = std::array::from_fn(|axis| {
-            let at = places[axis] * (cells[axis] - 1) as f32;
-            let first = (at as usize).min(cells[axis].max(2) - 2);
-            let part = at - first as f32;
-            let next = (first + 1).min(cells[axis] - 1);
-            [(first, 1.0 - part), (next, part)]
+            let place = Place::at(places[axis] * (cells[axis] - 1) as f32, cells[axis]);
+            [(place.first, 1.0 - place.part), (place.next, place.part)]
         });
         let mut map = [0.0f32; AFFINE];
         for (x, wx) in around[0] {
