@@ -74,6 +74,8 @@ struct Inner {
     commands: Vec<Command>,
     edits: VecDeque<EditRequest>,
     edit_text: Option<String>,
+    /// Whether pages had not been told it before.
+    edit_is_news: bool,
 }
 
 /// See the module.
@@ -266,7 +268,8 @@ impl Hub {
     pub(crate) fn edited(&self, state: &EditState) {
         let text = told("edit", state);
         let mut inner = self.lock();
-        if inner.edit_text.as_ref() == Some(&text) {
+        inner.edit_is_news = inner.edit_text.as_ref() != Some(&text);
+        if !inner.edit_is_news {
             return;
         }
         inner.edit_text = Some(text.clone());
@@ -278,6 +281,11 @@ impl Hub {
 
     pub(crate) fn answer_edit(&self, request: &EditRequest, effect: &Result<Effect>) {
         let mut inner = self.lock();
+        // An edit that has changed nothing is news to nobody: who asked for it still hears how things stand.
+        let unheard = match inner.edit_is_news {
+            true => None,
+            false => inner.edit_text.clone(),
+        };
         // The page may have gone meanwhile.
         let Some(page) = inner.pages.get_mut(&request.page) else {
             return;
@@ -286,7 +294,9 @@ impl Hub {
             Ok(Effect::Histogram(found)) => {
                 page.mail.histogram = Some(told("histogram", found));
             }
-            Ok(Effect::Shown | Effect::Nothing | Effect::Saved) => {}
+            Ok(Effect::Shown | Effect::Nothing | Effect::Saved) => {
+                page.mail.edit = unheard.or(page.mail.edit.take());
+            }
             Err(error) => page.mail.error = Some(error_text(error)),
         }
         page.wake.notify_one();

@@ -142,6 +142,18 @@ fn what_trains_is_not_edited() {
 }
 
 #[test]
+fn an_edit_that_changes_nothing_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = Fixture::editing(save_to(folder.path()));
+    let mut page = fixture.connect();
+    page.text("stage");
+    for _ in 0..3 {
+        assert_eq!(page.edited(&json!("deselect"))["selected"], json!(0));
+    }
+    fixture.end();
+}
+
+#[test]
 fn hostile_edits_harm_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let fixture = Fixture::editing(save_to(folder.path()));
