@@ -18,7 +18,7 @@ use serde::Deserialize;
 use std::path::Path;
 
 /// Half the side of the box that points are taken from, and its side: the pitch of the copies.
-const HALF: f32 = 2.0;
+pub(super) const HALF: f32 = 2.0;
 const PITCH: f32 = 2.0 * HALF;
 
 /// Standard deviations along the axes: uniform between these, world units.

@@ -12,7 +12,7 @@ use super::times::Times;
 use crate::{Instrumented, Open};
 use dapple::contract::instruments::{Cost, Counters, Work};
 use dapple::contract::{
-    Adam, Extras, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings, Report, Stage,
+    Adam, Extras, LearningRates, LookSettings, LossTerm, LossWeights, OptimizerState, PoseRates, RenderSettings, Report, Stage,
     StepCounts, StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::{CpuEngine, CpuOptions};
@@ -44,6 +44,8 @@ pub struct Job<'a> {
     pub steps: u32,
     /// Near plane, world units.
     pub near: f32,
+    /// What the photos' looks begin with, and how they are learnt; `None` = they are not.
+    pub looks: Option<(&'a OptimizerState, LookSettings)>,
 }
 
 impl fmt::Debug for Job<'_> {
@@ -192,7 +194,7 @@ impl<'a> Run<'a> {
     fn start(job: &'a Job<'a>, time_stages: bool) -> Result<Self> {
         let mut engine = (job.open)(time_stages)?.into_instrument();
         let ids = engine.add_views(job.views.to_vec())?;
-        engine.upload(job.splats, None)?;
+        engine.upload(job.splats, job.looks.map(|(state, _)| state))?;
         Ok(Self {
             engine,
             job,
@@ -336,7 +338,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         extras: Extras::default(),
         pose_rates: PoseRates::default(),
         appearance: None,
-        look: None,
+        look: job.looks.map(|(_, settings)| settings),
     }
 }
 
@@ -365,6 +367,7 @@ fn row_visits(job: &Job<'_>) -> Result<u64> {
     for (step, id) in (1..).zip(&ids) {
         let settings = StepSettings {
             learning_rates: standing_still(),
+            look: None,
             ..settings(job, step)
         };
         engine.step(*id, &settings)?;

@@ -10,7 +10,9 @@ use super::measure::{HostPerStep, Job, measure, photo, view_of};
 use super::rows::{LimitRow, StageRow, rows};
 use super::times::Times;
 use crate::Open;
-use dapple::contract::{LearningRates, RenderSettings, StepCounts};
+use dapple::contract::{
+    LearningRates, Look, LookSettings, OptimizerState, RenderSettings, StepCounts, ViewState,
+};
 use dapple::{Result, Splats};
 use serde::Serialize;
 
@@ -28,6 +30,13 @@ const LEARNING_RATES: LearningRates = LearningRates {
     opacities: 5e-2,
     sh0: 2.5e-3,
     sh_rest: 1.25e-4,
+};
+
+/// As `dapple train --appearance mlp` learns looks at first.
+const LOOKS: LookSettings = LookSettings {
+    network_rate: 3e-3,
+    code_rate: 3e-2,
+    neutral: 1e-4,
 };
 
 /// One number of Gaussians at one size.
@@ -77,7 +86,8 @@ impl From<StepCounts> for CameraCounts {
 }
 
 /// Steps 1 to 3 with `tiles` x `tiles` copies of the garden, `truth`
-/// ([`Garden::splats`] of [`SEED`]), and photos of `size`, `[width, height]`.
+/// ([`Garden::splats`] of [`SEED`]), and photos of `size`, `[width, height]`. `learns_looks`: the photos' looks too, as with
+/// `--appearance mlp`.
 ///
 /// # Errors
 /// Those of the engine.
@@ -88,6 +98,7 @@ pub fn run(
     size: [u32; 2],
     steps: u32,
     limits: LimitRow,
+    learns_looks: bool,
 ) -> Result<Run> {
     let settings = RenderSettings {
         near: NEAR,
@@ -103,6 +114,13 @@ pub fn run(
     }
     drop(engine);
     let splats = garden::start(truth.clone(), SEED);
+    let looks = learns_looks.then(|| {
+        let views = ViewState {
+            look: Look::new([0.0; 3], garden::HALF, views.len(), SEED),
+            ..ViewState::default()
+        };
+        OptimizerState::untrained(&splats, views)
+    });
     let measured = measure(&Job {
         open,
         splats: &splats,
@@ -111,6 +129,7 @@ pub fn run(
         warm_up: WARM_UP,
         steps,
         near: NEAR,
+        looks: looks.as_ref().map(|state| (state, LOOKS)),
     })?;
     Ok(Run {
         tiles,

@@ -52,6 +52,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
 
+    /// Learn the photos' looks too, as `dapple train --appearance mlp` does
+    #[arg(long)]
+    looks: bool,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -68,6 +72,7 @@ struct Results {
     limits: LimitRow,
     folder: PathBuf,
     seed: u64,
+    looks: bool,
     runs: Vec<Run>,
 }
 
@@ -86,6 +91,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         limits,
         folder: args.folder.clone(),
         seed: SEED,
+        looks: args.looks,
         runs: Vec::new(),
     };
     for &tiles in &args.tiles {
@@ -99,6 +105,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
                 size,
                 args.steps,
                 limits,
+                args.looks,
             )?;
             remark(
                 &run.step,
