@@ -72,12 +72,15 @@ fn finding<'a>(profile: &'a Profile, rule: &str) -> &'a Finding {
 }
 
 const ROWS: &str = "layer_norm_1024,softmax_1024";
+/// The same for a GPU that is done with those before the host has submitted them.
+const LARGE_ROWS: &str = "layer_norm_4096,softmax_4096";
 
 #[test]
 fn a_fused_replay_leaves_the_rules_silent() {
     let Some(gpu) = gpu() else { return };
     let context = Context::gpu(&gpu);
-    let profile = look(&context, ROWS, None, &BEYOND);
+    let rows = if gpu.report().is_software { ROWS } else { LARGE_ROWS };
+    let profile = look(&context, rows, None, &BEYOND);
     for rule in [
         "launch_bound",
         "too_small",

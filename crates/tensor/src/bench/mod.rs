@@ -189,6 +189,10 @@ const MOST_RUNS: usize = 4000;
 /// An operation's samples end when they have taken this.
 const LONGEST: Duration = Duration::from_secs(4);
 
+/// How long a GPU works before it is timed: one that has waited for a plan to be compiled needs up to a third of a second until
+/// its clocks are what they are under load.
+const AWAKE: Duration = Duration::from_millis(400);
+
 /// How runs are submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -238,6 +242,7 @@ pub fn run(
             true => &[Mode::Replayed, Mode::Eager, Mode::Waited],
             false => &[Mode::Replayed],
         };
+        wake(context, &plan)?;
         for mode in modes {
             let (us, runs) = measure(context, &plan, (*mode, None), options.samples)?;
             let what = (case.family, case.name.clone(), case.dtype);
@@ -305,6 +310,25 @@ fn row(
 
 /// How a plan is run, or one of its kernels.
 type Ways = (Mode, Option<usize>);
+
+/// Runs a plan on a GPU until that has its clocks.
+fn wake(context: &Context, plan: &Plan) -> Result<()> {
+    let Device::Gpu(gpu) = context.device() else {
+        return Ok(());
+    };
+    if gpu.report().is_software {
+        return Ok(());
+    }
+    let started = Instant::now();
+    let mut runs = 1;
+    while started.elapsed() < AWAKE {
+        let took = sample(context, plan, (Mode::Replayed, None), runs)?;
+        if took < SAMPLE && runs < MOST_RUNS {
+            runs *= 2;
+        }
+    }
+    Ok(())
+}
 
 fn measure(context: &Context, plan: &Plan, mode: Ways, samples: usize) -> Result<(Micros, usize)> {
     // The first compiles what drivers compile late, the second is warm.

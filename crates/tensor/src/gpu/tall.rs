@@ -2,7 +2,7 @@
 //! cut into a batch of parts.
 //!
 //! 1. A workgroup has a part, and all of the result. Rows of both matrices come into its memory as they lie, some at a time.
-//! 2. An invocation has up to 8 by 8 sums in registers. Where the result has fewer such tiles than there are invocations, they
+//! 2. An invocation has up to 8 by 8 sums in registers, of large results 16 by 8. Where the result has fewer such tiles than there are invocations, they
 //!    are in groups, each with every so manyth row.
 //! 3. The groups' sums are added up in the workgroup's memory, one group after another.
 
@@ -17,6 +17,8 @@ const WIDEST: usize = 128;
 const FEWEST_PARTS: usize = 16;
 /// Fours in the workgroup's memory: 16 KiB.
 const MEMORY: usize = 1024;
+/// Fours of rows and columns from which a result is large.
+const LARGE: usize = 16;
 
 /// Rows in the workgroup's memory at most, and groups that share them.
 const DEEPEST: usize = 64;
@@ -36,7 +38,9 @@ struct Grid {
 impl Grid {
     fn new(p: &Product) -> Self {
         let fours = [p.m, p.n].map(|size| size.div_ceil(4));
-        let each = fours.map(|fours| fours.min(2));
+        let is_large = fours.iter().all(|&fours| fours >= LARGE);
+        let most = if is_large { [4, 2] } else { [2, 2] };
+        let each = [0, 1].map(|side| fours[side].min(most[side]));
         let tiles = [0, 1].map(|side| fours[side].div_ceil(each[side]));
         let padded = [0, 1].map(|side| tiles[side] * each[side]);
         let joins = padded[0] * 4 * padded[1] <= MEMORY;

@@ -48,7 +48,8 @@ impl Tile {
             .into_iter()
             .flat_map(|tile| [16, 8].map(|depth| (tile, depth)));
         all.find_map(|(tile, depth)| {
-            let threads = if widest_matrix > 64 { 2 * tile } else { tile };
+            // Four rows by eight columns each: with eight by eight a GPU has too few of them to hide what each waits for.
+            let threads = tile * if widest_matrix > 64 { 4 } else { 2 };
             let made = Self {
                 rows: tile,
                 threads: threads.max(32),
