@@ -79,7 +79,11 @@ const LARGE_ROWS: &str = "layer_norm_4096,softmax_4096";
 fn a_fused_replay_leaves_the_rules_silent() {
     let Some(gpu) = gpu() else { return };
     let context = Context::gpu(&gpu);
-    let rows = if gpu.report().is_software { ROWS } else { LARGE_ROWS };
+    let rows = if gpu.report().is_software {
+        ROWS
+    } else {
+        LARGE_ROWS
+    };
     let profile = look(&context, rows, None, &BEYOND);
     for rule in [
         "launch_bound",

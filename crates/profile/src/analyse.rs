@@ -385,6 +385,8 @@ impl<'a> Window<'a> {
             let sum = kernels.iter().map(|k| k.time.mean * k.per_step).sum();
             (kernels.iter().map(|k| k.per_step).sum::<f64>(), sum)
         };
+        // Timed one by one, kernels take longer than side by side; together they fill no more than the device was busy.
+        let sum = sum.min(busy / self.steps.len() as f64);
         let gaps: Vec<f64> = self.gaps.iter().map(|g| (g.to - g.from) as f64).collect();
         let counts = setup.counts.unwrap_or_default();
         Some(Timeline {

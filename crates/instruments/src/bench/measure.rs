@@ -12,8 +12,8 @@ use super::times::Times;
 use crate::{Instrumented, Open};
 use dapple::contract::instruments::{Cost, Counters, Work};
 use dapple::contract::{
-    Adam, Extras, LearningRates, LookSettings, LossTerm, LossWeights, OptimizerState, PoseRates, RenderSettings, Report, Stage,
-    StepCounts, StepSettings, TrainView, ViewId,
+    Adam, Extras, LearningRates, LookSettings, LossTerm, LossWeights, OptimizerState, PoseRates,
+    RenderSettings, Report, Stage, StepCounts, StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::{Camera, Engine, Photo, Rendered, Result, Splats};

@@ -5,7 +5,7 @@ use super::{OpsOptions, Shape, phase};
 use crate::machine::human_bytes;
 use crate::profile::{Told, fact};
 use dapple_profile::profile::{
-    Control, Fact, KernelSummary, Method, Overhead, Phase, Profile, Table,
+    BudgetRow, Control, Fact, KernelSummary, Method, Overhead, Phase, Profile, Table,
 };
 use dapple_profile::{Counts, Recorder, Setup, Stage};
 use dapple_tensor::bench::workload::Operation;
@@ -195,6 +195,9 @@ pub(super) fn measures(profile: &Profile, operations: &[Operation], shape: Shape
         ),
     )];
     if let Some(timeline) = &profile.timeline {
+        let of_gaps = |row: &&BudgetRow| row.phase == Phase::Gaps;
+        let gaps_ns = profile.budget.rows.iter().find(of_gaps);
+        let gaps_ns = gaps_ns.map_or(0.0, |row| row.per_step_ns);
         facts.extend([
             fact(
                 "device busy (aim: above 80 %)",
@@ -209,7 +212,14 @@ pub(super) fn measures(profile: &Profile, operations: &[Operation], shape: Shape
                 format!("{:.2} us", timeline.mean_kernel_ns * 1e-3),
             ),
             fact(
-                "mean gap between passes (aim: below 1 us)",
+                "mean gap, of each kernel (aim: below 1 us)",
+                format!(
+                    "{:.2} us",
+                    gaps_ns / timeline.kernels_per_step.max(1.0) * 1e-3
+                ),
+            ),
+            fact(
+                "mean gap between passes, an operation's runs each",
                 format!("{:.2} us", timeline.gap.mean * 1e-3),
             ),
             fact(
