@@ -1,7 +1,7 @@
 //! Timelines made by hand, to the nanosecond, for tests of everything that reads them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::profile::{Ceilings, Control, Finding, Phase, Profile, Trace};
+use crate::profile::{Ceilings, Control, Finding, KernelSummary, Phase, Profile, Stats, Trace};
 use crate::{Counts, Recorder, Recording, Setup, Span, Stage, Synchronised, Track, analyse};
 use std::time::Duration;
 
@@ -139,6 +139,25 @@ fn a_plain_step_is_told_as_it_was() {
     assert_eq!(second.counters, [101.0]);
     assert_eq!(trace.tracks[1], "device: stages");
     assert_eq!(trace.spans.len(), 80);
+}
+
+#[test]
+fn kernels_fill_no_more_than_the_device_was_busy() {
+    // Timed one by one they took twice as long as side by side.
+    let kernel = |name: &str, ns: f64| KernelSummary {
+        name: name.to_owned(),
+        stage: name.to_owned(),
+        time: Stats::of(&[ns]),
+        per_step: 1.0,
+    };
+    let setup = Setup {
+        kernels: vec![kernel("blend", 400e3), kernel("update", 300e3)],
+        ..setup()
+    };
+    let (profile, _) = profile(plain_step, &setup);
+    let timeline = profile.timeline.as_ref().unwrap();
+    assert!(about(timeline.launch_efficiency, 0.35), "{timeline:?}");
+    assert!(about(timeline.mean_kernel_ns, 175e3), "{timeline:?}");
 }
 
 #[test]
