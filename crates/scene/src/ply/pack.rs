@@ -1,11 +1,12 @@
 //! The compressed PLY backwards; `compressed` describes the layout.
 //!
-//! 1. Gaussians go along a Morton curve, so that the 256 of a chunk are near one another and its ranges narrow.
+//! 1. Gaussians go along a Morton curve, shell by shell around the middle, so that the 256 of a chunk are near one another and
+//!    its ranges narrow: one that is far off would leave the others of its chunk no precision.
 //! 2. A chunk's ranges: centres, ln of scales within -20 to 20, colours as they are seen, without view dependence.
 //! 3. Words and bytes, each to its nearest step.
 
 use super::compressed::{CHUNK, CHUNK_COLUMNS, COLOUR_COLUMNS, PACKED};
-use crate::splat_file::{alpha, largest, morton_order, unit};
+use crate::splat_file::{alpha, largest, order_by_shells, unit};
 use crate::{SH_C0, Splats};
 use rayon::prelude::*;
 use std::f32::consts::FRAC_1_SQRT_2;
@@ -30,7 +31,7 @@ pub(crate) fn write_compressed_to(
     splats: &Splats,
     is_mip: bool,
 ) -> io::Result<()> {
-    let order = morton_order(&splats.means);
+    let order = order_by_shells(&splats.means);
     let chunks: Vec<Packed> = order
         .par_chunks(CHUNK)
         .map(|rows| pack(splats, rows))

@@ -22,7 +22,7 @@ pub use nearest::NearestBy;
 pub(crate) use options::NON_FINITE_HINT;
 pub use options::{NonFinite, ReadOptions, SpzVersion, WriteOptions};
 pub(crate) use packed::{alpha, largest, unit};
-pub(crate) use sog::morton_order;
+pub(crate) use sog::order_by_shells;
 pub use writing::{encode, encode_files, write, write_with, write_with_progress};
 
 use crate::mapped::with_bytes;

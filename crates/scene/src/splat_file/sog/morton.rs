@@ -15,22 +15,59 @@ pub(crate) fn order(means: &[[f32; 3]]) -> Vec<usize> {
             high[k] = high[k].max(mean[k]);
         }
     }
-    let steps = ((1u64 << BITS) - 1) as f32;
-    let code = |mean: &[f32; 3]| {
-        (0..3).fold(0u64, |code, k| {
-            let range = high[k] - low[k];
-            let share = if range > 0.0 {
-                (mean[k] - low[k]) / range
-            } else {
-                0.0
-            };
-            // `as` saturates, and makes 0 of NaN.
-            code | spread((share * steps) as u64 & ((1 << BITS) - 1)) << k
-        })
-    };
+    let code = |mean: &[f32; 3]| code(mean, low, high);
     let mut keyed: Vec<(u64, usize)> = means.par_iter().map(code).zip(0..means.len()).collect();
     keyed.par_sort_unstable();
     keyed.into_iter().map(|(_, i)| i).collect()
+}
+
+/// The same, shell by shell: those within the median distance from the middle first, then those within twice that, four
+/// times, and so on. Neighbours in this order are never some near the middle and one far off, whose place would cost those
+/// their precision where runs of them share a range.
+pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
+    let middle = [0, 1, 2].map(|k| median(means.iter().map(|mean| mean[k]).collect()));
+    let distance = |mean: &[f32; 3]| {
+        let along = |k: usize| (mean[k] - middle[k]).abs();
+        along(0).max(along(1)).max(along(2))
+    };
+    let within = median(means.par_iter().map(distance).collect());
+    let key = |mean: &[f32; 3]| {
+        let (mut shell, mut radius) = (0u32, within);
+        // Powers of two are exact. Of what is infinitely far, or all in one place, there is one shell.
+        while radius < distance(mean) && radius > 0.0 && radius.is_finite() {
+            (shell, radius) = (shell + 1, 2.0 * radius);
+        }
+        let [low, high] = [-radius, radius].map(|to| middle.map(|m| m + to));
+        (shell, code(mean, low, high))
+    };
+    let mut keyed: Vec<((u32, u64), usize)> =
+        means.par_iter().map(key).zip(0..means.len()).collect();
+    keyed.par_sort_unstable();
+    keyed.into_iter().map(|(_, i)| i).collect()
+}
+
+/// The middle one; of none 0.
+fn median(mut values: Vec<f32>) -> f32 {
+    let at = values.len() / 2;
+    match values.is_empty() {
+        true => 0.0,
+        false => *values.select_nth_unstable_by(at, f32::total_cmp).1,
+    }
+}
+
+/// Where a place of a box is on its curve.
+fn code(mean: &[f32; 3], low: [f32; 3], high: [f32; 3]) -> u64 {
+    let steps = ((1u64 << BITS) - 1) as f32;
+    (0..3).fold(0u64, |code, k| {
+        let range = high[k] - low[k];
+        let share = if range > 0.0 {
+            (mean[k] - low[k]) / range
+        } else {
+            0.0
+        };
+        // `as` saturates, and makes 0 of NaN.
+        code | spread((share * steps) as u64 & ((1 << BITS) - 1)) << k
+    })
 }
 
 /// Puts two zeros between bits.
@@ -60,5 +97,28 @@ mod tests {
         ];
         assert_eq!(order(&at), [0, 2, 4, 3, 1]);
         assert_eq!(order(&[[1.0; 3]; 3]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn shells_keep_the_far_from_the_near() {
+        // The far ones' cells of one curve lie between those of the near.
+        let far = [[-1000.0, 0.0, 0.0], [0.0, 900.0, 0.0], [0.0, 0.0, -3000.0]];
+        let near: Vec<[f32; 3]> = (0..27u8)
+            .map(|i| [i % 3, i / 3 % 3, i / 9].map(|v| f32::from(v) - 1.0))
+            .collect();
+        let all: Vec<[f32; 3]> = [&far[..], &near].concat();
+        let found = order_by_shells(&all);
+        assert_eq!(found[27..], [0, 1, 2]);
+        assert!(
+            order(&all)[..27].iter().any(|&i| i < 3),
+            "or nothing was shown"
+        );
+        let mut sorted = found;
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..30));
+        assert_eq!(order_by_shells(&[[1.0; 3]; 3]), [0, 1, 2]);
+        assert_eq!(order_by_shells(&[]), [0usize; 0]);
+        let strange = [[f32::INFINITY; 3], [f32::NAN; 3], [0.0; 3], [1.0; 3]];
+        assert_eq!(order_by_shells(&strange).len(), 4);
     }
 }
