@@ -5,6 +5,8 @@
 mod common;
 
 use common::{dapple, files, json, ok_in, small_capture, synth};
+use dapple::Splats;
+use dapple::scene::splat_file;
 use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -24,6 +26,7 @@ impl Running {
         let mut child = dapple()
             .args(args)
             .current_dir(folder)
+            .env("TMPDIR", folder)
             .stdout(stdout)
             .stderr(Stdio::piped())
             .spawn()
@@ -160,4 +163,56 @@ fn an_interrupted_demo_leaves_no_hidden_folder() {
     let left = files(path);
     let hidden = |file: &PathBuf| file.to_string_lossy().contains(".dapple-");
     assert!(!left.iter().any(hidden), "{left:?}");
+}
+
+/// A file of so many Gaussians with harmonics of degree 3, each its own.
+fn write_splats(path: &Path, count: usize) {
+    let mut state = 1u32;
+    let mut noise = move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let mut splats = Splats::empty(3);
+    for _ in 0..count {
+        splats.means.push([noise(), noise(), noise()]);
+        splats.scales.push([-4.0 + noise(); 3]);
+        splats.quats.push([1.0, noise(), noise(), noise()]);
+        splats.opacities.push(4.0 * noise());
+        splats.sh0.push([noise(), noise(), noise()]);
+        splats.sh_rest.extend((0..45).map(|_| noise()));
+    }
+    let options = splat_file::WriteOptions::default();
+    splat_file::write_with(path, &splats, splat_file::Format::Ply, &options).unwrap();
+}
+
+#[test]
+fn trials_of_a_choice_disappear() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    write_splats(&path.join("large.ply"), 60_000);
+    let left = || std::fs::read_dir(path).unwrap().count();
+    let args = "convert large.ply best --max-loss 0.000001 --device cpu";
+    let args: Vec<&str> = args.split(' ').collect();
+    let run = Running::start(path, &args, "tried .sog", Stdio::null());
+    assert_eq!(left(), 2, "the folder of trials is there");
+    run.interrupt();
+    let (code, said) = run.end();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("nothing was written"), "{said}");
+    assert_eq!(left(), 1);
+}
+
+#[test]
+fn a_folder_made_for_a_file_disappears() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    write_splats(&path.join("large.ply"), 60_000);
+    let args = "convert large.ply new/deep/small.sog --no-loss --device cpu";
+    let args: Vec<&str> = args.split(' ').collect();
+    let palette = "finding a palette of harmonics";
+    let run = Running::start(path, &args, palette, Stdio::null());
+    assert!(path.join("new/deep").is_dir());
+    run.interrupt();
+    assert_eq!(run.end().0, Some(130));
+    assert!(!path.join("new").exists());
 }

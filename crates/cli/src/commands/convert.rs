@@ -79,6 +79,11 @@ pub struct Args {
     #[arg(long, value_name = "N,N", value_parser = parse_bits)]
     spz_sh_bits: Option<[u8; 2]>,
 
+    /// Entries of a SOG file's palette of harmonics, 1 to 65536: more lose less and take more bytes [default: one for ten
+    /// Gaussians, 1024 at least]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    sog_palette: Option<u32>,
+
     /// Levels of detail of a lod-meta.json, 1 to 8: all Gaussians, then a quarter of the level before, merged
     /// [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
@@ -210,6 +215,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         },
         axes: args.axes.unwrap_or(WriteOptions::default().axes),
         spz_sh_bits: args.spz_sh_bits,
+        sog_palette: args.sog_palette.map(|entries| entries as usize),
         antialiased: config.antialias,
         lod_levels: args
             .lod_levels
@@ -349,10 +355,13 @@ fn choose(
             e,
         )
     })?;
+    // The folder of trials goes when this ends, however it does.
+    let grace = interrupt::grace();
     let mut best: Option<(u64, Format, u8, Loss)> = None;
     let mut nearest = f64::INFINITY;
     for &format in &formats {
         for degree in (0..=splats.sh_degree.min(format.max_sh_degree())).rev() {
+            grace.check(|| "stopped before a file was chosen; nothing was written".to_owned())?;
             let less = splats.clone().with_sh_degree(degree);
             let path = trial.path().join(format.file_name("trial"));
             write(&path, &less, format, options, console)?;

@@ -88,6 +88,9 @@ pub struct WriteOptions {
     pub antialiased: bool,
     /// Rounds in which SOG's palette of harmonics settles.
     pub sog_iterations: u32,
+    /// Entries of that palette, cut to 1 to 65 536: more lose less and take more bytes. Default: one for ten Gaussians, at least
+    /// 1 024.
+    pub sog_palette: Option<usize>,
     /// Who finds the nearest entries of that palette, where they are many. Default: the processor. Files have the same
     /// bytes whoever it is.
     pub nearest: NearestBy,
@@ -104,6 +107,7 @@ impl Default for WriteOptions {
             spz_sh_bits: None,
             antialiased: false,
             sog_iterations: 10,
+            sog_palette: None,
             nearest: NearestBy::default(),
             lod_levels: 4,
         }

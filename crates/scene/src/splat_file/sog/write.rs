@@ -206,7 +206,10 @@ fn harmonics(
 ) -> Result<(Rest, Picture, Picture)> {
     let rounds = options.sog_iterations;
     let dim = splats.sh_rest_stride();
-    let entries = (splats.len() / GAUSSIANS_AN_ENTRY).clamp(LEAST_ENTRIES, MOST_ENTRIES);
+    let entries = match options.sog_palette {
+        Some(entries) => entries.clamp(1, MOST_ENTRIES),
+        None => (splats.len() / GAUSSIANS_AN_ENTRY).clamp(LEAST_ENTRIES, MOST_ENTRIES),
+    };
     let weights = weights(splats);
     let vectors = Vectors {
         values: &splats.sh_rest,
