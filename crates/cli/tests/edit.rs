@@ -245,8 +245,14 @@ fn splats_that_were_turned_look_the_same_from_cameras_that_turned_with_them() {
     assert!((a - b).abs() <= 0.01 * a, "{a} {b}");
     assert!((before - moved).abs() < 0.02, "{before} {moved}");
     // Fitting after a decimation brings back what it can.
-    let rough = left(&["--decimate", "20%"]);
+    let rough = left(&["--decimate", "20%", "--refit", "0"]);
     let fitted = left(&["--decimate", "20%", "--refit", "40"]);
+    // What nobody asked for is done where little is left and cameras are known.
+    let asked = |to: &str| {
+        let run = left(&["--decimate", to]);
+        run["actions"][0]["action"]["decimate"]["refit"].as_u64()
+    };
+    assert_eq!((asked("20%"), asked("25%")), (Some(300), Some(0)));
     let after =
         |run: &serde_json::Value| run["actions"][0]["loss"]["renders_psnr"].as_f64().unwrap();
     assert!(

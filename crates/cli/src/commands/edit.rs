@@ -39,7 +39,8 @@ finite, without a comparison, holds for Gaussians that can be drawn: `--keep fin
 infinite numbers, which are refused otherwise, and takes such Gaussians away; after --merge, those of that file too.
 
 Cameras are those of --capture, or of a cameras.json beside IN (runs have one). They are needed by --orient,
---prune, contribution and --refit; --decimate keeps by them what shows. What --decimate and --prune lose is then
+--prune, contribution and --refit; --decimate keeps by them what shows, and fits what it leaves where that is
+less than a quarter. What --decimate and --prune lose is then
 said: on the held-out photos, and between renders before and after; without cameras, with --ring, from a ring
 around the splats.
 
@@ -50,7 +51,7 @@ action `selected` of them, which has no option here and replays without a viewer
 Examples:
   dapple edit out/bird clean.ply --drop 'opacity<0.02' --floaters
   dapple edit out/bird level.ply --capture captures/bird --orient auto --crop sphere:0,0,0,2
-  dapple edit out/bird small.ply --capture captures/bird --decimate 10% --refit 300
+  dapple edit out/bird small.ply --capture captures/bird --decimate 10%
   dapple edit in.ply out.ply --rotate 180,0,0 --scale 0.1 --translate 0,1.5,0 --order morton
   dapple edit in.ply out.splat --keep finite --cut box:0,2,0,10,1,10 --save-recipe mine.json
   dapple edit a.ply both.ply --translate -2,0,0 --merge b.ply
@@ -71,10 +72,10 @@ pub struct Args {
     chain: Chain,
 
     /// After each --decimate, fit what is left to what was shown before, in so many steps of training on
-    /// renders; needs cameras. 300 halved what a tenth of a capture lost [default: 0, none]
-    #[arg(long, value_name = "STEPS", default_value_t = 0, hide_default_value = true,
-        value_parser = clap::value_parser!(u32).range(0..=100_000))]
-    refit: u32,
+    /// renders; needs cameras. 300 halved what a tenth of a capture lost [default: 300 where less than a
+    /// quarter is left and cameras are known, else 0, none]
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    refit: Option<u32>,
 
     /// Begin with the splats as this photo shows them, of a run with --appearance mlp: its look, in the
     /// appearance.safetensors beside IN, goes into their colours. Recipes do not hold it
@@ -148,7 +149,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             );
         }
     }
-    let actions = args.actions()?;
+    let (mut actions, undecided) = args.actions()?;
     let grace = interrupt::grace();
     let file = splats_file(&args.input)?;
     let flags = ConfigPatch {
@@ -170,8 +171,12 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let mut photos = Photos::new(args, &file, config, console);
     let mut editor = Editor::new(splats);
     let mut done = Vec::with_capacity(actions.len());
-    for (i, action) in actions.iter().enumerate() {
+    for i in 0..actions.len() {
         editor.set_non_finite(NonFinite::of_chain(&actions[i + 1..]));
+        if undecided.contains(&i) {
+            settle_refit(&mut actions[i], editor.splats().len(), &mut photos, console)?;
+        }
+        let action = &actions[i];
         done.push(apply(&mut editor, action, &mut photos, console).map_err(
             |e| match e.place() {
                 Some(_) => e,
@@ -262,6 +267,30 @@ fn read_options(actions: &[Action]) -> ReadOptions {
     }
 }
 
+/// Steps that few are fitted for where nobody says: see BENCHMARKS.md, "Decimation".
+const REFIT: u32 = 300;
+/// Less than one of so many left are few: merging alone loses too much of them.
+const FEW: usize = 4;
+
+/// Decides whether what a decimation leaves of `count` Gaussians is fitted, where nobody has said.
+fn settle_refit(
+    action: &mut Action,
+    count: usize,
+    photos: &mut Photos<'_>,
+    console: &Console,
+) -> Result<()> {
+    if let Action::Decimate { to, refit } = action
+        && to.of(count).saturating_mul(FEW) < count
+        && photos.are_known()?
+    {
+        console.note(&format!(
+            "decimate: less than a quarter is left, and is fitted in {REFIT} steps; --refit 0 leaves that out"
+        ));
+        *refit = REFIT;
+    }
+    Ok(())
+}
+
 /// Applies one action, and says what it did and what it has lost.
 fn apply(
     editor: &mut Editor,
@@ -322,15 +351,22 @@ fn name(action: &Action) -> &'static str {
 }
 
 impl Args {
-    /// The chain, with the actions of recipes in their places.
-    fn actions(&self) -> Result<Vec<Action>> {
+    /// The chain, with the actions of recipes in their places; which decimations nobody has said of whether they are to be
+    /// fitted.
+    fn actions(&self) -> Result<(Vec<Action>, Vec<usize>)> {
         let mut actions = Vec::new();
+        let mut undecided = Vec::new();
         for link in &self.chain.0 {
             match link {
-                Link::Action(Action::Decimate { to, .. }) => actions.push(Action::Decimate {
-                    to: *to,
-                    refit: self.refit,
-                }),
+                Link::Action(Action::Decimate { to, .. }) => {
+                    if self.refit.is_none() {
+                        undecided.push(actions.len());
+                    }
+                    actions.push(Action::Decimate {
+                        to: *to,
+                        refit: self.refit.unwrap_or(0),
+                    });
+                }
                 Link::Action(action) => actions.push(action.clone()),
                 Link::Recipe(path) => actions.extend(Recipe::read(path)?.actions),
             }
@@ -340,6 +376,6 @@ impl Args {
                 .at("the options given")
                 .hint("`dapple edit --help` lists the actions; `dapple convert` writes another format"));
         }
-        Ok(actions)
+        Ok((actions, undecided))
     }
 }

@@ -88,6 +88,14 @@ impl<'a> Photos<'a> {
         }
     }
 
+    /// Whether cameras are known.
+    ///
+    /// # Errors
+    /// Those of reading the capture.
+    pub fn are_known(&mut self) -> Result<bool> {
+        Ok(self.known()?.is_some())
+    }
+
     /// Cameras, where some are known; found once.
     fn known(&mut self) -> Result<Option<&Known>> {
         if self.known.is_none() {
