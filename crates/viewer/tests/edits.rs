@@ -7,7 +7,7 @@ mod common;
 use common::{Fixture, Mangler, Page};
 use dapple_scene::NoProgress;
 use dapple_scene::edit::{Editor, NoCapture, Recipe};
-use dapple_scene::splat_file;
+use dapple_scene::splat_file::{self, NearestBy};
 use dapple_viewer::SaveTo;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -23,6 +23,7 @@ fn save_to(folder: &Path) -> SaveTo {
         recipe: folder.join("new.recipe.json"),
         overwrite: false,
         antialiased: false,
+        nearest: NearestBy::default(),
     }
 }
 

@@ -158,3 +158,46 @@ fn pack_rotation(quat: [f32; 4]) -> u32 {
             word << 10 | unorm(quat[k] * sign * FRAC_1_SQRT_2 + 0.5, 10)
         })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn far_ones_take_no_precision_from_the_near() {
+        let mut splats = Splats::empty(0);
+        let mut push = |mean| {
+            splats.means.push(mean);
+            splats.scales.push([-3.0; 3]);
+            splats.quats.push([1.0, 0.0, 0.0, 0.0]);
+            splats.opacities.push(1.0);
+            splats.sh0.push([0.0; 3]);
+        };
+        // Two chunks of near ones, and of the far those that a curve through all would put among them.
+        for far in [[-5000.0, 0.0, 0.0], [0.0, 4000.0, 1.0], [9.0, 3.0, -7000.0]] {
+            push(far);
+        }
+        for i in 0..2 * CHUNK {
+            push([i % 8, i / 8 % 8, i / 64].map(|v| v as f32 / 4.0 - 1.0));
+        }
+        let mut file = Vec::new();
+        write_compressed_to(&mut file, &splats, false).unwrap();
+        let back = crate::ply::parse(&file).unwrap();
+        let near = |means: &[[f32; 3]]| {
+            let mut near: Vec<[f32; 3]> = means
+                .iter()
+                .copied()
+                .filter(|mean| mean.iter().all(|v| v.abs() < 50.0))
+                .collect();
+            // By the grid that they stand on.
+            near.sort_by_key(|mean| mean.map(|v| (v * 4.0).round() as i32));
+            near
+        };
+        let (before, after) = (near(&splats.means), near(&back.means));
+        assert_eq!((before.len(), after.len()), (2 * CHUNK, 2 * CHUNK));
+        for (a, b) in before.iter().zip(&after) {
+            assert!((0..3).all(|k| (a[k] - b[k]).abs() < 2e-3), "{a:?} {b:?}");
+        }
+    }
+}

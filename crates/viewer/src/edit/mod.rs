@@ -17,7 +17,7 @@ pub(crate) use message::Wish;
 pub use message::{Edit, EditRequest};
 
 use dapple_scene::edit::{Action, Deed, Editor, NoCapture, Pick, Recipe, Shape, Similarity};
-use dapple_scene::splat_file::{self, Format, WriteOptions};
+use dapple_scene::splat_file::{self, Format, NearestBy, WriteOptions};
 use dapple_scene::{Error, NoProgress, Result, SH_C0, Splats, bounded};
 use glam::DVec3;
 use serde::Serialize;
@@ -44,6 +44,8 @@ pub struct SaveTo {
     pub overwrite: bool,
     /// Whether the splats were trained against aliasing: formats that can say so do.
     pub antialiased: bool,
+    /// Who finds the nearest entries of palettes, for formats that have some.
+    pub nearest: NearestBy,
 }
 
 /// An action of the chain.
@@ -447,6 +449,7 @@ impl EditSession {
         }
         let options = WriteOptions {
             antialiased: to.antialiased,
+            nearest: to.nearest.clone(),
             ..WriteOptions::default()
         };
         splat_file::write_with(&to.file, &splats, format, &options)?;

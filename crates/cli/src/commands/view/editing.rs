@@ -97,6 +97,7 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
         recipe,
         overwrite: args.overwrite,
         antialiased: sight.config.antialias,
+        nearest: args.device.nearest(),
     }))
 }
 

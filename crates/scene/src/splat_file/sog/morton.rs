@@ -31,10 +31,14 @@ pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
         along(0).max(along(1)).max(along(2))
     };
     let within = median(means.par_iter().map(distance).collect());
+    // Of half of them in one place there are no shells.
+    if !(within > 0.0 && within.is_finite()) {
+        return order(means);
+    }
     let key = |mean: &[f32; 3]| {
         let (mut shell, mut radius) = (0u32, within);
-        // Powers of two are exact. Of what is infinitely far, or all in one place, there is one shell.
-        while radius < distance(mean) && radius > 0.0 && radius.is_finite() {
+        // Powers of two are exact.
+        while radius < distance(mean) && radius.is_finite() {
             (shell, radius) = (shell + 1, 2.0 * radius);
         }
         let [low, high] = [-radius, radius].map(|to| middle.map(|m| m + to));
@@ -116,8 +120,10 @@ mod tests {
         let mut sorted = found;
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..30));
-        assert_eq!(order_by_shells(&[[1.0; 3]; 3]), [0, 1, 2]);
         assert_eq!(order_by_shells(&[]), [0usize; 0]);
+        // Half of all in one place.
+        let heap = [&all[..], &[[0.0; 3]; 40]].concat();
+        assert_eq!(order_by_shells(&heap), order(&heap));
         let strange = [[f32::INFINITY; 3], [f32::NAN; 3], [0.0; 3], [1.0; 3]];
         assert_eq!(order_by_shells(&strange).len(), 4);
     }
