@@ -106,24 +106,38 @@ fn random_graphs_are_the_same_fused_and_not() {
     }
 }
 
-/// Of many 16-bit elements an invocation has twice four: the bits are those of few.
+/// Of many 16-bit elements an invocation has eight: the bits are those of few.
 #[test]
 fn many_16_bit_elements_are_what_few_are() {
     const MANY: usize = 1 << 20;
     for context in contexts() {
-        let data = numbers(3, MANY);
-        let of = |values: &[f32]| {
-            let x = context.tensor_of(DType::F16, &[values.len()], values);
-            x.mul(1.5).gelu().add(&x).read().unwrap()
-        };
-        let all = of(&data);
-        for from in [0, 2048, MANY / 2 - 1024, MANY - 2048] {
-            let few = of(&data[from..from + 2048]);
-            assert_eq!(
-                bits(&all[from..from + 2048]),
-                bits(&few),
-                "{context:?} {from}"
-            );
+        let data = numbers(3, MANY + 16);
+        // From an eighth element on they can be loaded so, from a twelfth not.
+        for shift in [8, 12] {
+            let of = |from: usize, count: usize| {
+                let x = &data[from..from + count];
+                let x = context.tensor_of(DType::F16, &[count], x);
+                let more = &data[from..from + count + 16];
+                let more = context.tensor_of(DType::F16, &[count + 16], more);
+                let more = more.slice(0, shift, count);
+                let sum = x.mul(1.5).gelu().add(&more);
+                [sum.clone(), sum.relu()]
+            };
+            let all = of(0, MANY);
+            let plan = Plan::compile(&[&all[0], &all[1]]).unwrap();
+            if matches!(context.device(), Device::Gpu(_)) {
+                let wgsl = plan.explain();
+                assert_eq!(wgsl.contains("= vec4u("), shift == 8, "{wgsl}");
+            }
+            plan.run().unwrap();
+            let all = all.map(|tensor| tensor.read().unwrap());
+            for from in [0, 2048, MANY / 2 - 1024, MANY - 2048] {
+                let few = of(from, 2048).map(|tensor| tensor.read().unwrap());
+                for (all, few) in all.iter().zip(&few) {
+                    let part = bits(&all[from..from + 2048]);
+                    assert_eq!(part, bits(few), "{context:?} {from}");
+                }
+            }
         }
     }
 }

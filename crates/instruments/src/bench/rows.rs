@@ -46,7 +46,7 @@ pub struct StageRow {
     pub of_limit: f64,
     /// The least that it can take.
     pub floor_ms: f64,
-    /// The median in floors.
+    /// The median in floors; 0 where nothing is counted.
     pub over_floor: f64,
 }
 
@@ -85,7 +85,7 @@ impl StageRow {
             bound,
             of_limit,
             floor_ms: of_limit * seconds * 1e3,
-            over_floor: 1.0 / of_limit.max(f64::MIN_POSITIVE),
+            over_floor: if of_limit > 0.0 { 1.0 / of_limit } else { 0.0 },
         }
     }
 }

@@ -12,8 +12,9 @@ use std::fmt::Write;
 /// Invocations of a workgroup.
 pub(crate) const THREADS: usize = 256;
 
-/// Fours of elements that keep a large device busy even if each invocation has two.
-const MANY: usize = 1 << 18;
+/// Elements that keep a large device busy even if each invocation has eight, and invocations of a workgroup then.
+const MANY: usize = 1 << 20;
+const EIGHTS: usize = 128;
 
 /// A binding.
 struct Binding {
@@ -125,15 +126,19 @@ impl<'a> Source<'a> {
         format!("b{at}")
     }
 
-    /// The name of a binding of its own, only read, as an array of another type.
+    /// The name of a binding as an array of another type, only read or only written.
     pub fn bind_as(&mut self, buffer: usize, of: &'static str) -> String {
-        self.bindings.push(Binding {
-            buffer,
-            wide: true,
-            written: false,
-            of: Some(of),
+        let is_same = |b: &Binding| b.buffer == buffer && b.of == Some(of);
+        let at = self.bindings.iter().position(is_same).unwrap_or_else(|| {
+            self.bindings.push(Binding {
+                buffer,
+                wide: true,
+                written: self.kernel.outputs.contains(&buffer),
+                of: Some(of),
+            });
+            self.bindings.len() - 1
         });
-        format!("b{}", self.bindings.len() - 1)
+        format!("b{at}")
     }
 
     /// Whether an output is of 16-bit elements.
@@ -257,39 +262,96 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Elements one by one, four to an invocation; of many 16-bit ones, which are few bytes, twice four. Returns the number of
-    /// workgroups.
+    /// Elements one by one, four to an invocation, or eight of 16 bits. Returns the number of workgroups.
     pub fn map(&mut self, count: usize) -> usize {
+        if self.are_eights(count) {
+            return self.map_eights(count);
+        }
         let body = &self.kernel.body;
         let quads = count.div_ceil(4);
         let loads: Vec<String> = (0..body.inputs.len())
             .map(|input| self.load(input, 4))
             .collect();
-        let times = match self.stores_halves() && quads >= MANY {
-            true if quads.is_multiple_of(2 * THREADS) => 2,
-            _ => 1,
-        };
-        self.line(format!(
-            "let quad = group_index * {}u + local;",
-            times * THREADS
-        ));
+        self.line(format!("let quad = group_index * {THREADS}u + local;"));
         self.line(format!("if quad >= {quads}u {{ return; }}"));
+        self.line("let i = quad * 4u;");
         let all: Vec<usize> = (0..body.instructions.len()).collect();
-        // All is loaded and computed before anything is stored: a store may be to what is loaded, for all that a driver knows.
-        let names = [("i", ""), ("j", "_j")];
-        for (time, (index, suffix)) in names.into_iter().enumerate().take(times) {
-            self.line(format!("let {index} = (quad + {}u) * 4u;", time * THREADS));
-            let text = self.instructions(body, &all, (4, index, suffix), &loads, &|_| None);
+        let text = self.instructions(body, &all, (4, "i", ""), &loads, &|_| None);
+        self.body.push_str(&text);
+        for (instruction, output) in &body.stores {
+            let value = Self::named(body, *instruction, 4, "");
+            let text = self.store(*output, &value, 4, "i");
             self.body.push_str(&text);
         }
-        for (index, suffix) in names.into_iter().take(times) {
-            for (instruction, output) in &body.stores {
-                let value = Self::named(body, *instruction, 4, suffix);
-                let text = self.store(*output, &value, 4, index);
-                self.body.push_str(&text);
+        quads.div_ceil(THREADS)
+    }
+
+    /// Whether all that is loaded and stored are 16-bit elements side by side, and many.
+    fn are_eights(&self, count: usize) -> bool {
+        let is_plain = |input: &From| match input {
+            From::Buffer(access) => {
+                access.dtype == DType::F16
+                    && access.dims == [(count, 1)]
+                    && access.offset.is_multiple_of(8)
+                    && self.buffers[access.buffer].count.is_multiple_of(8)
+                    && !self.kernel.outputs.contains(&access.buffer)
+            }
+            _ => false,
+        };
+        let is_whole = |output: &usize| {
+            let buffer = &self.buffers[*output];
+            buffer.dtype == DType::F16 && buffer.count == count
+        };
+        count >= MANY
+            && count.is_multiple_of(8 * EIGHTS)
+            && self.kernel.body.inputs.iter().all(is_plain)
+            && self.kernel.outputs.iter().all(is_whole)
+    }
+
+    /// 16 bytes to an invocation: half of them a load, the device is not kept busy.
+    fn map_eights(&mut self, count: usize) -> usize {
+        let body = &self.kernel.body;
+        self.threads = EIGHTS;
+        self.line(format!("let eight = group_index * {EIGHTS}u + local;"));
+        self.line(format!("if eight >= {}u {{ return; }}", count / 8));
+        for (number, input) in body.inputs.iter().enumerate() {
+            if let From::Buffer(access) = input {
+                let name = self.bind_as(access.buffer, "vec4u");
+                let first = access.offset / 8;
+                self.line(format!("let all{number} = {name}[eight + {first}u];"));
             }
         }
-        quads.div_ceil(times * THREADS)
+        let input_of = |at: usize| match &body.instructions[at].value {
+            Value::Input(input) => Some(*input),
+            _ => None,
+        };
+        let computed: Vec<usize> = (0..body.instructions.len())
+            .filter(|at| input_of(*at).is_none())
+            .collect();
+        let halves = [("i", "", "xy"), ("j", "_j", "zw")];
+        for (at, (index, suffix, part)) in halves.into_iter().enumerate() {
+            self.line(format!("let {index} = eight * 8u + {}u;", 4 * at));
+            for number in 0..body.inputs.len() {
+                self.line(format!(
+                    "let in{number}{suffix} = halves(all{number}.{part});"
+                ));
+            }
+            let known = |at: usize| input_of(at).map(|input| format!("in{input}{suffix}"));
+            let text = self.instructions(body, &computed, (4, index, suffix), &[], &known);
+            self.body.push_str(&text);
+        }
+        for (instruction, output) in &body.stores {
+            let name = self.bind_as(self.kernel.outputs[*output], "vec4u");
+            let packed = halves.map(|(_, suffix, _)| {
+                let value = match input_of(*instruction) {
+                    Some(input) => format!("in{input}{suffix}"),
+                    None => Self::named(body, *instruction, 4, suffix),
+                };
+                format!("pack2x16float(({value}).xy), pack2x16float(({value}).zw)")
+            });
+            self.line(format!("{name}[eight] = vec4u({});", packed.join(", ")));
+        }
+        (count / 8).div_ceil(EIGHTS)
     }
 
     /// Rows added up by their numbers: each element of the result looks at all numbers in order.

@@ -59,8 +59,13 @@ fn line(row: &StageRow) -> String {
         Bound::Compute => "compute",
         Bound::Memory => "memory",
     };
+    // Of what nobody counts there is no floor.
+    let floor = match row.bytes + row.flops {
+        0 => format!("{:>10}{:>8}", "-", "-"),
+        _ => format!("{:>10.3}{:>8.1} {bound}", row.floor_ms, row.over_floor),
+    };
     format!(
-        "{:<15}{:>10.3}{:>10.3}{:>7.1} %{:>10.2}{:>9.1}{:>9}{:>10.3}{:>8.1} {bound}",
+        "{:<15}{:>10.3}{:>10.3}{:>7.1} %{:>10.2}{:>9.1}{:>9}{floor}",
         row.stage.name(),
         row.times.median_ms,
         row.times.min_ms,
@@ -68,8 +73,6 @@ fn line(row: &StageRow) -> String {
         row.bytes as f64 * 1e-6,
         row.gb_per_s,
         gflops,
-        row.floor_ms,
-        row.over_floor,
     )
 }
 
