@@ -58,7 +58,16 @@ pub fn write_atomically(
 /// # Errors
 /// Those of the operating system: no such folder, no right to write there, a full disk.
 pub fn try_writing(folder: &Path) -> io::Result<()> {
-    builder().tempfile_in(folder)?.close()
+    take_away(builder().tempfile_in(folder)?)
+}
+
+/// Removes a file that was written, which another process may have done: who has the folder to itself takes away what looks
+/// left behind ([`remove_leftovers`]), another's attempt to write there too.
+fn take_away(file: tempfile::NamedTempFile) -> io::Result<()> {
+    match file.close() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        closed => closed,
+    }
 }
 
 /// Temporary files of the names that [`remove_leftovers`] knows.
@@ -99,6 +108,17 @@ mod tests {
         entries
             .map(|e| e.unwrap().file_name().into_string().unwrap())
             .collect()
+    }
+
+    #[test]
+    fn an_attempt_to_write_that_another_takes_away_was_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = builder().tempfile_in(folder.path()).unwrap();
+        remove_leftovers(folder.path());
+        assert!(names(folder.path()).is_empty());
+        take_away(file).unwrap();
+        let missing = try_writing(&folder.path().join("none")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
