@@ -7,6 +7,7 @@ mod glb;
 mod ksplat;
 mod measure;
 mod progress;
+mod sog;
 #[path = "../tools/splat_transform.rs"]
 mod splat_transform;
 mod spz;

@@ -15,10 +15,7 @@ pub(crate) fn order(means: &[[f32; 3]]) -> Vec<usize> {
             high[k] = high[k].max(mean[k]);
         }
     }
-    let code = |mean: &[f32; 3]| code(mean, low, high);
-    let mut keyed: Vec<(u64, usize)> = means.par_iter().map(code).zip(0..means.len()).collect();
-    keyed.par_sort_unstable();
-    keyed.into_iter().map(|(_, i)| i).collect()
+    sorted(means, |mean| code(mean, low, high))
 }
 
 /// The same, shell by shell: those within the median distance from the middle first, then those within twice that, four
@@ -35,7 +32,7 @@ pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
     if !(within > 0.0 && within.is_finite()) {
         return order(means);
     }
-    let key = |mean: &[f32; 3]| {
+    sorted(means, |mean| {
         let (mut shell, mut radius) = (0u32, within);
         // Powers of two are exact.
         while radius < distance(mean) && radius.is_finite() {
@@ -43,9 +40,15 @@ pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
         }
         let [low, high] = [-radius, radius].map(|to| middle.map(|m| m + to));
         (shell, code(mean, low, high))
-    };
-    let mut keyed: Vec<((u32, u64), usize)> =
-        means.par_iter().map(key).zip(0..means.len()).collect();
+    })
+}
+
+/// Places by their keys; equal ones in their own order.
+fn sorted<K: Ord + Send>(
+    means: &[[f32; 3]],
+    key: impl Fn(&[f32; 3]) -> K + Sync + Send,
+) -> Vec<usize> {
+    let mut keyed: Vec<(K, usize)> = means.par_iter().map(key).zip(0..means.len()).collect();
     keyed.par_sort_unstable();
     keyed.into_iter().map(|(_, i)| i).collect()
 }
