@@ -2,8 +2,8 @@
 //! cut into a batch of parts.
 //!
 //! 1. A workgroup has a part, and all of the result. Rows of both matrices come into its memory as they lie, some at a time.
-//! 2. An invocation has up to 8 by 8 sums in registers, of large results 16 by 8. Where the result has fewer such tiles than there are invocations, they
-//!    are in groups, each with every so manyth row.
+//! 2. An invocation has up to 8 by 8 sums in registers, of large results 16 by 8. Where the result has fewer such tiles than there
+//!    are invocations, they are in groups, each with every so manyth row.
 //! 3. The groups' sums are added up in the workgroup's memory, one group after another.
 
 use super::fours::{PARTS, load};
