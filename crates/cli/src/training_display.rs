@@ -176,8 +176,10 @@ impl Observer for TrainingDisplay<'_> {
         if let Some(live) = &mut self.live {
             live.on_eval(report);
         }
+        let lpips = report.lpips;
+        let lpips = lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
         self.console.note(&format!(
-            "step {step}: PSNR {:.2} dB, SSIM {:.4} on {} held-out photos",
+            "step {step}: PSNR {:.2} dB, SSIM {:.4}{lpips} on {} held-out photos",
             report.psnr,
             report.ssim,
             report.images.len()

@@ -2,10 +2,12 @@
 
 use crate::camera_paths::{Ring, Seen};
 use crate::console::Console;
+use dapple::contract::RenderSettings;
 use dapple::scene::undistort::pinhole_camera;
 use dapple::scene::{Camera, Dataset, Error, Result, Splats, Split};
 use dapple::train::TrainConfig;
 use dapple::train::evaluate::ImageScore;
+use dapple_viewer::export::PageOptions;
 use dapple_viewer::{CameraEntry, Stage, Viewer, ViewerOptions};
 use glam::DVec3;
 use std::net::IpAddr;
@@ -150,9 +152,41 @@ impl Stance {
     }
 }
 
+/// How splats are rendered to be looked at, by the settings of their run.
+pub fn shown_settings(config: &TrainConfig, sh_degree: u8) -> RenderSettings {
+    RenderSettings {
+        background: config.background.fixed(),
+        sh_degree,
+        max_gaussians_per_tile: config.max_gaussians_per_tile,
+        near: config.near_plane(),
+        depth: false,
+        antialias: config.antialias,
+    }
+}
+
+/// What a page needs to draw splats as these settings render them: all else is not set.
+///
+/// # Errors
+/// Kernels that cannot be written for browsers.
+pub fn page_options(settings: &RenderSettings) -> Result<PageOptions> {
+    let kernels = dapple::gpu::browser::script(settings.sh_degree, settings.antialias)?;
+    let kernels = serde_json::to_string(&kernels)
+        .map_err(|e| Error::internal("the page's kernels cannot be written").caused_by(e))?;
+    Ok(PageOptions {
+        background: settings.background.map(f64::from),
+        near: f64::from(settings.near),
+        antialiased: settings.antialias,
+        webgpu: Some(kernels),
+        ..PageOptions::default()
+    })
+}
+
 /// Why pages cannot edit a training.
 const NO_EDITS: &str =
     "a training is not edited while it goes on: `dapple view` edits its splats when it has ended";
+
+/// Why pages do not draw a training by themselves.
+const NO_DRAWS: &str = "a training is drawn by its engine: its splats change with every step";
 
 /// A stage that nothing is known of but where to stand.
 pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> Stage {
@@ -164,6 +198,7 @@ pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> 
         centre: stance.centre.into(),
         distance: stance.distance,
         edits: Err(NO_EDITS.to_owned()),
+        draws: Err(NO_DRAWS.to_owned()),
         ..Stage::default()
     }
 }

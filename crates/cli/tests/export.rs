@@ -1,4 +1,5 @@
-//! `dapple export`: pages that open from disk and draw what the engine does, and folders for web servers.
+//! `dapple export`: pages that open from disk and draw what the engine does, and folders for web servers. And the viewer's
+//! page, where it draws with the same module.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -7,12 +8,12 @@ mod page;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{ok_in, refused};
+use common::{dapple, ok_in, refused};
 use dapple::contract::{Engine, RenderSettings};
 use dapple::scene::Splats;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions};
 use dapple_viewer::export::PageCamera;
-use page::{Browser, chromium};
+use page::{Browser, Served, chromium};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -289,6 +290,73 @@ fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
             browser.value("dapple.loaded.then(() => true)");
         }
         compare(&mut browser, &page, &drawn);
+    }
+    assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+}
+
+/// The viewer's page draws free views by itself where it is asked to, and follows edits; what else it shows stays the
+/// engine's.
+#[test]
+fn the_viewers_page_draws_with_the_same_module() {
+    let Some(chromium) = chromium() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(page) = shining_page(folder.path(), &["--no-poster"]) else {
+        return;
+    };
+    let served = Served::start(
+        dapple()
+            .args(["view", "shining.ply", "--device", "cpu"])
+            .current_dir(folder.path()),
+    );
+    let mut browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
+    browser.call("Page.navigate", &json!({"url": served.url}));
+    let shown = "Number(document.getElementById('picture')?.dataset.look)";
+    browser.wait_for(&format!("{shown} > 0"));
+    let (address, packed) = (browser.value("location.origin"), splats_of(&page));
+    let by = "document.getElementById('view').dataset.drawn";
+    for drawn in [WEBGPU, WEBGL2] {
+        let url = format!("{}/?renderer={}", address.as_str().unwrap(), drawn.by);
+        browser.call("Page.navigate", &json!({"url": url}));
+        browser.wait_for(&format!(
+            "document.readyState === 'complete' && {shown} > 0 && !{by}"
+        ));
+        browser.key("v");
+        browser.wait_for(&format!("{by} === '{}'", drawn.by));
+        browser.wait_for("document.getElementById('drawn').hidden === false");
+        let at = browser.value("dapple.camera()");
+        let camera = PageCamera {
+            position: three(&at["position"]),
+            rotation: [0, 1, 2, 3].map(|i| at["rotation"][i].as_f64().unwrap()),
+            focal: at["focal"].as_f64().unwrap(),
+        };
+        let seen = picture(&mut browser, &camera);
+        let share = share_near(&seen, &rendered(&packed, &camera, false), drawn.near);
+        println!("{}: {share:.5} within {} of 255", drawn.by, drawn.near);
+        assert!(share >= drawn.share, "{}: {share}", drawn.by);
+        if drawn.by == WEBGPU.by {
+            // Compiling its kernels anew takes the processor half a minute.
+            continue;
+        }
+        // Another channel is the engine's picture, and colours are drawn here again.
+        let before = browser.value(shown).as_u64().unwrap();
+        browser.key("2");
+        browser.wait_for(&format!(
+            "!{by} && {shown} > {before} && document.getElementById('drawn').hidden"
+        ));
+        browser.key("1");
+        browser.wait_for(&format!("{by} === '{}'", drawn.by));
+        // What is selected is orange here too.
+        browser.value("globalThis.before = document.getElementById('drawn'); true");
+        browser.value("document.getElementById('edit-all').click()");
+        browser.wait_for("!document.getElementById('edit-none').disabled");
+        browser.wait_for(&format!(
+            "{by} === '{}' && document.getElementById('drawn') !== before",
+            drawn.by
+        ));
+        let selected = picture(&mut browser, &camera);
+        assert!(share_near(&seen, &selected, 9) < 0.99, "{}", drawn.by);
+        browser.key("v");
+        browser.wait_for(&format!("{by} === '' && !document.getElementById('drawn')"));
     }
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }

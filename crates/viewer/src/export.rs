@@ -22,7 +22,7 @@ const PAGE: &str = include_str!("page/export/index.html");
 const STYLE: &str = include_str!("page/export/style.css");
 
 /// In the order of their dependence.
-const MODULES: [&str; 8] = [
+const MODULES: [&str; 9] = [
     include_str!("page/vectors.js"),
     include_str!("page/path.js"),
     include_str!("page/controls.js"),
@@ -30,6 +30,7 @@ const MODULES: [&str; 8] = [
     include_str!("page/export/sorter.js"),
     include_str!("page/export/draw.js"),
     include_str!("page/export/webgpu.js"),
+    include_str!("page/export/painter.js"),
     include_str!("page/export/main.js"),
 ];
 
@@ -214,6 +215,26 @@ pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
     let mut files: Vec<PageFile> = names.iter().cloned().zip(parts).collect();
     files.push(("index.html".to_owned(), html.into_bytes()));
     Ok(files)
+}
+
+/// What the viewer's page needs to draw splats by itself: the bytes of a JSON object (little-endian `u32`), the object
+/// (`background`, `near`, `kernels`: [`PageOptions::webgpu`]), and the splats as SPZ.
+///
+/// # Errors
+/// As [`page`].
+pub fn drawn(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {
+    let about = serde_json::json!({
+        "background": options.background,
+        "near": options.near,
+        "kernels": options.webgpu,
+    })
+    .to_string();
+    let length = u32::try_from(about.len())
+        .map_err(|e| Error::internal("the kernels are too long").caused_by(e))?;
+    let mut bytes = length.to_le_bytes().to_vec();
+    bytes.extend(about.into_bytes());
+    bytes.extend(pack(splats, options)?);
+    Ok(bytes)
 }
 
 fn pack(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {

@@ -10,11 +10,12 @@ use crate::edit::{EditRequest, EditState, Effect, Wish};
 use crate::picture::Encoded;
 use crate::protocol::{Command, LookAt, Models};
 use crate::stage::{Stage, Status};
+use axum::body::Bytes;
 use dapple_scene::{Camera, Error, PhotoSource, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 /// Pages that may be open at once.
 pub(crate) const MOST_PAGES: usize = 8;
@@ -24,6 +25,12 @@ const MOST_COMMANDS: usize = 64;
 
 /// Edits that may wait, at most.
 const MOST_EDITS: usize = 64;
+
+/// Pages that may wait for the splats, at most.
+const MOST_WAITING: usize = 2 * MOST_PAGES;
+
+/// The splats as pages draw them ([`crate::export::drawn`]), or why there are none.
+pub(crate) type Drawn = std::result::Result<Bytes, String>;
 
 /// Numbers a page.
 pub(crate) type PageId = u64;
@@ -76,6 +83,8 @@ struct Inner {
     edit_text: Option<String>,
     /// Whether pages had not been told it before.
     edit_is_news: bool,
+    /// Who waits for the splats.
+    drawn: Vec<oneshot::Sender<Drawn>>,
 }
 
 /// See the module.
@@ -130,7 +139,7 @@ impl Hub {
         let until = Instant::now() + patience;
         let mut inner = self.lock();
         loop {
-            if !inner.edits.is_empty() {
+            if !inner.edits.is_empty() || !inner.drawn.is_empty() {
                 return None;
             }
             if let Some(request) = inner.take() {
@@ -302,6 +311,37 @@ impl Hub {
         page.wake.notify_one();
     }
 
+    /// A page wants the splats, to draw them by itself.
+    ///
+    /// # Errors
+    /// They are not drawn by pages here; too many wait.
+    pub(crate) fn want_drawn(&self) -> std::result::Result<oneshot::Receiver<Drawn>, String> {
+        let mut inner = self.lock();
+        inner.stage.draws.clone()?;
+        // Pages that have gone do not wait.
+        inner.drawn.retain(|page| !page.is_closed());
+        if inner.drawn.len() >= MOST_WAITING {
+            return Err("too many pages wait for the splats".to_owned());
+        }
+        let (answer, receiver) = oneshot::channel();
+        inner.drawn.push(answer);
+        drop(inner);
+        self.asked.notify_all();
+        Ok(receiver)
+    }
+
+    pub(crate) fn wants_drawn(&self) -> bool {
+        !self.lock().drawn.is_empty()
+    }
+
+    pub(crate) fn answer_drawn(&self, drawn: Result<Vec<u8>>) {
+        let drawn = drawn.map(Bytes::from).map_err(|e| e.to_string());
+        for page in std::mem::take(&mut self.lock().drawn) {
+            // The page may have gone meanwhile.
+            let _ = page.send(drawn.clone());
+        }
+    }
+
     /// Says to a page what is wrong with what it sent.
     pub(crate) fn refuse(&self, id: PageId, error: &Error) {
         if let Some(page) = self.lock().pages.get_mut(&id) {
@@ -383,116 +423,4 @@ fn error_text(error: &Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn look(id: u32) -> LookAt {
-        LookAt {
-            id,
-            width: 8,
-            height: 6,
-            position: [0.0; 3],
-            rotation: [1.0, 0.0, 0.0, 0.0],
-            focal: 1.0,
-            show: Default::default(),
-            moving: false,
-            through: None,
-            models: Default::default(),
-            snapshot: None,
-        }
-    }
-
-    fn next(hub: &Hub) -> Option<(PageId, u32)> {
-        hub.next(Duration::ZERO).map(|r| (r.page, r.look.id))
-    }
-
-    #[test]
-    fn the_newest_look_counts_and_one_is_under_way() {
-        let hub = Hub::default();
-        let (page, _) = hub.join().unwrap();
-        assert_eq!(next(&hub), None);
-        for id in 1..100 {
-            hub.look(page, look(id));
-        }
-        assert_eq!(next(&hub), Some((page, 99)));
-        hub.look(page, look(100));
-        hub.changed();
-        // It has not said that the last picture was shown.
-        assert_eq!(next(&hub), None);
-        hub.shown(page, 42);
-        assert_eq!(next(&hub), None);
-        hub.shown(page, 99);
-        assert_eq!(next(&hub), Some((page, 100)));
-        hub.shown(page, 100);
-        assert_eq!(next(&hub), None);
-        hub.changed();
-        assert_eq!(next(&hub), Some((page, 100)));
-    }
-
-    #[test]
-    fn pages_take_turns_and_a_stuck_one_holds_up_none() {
-        let hub = Hub::default();
-        let (a, _) = hub.join().unwrap();
-        let (b, _) = hub.join().unwrap();
-        for round in 0..4 {
-            hub.look(a, look(round));
-            hub.look(b, look(round));
-            let first = next(&hub);
-            let second = next(&hub);
-            if round == 0 {
-                assert_eq!([first, second], [Some((a, 0)), Some((b, 0))]);
-            } else {
-                // `a` never says that it has shown its first picture.
-                assert_eq!([first, second], [Some((b, round)), None]);
-            }
-            hub.shown(b, round);
-        }
-        hub.leave(a);
-        hub.leave(b);
-        assert_eq!(hub.pages(), 0);
-        hub.changed();
-        assert_eq!(next(&hub), None);
-    }
-
-    #[test]
-    fn one_model_is_no_two_and_looking_back_is_known() {
-        let hub = Hub::default();
-        let (page, _) = hub.join().unwrap();
-        let asked = LookAt {
-            models: Models::Both,
-            snapshot: Some(3),
-            ..look(1)
-        };
-        assert!(!hub.looks_back());
-        hub.look(page, asked.clone());
-        assert!(hub.looks_back());
-        let taken = hub.next(Duration::ZERO).unwrap().look;
-        assert_eq!((taken.models, taken.snapshot), (Models::First, Some(3)));
-        hub.shown(page, 1);
-        hub.show(Stage {
-            models: vec!["a".to_owned(), "b".to_owned()],
-            ..Stage::default()
-        });
-        let both = hub.next(Duration::ZERO).unwrap().look.models;
-        assert_eq!(both, Models::Both);
-        hub.leave(page);
-        assert!(!hub.looks_back());
-    }
-
-    #[test]
-    fn pages_and_commands_are_bounded() {
-        let hub = Hub::default();
-        let pages: Vec<_> = std::iter::from_fn(|| hub.join()).collect();
-        assert_eq!(pages.len(), MOST_PAGES);
-        hub.command(Command::Pause);
-        assert!(hub.take_commands().is_empty(), "nothing trains");
-        hub.show(Stage {
-            trains: true,
-            ..Stage::default()
-        });
-        for _ in 0..1000 {
-            hub.command(Command::Step);
-        }
-        assert_eq!(hub.take_commands().len(), MOST_COMMANDS);
-    }
-}
+mod tests;

@@ -9,7 +9,8 @@
 //! 3. [`Viewer::next`] gives the newest request of the page whose turn it is; [`Request::picture`] renders it, and
 //!    [`Viewer::answer`] sends it. A page has one picture under way at most, so that one that is slow, stuck or
 //!    gone costs nothing more.
-//! 4. While a program trains, [`Share`] bounds how much of its time pictures take.
+//! 4. Pages that draw by themselves ask for the splats: [`Viewer::answer_drawn`].
+//! 5. While a program trains, [`Share`] bounds how much of its time pictures take.
 //!
 //! ```no_run
 //! use dapple_viewer::{Viewer, ViewerOptions};
@@ -148,7 +149,7 @@ impl Viewer {
     }
 
     /// The newest request of the page whose turn it is, waiting for one up to `patience`; `None` where nobody
-    /// asks, or where an edit waits.
+    /// asks, or where an edit or a page that draws waits.
     pub fn next(&self, patience: Duration) -> Option<Request> {
         self.hub.next(patience)
     }
@@ -177,6 +178,18 @@ impl Viewer {
     /// Says how an edit stands; pages that are open learn of it where something has changed.
     pub fn edited(&self, state: &EditState) {
         self.hub.edited(state);
+    }
+
+    /// Whether a page wants the splats, to draw them by itself: answered by [`Self::answer_drawn`]. While one waits,
+    /// [`Self::next`] does not. Asked for only where [`Stage::draws`] allows it.
+    pub fn wants_drawn(&self) -> bool {
+        self.hub.wants_drawn()
+    }
+
+    /// Sends the splats ([`export::drawn`]) to the pages that want them, or says why there are none. Pages ask anew when
+    /// they are told of another stage or of an edit.
+    pub fn answer_drawn(&self, drawn: Result<Vec<u8>>) {
+        self.hub.answer_drawn(drawn);
     }
 
     /// Waits until pages have been sent all there is, at most so long: before a program ends.

@@ -18,7 +18,7 @@ const fn module(path: &'static str, text: &'static str) -> Asset {
 }
 
 /// All of them.
-pub(crate) const ASSETS: [Asset; 9] = [
+pub(crate) const ASSETS: [Asset; 15] = [
     Asset {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -36,8 +36,15 @@ pub(crate) const ASSETS: [Asset; 9] = [
     module("/path.js", include_str!("page/path.js")),
     module("/plots.js", include_str!("page/plots.js")),
     module("/scale.js", include_str!("page/scale.js")),
+    module("/here.js", include_str!("page/here.js")),
+    module("/export/painter.js", include_str!("page/export/painter.js")),
+    module("/export/spz.js", include_str!("page/export/spz.js")),
+    module("/export/sorter.js", include_str!("page/export/sorter.js")),
+    module("/export/draw.js", include_str!("page/export/draw.js")),
+    module("/export/webgpu.js", include_str!("page/export/webgpu.js")),
 ];
 
-/// What a browser lets the page do: load its own files, and talk to its own server.
-pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+/// What a browser lets the page do: load its own files, talk to its own server, and sort in a thread whose text the
+/// page makes.
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; worker-src blob:; style-src 'self'; \
      img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -111,7 +111,8 @@ pub(crate) fn spawn(
 fn router(shared: Shared) -> Router {
     let mut router = Router::new()
         .route("/ws", get(socket))
-        .route("/photo/{camera}", get(photo));
+        .route("/photo/{camera}", get(photo))
+        .route("/drawn", get(drawn));
     for asset in page::ASSETS {
         let serve = move || async move { ([(header::CONTENT_TYPE, asset.kind)], asset.text) };
         router = router.route(asset.path, get(serve));
@@ -191,6 +192,23 @@ async fn photo(State(shared): State<Shared>, Path(camera): Path<usize>) -> Respo
             StatusCode::INTERNAL_SERVER_ERROR,
             "the photo cannot be read\n",
         ),
+    }
+}
+
+/// The splats, for a page that draws them by itself.
+async fn drawn(State(shared): State<Shared>) -> Response {
+    let receiver = match shared.hub.want_drawn() {
+        Ok(receiver) => receiver,
+        Err(why) => return (StatusCode::NOT_FOUND, why).into_response(),
+    };
+    match receiver.await {
+        Ok(Ok(bytes)) => {
+            let kind = [(header::CONTENT_TYPE, "application/octet-stream")];
+            (kind, bytes).into_response()
+        }
+        Ok(Err(why)) => (StatusCode::CONFLICT, why).into_response(),
+        // Nobody is left to answer.
+        Err(_) => refused(StatusCode::GONE, "the program has ended\n"),
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Stage {
     pub steps: u32,
     /// Whether pages may edit the splats ([`crate::edit`]), or why not.
     pub edits: Result<(), String>,
+    /// Whether pages may draw the splats by themselves ([`crate::Viewer::answer_drawn`]), or why not.
+    pub draws: Result<(), String>,
 }
 
 impl Default for Stage {
@@ -65,6 +67,7 @@ impl Default for Stage {
             snapshots: Vec::new(),
             steps: 0,
             edits: Err("what is shown here cannot be edited".to_owned()),
+            draws: Err("what is shown here is drawn by its engine alone".to_owned()),
         }
     }
 }
@@ -110,6 +113,8 @@ pub(crate) struct Told<'a> {
     steps: u32,
     edits: bool,
     no_edits: &'a str,
+    draws: bool,
+    no_draws: &'a str,
     cameras: Vec<ToldCamera<'a>>,
 }
 
@@ -158,6 +163,8 @@ impl Stage {
             steps: self.steps,
             edits: self.edits.is_ok(),
             no_edits: self.edits.as_ref().err().map_or("", String::as_str),
+            draws: self.draws.is_ok(),
+            no_draws: self.draws.as_ref().err().map_or("", String::as_str),
             cameras: cameras.collect(),
         }
     }

@@ -6,7 +6,8 @@ mod common;
 
 use common::{Fixture, Mangler, Page, camera, one_thread, splats};
 use dapple_engine::{Engine, RenderSettings};
-use dapple_viewer::{Command, Viewer, ViewerOptions};
+use dapple_scene::splat_file::NearestBy;
+use dapple_viewer::{Command, SaveTo, Viewer, ViewerOptions};
 use std::time::{Duration, Instant};
 use tungstenite::Message;
 
@@ -26,6 +27,8 @@ fn the_token_becomes_a_cookie_and_nothing_is_served_without() {
         "/vectors.js",
         "/plots.js",
         "/edit.js",
+        "/here.js",
+        "/export/painter.js",
         "/photo/0",
     ] {
         assert!(fixture.get(path, &[]).starts_with("HTTP/1.1 403"), "{path}");
@@ -42,6 +45,30 @@ fn the_token_becomes_a_cookie_and_nothing_is_served_without() {
             .get("/", &[("Cookie", "dapple_1=0")])
             .starts_with("HTTP/1.1 403")
     );
+    fixture.end();
+}
+
+#[test]
+fn splats_come_to_pages_that_may_draw_them() {
+    let fixture = Fixture::start();
+    let cookie = fixture.cookie();
+    let answer = fixture.get("/drawn", &[("Cookie", &cookie)]);
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(answer.contains("drawn by its engine alone"), "{answer}");
+    fixture.end();
+    let fixture = Fixture::editing(SaveTo {
+        file: "a.ply".into(),
+        recipe: "a.recipe.json".into(),
+        overwrite: false,
+        antialiased: false,
+        nearest: NearestBy::default(),
+    });
+    let cookie = fixture.cookie();
+    assert!(fixture.get("/drawn", &[]).starts_with("HTTP/1.1 403"));
+    let answer = fixture.get("/drawn", &[("Cookie", &cookie)]);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let about = r#"{"background":[0.0,0.0,0.0],"kernels":null,"near":0.01}"#;
+    assert!(answer.contains(about), "{answer}");
     fixture.end();
 }
 

@@ -10,7 +10,7 @@ use crate::options::{
     refuse_existing, splats_file,
 };
 use crate::training_display::gaussians;
-use crate::viewing::Stance;
+use crate::viewing::{Stance, page_options, shown_settings};
 use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
 use dapple::scene::atomic::write_atomically;
@@ -129,33 +129,22 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     };
     let (up, centre, distance) = stance.parts();
     let view = PageCamera::around(up.into(), centre.into(), distance);
-    let antialiased = config.antialias || aside.antialiased;
+    let mut config = config;
+    config.antialias |= aside.antialiased;
+    let settings = shown_settings(&config, splats.sh_degree);
     let mut options = PageOptions {
         title: args.title.clone().unwrap_or_else(|| title(&args.input)),
         up: up.into(),
         centre: centre.into(),
         distance,
         view: Some(view),
-        background: config.background.fixed().map(f64::from),
-        near: f64::from(config.near_plane()),
-        antialiased,
         path: args.path.as_deref().map(key_path).transpose()?,
-        notes: match args.notes.as_deref() {
-            Some(file) => notes(file)?,
-            None => serde_json::Value::Array(Vec::new()),
-        },
-        poster: None,
-        webgpu: Some(kernels(splats.sh_degree, antialiased)?),
+        ..page_options(&settings)?
     };
+    if let Some(file) = args.notes.as_deref() {
+        options.notes = notes(file)?;
+    }
     if !args.no_poster {
-        let settings = RenderSettings {
-            background: config.background.fixed(),
-            sh_degree: splats.sh_degree,
-            max_gaussians_per_tile: config.max_gaussians_per_tile,
-            near: config.near_plane(),
-            depth: false,
-            antialias: antialiased,
-        };
         options.poster = Some(poster(args, &splats, &settings, &view, console)?);
     }
     let is_page = args
@@ -214,13 +203,6 @@ fn write(
     }
     let bytes = files.iter().map(|(_, bytes)| bytes.len()).sum();
     Ok((bytes, page_bytes, files.len()))
-}
-
-/// What browsers with WebGPU draw with.
-fn kernels(sh_degree: u8, antialias: bool) -> Result<String> {
-    let script = dapple::gpu::browser::script(sh_degree, antialias)?;
-    serde_json::to_string(&script)
-        .map_err(|e| Error::internal("the page's kernels cannot be written").caused_by(e))
 }
 
 fn poster(

@@ -8,22 +8,22 @@ use crate::interrupt;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, splats_file};
 use crate::time_travel::TimeTravel;
 use crate::training_display::gaussians;
-use crate::viewing::{ListenOptions, Stance, entries, stage};
+use crate::viewing::{ListenOptions, Stance, entries, page_options, shown_settings, stage};
 use dapple::contract::{Engine, RenderSettings, smoothing};
 use dapple::glam::DVec3;
 use dapple::scene::splat_file::Aside;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::evaluate::ImageScore;
 use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig, init};
-use dapple_viewer::{CameraEntry, Encoded, Models, Request};
+use dapple_viewer::{CameraEntry, Encoded, Models, Request, export};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const AFTER_HELP: &str = "\
 Prints an address to open in a browser: on this machine, or through a tunnel (`ssh -L`) on another.
 Pictures are rendered here, by the engine that trains, and sent as JPEG: smaller while you move, whole
-at rest. The page needs no WebGL or WebGPU, and asks no other host for anything. `?` on the page lists
-its keys.
+at rest. The page needs no WebGL or WebGPU, and asks no other host for anything; `Draw in this browser` on it
+has the browser draw free views by itself, with WebGPU or WebGL2. `?` on the page lists its keys.
 
 What to look at:
   a file of splats    as they are; with --scene beside the photos they were trained on
@@ -96,14 +96,7 @@ impl Model {
     fn open(sight: &Sight, engine: Box<dyn Engine>) -> Result<Self> {
         let mut engine = engine;
         engine.upload(&sight.splats, None)?;
-        let settings = RenderSettings {
-            background: sight.config.background.fixed(),
-            sh_degree: sight.splats.sh_degree,
-            max_gaussians_per_tile: sight.config.max_gaussians_per_tile,
-            near: sight.config.near_plane(),
-            depth: false,
-            antialias: sight.config.antialias,
-        };
+        let settings = shown_settings(&sight.config, sight.splats.sh_degree);
         Ok(Self { engine, settings })
     }
 }
@@ -142,12 +135,21 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     shown.cameras = std::mem::take(&mut sight.cameras);
     shown.settings = std::mem::take(&mut sight.settings);
+    shown.draws = match other {
+        Some(_) => Err("two models are compared by the engine: a browser draws one".to_owned()),
+        None => Ok(()),
+    };
     let mut editing = plan.begin(&mut sight, shown, console);
     editing.show(&viewer);
     console.note("Ctrl-C ends it");
     while !grace.requested() {
         for edit in viewer.edits() {
             editing.answer(&edit, &mut model, &viewer, console);
+        }
+        if viewer.wants_drawn() {
+            viewer.answer_drawn(editing.with_shown(&sight.splats, |splats| {
+                export::drawn(splats, &page_options(&model.settings)?)
+            }));
         }
         let Some(request) = viewer.next(Duration::from_millis(100)) else {
             continue;

@@ -2,6 +2,7 @@
 // @ts-check
 import { Orbit, listen } from "./controls.js";
 import { Edits } from "./edit.js";
+import { Here } from "./here.js";
 import { Path } from "./path.js";
 import { Plot } from "./plots.js";
 import { drawScale } from "./scale.js";
@@ -12,7 +13,7 @@ import { drawScale } from "./scale.js";
  *   photo: boolean, held_out: boolean, psnr: number | null}} Camera */
 /** @typedef {{title: string, gaussians: number, device: string, up: Vec, centre: Vec, distance: number,
  *   trains: boolean, settings: string, models: string[], snapshots: number[], steps: number,
- *   edits: boolean, no_edits: string,
+ *   edits: boolean, no_edits: string, draws: boolean, no_draws: string,
  *   cameras: Camera[]}} Stage */
 
 /** Milliseconds without a move after which a view is at rest. */
@@ -37,6 +38,7 @@ const view = find("view");
 /** @type {HTMLCanvasElement} */ const other = find("other");
 /** @type {HTMLSelectElement} */ const mode = find("mode");
 /** @type {HTMLInputElement} */ const moment = find("moment");
+/** @type {HTMLInputElement} */ const drawsHere = find("here");
 const notice = find("notice");
 const divider = find("divider");
 
@@ -64,6 +66,8 @@ const edits = new Edits(
   },
   () => ({ id: 0, ...looked(size(true), orbit.camera()) }),
 );
+
+const here = new Here(view, picture, askSoon, say);
 
 const plots = {
   loss: new Plot(find("plot-loss"), "loss", (v) => v.toFixed(4)),
@@ -106,7 +110,16 @@ function size(resting = false) {
  * @param {import("./path.js").Key} camera
  */
 function ask(camera = orbit.camera()) {
-  if (!stage || socket?.readyState !== WebSocket.OPEN) return;
+  if (!stage) return;
+  // Lenses, other channels, two models and the past are the engine's.
+  const free = show.value === "rgb" && through === null && snapshot === null;
+  if (here.show(free ? camera : null)) {
+    const how = here.way === "webgpu" ? "WebGPU, by the engine's kernels" : "WebGL2";
+    find("timing").textContent = `drawn in this browser (${how})`;
+    if (!over && !ended) say("");
+    return;
+  }
+  if (socket?.readyState !== WebSocket.OPEN) return;
   look = (look + 1) >>> 0;
   socket.send(JSON.stringify({ type: "look", id: look, ...looked(size(), camera) }));
   view.dataset.asked = `${look}`;
@@ -260,6 +273,9 @@ function setStage(next) {
   find("config").textContent = next.settings;
   find("models").hidden = next.models.length < 2;
   edits.allow(next.edits, next.no_edits);
+  drawsHere.disabled = !next.draws;
+  if (!next.draws) drawsHere.labels?.[0]?.setAttribute("title", next.no_draws);
+  here.changed();
   layOut();
   tellTime();
   list();
@@ -286,6 +302,7 @@ function setStatus(status) {
 /** @param {import("./edit.js").EditState} state */
 function setEdit(state) {
   edits.set(state);
+  here.changed();
   if (stage) find("facts").textContent = `${count(state.gaussians)} Gaussians, ${stage.device}`;
 }
 
@@ -430,6 +447,7 @@ mode.addEventListener("change", () => {
   layOut();
   askSoon();
 });
+drawsHere.addEventListener("change", () => here.set(drawsHere.checked));
 moment.addEventListener("input", () => travel(Number(moment.value)));
 sort.addEventListener("change", list);
 find("reset").addEventListener("click", reset);
@@ -500,7 +518,8 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "m" && stage && stage.models.length > 1) {
     mode.selectedIndex = (mode.selectedIndex + 1) % mode.options.length;
     mode.dispatchEvent(new Event("change"));
-  } else if (event.key === "[") travel(Number(moment.value) - 1);
+  } else if (event.key === "v") drawsHere.click();
+  else if (event.key === "[") travel(Number(moment.value) - 1);
   else if (event.key === "]") travel(Number(moment.value) + 1);
   else if (event.key === "?") help.showModal();
   else if (event.key === " " && !(event.target instanceof HTMLButtonElement)) {
@@ -511,5 +530,8 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "ArrowLeft" && cameras) lookThrough(((through ?? 1) - 1 + cameras) % cameras);
 });
 drawScale(find("scale-bar"));
+// As on exported pages, for programs that embed this one.
+const embedded = { picture: here.picture.bind(here), camera: () => orbit.camera() };
+Object.assign(globalThis, { dapple: embedded });
 listen(view, orbit, moved);
 connect();

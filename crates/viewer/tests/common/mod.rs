@@ -4,6 +4,7 @@
 
 use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Camera, Photo, Pose, Splats};
+use dapple_viewer::export::{self, PageOptions};
 use dapple_viewer::{CameraEntry, EditSession, Effect, SaveTo, Stage, Viewer, ViewerOptions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -78,6 +79,10 @@ impl Fixture {
                 Some(_) => Ok(()),
                 None => Stage::default().edits,
             },
+            draws: match &save_to {
+                Some(_) => Ok(()),
+                None => Stage::default().draws,
+            },
             ..Stage::titled("test")
         });
         let ended = Arc::new(AtomicBool::new(false));
@@ -98,6 +103,10 @@ impl Fixture {
                     }
                     answers.edited(&session.state());
                     answers.answer_edit(&edit, &effect);
+                }
+                if answers.wants_drawn() {
+                    let options = PageOptions::default();
+                    answers.answer_drawn(export::drawn(session.splats(), &options));
                 }
                 if let Some(request) = answers.next(Duration::from_millis(20)) {
                     answers.answer(&request, request.picture(&mut engine, &settings));

@@ -8,9 +8,8 @@
 
 use super::{Args, Model, Sight};
 use crate::console::Console;
-use dapple::contract::Engine;
 use dapple::scene::splat_file::Format;
-use dapple::scene::{Error, Result, load};
+use dapple::scene::{Error, Result, Splats, load};
 use dapple_viewer::{EditRequest, EditSession, Effect, SaveTo, Stage, Viewer};
 use std::path::{Path, PathBuf};
 
@@ -123,6 +122,17 @@ impl Editing {
         viewer.show(stage);
     }
 
+    /// What `act` makes of the splats that are seen; `or` where they are not edited.
+    pub fn with_shown<T>(&self, or: &Splats, act: impl FnOnce(&Splats) -> T) -> T {
+        let Some(session) = &self.session else {
+            return act(or);
+        };
+        match session.shown() {
+            Some(shown) => act(&shown),
+            None => act(session.splats()),
+        }
+    }
+
     /// Does what a page asks for, and has the device hold what is then to be seen.
     pub fn answer(
         &mut self,
@@ -138,11 +148,11 @@ impl Editing {
         let mut effect = session.apply(&request.edit);
         let is_moved = session.moved() != before;
         if matches!(effect, Ok(Effect::Shown)) {
-            let upload = |engine: &mut dyn Engine| match session.shown() {
-                Some(shown) => engine.upload(&shown, None),
-                None => engine.upload(session.splats(), None),
+            let upload = match session.shown() {
+                Some(shown) => model.engine.upload(&shown, None),
+                None => model.engine.upload(session.splats(), None),
             };
-            if let Err(error) = upload(model.engine.as_mut()) {
+            if let Err(error) = upload {
                 effect = Err(error);
             }
             model.settings.near = self.near * session.moved().scale as f32;

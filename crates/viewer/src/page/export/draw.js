@@ -330,6 +330,11 @@ export class Renderer {
     }
     return bytes;
   }
+
+  /** Lets go of the driver's part: browsers give few. */
+  close() {
+    this.gl.getExtension("WEBGL_lose_context")?.loseContext();
+  }
 }
 
 /** Texels that fill whole rows. @param {number} count */

@@ -2,10 +2,8 @@
 // @ts-check
 import { Orbit, listen } from "../controls.js";
 import { Path } from "../path.js";
-import { Renderer } from "./draw.js";
-import { Sorter } from "./sorter.js";
+import { Painter } from "./painter.js";
 import { parse, unzip } from "./spz.js";
-import { EngineRenderer } from "./webgpu.js";
 import { dot, rowsOf, sub } from "../vectors.js";
 
 /** @typedef {import("../vectors.js").Vec} Vec */
@@ -21,29 +19,19 @@ const canvas = /** @type {HTMLCanvasElement} */ (element("picture"));
 /** @type {Scene} */
 const scene = JSON.parse(element("scene").textContent ?? "");
 
-/** Pixels of a picture: tiles are numbered in 16 bits. */
-const MOST_PIXELS = 16e6;
 /** Seconds that a move to a note takes. */
 const TRAVEL = 1.2;
 
 const orbit = new Orbit();
 const path = new Path();
-/** @type {Renderer | EngineRenderer} */ let renderer;
-/** @type {Sorter} */ let sorter;
-let [stale, fresh] = [true, false];
-/** @type {((camera: Key) => void) | null} */ let waiting = null;
+/** @type {Painter} */ let painter;
+let stale = true;
 /** @type {{from: number, seconds: number, again: boolean, along: Path} | null} */ let travel = null;
 
 function home() {
   orbit.reset(scene.up, scene.centre, scene.distance);
   if (scene.view) orbit.stand(scene.view.position, scene.view.rotation, scene.view.focal);
 }
-
-/** Camera z of a place: an axis, and what is added. @param {Key} key */
-const depth = (key) => {
-  const forward = rowsOf(key.rotation)[2];
-  return [...forward, -dot(forward, key.position)];
-};
 
 /** @param {Key} key @param {Vec} place @returns {[number, number] | null} of the picture's width and height */
 function project(key, place) {
@@ -56,16 +44,11 @@ function project(key, place) {
 
 function moved() {
   stale = true;
-  if (renderer instanceof Renderer) sorter.sort(depth(orbit.camera()));
+  painter.moved(orbit.camera());
 }
 
 function resize() {
-  const area = canvas.clientWidth * canvas.clientHeight;
-  const sharp = Math.min(devicePixelRatio, 2, Math.sqrt(MOST_PIXELS / Math.max(area, 1)));
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, Math.round(side * sharp)));
-  if (canvas.width === width && canvas.height === height) return;
-  [canvas.width, canvas.height] = [width, height];
-  stale = true;
+  stale = painter.resize(canvas.clientWidth, canvas.clientHeight) || stale;
 }
 
 /** @param {number} now */
@@ -80,9 +63,9 @@ function frame(now) {
     if (part >= 1 && !again) stop();
     moved();
   }
-  if (!stale || waiting || !fresh) return;
+  if (!stale || !painter.ready) return;
   stale = false;
-  renderer.draw(orbit.camera());
+  painter.draw(orbit.camera());
   const poster = document.getElementById("poster");
   if (poster) poster.remove();
   place();
@@ -163,10 +146,8 @@ async function load() {
   const bar = element("progress");
   for (let i = 0; i < scene.parts.length; i++) {
     const part = parse(await unzip(await data(i)));
-    if (renderer instanceof Renderer) sorter.add(part.positions);
-    else fresh = true;
-    renderer.add(part);
-    const share = renderer.count / scene.gaussians;
+    painter.add(part);
+    const share = painter.count / scene.gaussians;
     bar.style.width = `${100 * share}%`;
     moved();
   }
@@ -185,62 +166,24 @@ function offer(/** @type {Promise<void>} */ loaded) {
   };
   const picture = async (/** @type {Key} */ key, /** @type {number} */ width, /** @type {number} */ height) => {
     await loaded;
-    const drawn = renderer;
     try {
-      if (drawn instanceof Renderer) {
-        await new Promise((done) => {
-          waiting = done;
-          sorter.sort(depth(key));
-        });
-      }
-      waiting = () => {};
-      [canvas.width, canvas.height] = [width, height];
-      return drawn instanceof Renderer ? (drawn.draw(key), drawn.pixels()) : await drawn.pixels(key);
+      return await painter.picture(key, width, height);
     } finally {
-      // Also where the device was lost on the way: the page goes on, and whoever asked is told.
-      waiting = null;
       resize();
       moved();
     }
   };
-  Object.assign(globalThis, { dapple: { loaded, look, picture, camera: () => orbit.camera(), scene, renderer: name() } });
-}
-
-/** How the scene is drawn, in the words of the page's address: `?renderer=webgl2`. */
-const name = () => (renderer instanceof Renderer ? "webgl2" : "webgpu");
-
-/** The engine's kernels where the browser runs them, else the formulas in WebGL2. */
-async function chosen() {
-  const wanted = new URLSearchParams(location.search).get("renderer");
-  const script = document.getElementById("webgpu")?.textContent;
-  if (script && wanted !== "webgl2") {
-    try {
-      const asked = wanted === "webgpu";
-      const made = await EngineRenderer.open(canvas, JSON.parse(script), scene.background, scene.near, asked);
-      if (made) return made;
-    } catch (error) {
-      console.warn(`WebGPU does not draw this scene: ${error instanceof Error ? error.message : error}`);
-    }
-  }
-  return new Renderer(canvas, scene.background, scene.near);
+  Object.assign(globalThis, { dapple: { loaded, look, picture, camera: () => orbit.camera(), scene, renderer: painter.name } });
 }
 
 function start() {
   document.title = scene.title;
   element("title").textContent = scene.title;
-  element("drawn").textContent = name() === "webgpu" ? "Drawn by the engine's kernels (WebGPU)." : "Drawn with WebGL2.";
-  if (renderer instanceof EngineRenderer) {
-    renderer.again = () => (stale = true);
-    // The canvas gives no other context: the page begins anew without.
-    renderer.lost = () => location.replace(`${location.pathname}?renderer=webgl2`);
-  }
-  sorter = new Sorter((order, axis) => {
-    if (!(renderer instanceof Renderer)) return;
-    renderer.sorted(order);
-    [fresh, stale] = [order.length > 0, true];
-    // A picture is waited for: its own order, not one that was under way.
-    if (waiting && order.length === renderer.count) waiting(/** @type {any} */ (axis));
-  });
+  element("drawn").textContent =
+    painter.name === "webgpu" ? "Drawn by the engine's kernels (WebGPU)." : "Drawn with WebGL2.";
+  painter.again = () => (stale = true);
+  // The canvas gives no other context: the page begins anew without.
+  painter.lost = () => location.replace(`${location.pathname}?renderer=webgl2`);
   home();
   prepareNotes();
   preparePath();
@@ -269,7 +212,8 @@ function start() {
 }
 
 async function begin() {
-  renderer = await chosen();
+  const wanted = new URLSearchParams(location.search).get("renderer");
+  painter = await Painter.open(canvas, scene, document.getElementById("webgpu")?.textContent, wanted);
   start();
   const loaded = load();
   offer(loaded);

@@ -83,4 +83,9 @@ export class Sorter {
     this.#busy = true;
     this.#worker.postMessage({ axis });
   }
+
+  /** Ends the thread. */
+  close() {
+    this.#worker.terminate();
+  }
 }

@@ -441,6 +441,12 @@ export class EngineRenderer {
     for (let i = 3; i < bytes.length; i += 4) bytes[i] = 255;
     return bytes;
   }
+
+  /** Lets go of the device. */
+  close() {
+    this.lost = () => {};
+    this.#device.destroy();
+  }
 }
 
 /** @param {Places} of @param {string} name */

@@ -1,0 +1,113 @@
+//! Who is answered when, and what is forgotten.
+
+use super::*;
+
+fn look(id: u32) -> LookAt {
+    LookAt {
+        id,
+        width: 8,
+        height: 6,
+        position: [0.0; 3],
+        rotation: [1.0, 0.0, 0.0, 0.0],
+        focal: 1.0,
+        show: Default::default(),
+        moving: false,
+        through: None,
+        models: Default::default(),
+        snapshot: None,
+    }
+}
+
+fn next(hub: &Hub) -> Option<(PageId, u32)> {
+    hub.next(Duration::ZERO).map(|r| (r.page, r.look.id))
+}
+
+#[test]
+fn the_newest_look_counts_and_one_is_under_way() {
+    let hub = Hub::default();
+    let (page, _) = hub.join().unwrap();
+    assert_eq!(next(&hub), None);
+    for id in 1..100 {
+        hub.look(page, look(id));
+    }
+    assert_eq!(next(&hub), Some((page, 99)));
+    hub.look(page, look(100));
+    hub.changed();
+    // It has not said that the last picture was shown.
+    assert_eq!(next(&hub), None);
+    hub.shown(page, 42);
+    assert_eq!(next(&hub), None);
+    hub.shown(page, 99);
+    assert_eq!(next(&hub), Some((page, 100)));
+    hub.shown(page, 100);
+    assert_eq!(next(&hub), None);
+    hub.changed();
+    assert_eq!(next(&hub), Some((page, 100)));
+}
+
+#[test]
+fn pages_take_turns_and_a_stuck_one_holds_up_none() {
+    let hub = Hub::default();
+    let (a, _) = hub.join().unwrap();
+    let (b, _) = hub.join().unwrap();
+    for round in 0..4 {
+        hub.look(a, look(round));
+        hub.look(b, look(round));
+        let first = next(&hub);
+        let second = next(&hub);
+        if round == 0 {
+            assert_eq!([first, second], [Some((a, 0)), Some((b, 0))]);
+        } else {
+            // `a` never says that it has shown its first picture.
+            assert_eq!([first, second], [Some((b, round)), None]);
+        }
+        hub.shown(b, round);
+    }
+    hub.leave(a);
+    hub.leave(b);
+    assert_eq!(hub.pages(), 0);
+    hub.changed();
+    assert_eq!(next(&hub), None);
+}
+
+#[test]
+fn one_model_is_no_two_and_looking_back_is_known() {
+    let hub = Hub::default();
+    let (page, _) = hub.join().unwrap();
+    let asked = LookAt {
+        models: Models::Both,
+        snapshot: Some(3),
+        ..look(1)
+    };
+    assert!(!hub.looks_back());
+    hub.look(page, asked.clone());
+    assert!(hub.looks_back());
+    let taken = hub.next(Duration::ZERO).unwrap().look;
+    assert_eq!((taken.models, taken.snapshot), (Models::First, Some(3)));
+    hub.shown(page, 1);
+    hub.show(Stage {
+        models: vec!["a".to_owned(), "b".to_owned()],
+        ..Stage::default()
+    });
+    let both = hub.next(Duration::ZERO).unwrap().look.models;
+    assert_eq!(both, Models::Both);
+    hub.leave(page);
+    assert!(!hub.looks_back());
+}
+
+#[test]
+fn pages_and_commands_are_bounded() {
+    let hub = Hub::default();
+    let pages: Vec<_> = std::iter::from_fn(|| hub.join()).collect();
+    assert_eq!(pages.len(), MOST_PAGES);
+    hub.command(Command::Pause);
+    assert!(hub.take_commands().is_empty(), "nothing trains");
+    hub.show(Stage {
+        trains: true,
+        ..Stage::default()
+    });
+    for _ in 0..1000 {
+        hub.command(Command::Step);
+    }
+    assert_eq!(hub.take_commands().len(), MOST_COMMANDS);
+}

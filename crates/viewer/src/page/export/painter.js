@@ -1,0 +1,141 @@
+// Draws Gaussians in a browser by whichever way it has: the engine's kernels with WebGPU, else the formulas in WebGL2,
+// which wants them sorted. Exported pages draw with it, and the viewer's page where it is asked to.
+// @ts-check
+import { dot, rowsOf } from "../vectors.js";
+import { Renderer } from "./draw.js";
+import { Sorter } from "./sorter.js";
+import { EngineRenderer } from "./webgpu.js";
+
+/** @typedef {import("../path.js").Key} Key */
+/** @typedef {import("./spz.js").Gaussians} Gaussians */
+/** How it draws, in the words of a page's address: `?renderer=webgl2`. @typedef {"webgpu" | "webgl2"} Way */
+
+/** Pixels of a picture: tiles are numbered in 16 bits. */
+const MOST_PIXELS = 16e6;
+
+/** Camera z of a place: an axis, and what is added. @param {Key} key */
+const depth = (key) => {
+  const forward = rowsOf(key.rotation)[2];
+  return [...forward, -dot(forward, key.position)];
+};
+
+export class Painter {
+  /** Called when there is something new to draw: an order has come, or room was made. */
+  again = () => {};
+  /** Called when the device is gone: the canvas gives no other context. @type {(why: string) => void} */
+  lost = () => {};
+  /** @type {HTMLCanvasElement} */ #canvas;
+  /** @type {Renderer | EngineRenderer} */ #renderer;
+  /** Of WebGL2 alone. @type {Sorter | null} */ #sorter = null;
+  #fresh = false;
+  /** A picture is waited for, and for its order first. @type {((axis: number[]) => void) | null} */ #waiting = null;
+
+  /**
+   * @param {HTMLCanvasElement} canvas @param {{background: number[], near: number}} scene
+   * @param {string | null | undefined} kernels the engine's, as JSON @param {string | null} wanted a [`Way`], or nothing
+   */
+  static async open(canvas, scene, kernels, wanted) {
+    const { background, near } = scene;
+    if (kernels && wanted !== "webgl2") {
+      try {
+        const asked = wanted === "webgpu";
+        const made = await EngineRenderer.open(canvas, JSON.parse(kernels), background, near, asked);
+        if (made) return new Painter(canvas, made);
+      } catch (error) {
+        console.warn(`WebGPU does not draw this scene: ${error instanceof Error ? error.message : error}`);
+      }
+    }
+    return new Painter(canvas, new Renderer(canvas, background, near));
+  }
+
+  /** @param {HTMLCanvasElement} canvas @param {Renderer | EngineRenderer} renderer */
+  constructor(canvas, renderer) {
+    [this.#canvas, this.#renderer] = [canvas, renderer];
+    if (renderer instanceof EngineRenderer) {
+      renderer.again = () => this.again();
+      renderer.lost = (why) => this.lost(why);
+      return;
+    }
+    this.#sorter = new Sorter((order, axis) => {
+      renderer.sorted(order);
+      this.#fresh = order.length > 0;
+      // A picture is waited for: its own order, not one that was under way.
+      if (this.#waiting && order.length === renderer.count) this.#waiting(axis);
+      this.again();
+    });
+  }
+
+  /** @returns {Way} */
+  get name() {
+    return this.#sorter ? "webgl2" : "webgpu";
+  }
+
+  /** Gaussians so far. */
+  get count() {
+    return this.#renderer.count;
+  }
+
+  /** Whether there is anything to draw, and nobody waits for a picture. */
+  get ready() {
+    return this.#fresh && !this.#waiting;
+  }
+
+  /** Takes more Gaussians; all are of one degree. @param {Gaussians} part */
+  add(part) {
+    if (this.#sorter) this.#sorter.add(part.positions);
+    else this.#fresh = true;
+    this.#renderer.add(part);
+  }
+
+  /** The camera has moved, or there are more Gaussians. @param {Key} key */
+  moved(key) {
+    this.#sorter?.sort(depth(key));
+  }
+
+  /**
+   * Gives the canvas its size: that of its place on the page, as sharp as the screen; whether that has changed.
+   * @param {number} width @param {number} height
+   */
+  resize(width, height) {
+    const sharp = Math.min(devicePixelRatio, 2, Math.sqrt(MOST_PIXELS / Math.max(width * height, 1)));
+    const [across, down] = [width, height].map((side) => Math.max(1, Math.round(side * sharp)));
+    if (this.#canvas.width === across && this.#canvas.height === down) return false;
+    [this.#canvas.width, this.#canvas.height] = [across, down];
+    return true;
+  }
+
+  /** @param {Key} key */
+  draw(key) {
+    this.#renderer.draw(key);
+  }
+
+  /**
+   * The bytes of a picture of this size, from its upper left corner, red, green, blue, 255; the canvas is left in that
+   * size. Refused where the device is lost.
+   * @param {Key} key @param {number} width @param {number} height @returns {Promise<Uint8Array>}
+   */
+  async picture(key, width, height) {
+    const drawn = this.#renderer;
+    try {
+      if (drawn instanceof Renderer) {
+        await new Promise((done) => {
+          this.#waiting = done;
+          this.moved(key);
+        });
+      }
+      this.#waiting = () => {};
+      [this.#canvas.width, this.#canvas.height] = [width, height];
+      return drawn instanceof Renderer ? (drawn.draw(key), drawn.pixels()) : await drawn.pixels(key);
+    } finally {
+      // Also where the device was lost on the way: the page goes on, and whoever asked is told.
+      this.#waiting = null;
+    }
+  }
+
+  /** Lets go of the device: browsers give few. */
+  close() {
+    [this.again, this.lost] = [() => {}, () => {}];
+    this.#sorter?.close();
+    this.#renderer.close();
+  }
+}

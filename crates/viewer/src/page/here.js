@@ -1,0 +1,133 @@
+// Draws the splats in this browser instead of asking for pictures, with what exported pages draw with.
+// 1. They come packed, with the engine's kernels: `/drawn`.
+// 2. What the page may draw by itself are the colours of a free view. All else stays the engine's: main.js knows.
+// 3. When the splats have changed, the engine's pictures are shown until the new ones have come.
+// @ts-check
+import { Painter } from "./export/painter.js";
+import { parse, unzip } from "./export/spz.js";
+
+/** @typedef {import("./path.js").Key} Key */
+
+/** Milliseconds without a change after which the splats are fetched anew. */
+const REST_MS = 300;
+
+export class Here {
+  /** @type {HTMLElement} */ #view;
+  /** @type {HTMLElement} */ #under;
+  /** @type {() => void} */ #again;
+  /** @type {(text: string) => void} */ #say;
+  #on = false;
+  /** Which of the two ways is wanted, if any: that of the address. */ #wanted;
+  /** @type {HTMLCanvasElement} */ #canvas = document.createElement("canvas");
+  /** @type {Painter | null} */ #painter = null;
+  /** What is to be seen; nothing: the engine's picture. @type {Key | null} */ #key = null;
+  #asked = false;
+  /** Only what the newest of them brings counts. */ #loads = 0;
+  /** @type {number | undefined} */ #timer;
+
+  /**
+   * @param {HTMLElement} view @param {HTMLElement} under what the canvas lies on
+   * @param {() => void} again called when it can draw, or no longer can @param {(text: string) => void} say
+   */
+  constructor(view, under, again, say) {
+    [this.#view, this.#under, this.#again, this.#say] = [view, under, again, say];
+    this.#wanted = new URLSearchParams(location.search).get("renderer");
+  }
+
+  /** How it draws; nothing where it does not. */
+  get way() {
+    return this.#painter?.name ?? "";
+  }
+
+  /** Draws here from now on, or no longer. @param {boolean} on */
+  set(on) {
+    this.#on = on;
+    this.#drop();
+    if (on) this.#load();
+    else this.#again();
+  }
+
+  /** The splats are others now. */
+  changed() {
+    if (!this.#on) return;
+    this.#drop();
+    this.#timer = setTimeout(() => this.#load(), REST_MS);
+  }
+
+  /** Shows this view, where it can; nothing: makes way for the engine's picture. @param {Key | null} key */
+  show(key) {
+    this.#key = this.#painter && key;
+    this.#canvas.hidden ||= !this.#key;
+    this.#view.dataset.drawn = this.#key ? this.way : "";
+    if (!this.#painter || !this.#key) return false;
+    this.#painter.resize(this.#view.clientWidth, this.#view.clientHeight);
+    this.#painter.moved(this.#key);
+    this.#frame();
+    return true;
+  }
+
+  /** For programs that embed the page, as on exported ones: the bytes of a picture. */
+  async picture(/** @type {Key} */ key, /** @type {number} */ width, /** @type {number} */ height) {
+    if (!this.#painter) throw new Error("the splats are not drawn here");
+    try {
+      return await this.#painter.picture(key, width, height);
+    } finally {
+      this.#again();
+    }
+  }
+
+  #drop() {
+    clearTimeout(this.#timer);
+    this.#loads++;
+    this.#painter?.close();
+    this.#painter = null;
+    this.#canvas.remove();
+    this.show(null);
+  }
+
+  /** Draws once a frame of the browser, however often it is called. */
+  #frame() {
+    if (this.#asked) return;
+    this.#asked = true;
+    requestAnimationFrame(() => {
+      this.#asked = false;
+      if (!this.#painter?.ready || !this.#key) return;
+      this.#painter.draw(this.#key);
+      this.#canvas.hidden = false;
+    });
+  }
+
+  async #load() {
+    const mine = ++this.#loads;
+    const wanted = () => mine === this.#loads;
+    // A canvas that has given out its context gives no other.
+    const canvas = document.createElement("canvas");
+    [canvas.id, canvas.hidden] = ["drawn", true];
+    try {
+      const answer = await fetch("/drawn");
+      if (!answer.ok) throw new Error(await answer.text());
+      const bytes = new Uint8Array(await answer.arrayBuffer());
+      const head = 4 + new DataView(bytes.buffer).getUint32(0, true);
+      const scene = JSON.parse(new TextDecoder().decode(bytes.subarray(4, head)));
+      const part = parse(await unzip(bytes.subarray(head)));
+      if (!wanted()) return;
+      const painter = await Painter.open(canvas, scene, scene.kernels, this.#wanted);
+      if (!wanted()) {
+        painter.close();
+        return;
+      }
+      painter.again = () => this.#frame();
+      painter.lost = () => {
+        this.#wanted = "webgl2";
+        this.changed();
+        this.#again();
+      };
+      painter.add(part);
+      [this.#painter, this.#canvas] = [painter, canvas];
+      this.#under.after(canvas);
+    } catch (error) {
+      if (wanted()) this.#say(`The splats cannot be drawn here: ${error instanceof Error ? error.message : error}`);
+    }
+    if (wanted()) this.#again();
+  }
+}
