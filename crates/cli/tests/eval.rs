@@ -201,3 +201,69 @@ fn lpips_is_scored_where_weights_are_given() {
     let tiny = ["eval", "capture", "out", "--downscale", "2"];
     refused(path, &tiny, INPUT, &["needs images of 31 x 31"]);
 }
+
+/// What a run has learnt of photos' light is fitted to halves of held-out photos, and a photo's light goes into splats.
+#[test]
+fn looks_are_fitted_to_halves_and_put_into_splats() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let made = [
+        "synth", "capture", "-q", "--scene", "plain", "--light", "lamp",
+    ];
+    let size = ["--photos", "32", "--width", "64", "--height", "48"];
+    ok_in(
+        path,
+        &[&made[..], &size, &["--points", "600", "--seed", "3"]].concat(),
+    );
+    let train = |out: &str, more: &[&str]| {
+        let args = ["train", "capture", "-q", "--preset", "quick", "-o", out];
+        let few = ["--strategy", "adc", "--max-gaussians", "3000"];
+        let every = ["--eval-every", "4", "--steps", "1500"];
+        ok_in(path, &[&args[..], &few, &every, more].concat());
+    };
+    train("looks", &["--appearance", "mlp"]);
+    train("plain", &[]);
+    let halves = |out: &str| {
+        let ran = json(&ok_in(
+            path,
+            &["eval", "capture", out, "--halves", "--json"],
+        ));
+        ran["halves"]["psnr"].as_f64().unwrap()
+    };
+    let (with, without) = (halves("looks"), halves("plain"));
+    println!("right halves: {with:.2} dB with looks, {without:.2} without");
+    assert!(with > without + 0.4, "{with} {without}");
+    // Of splats that learnt none, or others than those, no look is known.
+    let photo = std::fs::read_dir(path.join("capture/images")).unwrap();
+    let mut names: Vec<String> = photo
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    // The first is held out.
+    let edit = ["edit", "looks/splats.ply", "lit.ply", "--look", &names[1]];
+    ok_in(path, &edit);
+    let bytes = |name: &str| std::fs::read(path.join(name)).unwrap();
+    let (lit, neutral) = (bytes("lit.ply"), bytes("looks/splats.ply"));
+    assert_eq!(lit.len(), neutral.len());
+    assert!(lit != neutral);
+    refused(
+        path,
+        &["edit", "looks/splats.ply", "x.ply", "--look", &names[0]],
+        INPUT,
+        &["no look of a photo"],
+    );
+    refused(
+        path,
+        &["edit", "plain/splats.ply", "x.ply", "--look", &names[1]],
+        IO,
+        &["appearance.safetensors"],
+    );
+    let halved = ["edit", "looks/splats.ply", "looks/half.ply"];
+    ok_in(path, &[&halved[..], &["--decimate", "50%"]].concat());
+    refused(
+        path,
+        &["edit", "looks/half.ply", "x.ply", "--look", &names[1]],
+        INPUT,
+        &["the looks are of", "hint:"],
+    );
+}

@@ -6,6 +6,7 @@
 //! Gaussian hold zeros, whose zero quaternion makes them absent.
 
 use crate::simd::{ROW, Row};
+use dapple_engine::look::FEATURES;
 use dapple_engine::{PARAM_GROUPS, groups};
 use dapple_scene::{Splats, sh_coefficient_count};
 
@@ -28,8 +29,10 @@ pub mod component {
 pub struct Blocks {
     /// `[blocks, components]`.
     pub rows: Vec<Row>,
-    /// Components of a Gaussian: 11 + 3 per SH coefficient.
+    /// Components of a Gaussian: 11 + 3 per SH coefficient; behind them, where looks are learnt, its features.
     pub components: usize,
+    /// How many of them are features: the last ones.
+    pub features: usize,
     /// Gaussians, not counting padding lanes.
     pub len: usize,
 }
@@ -41,6 +44,7 @@ impl Blocks {
         Self {
             rows: vec![Row::ZERO; len.div_ceil(ROW) * components],
             components,
+            features: 0,
             len,
         }
     }
@@ -109,6 +113,33 @@ impl Blocks {
         blocks
     }
 
+    /// With features, or moments of them, behind what is there: one row of `own` for each Gaussian.
+    #[must_use]
+    pub fn with_features<'a>(self, own: impl Iterator<Item = &'a [f32; FEATURES]>) -> Self {
+        let (from, to) = (self.components, self.components + FEATURES);
+        let mut rows = vec![Row::ZERO; self.count() * to];
+        for (row, old) in rows.chunks_mut(to).zip(self.rows.chunks(from)) {
+            row[..from].copy_from_slice(old);
+        }
+        let mut blocks = Self {
+            rows,
+            components: to,
+            features: FEATURES,
+            len: self.len,
+        };
+        for (i, own) in own.take(self.len).enumerate() {
+            for (c, &value) in own.iter().enumerate() {
+                blocks.set(i, from + c, value);
+            }
+        }
+        blocks
+    }
+
+    /// A Gaussian's features, of blocks that have some.
+    pub fn features_of(&self, gaussian: usize) -> [f32; FEATURES] {
+        std::array::from_fn(|f| self.get(gaussian, self.components - FEATURES + f))
+    }
+
     /// To the exchange form.
     pub fn to_splats(&self, sh_degree: u8) -> Splats {
         let mut splats = groups::zeros(self.len, sh_degree);
@@ -165,6 +196,11 @@ mod tests {
             let blocks = Blocks::from_splats(&splats);
             assert_eq!(blocks.to_splats(degree), splats);
             assert_eq!(blocks.get(18, component::QUAT), splats.quats[18][0]);
+            let own: [[f32; FEATURES]; 19] =
+                std::array::from_fn(|i| std::array::from_fn(|f| (8 * i + f) as f32));
+            let blocks = blocks.with_features(own.iter());
+            assert_eq!(blocks.to_splats(degree), splats);
+            assert_eq!(own, std::array::from_fn(|i| blocks.features_of(i)));
         }
     }
 }

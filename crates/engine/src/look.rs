@@ -1,7 +1,8 @@
-//! How the light of one photo differs from another's: a small network of a Gaussian's place, and a code for each
-//! photo.
+//! How the light of one photo differs from another's: a small network of a Gaussian's place and of what it has learnt
+//! of itself, and a code for each photo.
 //!
-//! 1. [`encode`]: a Gaussian's centre, in units of the scene and drawn together outside of it, as sines and cosines.
+//! 1. [`encode`]: a Gaussian's centre, in units of the scene and drawn together outside of it, as sines and cosines; and
+//!    its [`FEATURES`], numbers of its own, zeros at first: which way it faces, what shades it.
 //! 2. Hidden units: `h = max(0, W1 e + b)`, where `b` is the photo's: the second half of its code. What weighs the
 //!    first entry of `e`, which is 1, is the bias that all photos share.
 //! 3. The affine map: `W2 (s h)`, where `s` is the photo's too, the first half of its code: three gains and three
@@ -11,15 +12,25 @@
 //! A code of zeros changes nothing, and is what files of splats hold: a look is linear in `s`, as light is in the
 //! power of its lamps, and `b` tells where it falls. A colour of harmonics goes over into harmonics, so that a look
 //! can be put into splats for good: [`bake`]. Places are constants to the network: no gradient goes to them.
+//! Features beside places: Kulhanek et al. 2024, "WildGaussians", arXiv:2407.08447, section 3.2.
 //!
 //! The formulas in `f64`, and their derivatives: `dapple_reference::look`.
 
-use crate::Adam;
+mod step;
+
+pub use step::{FeatureStep, step};
+
 use dapple_scene::{Error, Result, Splats};
 use serde::{Deserialize, Serialize};
 
 /// Entries of an encoded centre: one, the three coordinates, sines and cosines of four octaves.
-pub const ENCODED: usize = 28;
+pub const WAVES: usize = 28;
+
+/// Numbers that each Gaussian learns.
+pub const FEATURES: usize = 8;
+
+/// Inputs of the network: an encoded centre, then features.
+pub const ENCODED: usize = WAVES + FEATURES;
 
 /// Units of the hidden layer.
 pub const HIDDEN: usize = 32;
@@ -39,9 +50,6 @@ const OCTAVES: usize = 4;
 /// SH basis function 0.
 const SH0: f32 = 0.282_094_8;
 
-/// Moments below this are taken as zero, as elsewhere.
-const FLUSH: f32 = 1e-30;
-
 /// How a step learns looks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LookSettings {
@@ -49,6 +57,8 @@ pub struct LookSettings {
     pub network_rate: f32,
     /// Step size of Adam for the photo's code; 0 = it stays.
     pub code_rate: f32,
+    /// Step size of Adam for the features of the Gaussians that the photo shows; 0 = they stay.
+    pub feature_rate: f32,
     /// Weight of the mean square of the code's first half in the loss: keeps what no photo has its own of in the
     /// splats.
     pub neutral: f32,
@@ -70,11 +80,15 @@ pub struct Look {
     pub code_moments: Vec<f32>,
     /// Steps taken on each view, `[views]`; the network has taken their sum.
     pub seen: Vec<u32>,
+    /// What each Gaussian has learnt, `[gaussians, FEATURES]`, in the order of the splats.
+    pub features: Vec<f32>,
+    /// Adam's moments of it: `[gaussians, 2, FEATURES]`.
+    pub feature_moments: Vec<f32>,
 }
 
 impl Look {
-    /// A network of random numbers keyed by `seed`, codes of zeros: it changes nothing yet.
-    pub fn new(centre: [f32; 3], size: f32, views: usize, seed: u64) -> Self {
+    /// A network of random numbers keyed by `seed`, codes and features of zeros: it changes nothing yet.
+    pub fn new(centre: [f32; 3], size: f32, views: usize, gaussians: usize, seed: u64) -> Self {
         let mut state = seed ^ 0x6c6f_6f6b;
         // SplitMix64; uniform in -1..1.
         let mut uniform = || {
@@ -90,7 +104,7 @@ impl Look {
             for i in 0..ENCODED {
                 // Coarse octaves count for more at first.
                 let width = match i {
-                    0..4 => 0.5,
+                    0..4 | WAVES.. => 0.5,
                     _ => 0.5 / (1 << ((i - 4) / 6)) as f32,
                 };
                 network.push(width * uniform());
@@ -107,7 +121,14 @@ impl Look {
             codes: vec![0.0; views * CODE],
             code_moments: vec![0.0; 2 * views * CODE],
             seen: vec![0; views],
+            features: vec![0.0; gaussians * FEATURES],
+            feature_moments: vec![0.0; 2 * gaussians * FEATURES],
         }
+    }
+
+    /// How many Gaussians there are features of.
+    pub fn gaussians(&self) -> usize {
+        self.features.len() / FEATURES
     }
 
     /// How many views there are codes for.
@@ -127,7 +148,7 @@ impl Look {
             .unwrap_or([0.0; CODE])
     }
 
-    /// The same network with the codes of other views, all zeros, its moments too.
+    /// The same network and features with the codes of other views, all zeros, as all moments are.
     #[must_use]
     pub fn for_views(&self, views: usize) -> Self {
         Self {
@@ -137,6 +158,8 @@ impl Look {
             codes: vec![0.0; views * CODE],
             code_moments: vec![0.0; 2 * views * CODE],
             seen: vec![0; views],
+            features: self.features.clone(),
+            feature_moments: vec![0.0; 2 * self.features.len()],
         }
     }
 
@@ -158,6 +181,8 @@ impl Look {
             self.network_moments.len(),
             self.codes.len(),
             self.code_moments.len(),
+            self.features.len(),
+            self.feature_moments.len(),
         ];
         let expected = [
             4 * is_there,
@@ -165,6 +190,8 @@ impl Look {
             2 * NETWORK * is_there,
             CODE * views,
             2 * CODE * views,
+            FEATURES * self.gaussians() * is_there,
+            2 * FEATURES * self.gaussians() * is_there,
         ];
         if found == expected {
             return Ok(());
@@ -184,8 +211,9 @@ pub fn no_look() -> Error {
 
 /// Step 1. `frame` as [`Look::frame`].
 #[inline(always)]
-pub fn encode(frame: &[f32], mean: [f32; 3]) -> [f32; ENCODED] {
+pub fn encode(frame: &[f32], mean: [f32; 3], features: [f32; FEATURES]) -> [f32; ENCODED] {
     let mut out = [0.0; ENCODED];
+    out[WAVES..].copy_from_slice(&features);
     let Some(&[cx, cy, cz, scale]) = frame.first_chunk() else {
         return out;
     };
@@ -274,8 +302,8 @@ impl Prepared {
 
     /// Step 1.
     #[inline(always)]
-    pub fn encode(&self, mean: [f32; 3]) -> [f32; ENCODED] {
-        encode(&self.frame, mean)
+    pub fn encode(&self, mean: [f32; 3], features: [f32; FEATURES]) -> [f32; ENCODED] {
+        encode(&self.frame, mean, features)
     }
 
     /// Step 2.
@@ -303,19 +331,19 @@ impl Prepared {
     }
 
     /// Steps 1 to 3.
-    pub fn at(&self, mean: [f32; 3]) -> [f32; OUTPUTS] {
-        self.affine(&self.hidden(&self.encode(mean)))
+    pub fn at(&self, mean: [f32; 3], features: [f32; FEATURES]) -> [f32; OUTPUTS] {
+        self.affine(&self.hidden(&self.encode(mean, features)))
     }
 
     /// Adds what one Gaussian gives to the sums of which [`Self::gradient`] is made, for a derivative by its gains
-    /// and offsets.
+    /// and offsets; gives that by its features.
     #[inline(always)]
     pub fn accumulate(
         &self,
         encoded: &[f32; ENCODED],
         derivative: &[f32; OUTPUTS],
         sums: &mut Sums,
-    ) {
+    ) -> [f32; FEATURES] {
         let h = self.hidden(encoded);
         let mut back = [0.0f32; HIDDEN];
         for ((sum, row), &d) in sums.second.iter_mut().zip(&self.second).zip(derivative) {
@@ -336,6 +364,10 @@ impl Prepared {
                 sum[k] += back[k] * e;
             }
         }
+        std::array::from_fn(|f| {
+            let row = &self.first[WAVES + f];
+            (0..HIDDEN).map(|k| back[k] * row[k]).sum()
+        })
     }
 
     /// The derivatives by the network and by the code.
@@ -380,66 +412,6 @@ impl Sums {
     }
 }
 
-/// Takes a step of Adam with the derivatives by the network and by a view's code. A number that is not finite moves
-/// nothing.
-pub fn step(
-    look: &mut Look,
-    view: usize,
-    gradient: (&[f32], &[f32; CODE]),
-    settings: &LookSettings,
-    adam: &Adam,
-) {
-    look.seen[view] = look.seen[view].saturating_add(1);
-    let (by_network, by_code) = gradient;
-    let rates = |rate: f32, steps: u64| {
-        let correction = |beta: f32| 1.0 - f64::from(beta).powf(steps as f64);
-        let rate = (f64::from(rate) / correction(adam.beta1)) as f32;
-        (rate, (1.0 / correction(adam.beta2)) as f32)
-    };
-    let of_network = rates(settings.network_rate, look.steps().max(1));
-    let (first, second) = look.network_moments.split_at_mut(NETWORK);
-    advance(
-        &mut look.network,
-        first,
-        second,
-        by_network,
-        of_network,
-        adam,
-    );
-    let code = &mut look.codes[view * CODE..(view + 1) * CODE];
-    let pull = 2.0 * settings.neutral / HIDDEN as f32;
-    let mut by_code = *by_code;
-    for (sum, value) in by_code[..HIDDEN].iter_mut().zip(&*code) {
-        *sum += pull * value;
-    }
-    let moments = &mut look.code_moments[2 * view * CODE..2 * (view + 1) * CODE];
-    let (first, second) = moments.split_at_mut(CODE);
-    let of_code = rates(settings.code_rate, u64::from(look.seen[view]));
-    advance(code, first, second, &by_code, of_code, adam);
-}
-
-fn advance(
-    values: &mut [f32],
-    first: &mut [f32],
-    second: &mut [f32],
-    gradient: &[f32],
-    (rate, inverse_correction2): (f32, f32),
-    adam: &Adam,
-) {
-    for (((p, m), v), &g) in values.iter_mut().zip(first).zip(second).zip(gradient) {
-        let g = if g.is_finite() { g } else { 0.0 };
-        *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
-        *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
-        if m.abs() < FLUSH {
-            *m = 0.0;
-        }
-        if *v < FLUSH {
-            *v = 0.0;
-        }
-        *p -= rate * *m / ((*v * inverse_correction2).sqrt() + adam.epsilon);
-    }
-}
-
 /// What of SH coefficient 0 a look adds to, beside scaling all: `(0.5 gain + offset) / Y0`, as colours are `0.5 + Y0
 /// c0 + ..`.
 #[inline]
@@ -453,14 +425,23 @@ pub fn by_colour(by_sh0: f32) -> f32 {
     by_sh0 / SH0
 }
 
-/// Puts the look of a code into splats: they then show what that photo does, in any viewer.
+/// Puts the look of a code into splats: they then show what that photo does, in any viewer. The splats are those that the
+/// look was learnt with, in their order.
 pub fn bake(splats: &mut Splats, look: &Look, code: &[f32; CODE]) {
     let Some(prepared) = Prepared::new(look, code) else {
         return;
     };
+    let features = look.features.as_chunks::<FEATURES>().0;
+    light(splats, |i, mean| {
+        prepared.at(mean, features.get(i).copied().unwrap_or_default())
+    });
+}
+
+/// Step 4 for all Gaussians, whose gains and offsets `affine` gives by number and centre.
+pub fn light(splats: &mut Splats, affine: impl Fn(usize, [f32; 3]) -> [f32; OUTPUTS]) {
     let rest = splats.sh_rest.len() / splats.len().max(1);
     for (i, &mean) in splats.means.iter().enumerate() {
-        let affine = prepared.at(mean);
+        let affine = affine(i, mean);
         for c in 0..3 {
             let sh0 = &mut splats.sh0[i][c];
             *sh0 = (1.0 + affine[c]) * *sh0 + added(affine[c], affine[3 + c]);

@@ -20,7 +20,8 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
     let fits = [&state.first_moments, &state.second_moments]
         .iter()
         .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
-        && STATISTICS.iter().all(|each| each.fits(state, n));
+        && STATISTICS.iter().all(|each| each.fits(state, n))
+        && (state.views.look.is_empty() || state.views.look.gaussians() == n);
     if fits {
         Ok(())
     } else {

@@ -5,7 +5,7 @@
 //! [`ViewState`] and a row here.
 
 use crate::appearance::Appearance;
-use crate::look::{CODE, NETWORK};
+use crate::look::{CODE, FEATURES, NETWORK};
 use crate::{Look, POSE_WORDS, RefinedPose};
 use dapple_scene::{Error, Result};
 use std::borrow::Cow;
@@ -32,6 +32,8 @@ pub struct ViewSizes {
     pub cells: [u32; 3],
     /// Views whose look is learnt.
     pub looks: usize,
+    /// Gaussians that learn features of their own for it.
+    pub featured: usize,
 }
 
 /// The numbers of a tensor, row by row.
@@ -56,7 +58,7 @@ pub struct ViewGroup {
 }
 
 /// All of them.
-pub const VIEW_GROUPS: [ViewGroup; 11] = [
+pub const VIEW_GROUPS: [ViewGroup; 13] = [
     ViewGroup {
         name: "poses",
         is_count: false,
@@ -133,9 +135,21 @@ pub const VIEW_GROUPS: [ViewGroup; 11] = [
         values: |state| ViewNumbers::U32((&state.look.seen).into()),
         set: |state, _, values| set_counts(&mut state.look.seen, values),
     },
+    floats(
+        "look.features",
+        |sizes| vec![sizes.featured, FEATURES],
+        |state| ViewNumbers::F32((&state.look.features).into()),
+        |state, _, values| set_floats(&mut state.look.features, values),
+    ),
+    floats(
+        "look.feature_moments",
+        |sizes| vec![sizes.featured, 2, FEATURES],
+        |state| ViewNumbers::F32((&state.look.feature_moments).into()),
+        |state, _, values| set_floats(&mut state.look.feature_moments, values),
+    ),
 ];
 
-/// A tensor of numbers; of looks' network there is one row for all views.
+/// A tensor of numbers; of looks' network there is one row for all views, of their features one for each Gaussian.
 const fn floats(
     name: &'static str,
     shape: fn(&ViewSizes) -> Vec<usize>,
@@ -201,6 +215,7 @@ impl ViewState {
             grids: self.appearance.views(),
             cells: self.appearance.cells,
             looks: self.look.views(),
+            featured: self.look.gaussians(),
         }
     }
 }
@@ -253,7 +268,7 @@ mod tests {
                 .map(|_| RefinedPose::from_words(&std::array::from_fn(|_| number())))
                 .collect(),
             appearance: Appearance::identity([2, 3, 1], 2),
-            look: Look::new([0.0; 3], 1.0, 4, 0),
+            look: Look::new([0.0; 3], 1.0, 4, 5, 0),
         };
         let held = &mut state.appearance;
         let look = &mut state.look;
@@ -266,6 +281,8 @@ mod tests {
             &mut look.network_moments,
             &mut look.codes,
             &mut look.code_moments,
+            &mut look.features,
+            &mut look.feature_moments,
         ] {
             values.iter_mut().for_each(|value| *value = number());
         }

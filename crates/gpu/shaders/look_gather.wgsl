@@ -4,16 +4,19 @@
 // 1. Each invocation takes a Gaussian: its encoded place, and the derivatives by its gains and offsets, from the sums
 //    of its slots and the colour that `project` left.
 // 2. Thirty-two of them at a time, in shared memory: hidden units, and the derivatives by them.
-// 3. Each invocation owns four or six of the 1088 sums, and adds the thirty-two up in order.
+// 3. Each invocation owns four to eight of the 1344 sums, and adds the thirty-two up in order; and one feature of one of
+//    the thirty-two, which takes its step of Adam: nothing else moves it, nor its moments.
 // Thirty-two that no visible Gaussian is among are left out: adding zeros changes nothing.
 //
-// Sums of workgroup w go to look_partials at 1088 w: by W1, [unit][encoded], then [output][unit], of which
+// Sums of workgroup w go to look_partials at 1344 w: by W1, [unit][encoded], then [output][unit], of which
 // look_step.wgsl makes the derivatives by W2 and by the code.
 // Twin: cpu/src/stages/look.rs. Reference: dapple_reference::look_backward.
 #import shared/step
 #import shared/groups
 #import shared/planes
-#import shared/look
+#import shared/rests
+#import shared/parameters
+#import shared/look_place
 
 @group(0) @binding(0) var<storage, read> state: State;
 @group(0) @binding(1) var<storage, read> geometry: array<f32>;
@@ -23,26 +26,43 @@
 @group(0) @binding(5) var<storage, read> looked: array<vec4f>;
 @group(0) @binding(6) var<storage, read> look: array<vec4f>;
 @group(0) @binding(7) var<storage, read_write> look_partials: array<f32>;
+// Planes of features, and of their first, then second moments.
+@group(0) @binding(8) var<storage, read_write> look_features: array<f32>;
+@group(0) @binding(9) var<storage, read_write> look_feature_moments: array<f32>;
+@group(0) @binding(10) var<storage, read> look_seen: array<u32>;
 
-// Vectors of a row, and of a unit: nine, so that neighbours lie in other banks.
+// Vectors of a row, and of a unit: odd, so that neighbours lie in other banks.
+const ROW: u32 = 11u;
 const STRIDE: u32 = 9u;
+// Where a row has its derivatives by gains and the first offset; by the others, and 1 where it is seen; its features.
+const ROW_GAINS: u32 = 7u;
+const ROW_OFFSETS: u32 = 8u;
+const ROW_FEATURES: u32 = 9u;
 
-// By row: its encoded place, then the derivatives by its gains and offsets.
-var<workgroup> rows: array<vec4f, 32u * STRIDE>;
+// By row: its encoded place, then the derivatives by its gains and offsets, and its features.
+var<workgroup> rows: array<vec4f, 32u * ROW>;
 // By unit: the derivatives by it, then, 32 further on, its values: of rows q, q + 8, q + 16, q + 24 at q.
 var<workgroup> units: array<vec4f, 64u * STRIDE>;
 // Which of the 32 rows have a visible Gaussian among them, a bit for each time.
 var<workgroup> seen: atomic<u32>;
 var<workgroup> present: u32;
 
-// By bits: compilers may assume that comparisons meet numbers only.
-fn is_number(value: f32) -> bool {
-    return (bitcast<u32>(value) & 0x7f800000u) != 0x7f800000u;
-}
-
 // A number of the network or of a code.
 fn number(at: u32) -> f32 {
     return look[at / 4u][at % 4u];
+}
+
+// A step of Adam for feature `f` of Gaussian `i`.
+fn advance(i: u32, f: u32, derivative: f32, rate: f32, inverse2: f32) {
+    let capacity = state.capacity;
+    let first = f * capacity + i;
+    let second = (LOOK_FEATURES + f) * capacity + i;
+    let moved = adam_rested(
+        look_feature_moments[first], look_feature_moments[second], derivative, rate, inverse2,
+    );
+    look_feature_moments[first] = moved.m;
+    look_feature_moments[second] = moved.v;
+    look_features[first] -= moved.change;
 }
 
 @compute @workgroup_size(256)
@@ -59,12 +79,18 @@ fn look_gather(
     let unit = t / 8u;
     let part_of = t % 8u;
     let own_unit = STRIDE * select(unit, 32u + unit, part_of == 7u);
+    // What else it has of rows: two offsets, or, the first two invocations of a unit, four features.
+    let also = select(ROW_FEATURES + min(part_of, 1u), ROW_OFFSETS, part_of == 7u);
     var sums = vec4f(0.0);
-    var more = vec2f(0.0);
+    var more = vec4f(0.0);
+    let is_halted = state.halted != 0u;
+    let steps = look_seen[0] + 1u;
+    let feature_rate = parameters.look_feature_rate / correction(step.beta1, steps);
+    let feature_inverse2 = 1.0 / correction(step.beta2, steps);
     let code = 4u * LOOK_CODES + LOOK_CODE * (step.view - 1u);
     let bias = number(code + LOOK_HIDDEN + unit);
     let scale = number(code + unit);
-    let w = LOOK_W1 + 7u * unit;
+    let w = LOOK_W1 + 9u * unit;
     let w0 = look[w];
     let w1 = look[w + 1u];
     let w2 = look[w + 2u];
@@ -72,6 +98,8 @@ fn look_gather(
     let w4 = look[w + 4u];
     let w5 = look[w + 5u];
     let w6 = look[w + 6u];
+    let w7 = look[w + 7u];
+    let w8 = look[w + 8u];
     let second = 4u * LOOK_W2 + unit;
     let by_gains = vec3f(number(second), number(second + 32u), number(second + 64u));
     let by_offsets = vec3f(number(second + 96u), number(second + 128u), number(second + 160u));
@@ -99,7 +127,7 @@ fn look_gather(
             if size > 0.0 && is_number(size) {
                 let capacity = state.capacity;
                 let mean = vec3f(geometry[i], geometry[i + capacity], geometry[i + 2u * capacity]);
-                place = look_encode(mean, look[0]);
+                place = look_place(i, capacity, mean);
                 by_offset = d;
                 by_gain = d * looked[2u * c + 1u].xyz;
                 rank = 1u;
@@ -122,7 +150,7 @@ fn look_gather(
                 continue;
             }
             if eighth == part {
-                let at = STRIDE * lane;
+                let at = ROW * lane;
                 rows[at] = place.e0;
                 rows[at + 1u] = place.e1;
                 rows[at + 2u] = place.e2;
@@ -130,32 +158,45 @@ fn look_gather(
                 rows[at + 4u] = place.e4;
                 rows[at + 5u] = place.e5;
                 rows[at + 6u] = place.e6;
-                rows[at + 7u] = vec4f(by_gain, by_offset.x);
-                rows[at + 8u] = vec4f(by_offset.yz, 0.0, 0.0);
+                rows[at + ROW_GAINS] = vec4f(by_gain, by_offset.x);
+                rows[at + ROW_OFFSETS] = vec4f(by_offset.yz, f32(rank), 0.0);
+                rows[at + ROW_FEATURES] = place.f0;
+                rows[at + ROW_FEATURES + 1u] = place.f1;
             }
             workgroupBarrier();
             var h: vec4f;
             var back: vec4f;
             for (var q = 0u; q < 4u; q++) {
-                let at = STRIDE * (part_of + 8u * q);
+                let at = ROW * (part_of + 8u * q);
                 h[q] = bias + dot(w0, rows[at]) + dot(w1, rows[at + 1u]) + dot(w2, rows[at + 2u])
                     + dot(w3, rows[at + 3u]) + dot(w4, rows[at + 4u]) + dot(w5, rows[at + 5u])
-                    + dot(w6, rows[at + 6u]);
-                let slope = rows[at + 7u];
+                    + dot(w6, rows[at + 6u]) + dot(w7, rows[at + ROW_FEATURES])
+                    + dot(w8, rows[at + ROW_FEATURES + 1u]);
+                let slope = rows[at + ROW_GAINS];
                 back[q] = dot(by_gains, slope.xyz)
-                    + dot(by_offsets, vec3f(slope.w, rows[at + 8u].xy));
+                    + dot(by_offsets, vec3f(slope.w, rows[at + ROW_OFFSETS].xy));
             }
             units[STRIDE * unit + part_of] = select(vec4f(0.0), scale * back, h > vec4f(0.0));
             units[STRIDE * (32u + unit) + part_of] = max(h, vec4f(0.0));
             workgroupBarrier();
             for (var q = 0u; q < 8u; q++) {
                 let own = units[own_unit + q];
-                let at = STRIDE * q + part_of;
-                sums += own.x * rows[at] + own.y * rows[at + 72u] + own.z * rows[at + 144u]
-                    + own.w * rows[at + 216u];
-                let end = STRIDE * q + 8u;
-                more += own.x * rows[end].xy + own.y * rows[end + 72u].xy
-                    + own.z * rows[end + 144u].xy + own.w * rows[end + 216u].xy;
+                let at = ROW * q + part_of;
+                sums += own.x * rows[at] + own.y * rows[at + 8u * ROW]
+                    + own.z * rows[at + 16u * ROW] + own.w * rows[at + 24u * ROW];
+                let end = ROW * q + also;
+                more += own.x * rows[end] + own.y * rows[end + 8u * ROW]
+                    + own.z * rows[end + 16u * ROW] + own.w * rows[end + 24u * ROW];
+            }
+            // Feature `eighth` of row `lane`.
+            if rows[ROW * lane + ROW_OFFSETS].z > 0.0 && !is_halted {
+                var derivative = 0.0;
+                for (var k = 0u; k < LOOK_HIDDEN; k++) {
+                    derivative += units[STRIDE * k + lane % 8u][lane / 8u]
+                        * number(4u * LOOK_W1 + LOOK_ENCODED * k + LOOK_WAVES + eighth);
+                }
+                let gaussian = (id.x * share + b) * 256u + 32u * part + lane;
+                advance(gaussian, eighth, derivative, feature_rate, feature_inverse2);
             }
             workgroupBarrier();
         }
@@ -167,6 +208,13 @@ fn look_gather(
         look_partials[at + 1u] = sums.y;
         look_partials[at + 2u] = sums.z;
         look_partials[at + 3u] = sums.w;
+        if part_of < 2u {
+            let own = base + LOOK_ENCODED * unit + LOOK_WAVES + 4u * part_of;
+            look_partials[own] = more.x;
+            look_partials[own + 1u] = more.y;
+            look_partials[own + 2u] = more.z;
+            look_partials[own + 3u] = more.w;
+        }
     } else {
         let at = base + LOOK_HIDDEN * LOOK_ENCODED + unit;
         look_partials[at] = sums.x;

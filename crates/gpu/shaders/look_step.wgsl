@@ -44,21 +44,12 @@ fn look_reduce(
     }
 }
 
-// By bits: compilers may assume that comparisons meet numbers only.
-fn is_number(value: f32) -> bool {
-    return (bitcast<u32>(value) & 0x7f800000u) != 0x7f800000u;
-}
-
 // The number at `at` of `look`, with its moments.
 fn advance(at: u32, first: u32, second: u32, derivative: f32, rate: f32, inverse2: f32) {
-    let by = select(0.0, derivative, is_number(derivative));
-    var m = step.beta1 * look_moments[first] + (1.0 - step.beta1) * by;
-    var v = step.beta2 * look_moments[second] + (1.0 - step.beta2) * by * by;
-    m = select(m, 0.0, abs(m) < FLUSH);
-    v = select(v, 0.0, v < FLUSH);
-    look_moments[first] = m;
-    look_moments[second] = v;
-    look[at] -= rate * m / (sqrt(v * inverse2) + step.epsilon);
+    let moved = adam_rested(look_moments[first], look_moments[second], derivative, rate, inverse2);
+    look_moments[first] = moved.m;
+    look_moments[second] = moved.v;
+    look[at] -= moved.change;
 }
 
 @compute @workgroup_size(256)

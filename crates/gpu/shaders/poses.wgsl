@@ -8,6 +8,7 @@
 // A derivative that is not finite moves nothing, and neither does a halted step.
 // Twin: cpu/src/stages/poses.rs. Reference: dapple_reference::refine_pose.
 #import shared/step
+#import shared/is_number
 #import shared/tree_sum
 
 @group(0) @binding(0) var<storage, read_write> views: array<View>;
@@ -18,11 +19,6 @@
 @group(0) @binding(3) var<storage, read_write> pose_moments: array<f32>;
 
 const POSE_MOMENTS: u32 = 14u;
-
-// By bits: compilers may assume that comparisons meet numbers only.
-fn is_number(value: f32) -> bool {
-    return (bitcast<u32>(value) & 0x7f800000u) != 0x7f800000u;
-}
 
 // Step 2 for three of the six: the motion.
 fn adam3(at: u32, gradient: vec3f, rate: f32, weights: vec2f) -> vec3f {

@@ -54,9 +54,11 @@ const SCAN_WIDTH: u32 = 256u;
 #endif
 
 #if LOOK
-// In: the network and the codes of looks. Out, by place: gains plus one, and colours before the look.
+// In: the network and the codes of looks, and planes of Gaussians' features. Out, by place: gains plus one, and colours
+// before the look.
 @group(0) @binding(12) var<storage, read> look: array<vec4f>;
 @group(0) @binding(13) var<storage, read_write> looked: array<vec4f>;
+@group(0) @binding(14) var<storage, read> look_features: array<f32>;
 #import shared/look_affine
 #endif
 
@@ -107,7 +109,7 @@ fn splat_of(i: u32) -> Splat {
     let direction = view_direction(g.mean, view.centre.xyz).xyz;
 #if LOOK
     let own = raw_colour(i, capacity, step.sh_degree, direction);
-    let affine = look_affine(g.mean, step.view - 1u);
+    let affine = look_affine(look_place(i, capacity, g.mean), step.view - 1u);
     let gain = 1.0 + affine.gain;
     let raw = fma(gain, own, affine.offset);
 #else

@@ -73,6 +73,14 @@ pub struct Parameters {
     pub look_code_rate: f32,
     /// The code's weight in the loss.
     pub look_neutral: f32,
+    /// Step size of Gaussians' features.
+    pub look_feature_rate: f32,
+    /// Alignment.
+    pub pad_0: u32,
+    /// Alignment.
+    pub pad_1: u32,
+    /// Alignment.
+    pub pad_2: u32,
 }
 
 const _: () = assert!(LossTerm::ALL.len() <= 8);
@@ -425,8 +433,10 @@ pub fn shaders() -> ShaderSet {
         "shared/lens",
         "shared/lens_form",
         "shared/high_product",
+        "shared/is_number",
         "shared/look",
         "shared/look_affine",
+        "shared/look_place",
         "shared/noise",
         "shared/normal",
         "shared/parameters",

@@ -67,6 +67,8 @@ pub fn step_parameters(settings: &StepSettings, depth_samples: usize) -> layout:
         look_network_rate: settings.look.map_or(0.0, |learnt| learnt.network_rate),
         look_code_rate: settings.look.map_or(0.0, |learnt| learnt.code_rate),
         look_neutral: settings.look.map_or(0.0, |learnt| learnt.neutral),
+        look_feature_rate: settings.look.map_or(0.0, |learnt| learnt.feature_rate),
+        ..layout::Parameters::default()
     }
 }
 

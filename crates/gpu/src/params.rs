@@ -210,14 +210,33 @@ pub fn geometry(splats: &Splats, capacity: usize) -> Vec<f32> {
 
 /// The planes of SH rest, `[(K - 1) * 3, capacity]`.
 pub fn sh_rest(splats: &Splats, capacity: usize) -> Vec<f32> {
-    let stride = splats.sh_rest_stride();
-    let mut planes = vec![0.0; stride * capacity];
-    for i in 0..splats.len() {
-        for k in 0..stride {
-            planes[k * capacity + i] = splats.sh_rest[i * stride + k];
+    planes_of(&splats.sh_rest, splats.sh_rest_stride(), capacity)
+}
+
+/// Rows of `width` numbers as planes, `[width, capacity]`.
+pub fn planes_of(rows: &[f32], width: usize, capacity: usize) -> Vec<f32> {
+    let mut planes = vec![0.0; width * capacity];
+    for (i, row) in rows.chunks_exact(width.max(1)).enumerate() {
+        for (k, &value) in row.iter().enumerate() {
+            planes[k * capacity + i] = value;
         }
     }
     planes
+}
+
+/// The first `n` rows of `width` numbers from their planes.
+pub fn rows_of(planes: &[f32], width: usize, n: usize, capacity: usize) -> Vec<f32> {
+    let mut rows = vec![0.0; n * width];
+    // In blocks, so that what a plane's cache line holds is used before it goes.
+    let blocks = rows.par_chunks_mut(width.max(1) * BLOCK).enumerate();
+    blocks.for_each(|(block, rows)| {
+        for (k, plane) in (0..width).map(|k| (k, &planes[k * capacity + block * BLOCK..])) {
+            for (row, &value) in rows.chunks_exact_mut(width).zip(plane) {
+                row[k] = value;
+            }
+        }
+    });
+    rows
 }
 
 /// Splats from their planes: the first `n` of each plane of `capacity`.
@@ -230,17 +249,6 @@ pub fn splats_of(
 ) -> Splats {
     let at = |p: usize, i: usize| geometry[p * capacity + i];
     let mut out = Splats::empty(sh_degree);
-    let stride = out.sh_rest_stride();
-    let mut rest = vec![0.0; n * stride];
-    // Nearly all of the numbers. In blocks, so that what a plane's cache line holds is used before it goes.
-    let blocks = rest.par_chunks_mut(stride.max(1) * BLOCK).enumerate();
-    blocks.for_each(|(block, rows)| {
-        for (k, plane) in (0..stride).map(|k| (k, &sh_rest[k * capacity + block * BLOCK..])) {
-            for (row, &value) in rows.chunks_exact_mut(stride).zip(plane) {
-                row[k] = value;
-            }
-        }
-    });
     let rows = || (0..n).into_par_iter();
     let three = |first: usize| rows().map(move |i| [0, 1, 2].map(|k| at(first + k, i)));
     out.means = three(plane::MEAN).collect();
@@ -250,7 +258,7 @@ pub fn splats_of(
         .collect();
     out.opacities = rows().map(|i| at(plane::OPACITY, i)).collect();
     out.sh0 = three(plane::SH0).collect();
-    out.sh_rest = rest;
+    out.sh_rest = rows_of(sh_rest, out.sh_rest_stride(), n, capacity);
     out
 }
 

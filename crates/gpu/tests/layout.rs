@@ -80,6 +80,10 @@ fn parameters_are_the_same_on_both_sides() {
         look_network_rate,
         look_code_rate,
         look_neutral,
+        look_feature_rate,
+        pad_0,
+        pad_1,
+        pad_2,
     });
     let (theirs, bytes) = of_shader("shared/parameters", "Parameters");
     assert_eq!((ours, size_of::<Parameters>() as u32), (theirs, bytes));

@@ -27,9 +27,10 @@ fn splats() -> Splats {
 
 fn drawn() -> Look {
     let mut random = Random::new(6);
-    let mut look = Look::new([0.3, -0.2, 0.1], 1.7, 2, 3);
+    let mut look = Look::new([0.3, -0.2, 0.1], 1.7, 2, 9, 3);
     look.codes
         .iter_mut()
+        .chain(&mut look.features)
         .for_each(|v| *v = random.uniform(-0.6, 0.6) as f32);
     look
 }
@@ -52,7 +53,7 @@ fn the_way_back_agrees_with_finite_differences() {
         by_looked.sh0[i] = std::array::from_fn(|c| by[12 * i + c]);
         by_looked.sh_rest[9 * i..9 * (i + 1)].copy_from_slice(&by[12 * i + 3..12 * (i + 1)]);
     }
-    let (by_own, by_network, by_code) = model.backward(&gaussians, by_looked);
+    let (by_own, by_look) = model.backward(&gaussians, by_looked);
     let numeric: Vec<f64> = (0..NETWORK)
         .map(|i| {
             central_difference(|step| {
@@ -62,7 +63,7 @@ fn the_way_back_agrees_with_finite_differences() {
             })
         })
         .collect();
-    assert_close("network", &by_network, &numeric);
+    assert_close("network", &by_look.network, &numeric);
     let numeric: Vec<f64> = (0..CODE)
         .map(|i| {
             central_difference(|step| {
@@ -72,7 +73,17 @@ fn the_way_back_agrees_with_finite_differences() {
             })
         })
         .collect();
-    assert_close("code", &by_code, &numeric);
+    assert_close("code", &by_look.code, &numeric);
+    let numeric: Vec<f64> = (0..model.features.len())
+        .map(|i| {
+            central_difference(|step| {
+                let mut moved = model.clone();
+                moved.features[i] += step;
+                value(&moved.looked(&gaussians), &by)
+            })
+        })
+        .collect();
+    assert_close("features", &by_look.features, &numeric);
     let mut own = Vec::new();
     let mut numeric = Vec::new();
     for i in 0..gaussians.len() {
@@ -106,7 +117,7 @@ fn baked_splats_are_the_references() {
 
 #[test]
 fn a_code_of_zeros_changes_nothing() {
-    let look = Look::new([0.0; 3], 2.0, 1, 9);
+    let look = Look::new([0.0; 3], 2.0, 1, 9, 9);
     let mut baked = splats();
     look::bake(&mut baked, &look, &look.code(0));
     assert_eq!(baked, splats());
@@ -115,13 +126,18 @@ fn a_code_of_zeros_changes_nothing() {
 /// By hand: one unit that is on left of the middle, and doubles red.
 #[test]
 fn a_known_look() {
-    let mut model = LookNetwork::new(&Look::new([0.0; 3], 1.0, 1, 0), 0);
+    let mut model = LookNetwork::new(&Look::new([0.0; 3], 1.0, 1, 1, 0), 0);
     model.network.fill(0.0);
     model.network[1] = -4.0;
     model.network[look::HIDDEN * look::ENCODED] = 0.5;
     model.code[0] = 1.0;
-    assert_eq!(model.affine(DVec3::new(-0.5, 0.6, 0.0))[0], 1.0);
-    assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0)), [0.0; 6]);
+    let none = [0.0; look::FEATURES];
+    assert_eq!(model.affine(DVec3::new(-0.5, 0.6, 0.0), &none)[0], 1.0);
+    assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &none), [0.0; 6]);
     model.code[look::HIDDEN] = 3.0;
-    assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0))[0], 0.5);
+    assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &none)[0], 0.5);
+    // And for those that have learnt so: their second number, twice.
+    model.network[look::WAVES + 1] = 2.0;
+    let own = [9.0, 0.5, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0];
+    assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &own)[0], 1.0);
 }

@@ -16,14 +16,15 @@
 //! | tensor | what |
 //! |---|---|
 //! | `frame` | `[4]`: the middle of the scene and one over its size, which centres are measured in |
-//! | `network` | `[1088]`: `W1` `[32, 28]`, then `W2` `[6, 32]` |
+//! | `network` | `[1344]`: `W1` `[32, 36]`, then `W2` `[6, 32]` |
 //! | `codes` | `[photos, 64]` |
+//! | `features` | `[gaussians, 8]`, in the order of `splats.ply` |
 //! | `seen` | `[photos]`: steps taken on each |
 //!
 //! What they do to a Gaussian's colour: [`mod@dapple_engine::look`].
 
 use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
-use dapple_engine::look::{CODE, NETWORK};
+use dapple_engine::look::{CODE, FEATURES, NETWORK};
 use dapple_engine::{Appearance, Look, OptimizerState, ViewState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats};
@@ -65,6 +66,12 @@ pub fn write_looks(path: &Path, look: &Look, photos: &[String]) -> Result<()> {
         Tensor::new(name("network"), Kind::F32, &[NETWORK], &look.network),
         Tensor::new(name("codes"), Kind::F32, &[views, CODE], &look.codes),
         Tensor::new(name("seen"), Kind::U32, &[views], &look.seen),
+        Tensor::new(
+            name("features"),
+            Kind::F32,
+            &[look.gaussians(), FEATURES],
+            &look.features,
+        ),
     ];
     write(path, photos, &tensors)
 }
@@ -82,11 +89,11 @@ fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {
     write_atomically(path, |out| write_tensors(out, metadata.into(), tensors))
 }
 
-/// Reads the file of looks: without moments, and the names of the photos.
+/// Reads the file of looks of so many Gaussians: without moments, and the names of the photos.
 ///
 /// # Errors
-/// One that cannot be opened, a damaged one, one of another format, one that holds grids.
-pub fn read_looks(path: &Path) -> Result<(Look, Vec<String>)> {
+/// One that cannot be opened, a damaged one, one of another format, one that holds grids, one of other Gaussians.
+pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
     let read = || -> Result<(Look, Vec<String>)> {
         let file = File::open(path).map_err(|e| Error::io("cannot open the looks", path, e))?;
         let mut reader = Reader::open(file)?;
@@ -110,6 +117,17 @@ pub fn read_looks(path: &Path) -> Result<(Look, Vec<String>)> {
                 .hint("looks are what a run with --appearance mlp learns"));
         }
         let views = photos.len();
+        let &[gaussians, _] = reader.shape("features")? else {
+            return Err(Error::input("its features are no rows"));
+        };
+        if gaussians != of {
+            return Err(Error::input(format!(
+                "the looks are of {gaussians} Gaussians, and the splats have {of}"
+            ))
+            .hint(
+                "looks belong to the splats.ply that the run has left beside them, as it left it",
+            ));
+        }
         let look = Look {
             frame: reader.read("frame", Kind::F32, &[4])?,
             network: reader.read("network", Kind::F32, &[NETWORK])?,
@@ -117,6 +135,8 @@ pub fn read_looks(path: &Path) -> Result<(Look, Vec<String>)> {
             codes: reader.read("codes", Kind::F32, &[views, CODE])?,
             code_moments: vec![0.0; 2 * CODE * views],
             seen: reader.read("seen", Kind::U32, &[views])?,
+            features: reader.read("features", Kind::F32, &[gaussians, FEATURES])?,
+            feature_moments: vec![0.0; 2 * FEATURES * gaussians],
         };
         look.check()?;
         Ok((look, photos))
@@ -149,5 +169,5 @@ fn new_look(splats: &Splats, photos: usize, seed: u64) -> Look {
         .collect();
     distances.sort_unstable_by(f32::total_cmp);
     let size = distances.get(n / 2).map_or(1.0, |d| d.sqrt());
-    Look::new(centre, size, photos, seed)
+    Look::new(centre, size, photos, n, seed)
 }

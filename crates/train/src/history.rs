@@ -31,6 +31,9 @@ pub struct EvalRow {
     pub psnr: f64,
     /// Mean SSIM.
     pub ssim: f64,
+    /// Mean LPIPS, where it was scored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lpips: Option<f64>,
     /// Gaussians.
     pub gaussians: u64,
     /// Seconds of training before it, without scoring.
@@ -204,6 +207,7 @@ mod tests {
                 step,
                 psnr,
                 ssim: 0.5,
+                lpips: None,
                 gaussians: 10,
                 train_seconds: 1.0,
             };

@@ -83,6 +83,7 @@ fn sample() -> Checkpoint {
                 step: 2,
                 psnr: 0.1 + 0.7,
                 ssim: 2.0 / 3.0,
+                lpips: Some(1.0 / 3.0),
                 gaussians: 5,
                 train_seconds: 1e-300,
             }],

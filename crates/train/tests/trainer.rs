@@ -74,11 +74,11 @@ fn a_stopped_run_saves_everything_and_can_go_on() {
     let rows: Vec<&str> = csv.lines().collect();
     assert_eq!(
         rows[0],
-        "step,loss,gaussians,steps_per_second,psnr,ssim,cloned,split,pruned,relocated,added"
+        "step,loss,gaussians,steps_per_second,psnr,ssim,cloned,split,pruned,relocated,added,lpips"
     );
     assert_eq!(rows.len(), 5);
     assert!(
-        rows.iter().all(|row| row.matches(',').count() == 10),
+        rows.iter().all(|row| row.matches(',').count() == 11),
         "{csv}"
     );
     assert!(

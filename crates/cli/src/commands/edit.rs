@@ -40,7 +40,7 @@ infinite numbers, which are refused otherwise, and takes such Gaussians away; af
 
 Cameras are those of --capture, or of a cameras.json beside IN (runs have one). They are needed by --orient,
 --prune, contribution and --refit; --decimate keeps by them what shows, and fits what it leaves where that is
-less than a quarter. What --decimate and --prune lose is then
+half or less. What --decimate and --prune lose is then
 said: on the held-out photos, and between renders before and after; without cameras, with --ring, from a ring
 around the splats.
 
@@ -72,8 +72,8 @@ pub struct Args {
     chain: Chain,
 
     /// After each --decimate, fit what is left to what was shown before, in so many steps of training on
-    /// renders; needs cameras. 300 halved what a tenth of a capture lost [default: 300 where less than a
-    /// quarter is left and cameras are known, else 0, none]
+    /// renders; needs cameras. 300 halved what a tenth of a capture lost [default: 300 where half
+    /// or less is left and cameras are known, else 0, none]
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     refit: Option<u32>,
 
@@ -235,7 +235,7 @@ fn is_same_place(a: &Path, b: &Path) -> bool {
 /// Puts the look of a photo into the splats of a run.
 fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
     let path = file.with_file_name("appearance.safetensors");
-    let (look, photos) = read_looks(&path)?;
+    let (look, photos) = read_looks(&path, splats.len())?;
     let stem = |name: &str| Path::new(name).with_extension("");
     let exact = photos.iter().position(|name| name == photo);
     let found = exact.or_else(|| {
@@ -269,8 +269,8 @@ fn read_options(actions: &[Action]) -> ReadOptions {
 
 /// Steps that few are fitted for where nobody says: see BENCHMARKS.md, "Decimation".
 const REFIT: u32 = 300;
-/// Less than one of so many left are few: merging alone loses too much of them.
-const FEW: usize = 4;
+/// One of so many left, or less, are few: merging alone loses too much of them where photos are few.
+const FEW: usize = 2;
 
 /// Decides whether what a decimation leaves of `count` Gaussians is fitted, where nobody has said.
 fn settle_refit(
@@ -280,11 +280,11 @@ fn settle_refit(
     console: &Console,
 ) -> Result<()> {
     if let Action::Decimate { to, refit } = action
-        && to.of(count).saturating_mul(FEW) < count
+        && to.of(count).saturating_mul(FEW) <= count
         && photos.are_known()?
     {
         console.note(&format!(
-            "decimate: less than a quarter is left, and is fitted in {REFIT} steps; --refit 0 leaves that out"
+            "decimate: half or less is left, and is fitted in {REFIT} steps; --refit 0 leaves that out"
         ));
         *refit = REFIT;
     }

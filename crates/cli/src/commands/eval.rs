@@ -1,22 +1,26 @@
 //! `dapple eval`: scores splats against photos they were not trained on, and against other splats.
 
+mod poses;
+
 use crate::console::Console;
 use crate::options::{
     CaptureOptions, DeviceOptions, config_beside, parse_colour, read_splats, refuse_inputs,
     splats_file, split,
 };
 use crate::photo_memory;
+use crate::viewing::shown_settings;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
-use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, printable, read_poses};
+use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, printable};
 use dapple::train::config::{Background, EvalPatch};
 use dapple::train::evaluate::{
     Difference, LEAST_IMAGES, Lpips, Paired, flat_psnr, paired_table, table,
 };
 use dapple::train::{
-    ConfigPatch, EvalReport, Halves, PictureWriter, PoseErrors, RunFolder, Scoring, TrainConfig,
-    Writes, evaluate, evaluate_aligned, evaluate_halves, read_looks,
+    ConfigPatch, EvalReport, Halves, PictureWriter, RunFolder, Scoring, TrainConfig, Writes,
+    evaluate, evaluate_aligned, evaluate_halves, read_looks,
 };
+use poses::PoseReport;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -117,6 +121,11 @@ pub struct Args {
     #[arg(long)]
     halves: bool,
 
+    /// With --halves: adapt looks to each photo by a LoRA of this rank on their network as well, for light that the run
+    /// did not see; splats and network stay as they are [default: the photo's code alone]
+    #[arg(long, value_name = "RANK", requires = "halves", value_parser = clap::value_parser!(u8).range(1..=32))]
+    lora: Option<u8>,
+
     /// Write renders, maps of errors and tables into this folder
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -158,15 +167,6 @@ struct Scores<'a> {
     poses: Option<&'a PoseReport>,
 }
 
-/// How far poses are from the true ones.
-#[derive(Serialize)]
-struct PoseReport {
-    /// Those of the capture.
-    given: PoseErrors,
-    /// Those that the run refined.
-    refined: Option<PoseErrors>,
-}
-
 /// The second splats' part of it.
 #[derive(Serialize)]
 struct Compared<'a> {
@@ -200,11 +200,7 @@ impl Subject {
     fn settings(&self, background: [f32; 3]) -> RenderSettings {
         RenderSettings {
             background,
-            sh_degree: self.splats.sh_degree,
-            max_gaussians_per_tile: self.config.max_gaussians_per_tile,
-            near: self.config.near_plane(),
-            depth: false,
-            antialias: self.config.antialias,
+            ..shown_settings(&self.config, self.splats.sh_degree)
         }
     }
 }
@@ -236,7 +232,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let (dataset, trained) = load_held_out(args, &a.config, console)?;
     let poses = args.true_cameras.as_deref();
     let poses = poses
-        .map(|truth| pose_report(truth, &a, &trained))
+        .map(|truth| poses::report(truth, &a, &trained))
         .transpose()?;
     let background = a.config.background.fixed();
     if dataset.views.iter().any(|view| view.photo.has_alpha()) {
@@ -287,7 +283,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             engine.as_mut(),
             &a,
             &dataset,
-            background,
+            (background, args.lora),
             console,
         )?),
         false => None,
@@ -399,58 +395,31 @@ fn score_halves(
     engine: &mut dyn Engine,
     subject: &Subject,
     dataset: &Dataset,
-    background: [f32; 3],
+    (background, lora): ([f32; 3], Option<u8>),
     console: &Console,
 ) -> Result<EvalReport> {
     let appearance = &subject.config.appearance;
+    if lora.is_some() && !appearance.has_looks() {
+        return Err(
+            Error::input("the run learnt no looks that a LoRA could adapt")
+                .at("--lora")
+                .hint("looks are what a run with --appearance mlp learns"),
+        );
+    }
     let looks = subject.path.with_file_name("appearance.safetensors");
     let look = match appearance.has_looks() {
-        true => Some(read_looks(&looks)?.0),
+        true => Some(read_looks(&looks, subject.splats.len())?.0),
         false => None,
     };
     let how = Halves {
         appearance,
         look: look.as_ref(),
+        lora: lora.map(usize::from),
         ssim_weight: subject.config.ssim_weight,
         settings: subject.settings(background),
     };
     let views: Vec<&View> = dataset.views.iter().collect();
     evaluate_halves(engine, &subject.splats, &views, &how, &console.progress())
-}
-
-impl PoseReport {
-    fn lines(&self) -> String {
-        let line = |what: &str, e: &PoseErrors| {
-            format!(
-                "{what} poses are off by {:.3} degrees and {:.4} world units (mean of {}, aligned)",
-                e.degrees, e.distance, e.poses
-            )
-        };
-        let refined = self.refined.as_ref().map(|e| line("refined", e));
-        let lines: Vec<String> = [line("given", &self.given)]
-            .into_iter()
-            .chain(refined)
-            .collect();
-        lines.join("\n")
-    }
-}
-
-/// How far the given poses of the photos trained on are off, and those that the run refined.
-fn pose_report(truth: &Path, subject: &Subject, given: &[(String, Pose)]) -> Result<PoseReport> {
-    let true_poses = read_poses(truth)?;
-    let Some(given) = PoseErrors::by_name(given, &true_poses) else {
-        return Err(
-            Error::input("the true cameras are of other photos than the capture's")
-                .at_path(truth)
-                .hint("name the true_cameras.json in the folder of this capture"),
-        );
-    };
-    let cameras = subject.path.with_file_name("cameras.json");
-    let refined = match subject.config.poses.refine && cameras.is_file() {
-        true => PoseErrors::by_name(&read_poses(&cameras)?, &true_poses),
-        false => None,
-    };
-    Ok(PoseReport { given, refined })
 }
 
 /// As [`Dataset::extent`] without points.

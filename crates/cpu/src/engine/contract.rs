@@ -53,6 +53,7 @@ impl Engine for CpuEngine {
         self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
         (self.poses, self.appearance, self.look) = (views.poses, views.appearance, views.look);
+        self.take_features();
         self.sh_degree = splats.sh_degree;
         Ok(())
     }
@@ -74,7 +75,7 @@ impl Engine for CpuEngine {
         Ok(ViewState {
             poses: self.poses.clone(),
             appearance: self.appearance.clone(),
-            look: self.look.clone(),
+            look: self.look_with_features(),
         })
     }
 

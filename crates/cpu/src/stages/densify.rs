@@ -69,10 +69,11 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
         let kept: Vec<f32> = sources.iter().map(|&(from, ..)| old[from]).collect();
         *state.smoothing = antialias::rows(&kept);
     }
-    let degree_components = state.params.components;
+    let (components, features) = (state.params.components, state.params.features);
     let fresh = || Blocks {
-        rows: vec![Row::ZERO; sources.len().div_ceil(16) * degree_components],
-        components: degree_components,
+        rows: vec![Row::ZERO; sources.len().div_ceil(16) * components],
+        components,
+        features,
         len: sources.len(),
     };
     let (mut params, mut first, mut second) = (fresh(), fresh(), fresh());

@@ -6,11 +6,11 @@
 //! 2. `update` goes back through the copy, scales what comes for the colours by their gains, and leaves the derivatives by
 //!    gains and offsets: [`LookedBlocks`].
 //! 3. After it, [`step`] sums over Gaussians what they give for the network, chunk by chunk in order, and takes Adam's
-//!    step.
+//!    step; the features of those that are seen take theirs.
 
 use crate::blocks::{Blocks, component};
 use crate::simd::{ROW, Row, Splat, V, each};
-use dapple_engine::look::{self, ENCODED, OUTPUTS, Sums};
+use dapple_engine::look::{self, ENCODED, FEATURES, FeatureStep, OUTPUTS, Sums};
 use dapple_engine::{Adam, Look, LookSettings};
 use pulp::Simd;
 use rayon::prelude::*;
@@ -46,7 +46,7 @@ pub struct LookedBlocks<'a> {
 pub fn run(prepared: &Prepared, params: &Blocks, looked: &mut Looked) {
     let n = params.components;
     let blocks = params.count();
-    looked.params.components = n;
+    (looked.params.components, looked.params.features) = (n, params.features);
     looked.params.len = params.len;
     looked.params.rows.resize(params.rows.len(), Row::ZERO);
     looked.encoded.resize(blocks * ROW, [0.0; ENCODED]);
@@ -78,14 +78,17 @@ fn look_at(
 ) {
     for (lane, encoded) in encoded.iter_mut().enumerate() {
         let mean = [0, 1, 2].map(|i| block[component::MEAN + i].0[lane]);
-        *encoded = prepared.encode(mean);
+        let features = block.len() - FEATURES;
+        let own = std::array::from_fn(|f| block[features + f].0[lane]);
+        *encoded = prepared.encode(mean, own);
         let own = prepared.affine(&prepared.hidden(encoded));
         for (row, value) in affine.iter_mut().zip(own) {
             row.0[lane] = value;
         }
     }
     out[..component::SH].copy_from_slice(&block[..component::SH]);
-    let harmonics = out[component::SH..].iter_mut();
+    let features = out.len() - FEATURES;
+    let harmonics = out[component::SH..features].iter_mut();
     for (k, (row, from)) in harmonics.zip(&block[component::SH..]).enumerate() {
         let (gain, offset) = (&affine[k % 3], &affine[3 + k % 3]);
         for lane in 0..ROW {
@@ -153,21 +156,47 @@ impl LookedBlocks<'_> {
     }
 }
 
+/// The Gaussians whose features move, with Adam's moments.
+pub struct Featured<'a> {
+    /// Parameters.
+    pub params: &'a mut Blocks,
+    /// First moments.
+    pub first: &'a mut Blocks,
+    /// Second moments.
+    pub second: &'a mut Blocks,
+}
+
 /// Step 3.
 pub fn step(
     prepared: &Prepared,
     looked: &Looked,
+    featured: Featured<'_>,
     (held, view): (&mut Look, usize),
     settings: &LookSettings,
     adam: &Adam,
 ) {
+    let own = FeatureStep::next(held, settings, adam);
+    let components = featured.params.components;
+    let rows = CHUNK_BLOCKS * components;
+    let moved = featured
+        .params
+        .rows
+        .par_chunks_mut(rows)
+        .zip(featured.first.rows.par_chunks_mut(rows))
+        .zip(featured.second.rows.par_chunks_mut(rows));
     let chunks = looked
         .by_affine
         .par_chunks(CHUNK_BLOCKS * OUTPUTS)
-        .zip(looked.encoded.par_chunks(CHUNK_BLOCKS * ROW));
+        .zip(looked.encoded.par_chunks(CHUNK_BLOCKS * ROW))
+        .zip(moved);
     let sums: Vec<Sums> = chunks
-        .map(|(by_affine, encoded)| {
-            pulp::Arch::new().dispatch(|| sums_of(prepared, by_affine, encoded))
+        .map(|((by_affine, encoded), ((params, first), second))| {
+            let mut rows = Rows {
+                step: &own,
+                components,
+                of: [params, first, second],
+            };
+            pulp::Arch::new().dispatch(|| sums_of(prepared, by_affine, encoded, &mut rows))
         })
         .collect();
     let mut total = Sums::ZERO;
@@ -176,20 +205,51 @@ pub fn step(
     look::step(held, view, (&network, &code), settings, adam);
 }
 
-/// What a chunk of Gaussians gives.
+/// The parameters, first and second moments of a chunk of Gaussians.
+struct Rows<'a> {
+    step: &'a FeatureStep,
+    components: usize,
+    of: [&'a mut [Row]; 3],
+}
+
+impl Rows<'_> {
+    /// Moves the features of one Gaussian.
+    #[inline(always)]
+    fn advance(&mut self, block: usize, lane: usize, derivative: &[f32; FEATURES]) {
+        let begin = (block + 1) * self.components - FEATURES;
+        let own = |rows: &[Row]| std::array::from_fn(|f| rows[begin + f].0[lane]);
+        let [mut features, mut first, mut second] = [0, 1, 2].map(|k| own(self.of[k]));
+        let moments = (&mut first, &mut second);
+        self.step
+            .advance(&mut features, moments.0, moments.1, derivative);
+        for (rows, values) in self.of.iter_mut().zip([features, first, second]) {
+            for (f, value) in values.into_iter().enumerate() {
+                rows[begin + f].0[lane] = value;
+            }
+        }
+    }
+}
+
+/// What a chunk of Gaussians gives; their features move.
 #[inline(always)]
-fn sums_of(prepared: &Prepared, by_affine: &[Row], encoded: &[[f32; ENCODED]]) -> Sums {
+fn sums_of(
+    prepared: &Prepared,
+    by_affine: &[Row],
+    encoded: &[[f32; ENCODED]],
+    features: &mut Rows<'_>,
+) -> Sums {
     let mut sums = Sums::ZERO;
     let blocks = by_affine
         .chunks_exact(OUTPUTS)
         .zip(encoded.chunks_exact(ROW));
-    for (rows, encoded) in blocks {
+    for (block, (rows, encoded)) in blocks.enumerate() {
         for (lane, encoded) in encoded.iter().enumerate() {
             let own: [f32; OUTPUTS] = std::array::from_fn(|k| rows[k].0[lane]);
             // One that is not seen, or not finite, says nothing.
             let size: f32 = own.iter().map(|v| v.abs()).sum();
             if size > 0.0 && size.is_finite() {
-                prepared.accumulate(encoded, &own, &mut sums);
+                let by_features = prepared.accumulate(encoded, &own, &mut sums);
+                features.advance(block, lane, &by_features);
             }
         }
     }

@@ -1,20 +1,22 @@
-// What a photo's look makes of a Gaussian: a small network of its place. Twin, and what the numbers mean:
+// What a photo's look makes of a Gaussian: a small network of its place and its features. Twin, and what the numbers mean:
 // dapple_engine::look. Reference: dapple_reference::look.
 //
-// `look`: the frame (middle of the scene, one over its size); W1, 32 rows of 28; W2, 6 rows of 32; then, by view, 32
+// `look`: the frame (middle of the scene, one over its size); W1, 32 rows of 36; W2, 6 rows of 32; then, by view, 32
 // numbers that units count for and 32 that are added to them. The importing shader declares it as `array<vec4f>`,
 // `array<f32>` where it writes it.
 
 const LOOK_HIDDEN: u32 = 32u;
-const LOOK_ENCODED: u32 = 28u;
-const LOOK_NETWORK: u32 = 1088u;
+const LOOK_ENCODED: u32 = 36u;
+const LOOK_WAVES: u32 = 28u;
+const LOOK_FEATURES: u32 = 8u;
+const LOOK_NETWORK: u32 = 1344u;
 const LOOK_CODE: u32 = 64u;
 // In vectors of four.
 const LOOK_W1: u32 = 1u;
-const LOOK_W2: u32 = 225u;
-const LOOK_CODES: u32 = 273u;
+const LOOK_W2: u32 = 289u;
+const LOOK_CODES: u32 = 337u;
 
-// An encoded place, by fours.
+// An encoded place, by fours, then the features.
 struct LookPlace {
     e0: vec4f,
     e1: vec4f,
@@ -23,6 +25,8 @@ struct LookPlace {
     e4: vec4f,
     e5: vec4f,
     e6: vec4f,
+    f0: vec4f,
+    f1: vec4f,
 }
 
 struct LookWaves {
@@ -35,7 +39,7 @@ fn look_twice(w: LookWaves) -> LookWaves {
     return LookWaves(2.0 * w.s * w.c, 1.0 - 2.0 * w.s * w.s);
 }
 
-fn look_encode(mean: vec3f, frame: vec4f) -> LookPlace {
+fn look_encode(mean: vec3f, f0: vec4f, f1: vec4f, frame: vec4f) -> LookPlace {
     var x = (mean - frame.xyz) * frame.w;
     let square = dot(x, x);
     if square > 1.0 {
@@ -60,5 +64,7 @@ fn look_encode(mean: vec3f, frame: vec4f) -> LookPlace {
         vec4f(w2.s, w2.c.x),
         vec4f(w2.c.yz, w3.s.xy),
         vec4f(w3.s.z, w3.c),
+        f0,
+        f1,
     );
 }

@@ -8,10 +8,15 @@ struct Parameters {
     losses: array<vec4f, 2>,
     // Samples of known depth that the view has.
     depth_samples: u32,
-    // Step sizes of looks: of the network, of the view's code; and the code's weight in the loss.
+    // Step sizes of looks: of the network, of the view's code; the code's weight in the loss; and the step size of
+    // Gaussians' features.
     look_network_rate: f32,
     look_code_rate: f32,
     look_neutral: f32,
+    look_feature_rate: f32,
+    pad_0: u32,
+    pad_1: u32,
+    pad_2: u32,
 }
 
 @group(1) @binding(0) var<uniform> parameters: Parameters;

@@ -1,6 +1,7 @@
 //! Splats, and all else that a run needs to go on, up to the GPU and down.
 
 use super::GpuEngine;
+use crate::passes::Bits;
 use crate::stages::smoothing::SMOOTHING;
 use crate::stages::{appearance, look};
 use crate::{layout, params};
@@ -26,6 +27,8 @@ impl GpuEngine {
         let room = n.max(self.options.first_room.gaussians).max(1);
         // Where the state has filters, room is made for them.
         self.buffers.remove(SMOOTHING);
+        self.buffers.remove(look::FEATURES);
+        self.buffers.remove(look::MOMENTS);
         let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
         if let Err(error) = self.make_room(room) {
             self.sh_degree = before;
@@ -68,7 +71,11 @@ impl GpuEngine {
         };
         let look = state.map(|state| &state.views.look);
         self.looks = match look.filter(|look| !look.is_empty()) {
-            Some(look) => look::upload(&self.context, &mut self.buffers, look)?,
+            Some(look) => {
+                self.fit(Bits::LOOK)?;
+                let capacity = self.room.gaussians as usize;
+                look::upload(&self.context, &mut self.buffers, look, capacity)?
+            }
             None => 0,
         };
         self.context.gpu.check()
@@ -133,12 +140,19 @@ impl GpuEngine {
     pub(super) fn download_views(&mut self) -> Result<ViewState> {
         self.settle()?;
         self.fetch_poses()?;
+        let held = match self.looks {
+            0 => (0, 0),
+            _ => (
+                self.state()?.gaussians as usize,
+                self.room.gaussians as usize,
+            ),
+        };
         Ok(ViewState {
             poses: self.views.poses.clone().unwrap_or_default(),
             appearance: self.download_appearance()?,
             look: match self.looks {
                 0 => Look::default(),
-                views => look::download(&self.context, &self.buffers, views)?,
+                views => look::download(&self.context, &self.buffers, views, held)?,
             },
         })
     }

@@ -3,15 +3,23 @@
 
 use super::shaders;
 use crate::layout::LOOK_GROUPS;
-use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::params::{planes_of, rows_of};
+use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
 use dapple_engine::Look;
-use dapple_engine::look::{CODE, NETWORK};
+use dapple_engine::look::{self, CODE, NETWORK};
 use dapple_scene::Result;
 
 /// Sums that a workgroup of `look_reduce` adds up.
 const COLUMNS: u32 = 16;
+
+/// The tensors of Gaussians' features and of their moments; there where looks are learnt.
+pub const FEATURES: &str = "look_features";
+/// See [`FEATURES`].
+pub const MOMENTS: &str = "look_feature_moments";
+/// Planes of features.
+const WIDTH: u32 = look::FEATURES as u32;
 
 const _: () = assert!(NETWORK.is_multiple_of(COLUMNS as usize) && LOOK_GROUPS.is_multiple_of(16));
 
@@ -30,6 +38,12 @@ pub static PASS: Pass = Pass {
             .when(Bits::LOOK),
         Tensor::new(Axis::One, "look_partials", LOOK_GROUPS * NETWORK as u32).when(Bits::LOOK),
         Tensor::new(Axis::One, "look_gradient", NETWORK as u32).when(Bits::LOOK),
+        Tensor::new(Axis::Gaussian, FEATURES, WIDTH)
+            .kind(Kind::State)
+            .when(Bits::LOOK),
+        Tensor::new(Axis::Gaussian, MOMENTS, 2 * WIDTH)
+            .kind(Kind::Moments)
+            .when(Bits::LOOK),
         Tensor::new(Axis::View, "look", 0),
         Tensor::new(Axis::View, "look_moments", 0),
         Tensor::new(Axis::View, "look_seen", 0),
@@ -43,12 +57,24 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
     r.run(&ADVANCE, Size::ONE)
 }
 
-/// Puts looks into buffers of their own; gives how many views have one.
+/// Puts looks into buffers of their own, and features into their planes of so many Gaussians; gives how many views have
+/// one.
 ///
 /// # Errors
 /// No memory, or more than a binding takes.
-pub fn upload(context: &Context, buffers: &mut Buffers, look: &Look) -> Result<usize> {
+pub fn upload(
+    context: &Context,
+    buffers: &mut Buffers,
+    look: &Look,
+    capacity: usize,
+) -> Result<usize> {
     let gpu = &context.gpu;
+    for (name, rows, width) in [
+        (FEATURES, &look.features, look::FEATURES),
+        (MOMENTS, &look.feature_moments, 2 * look::FEATURES),
+    ] {
+        gpu.write(buffers.get(name)?, 0, &planes_of(rows, width, capacity));
+    }
     let all = [&look.frame, &look.network, &look.codes].map(Vec::as_slice);
     buffers.set("look", gpu.upload("look", &all.concat())?);
     let moments = [&look.network_moments, &look.code_moments].map(Vec::as_slice);
@@ -65,12 +91,21 @@ pub fn upload(context: &Context, buffers: &mut Buffers, look: &Look) -> Result<u
     Ok(look.views())
 }
 
-/// Waits, and takes the looks of so many views out of their buffers.
+/// Waits, and takes the looks of so many views, and so many Gaussians' features, out of their buffers.
 ///
 /// # Errors
 /// A lost device, no memory for the copies.
-pub fn download(context: &Context, buffers: &Buffers, views: usize) -> Result<Look> {
+pub fn download(
+    context: &Context,
+    buffers: &Buffers,
+    views: usize,
+    (gaussians, capacity): (usize, usize),
+) -> Result<Look> {
     let gpu = &context.gpu;
+    let rows = |name: &str, width: usize| -> Result<Vec<f32>> {
+        let planes: Vec<f32> = gpu.read(buffers.get(name)?, width * capacity)?;
+        Ok(rows_of(&planes, width, gaussians, capacity))
+    };
     let mut all: Vec<f32> = gpu.read(buffers.get("look")?, 4 + NETWORK + views * CODE)?;
     let codes = all.split_off(4 + NETWORK);
     let network = all.split_off(4);
@@ -85,5 +120,7 @@ pub fn download(context: &Context, buffers: &Buffers, views: usize) -> Result<Lo
         codes,
         code_moments,
         seen: seen.split_off(1),
+        features: rows(FEATURES, look::FEATURES)?,
+        feature_moments: rows(MOMENTS, 2 * look::FEATURES)?,
     })
 }

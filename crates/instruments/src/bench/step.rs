@@ -36,6 +36,7 @@ const LEARNING_RATES: LearningRates = LearningRates {
 const LOOKS: LookSettings = LookSettings {
     network_rate: 3e-3,
     code_rate: 3e-2,
+    feature_rate: 1e-2,
     neutral: 1e-4,
 };
 
@@ -116,7 +117,7 @@ pub fn run(
     let splats = garden::start(truth.clone(), SEED);
     let looks = learns_looks.then(|| {
         let views = ViewState {
-            look: Look::new([0.0; 3], garden::HALF, views.len(), SEED),
+            look: Look::new([0.0; 3], garden::HALF, views.len(), splats.len(), SEED),
             ..ViewState::default()
         };
         OptimizerState::untrained(&splats, views)

@@ -5,7 +5,7 @@ use super::{Make, growing, last_report};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian, LookNetwork};
 use crate::scenes::{self, Random, TestScene};
-use dapple_engine::look::{self, CODE, NETWORK};
+use dapple_engine::look::{self, CODE, FEATURES, FeatureStep, NETWORK};
 use dapple_engine::{
     Engine, Look, LookSettings, LossTerm, OptimizerState, PoseRates, Report, StepSettings,
     TrainView, ViewId,
@@ -17,6 +17,7 @@ use std::sync::Arc;
 const LOOK: LookSettings = LookSettings {
     network_rate: 1e-3,
     code_rate: 1e-2,
+    feature_rate: 2e-3,
     neutral: 0.3,
 };
 
@@ -24,8 +25,8 @@ const LOOK: LookSettings = LookSettings {
 fn drawn(scene: &TestScene, views: usize) -> Look {
     let mut random = Random::new(29);
     let mean = scene.splats.means.first().copied().unwrap_or_default();
-    let mut look = Look::new(mean, 2.0, views, 4);
-    for value in &mut look.codes {
+    let mut look = Look::new(mean, 2.0, views, scene.splats.len(), 4);
+    for value in look.codes.iter_mut().chain(&mut look.features) {
         *value = random.uniform(-0.3, 0.3) as f32;
     }
     look
@@ -77,7 +78,8 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
     let stride = scene.splats.sh_rest_stride();
     let by_looked =
         reference::gradients_of_gaussians(&looked, stride, &scene.camera, render, &d_rgb, None);
-    let (gradients, by_network, mut by_code) = model.backward(&gaussians, by_looked.unwrap());
+    let (gradients, by_look) = model.backward(&gaussians, by_looked.unwrap());
+    let mut by_code = by_look.code;
     for (sum, value) in by_code[..look::HIDDEN].iter_mut().zip(&model.code) {
         *sum += 2.0 * f64::from(LOOK.neutral) / look::HIDDEN as f64 * value;
     }
@@ -90,17 +92,19 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         |values: &[f32]| -> Vec<f64> { values.iter().map(|&v| 10.0 * f64::from(v)).collect() };
     let after = &state.views.look;
     let code = 2 * CODE * last;
+    let [first, second] = [0, 1].map(|k| moments_of_features(after, k));
     let found = [
         (
             "network",
             tenfold(&after.network_moments[..NETWORK]),
-            by_network,
+            by_look.network,
         ),
         (
             "code",
             tenfold(&after.code_moments[code..code + CODE]),
             by_code,
         ),
+        ("features", tenfold(&first), by_look.features),
     ];
     for (name, actual, truth) in &found {
         let error = compare::relative_l2(actual, truth);
@@ -128,6 +132,42 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         assert!((a - b).abs() < 1e-5, "{what}: number {i} is {a}, not {b}");
     }
     assert_eq!(after.seen, expected.seen, "{what}");
+    // Features too; those of Gaussians that are not seen rest.
+    let own = FeatureStep::next(&before, &LOOK, &asked.adam);
+    let mut moved = 0;
+    for i in 0..before.features.len() / FEATURES {
+        let row = |values: &[f32]| -> [f32; FEATURES] {
+            values[i * FEATURES..(i + 1) * FEATURES].try_into().unwrap()
+        };
+        let mut features = row(&before.features);
+        let by = row(&first).map(|m| m / (1.0 - asked.adam.beta1));
+        if by != [0.0; FEATURES] {
+            own.advance(
+                &mut features,
+                &mut [0.0; FEATURES],
+                &mut [0.0; FEATURES],
+                &by,
+            );
+            moved += 1;
+        } else {
+            assert_eq!(row(&second), [0.0; FEATURES], "{what}: Gaussian {i}");
+        }
+        for (a, b) in row(&after.features).iter().zip(&features) {
+            assert!(
+                (a - b).abs() < 1e-5,
+                "{what}: a feature of {i} is {a}, not {b}"
+            );
+        }
+    }
+    assert!(moved > 0, "{what}");
+}
+
+/// Adam's first moments of features, or second ones: `[gaussians, FEATURES]`.
+fn moments_of_features(look: &Look, which: usize) -> Vec<f32> {
+    let rows = look.feature_moments.chunks_exact(2 * FEATURES);
+    rows.flat_map(|row| &row[which * FEATURES..(which + 1) * FEATURES])
+        .copied()
+        .collect()
 }
 
 /// Loss, first moments of splats, network and code, and the step of these, on photos that are opaque and masked, for
@@ -147,6 +187,7 @@ pub fn looks_match_the_reference(make: Make<'_>) {
         };
         step_matches(make().as_mut(), &scene, &photo, name);
     }
+    features_follow_their_gaussians(make().as_mut());
     let scene = scenes::by_name("random_sh1").unwrap();
     let mut engine = make();
     engine.upload(&scene.splats, None).unwrap();
@@ -162,6 +203,34 @@ pub fn looks_match_the_reference(make: Make<'_>) {
     // Without a look a step is what it always was.
     engine.step(id, &settings(&scene, 1)).unwrap();
     assert!(engine.view_state().unwrap().look.is_empty());
+}
+
+/// What density control makes of a Gaussian has its features, and nothing of their moments.
+fn features_follow_their_gaussians(engine: &mut dyn Engine) {
+    let scene = scenes::by_name("crowd").unwrap();
+    let view = TrainView {
+        camera: scene.camera,
+        photo: Arc::new(photo(&scene)),
+    };
+    let id = engine.add_views(vec![view]).unwrap()[0];
+    upload(engine, &scene, &drawn(&scene, 1));
+    engine.step(id, &with_look(settings(&scene, 1))).unwrap();
+    let (before, old) = engine.download().unwrap();
+    engine.densify(&growing()).unwrap();
+    let (after, new) = engine.download().unwrap();
+    assert!(after.len() > before.len());
+    let row = |state: &OptimizerState, i: usize| {
+        state.views.look.features[i * FEATURES..(i + 1) * FEATURES].to_vec()
+    };
+    let mut fresh = 0;
+    for i in 0..after.len() {
+        // Colours are handed down as they are, and no two Gaussians have the same.
+        let from = before.sh0.iter().position(|sh0| *sh0 == after.sh0[i]);
+        assert_eq!(row(&new, i), row(&old, from.unwrap()), "Gaussian {i}");
+        let moments = &new.views.look.feature_moments[2 * i * FEATURES..2 * (i + 1) * FEATURES];
+        fresh += usize::from(moments.iter().all(|&v| v == 0.0));
+    }
+    assert!(fresh >= after.len() - before.len());
 }
 
 /// Steps over two views with poses that are refined and a round of density control, taken down after three steps and

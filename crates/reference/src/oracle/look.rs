@@ -1,8 +1,9 @@
 //! Looks: what one photo's light makes of the Gaussians' colours, and the way back. The model, its words and the order of
 //! its numbers: [`mod@dapple_engine::look`].
 //!
-//! 1. `e(x)`: with `y = (x - centre) / size`, drawn together to `y (2 - 1 / |y|) / |y|` where `|y| > 1`: one, `y`, and
-//!    for each octave k of four sines, then cosines, of `2^k pi y / 2`.
+//! 1. `e(x, f)`: with `y = (x - centre) / size`, drawn together to `y (2 - 1 / |y|) / |y|` where `|y| > 1`: one, `y`, and
+//!    for each octave k of four sines, then cosines, of `2^k pi y / 2`; then
+//!    the Gaussian's own features.
 //! 2. `h = max(0, W1 e + b)`, `(gains, offsets) = W2 (s h)`; `s` and `b` are the halves of the photo's code.
 //! 3. A colour `0.5 + sum_k Y_k c_k` becomes `(1 + gain) colour + offset`: all coefficients times `1 + gain`, and
 //!    `(0.5 gain + offset) / Y_0` more of the first.
@@ -11,7 +12,7 @@
 
 use super::Gaussian;
 use dapple_engine::Gradients;
-use dapple_engine::look::{CODE, ENCODED, HIDDEN, NETWORK, OUTPUTS};
+use dapple_engine::look::{CODE, ENCODED, FEATURES, HIDDEN, NETWORK, OUTPUTS, WAVES};
 use glam::DVec3;
 
 /// SH basis function 0.
@@ -28,6 +29,19 @@ pub struct LookNetwork {
     pub network: Vec<f64>,
     /// `s`, then `b`.
     pub code: Vec<f64>,
+    /// `[gaussians, FEATURES]`.
+    pub features: Vec<f64>,
+}
+
+/// The derivatives by what [`LookNetwork`] holds.
+#[derive(Debug, Clone)]
+pub struct LookGradient {
+    /// As [`LookNetwork::network`].
+    pub network: Vec<f64>,
+    /// As [`LookNetwork::code`].
+    pub code: Vec<f64>,
+    /// As [`LookNetwork::features`].
+    pub features: Vec<f64>,
 }
 
 impl LookNetwork {
@@ -38,11 +52,17 @@ impl LookNetwork {
             frame: std::array::from_fn(|i| look.frame[i].into()),
             network: wide(&look.network),
             code: wide(&look.code(view)),
+            features: wide(&look.features),
         }
     }
 
+    /// What a Gaussian has learnt.
+    pub fn features_of(&self, gaussian: usize) -> &[f64] {
+        &self.features[gaussian * FEATURES..(gaussian + 1) * FEATURES]
+    }
+
     /// Step 1.
-    pub fn encode(&self, mean: DVec3) -> [f64; ENCODED] {
+    pub fn encode(&self, mean: DVec3, features: &[f64]) -> [f64; ENCODED] {
         let [x, y, z, scale] = self.frame;
         let mut at = (mean - DVec3::new(x, y, z)) * scale;
         let length = at.length();
@@ -50,6 +70,7 @@ impl LookNetwork {
             at *= (2.0 - 1.0 / length) / length;
         }
         let mut out = [0.0; ENCODED];
+        out[WAVES..].copy_from_slice(features);
         out[0] = 1.0;
         for axis in 0..3 {
             out[1 + axis] = at[axis];
@@ -74,9 +95,9 @@ impl LookNetwork {
         self.network[HIDDEN * ENCODED + output * HIDDEN + unit]
     }
 
-    /// Gains and offsets at a place.
-    pub fn affine(&self, mean: DVec3) -> [f64; OUTPUTS] {
-        let h = self.hidden(&self.encode(mean));
+    /// Gains and offsets at a place, for features.
+    pub fn affine(&self, mean: DVec3, features: &[f64]) -> [f64; OUTPUTS] {
+        let h = self.hidden(&self.encode(mean, features));
         std::array::from_fn(|o| {
             (0..HIDDEN)
                 .map(|k| self.second(o, k) * self.code[k] * h[k])
@@ -87,8 +108,8 @@ impl LookNetwork {
     /// Step 3: the Gaussians as the photo shows them.
     pub fn looked(&self, gaussians: &[Gaussian]) -> Vec<Gaussian> {
         let mut out = gaussians.to_vec();
-        for gaussian in &mut out {
-            let affine = self.affine(gaussian.mean);
+        for (i, gaussian) in out.iter_mut().enumerate() {
+            let affine = self.affine(gaussian.mean, self.features_of(i));
             let gain = DVec3::new(affine[0], affine[1], affine[2]);
             let offset = DVec3::new(affine[3], affine[4], affine[5]);
             for coefficient in &mut gaussian.sh {
@@ -99,18 +120,19 @@ impl LookNetwork {
         out
     }
 
-    /// From the gradients by what [`Self::looked`] returns to those by its argument, by the network and by the code.
+    /// From the gradients by what [`Self::looked`] returns to those by its argument and by all that this holds.
     pub fn backward(
         &self,
         gaussians: &[Gaussian],
         mut by_looked: Gradients<f64>,
-    ) -> (Gradients<f64>, Vec<f64>, Vec<f64>) {
+    ) -> (Gradients<f64>, LookGradient) {
         let mut network = vec![0.0; NETWORK];
         let mut code = vec![0.0; CODE];
+        let mut features = vec![0.0; gaussians.len() * FEATURES];
         let stride = by_looked.sh_rest.len() / gaussians.len().max(1);
         for (i, gaussian) in gaussians.iter().enumerate() {
-            let encoded = self.encode(gaussian.mean);
-            let affine = self.affine(gaussian.mean);
+            let encoded = self.encode(gaussian.mean, self.features_of(i));
+            let affine = self.affine(gaussian.mean, self.features_of(i));
             let mut by_affine = [0.0; OUTPUTS];
             for c in 0..3 {
                 let first = by_looked.sh0[i][c];
@@ -136,10 +158,19 @@ impl LookNetwork {
                     for (j, e) in encoded.iter().enumerate() {
                         network[k * ENCODED + j] += by_unit * e;
                     }
+                    for f in 0..FEATURES {
+                        features[i * FEATURES + f] +=
+                            by_unit * self.network[k * ENCODED + WAVES + f];
+                    }
                     code[HIDDEN + k] += by_unit;
                 }
             }
         }
-        (by_looked, network, code)
+        let by_look = LookGradient {
+            network,
+            code,
+            features,
+        };
+        (by_looked, by_look)
     }
 }

@@ -49,7 +49,7 @@ pub use dapple_engine::{PoseMoments, adam, refine_pose};
 pub use depth::{DepthLoss, depth_loss};
 pub use distortion::{Jet, distort};
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
-pub use look::LookNetwork;
+pub use look::{LookGradient, LookNetwork};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};

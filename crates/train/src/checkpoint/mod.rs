@@ -11,7 +11,7 @@
 //! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own; `best.appearance.*` as `appearance.*`, of the same step |
 //! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
 //! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
-//! | `look.*` | where looks are: `frame` `[1, 4]`, `network` `[1, 1088]`, `network_moments` `[1, 2, 1088]`, `codes` `[V, 64]`, `code_moments` `[V, 2, 64]`, `seen` `[V]` |
+//! | `look.*` | where looks are: `frame` `[1, 4]`, `network` `[1, 1344]`, `network_moments` `[1, 2, 1344]`, `codes` `[V, 64]`, `code_moments` `[V, 2, 64]`, `seen` `[V]`; by Gaussian `features` `[N, 8]`, `feature_moments` `[N, 2, 8]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
 //! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
@@ -48,6 +48,9 @@ const SEEN: &str = "appearance.seen";
 
 /// The tensor that says of how many photos looks are learnt.
 const LOOKS_SEEN: &str = "look.seen";
+
+/// Whose first axis tells of how many Gaussians there are features.
+const FEATURES: &str = "look.features";
 
 const FORMAT: &str = "dapple-checkpoint";
 
@@ -429,6 +432,10 @@ fn read_views<R: Read + Seek>(
     }
     if learnt.looks {
         sizes.looks = photos(LOOKS_SEEN)?;
+        sizes.featured = match reader.shape(&format!("{before}{FEATURES}"))? {
+            &[gaussians, _] => gaussians,
+            _ => return Err(contradiction("its Gaussians' features are no rows")),
+        };
     }
     let mut state = ViewState::default();
     for group in VIEW_GROUPS {

@@ -13,6 +13,13 @@ const MLP_RATES: [f64; 2] = [3e-2, 3e-3];
 /// Step sizes of the network, as a part of those of codes: every step moves it, and its numbers are smaller.
 const NETWORK_SHARE: f64 = 0.1;
 
+/// The same of Gaussians' features: those of a Gaussian move where it is seen, so less often.
+const FEATURE_SHARE: f64 = 3.0;
+
+/// Every so many-th step takes its photo as if it had no look: what photos share then stays in the splats, which show
+/// the mean photo.
+const NEUTRAL_EVERY: u32 = 4;
+
 /// Weight of codes in the loss of such a run.
 const MLP_NEUTRAL: f64 = 1e-4;
 
@@ -27,7 +34,7 @@ pub enum AppearanceModel {
     Exposure,
     /// A grid of them over x, y and luminance.
     Bilateral,
-    /// What a small network of a Gaussian's place makes of its colour.
+    /// What a small network of a Gaussian's place and features makes of its colour.
     Mlp,
 }
 
@@ -54,7 +61,7 @@ impl AppearanceModel {
                 "a grid of maps per photo over x, y and luminance: vignetting and tone mapping too"
             }
             Self::Mlp => {
-                "experimental: a code per photo and a small network of places: lamps that are lit in some photos, a sun that moves"
+                "a code per photo and a small network of places and of what Gaussians learn: lamps that are lit in some photos, a sun that moves"
             }
         }
     }
@@ -128,12 +135,16 @@ impl AppearanceConfig {
         })
     }
 
-    /// The same of looks; nothing while splats find the mean photo.
+    /// The same of looks; nothing while splats find the mean photo, nor in every fourth step after.
     pub fn look_settings(&self, step: u32, steps: u32) -> Option<LookSettings> {
         let rate = self.rate_at(step, steps);
+        if step.is_multiple_of(NEUTRAL_EVERY) {
+            return None;
+        }
         (self.has_looks() && rate > 0.0).then_some(LookSettings {
             network_rate: (NETWORK_SHARE * rate) as f32,
             code_rate: rate as f32,
+            feature_rate: (FEATURE_SHARE * rate) as f32,
             neutral: self.identity as f32,
         })
     }

@@ -222,7 +222,7 @@ table! {
         every: u32 = 3000,
         /// Further steps after which to score.
         steps: Vec<u32> = Vec::new(),
-        /// Weights of LPIPS (safetensors), by which the last scoring scores too; empty = no LPIPS.
+        /// Weights of LPIPS (safetensors), by which the last scoring scores too, and on a GPU every one; empty = no LPIPS.
         lpips: PathBuf = PathBuf::new(),
     } {}
 }

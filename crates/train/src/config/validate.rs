@@ -83,7 +83,7 @@ impl TrainConfig {
             self.data.coarse_until
         ))
         .hint(format!(
-            "half-size photos teach nothing of a photo's own poses, colours and depths: leave out              data.coarse_until, or {key}"
+            "half-size photos teach nothing of a photo's own poses, colours and depths: leave out data.coarse_until, or {key}"
         )))
     }
 

@@ -4,10 +4,12 @@
 //! 1. The held-out photos become views of the engine, their right halves masked. Splats, and the network of looks, stay
 //!    as they are: [`STEPS`] steps a photo move its grid or its code alone, by the loss of training, Adam and rates
 //!    that fall to a hundredth.
-//! 2. A code's look goes into the splats, a grid's maps over their render, and the right half is scored.
+//! 2. On request looks are adapted further, by a LoRA on their network ([`super::adapt`]).
+//! 3. A code's look goes into the splats, a grid's maps over their render, and the right half is scored.
 //!
 //! Without appearance, nothing is fitted: right halves are scored as they are, for comparison.
 
+use super::adapt::{self, Adapter};
 use super::{EvalReport, ImageScore, score};
 use crate::config::AppearanceConfig;
 use dapple_engine::appearance::{AFFINE, Appearance, AppearanceSettings, Place};
@@ -35,6 +37,8 @@ pub struct Halves<'a> {
     pub appearance: &'a AppearanceConfig,
     /// The network, where it learnt looks.
     pub look: Option<&'a Look>,
+    /// The rank of the addition by which looks are adapted to each photo beside its code, where they are.
+    pub lora: Option<usize>,
     /// Weight of SSIM in the loss.
     pub ssim_weight: f64,
     /// How to render.
@@ -57,11 +61,30 @@ pub fn evaluate_halves(
         false => ViewState::default(),
     };
     engine.upload(splats, None)?;
+    let lora = how.lora.filter(|_| !learnt.look.is_empty());
+    let adapter = lora
+        .map(|rank| Adapter::new(engine, splats, &learnt.look, rank))
+        .transpose()?;
+    if adapter.is_some() {
+        let rounds = u64::from(adapt::ROUNDS) * views.len() as u64;
+        progress.start("adapting to left halves", rounds);
+    }
     let mut images = Vec::with_capacity(views.len());
     for (i, view) in views.iter().enumerate() {
         if !learnt.look.is_empty() {
-            let mut lit = splats.clone();
-            look::bake(&mut lit, &learnt.look, &learnt.look.code(i));
+            let code = learnt.look.code(i);
+            let lit = match &adapter {
+                Some(adapter) => {
+                    let left = half(view.photo.read()?.as_ref(), true);
+                    let seen = (&view.camera, &left);
+                    adapter.fit(engine, seen, &code, &how.settings, progress)?
+                }
+                None => {
+                    let mut lit = splats.clone();
+                    look::bake(&mut lit, &learnt.look, &code);
+                    lit
+                }
+            };
             engine.upload(&lit, None)?;
         }
         let mut rendered = engine.render(&view.camera, &how.settings)?;
@@ -79,6 +102,9 @@ pub fn evaluate_halves(
             cc_psnr: None,
             cc_ssim: None,
         }));
+    }
+    if adapter.is_some() {
+        progress.finish();
     }
     if images.is_empty() {
         return Err(
@@ -174,6 +200,7 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
         look: appearance.has_looks().then_some(LookSettings {
             network_rate: 0.0,
             code_rate: (CODE_RATE * rate) as f32,
+            feature_rate: 0.0,
             neutral: appearance.identity as f32,
         }),
     }

@@ -10,6 +10,7 @@
 //! what needs the render's floats, LPIPS and fitted colours, is always done here: LPIPS by tensors on the engine's device,
 //! if that is a GPU.
 
+mod adapt;
 mod align;
 mod colour_fit;
 mod halves;

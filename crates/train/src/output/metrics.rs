@@ -159,7 +159,7 @@ fn logged<'a>(history: &'a History, config: &'a TrainConfig) -> impl Iterator<It
 /// first row from its step on.
 pub(super) fn csv(metrics: &Metrics) -> String {
     let mut text = String::from(
-        "step,loss,gaussians,steps_per_second,psnr,ssim,cloned,split,pruned,relocated,added\n",
+        "step,loss,gaussians,steps_per_second,psnr,ssim,cloned,split,pruned,relocated,added,lpips\n",
     );
     let mut evals = metrics.evals.iter().peekable();
     let mut rounds = metrics.densify.iter().peekable();
@@ -183,9 +183,11 @@ pub(super) fn csv(metrics: &Metrics) -> String {
             }
         }
         let [cloned, split, pruned, relocated, added] = sums;
+        let lpips = eval.and_then(|e| e.lpips);
+        let lpips = lpips.map_or(String::new(), |v| format!("{v:.6}"));
         let _ = writeln!(
             text,
-            "{step},{rest},{scores},{cloned},{split},{pruned},{relocated},{added}"
+            "{step},{rest},{scores},{cloned},{split},{pruned},{relocated},{added},{lpips}"
         );
     };
     for loss in &metrics.losses {

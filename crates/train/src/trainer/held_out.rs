@@ -12,7 +12,7 @@ use std::time::Instant;
 /// The held-out photos and what they are scored with.
 pub(crate) struct HeldOut {
     pub(crate) views: Vec<View>,
-    /// For the last scoring.
+    /// For the last scoring, and those on the way where the engine's device computes it.
     pub(crate) lpips: Option<Lpips>,
 }
 
@@ -32,8 +32,9 @@ impl Companion for HeldOut {
 }
 
 impl HeldOut {
-    /// Scores the present splats; as at the end of a run, by LPIPS too where the configuration names
-    /// weights, and shows each view to the observer if it wants pictures.
+    /// Scores the present splats, by LPIPS too where the configuration names weights: at the end of a run, and on the way
+    /// where the engine has a device for it, since on the processor it takes longer than all else. As at the end of a run
+    /// shows each view to the observer if it wants pictures.
     pub(super) fn score(
         &self,
         run: &mut Run,
@@ -45,8 +46,9 @@ impl HeldOut {
         let started = Instant::now();
         let settings = run.schedule.render_settings();
         let views: Vec<&View> = self.views.iter().collect();
+        let by_lpips = is_last || run.engine.device_handle().is_some();
         let scoring = Scoring {
-            lpips: self.lpips.as_ref().filter(|_| is_last),
+            lpips: self.lpips.as_ref().filter(|_| by_lpips),
             fitted: run.config().appearance.is_on(),
             pictures: is_last && observer.wants_pictures(),
         };
@@ -64,6 +66,7 @@ impl HeldOut {
             step,
             psnr: report.psnr,
             ssim: report.ssim,
+            lpips: report.lpips,
             gaussians: report.gaussians,
             train_seconds: history.seconds.train,
         });
@@ -72,7 +75,8 @@ impl HeldOut {
 }
 
 impl Trainer {
-    /// Scores the held-out photos with the present splats, by PSNR and SSIM.
+    /// Scores the held-out photos with the present splats, by PSNR and SSIM; by LPIPS too where the configuration names
+    /// weights and the engine has a device for it.
     pub fn evaluate(&mut self) -> Result<EvalReport> {
         let held_out = &self.companions.held_out;
         held_out.score(&mut self.run, false, &mut Silent)

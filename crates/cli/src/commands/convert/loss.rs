@@ -10,6 +10,7 @@
 use crate::camera_paths::Ring;
 use crate::console::Console;
 use crate::options::{config_beside, split};
+use crate::viewing::shown_settings;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::{Camera, Photo, Result, Splats, load};
@@ -98,14 +99,7 @@ impl Judge {
         engine: Box<dyn Engine>,
         console: &Console,
     ) -> Result<Self> {
-        let settings = RenderSettings {
-            background: config.background.fixed(),
-            sh_degree: splats.sh_degree,
-            max_gaussians_per_tile: config.max_gaussians_per_tile,
-            near: config.near_plane(),
-            depth: false,
-            antialias: config.antialias,
-        };
+        let settings = shown_settings(config, splats.sh_degree);
         let (views, cameras) = match capture {
             Some(capture) => (of_capture(capture, config, console)?, "capture"),
             None => {

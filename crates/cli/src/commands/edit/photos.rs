@@ -10,6 +10,7 @@ use crate::cameras;
 use crate::console::Console;
 use crate::options::split;
 use crate::photo_memory;
+use crate::viewing::shown_settings;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::edit::{Similarity, Surroundings};
@@ -164,12 +165,8 @@ impl<'a> Photos<'a> {
             false => (0.05 * extent(cameras)) as f32,
         };
         RenderSettings {
-            background: self.config.background.fixed(),
-            sh_degree,
-            max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: near * moved.scale as f32,
-            depth: false,
-            antialias: self.config.antialias,
+            ..shown_settings(&self.config, sh_degree)
         }
     }
 

@@ -237,8 +237,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE.svg")]
     pub(super) flamegraph: Option<PathBuf>,
 
-    /// Weights of LPIPS: the held-out photos are scored by it too when the run ends. `dapple eval --help`
-    /// says more [default: no LPIPS]
+    /// Weights of LPIPS: the held-out photos are scored by it too when the run ends, and on a GPU whenever they are
+    /// scored. `dapple eval --help` says more [default: no LPIPS]
     #[arg(long, value_name = "FILE.safetensors")]
     pub(super) lpips: Option<PathBuf>,
 

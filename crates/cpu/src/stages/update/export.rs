@@ -25,7 +25,7 @@ pub fn run_gradients(
         .into_par_iter()
         .map(|block| export_block(params, block, context))
         .collect();
-    let stride = params.components - component::SH - 3;
+    let stride = params.components - params.features - component::SH - 3;
     let mut out = Gradients::zeros(params.len, stride);
     for i in 0..params.len {
         let exported = &blocks[i / ROW];

@@ -1,0 +1,100 @@
+//! Adam for the network, codes and features: moments rest between two steps that see what they belong to.
+
+use super::{CODE, FEATURES, HIDDEN, Look, LookSettings, NETWORK};
+use crate::Adam;
+
+/// Moments below this are taken as zero, as elsewhere.
+const FLUSH: f32 = 1e-30;
+
+/// Takes a step of Adam with the derivatives by the network and by a view's code. A number that is not finite moves
+/// nothing.
+pub fn step(
+    look: &mut Look,
+    view: usize,
+    gradient: (&[f32], &[f32; CODE]),
+    settings: &LookSettings,
+    adam: &Adam,
+) {
+    look.seen[view] = look.seen[view].saturating_add(1);
+    let (by_network, by_code) = gradient;
+    let of_network = rates(settings.network_rate, look.steps().max(1), adam);
+    let (first, second) = look.network_moments.split_at_mut(NETWORK);
+    advance(
+        &mut look.network,
+        first,
+        second,
+        by_network,
+        of_network,
+        adam,
+    );
+    let code = &mut look.codes[view * CODE..(view + 1) * CODE];
+    let pull = 2.0 * settings.neutral / HIDDEN as f32;
+    let mut by_code = *by_code;
+    for (sum, value) in by_code[..HIDDEN].iter_mut().zip(&*code) {
+        *sum += pull * value;
+    }
+    let moments = &mut look.code_moments[2 * view * CODE..2 * (view + 1) * CODE];
+    let (first, second) = moments.split_at_mut(CODE);
+    let of_code = rates(settings.code_rate, u64::from(look.seen[view]), adam);
+    advance(code, first, second, &by_code, of_code, adam);
+}
+
+/// A step size and one over the second moments' correction, of the step with this number.
+fn rates(rate: f32, steps: u64, adam: &Adam) -> (f32, f32) {
+    let correction = |beta: f32| 1.0 - f64::from(beta).powf(steps as f64);
+    let rate = (f64::from(rate) / correction(adam.beta1)) as f32;
+    (rate, (1.0 / correction(adam.beta2)) as f32)
+}
+
+/// A step of Adam for features: those of the Gaussians that a photo shows move, all others rest, their moments too. The
+/// bias corrections count the network's steps.
+#[derive(Debug, Clone, Copy)]
+pub struct FeatureStep {
+    rates: (f32, f32),
+    adam: Adam,
+}
+
+impl FeatureStep {
+    /// Of the step that `look` takes next.
+    pub fn next(look: &Look, settings: &LookSettings, adam: &Adam) -> Self {
+        Self {
+            rates: rates(settings.feature_rate, look.steps() + 1, adam),
+            adam: *adam,
+        }
+    }
+
+    /// Moves the features of one Gaussian, by their derivative. A number that is not finite moves nothing.
+    #[inline(always)]
+    pub fn advance(
+        &self,
+        features: &mut [f32; FEATURES],
+        first: &mut [f32; FEATURES],
+        second: &mut [f32; FEATURES],
+        derivative: &[f32; FEATURES],
+    ) {
+        advance(features, first, second, derivative, self.rates, &self.adam);
+    }
+}
+
+#[inline(always)]
+fn advance(
+    values: &mut [f32],
+    first: &mut [f32],
+    second: &mut [f32],
+    gradient: &[f32],
+    (rate, inverse_correction2): (f32, f32),
+    adam: &Adam,
+) {
+    for (((p, m), v), &g) in values.iter_mut().zip(first).zip(second).zip(gradient) {
+        let g = if g.is_finite() { g } else { 0.0 };
+        *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
+        *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
+        if m.abs() < FLUSH {
+            *m = 0.0;
+        }
+        if *v < FLUSH {
+            *v = 0.0;
+        }
+        *p -= rate * *m / ((*v * inverse_correction2).sqrt() + adam.epsilon);
+    }
+}

@@ -1,0 +1,213 @@
+//! Adapts looks to a photo that no run has seen: its code, and a low-rank addition to the network's first layer (LoRA: Hu et
+//! al. 2021, arXiv:2106.09685). Splats, their features and the network stay as they are.
+//!
+//! 1. Gains and offsets of all Gaussians are tensors, on the engine's device if that is a GPU: of encoded places and
+//!    features, the network, the addition and the code.
+//! 2. Each round the splats are lit by them and rendered. The engine turns the derivative of the mean squared error into
+//!    that by colours, tensors turn it into those by the addition and the code, which take a step of Adam.
+//!
+//! A code scales and shifts the units that there are; the addition turns them. It begins as nothing, and the code as it
+//! was fitted before.
+
+use super::host::{counts, target};
+use dapple_engine::look::{self, CODE, ENCODED, HIDDEN, OUTPUTS};
+use dapple_engine::{Engine, Gradients, ImageDerivative, Look, RenderSettings};
+use dapple_runtime::Gpu;
+use dapple_scene::{Camera, Photo, Progress, Result, Splats};
+use dapple_tensor::layers::{Linear, Lora, LoraOptions};
+use dapple_tensor::optimizer::{Adam, AdamState};
+use dapple_tensor::{Context, Plan, PlanOptions, Tensor};
+
+/// Rounds for a photo.
+pub(super) const ROUNDS: u32 = 100;
+
+/// The first round's step size, and the last one's as a part of it.
+const RATE: f64 = 1e-2;
+const DECAY: f64 = 0.1;
+
+/// What adapts the looks of some splats to photos, one after the other.
+pub(super) struct Adapter<'a> {
+    splats: &'a Splats,
+    /// `[HIDDEN]`: what units count for, and what is added to them.
+    code: [Tensor; 2],
+    lora: Lora,
+    /// As the addition begins.
+    first_a: Vec<f32>,
+    adam: AdamState,
+    /// `[N, OUTPUTS]`: the derivative by gains and offsets.
+    by_affine: Tensor,
+    /// Gives gains and offsets.
+    lights: Plan,
+    /// Takes a step.
+    learns: Plan,
+}
+
+impl<'a> Adapter<'a> {
+    /// For these splats and their look, with an addition of this rank, on the device of `engine`.
+    ///
+    /// # Errors
+    /// A rank of 0 or above the layer's; no memory for what all Gaussians have.
+    pub(super) fn new(
+        engine: &dyn Engine,
+        splats: &'a Splats,
+        look: &Look,
+        rank: usize,
+    ) -> Result<Self> {
+        let gpu = engine
+            .device_handle()
+            .and_then(|device| device.downcast::<Gpu>().ok());
+        let context = gpu.map_or_else(Context::cpu, |gpu| Context::gpu(&gpu));
+        let n = splats.len();
+        let features = look.features.as_chunks().0;
+        let encoded: Vec<f32> = splats
+            .means
+            .iter()
+            .zip(features)
+            .flat_map(|(&mean, &own)| look::encode(&look.frame, mean, own))
+            .collect();
+        let (w1, w2) = look.network.split_at(HIDDEN * ENCODED);
+        let inputs = context.tensor(&[n, ENCODED], &encoded);
+        let code = [0, 1].map(|_| context.tensor(&[HIDDEN], &[0.0; HIDDEN]));
+        let first = Linear {
+            weight: context.tensor(&[ENCODED, HIDDEN], &turned(w1, ENCODED)),
+            bias: Some(code[1].clone()),
+        };
+        let second = context.tensor(&[HIDDEN, OUTPUTS], &turned(w2, HIDDEN));
+        let options = LoraOptions {
+            rank,
+            alpha: rank as f32,
+            ..LoraOptions::default()
+        };
+        let lora = Lora::new(&context, ENCODED, HIDDEN, &options)?;
+        let first_a = lora.a.read()?;
+        let units = lora.forward(&first, &inputs).relu();
+        let affine = units.mul(&code[0]).matmul(&second);
+        let by_affine = context.tensor(&[n, OUTPUTS], &vec![0.0; n * OUTPUTS]);
+        let learnt = [&lora.a, &lora.b, &code[0], &code[1]];
+        let adam = Adam::default();
+        let state = adam.state(&context, &learnt);
+        let gradients = affine.gradients_from(&by_affine, &learnt);
+        let updates = adam.step(&state, &learnt, &gradients);
+        let updates: Vec<(&Tensor, &Tensor)> = updates.iter().map(|(to, new)| (to, new)).collect();
+        let learns = Plan::compile_with(
+            &[&gradients[1]],
+            &PlanOptions {
+                updates: &updates,
+                span: "adapt",
+                ..PlanOptions::default()
+            },
+        )?;
+        let lights = Plan::compile(&[&affine])?;
+        Ok(Self {
+            splats,
+            code,
+            lora,
+            first_a,
+            adam: state,
+            by_affine,
+            lights,
+            learns,
+        })
+    }
+
+    /// The splats in the light of a photo, whose masked pixels are not looked at. The engine holds others then.
+    ///
+    /// # Errors
+    /// What the engine or the device cannot do; a request to stop.
+    pub(super) fn fit(
+        &self,
+        engine: &mut dyn Engine,
+        (camera, photo): (&Camera, &Photo),
+        code: &[f32; CODE],
+        settings: &RenderSettings,
+        progress: &dyn Progress,
+    ) -> Result<Splats> {
+        self.begin(code)?;
+        let wanted = target(photo, settings.background);
+        let mask = photo.mask.as_deref();
+        let is_seen = |pixel: usize| mask.is_none_or(|mask| counts(mask[pixel]));
+        let seen = (0..wanted.len() / 3).filter(|&p| is_seen(p)).count();
+        let weight = 2.0 / (3 * seen.max(1)) as f32;
+        for round in 0..ROUNDS {
+            if progress.should_stop() {
+                progress.finish();
+                return Err(crate::contributions::stopped());
+            }
+            let part = f64::from(round) / f64::from(ROUNDS);
+            let rate = (RATE * DECAY.powf(part)) as f32;
+            self.adam.learning_rate.write(&[rate])?;
+            engine.upload(&self.lit()?, None)?;
+            let rendered = engine.render(camera, settings)?;
+            let pixels = rendered.rgb.chunks_exact(3).zip(wanted.chunks_exact(3));
+            let mut by_image = Vec::with_capacity(wanted.len());
+            for (pixel, (found, wanted)) in pixels.enumerate() {
+                let own = if is_seen(pixel) { weight } else { 0.0 };
+                by_image.extend(found.iter().zip(wanted).map(|(f, w)| own * (f - w)));
+            }
+            let derivative = ImageDerivative {
+                rgb: &by_image,
+                alpha: None,
+                depth: None,
+            };
+            let by_lit = engine.differentiate(camera, settings, &derivative)?;
+            self.by_affine.write(&self.derivative(&by_lit))?;
+            self.learns.run()?;
+            progress.advance(1);
+        }
+        self.lit()
+    }
+
+    /// Nothing added, and the code as it is.
+    fn begin(&self, code: &[f32; CODE]) -> Result<()> {
+        self.lora.a.write(&self.first_a)?;
+        self.lora.b.write(&vec![0.0; self.lora.b.count()])?;
+        self.code[0].write(&code[..HIDDEN])?;
+        self.code[1].write(&code[HIDDEN..])?;
+        self.adam.steps.write(&[0.0])?;
+        for moment in self.adam.moments.as_flattened() {
+            moment.write(&vec![0.0; moment.count()])?;
+        }
+        Ok(())
+    }
+
+    /// The splats in the present light.
+    fn lit(&self) -> Result<Splats> {
+        self.lights.run()?;
+        let affine = self.lights.read(0)?;
+        let rows = affine.as_chunks::<OUTPUTS>().0;
+        let mut lit = self.splats.clone();
+        look::light(&mut lit, |i, _| rows[i]);
+        Ok(lit)
+    }
+
+    /// From the gradients by lit splats to that by gains and offsets.
+    fn derivative(&self, by_lit: &Gradients<f32>) -> Vec<f32> {
+        let n = self.splats.len();
+        let stride = self.splats.sh_rest_stride();
+        let mut out = Vec::with_capacity(n * OUTPUTS);
+        for i in 0..n {
+            let (by_first, first) = (by_lit.sh0[i], self.splats.sh0[i]);
+            let mut by_gain: [f32; 3] = std::array::from_fn(|c| {
+                by_first[c] * first[c] + 0.5 * look::by_colour(by_first[c])
+            });
+            let rest = i * stride..(i + 1) * stride;
+            let pairs = by_lit.sh_rest[rest.clone()]
+                .iter()
+                .zip(&self.splats.sh_rest[rest]);
+            for (k, (by, value)) in pairs.enumerate() {
+                by_gain[k % 3] += by * value;
+            }
+            out.extend(by_gain);
+            out.extend(by_first.map(look::by_colour));
+        }
+        out
+    }
+}
+
+/// Rows as columns.
+fn turned(rows: &[f32], width: usize) -> Vec<f32> {
+    let height = rows.len() / width.max(1);
+    (0..width)
+        .flat_map(|x| (0..height).map(move |y| rows[y * width + x]))
+        .collect()
+}
