@@ -16,16 +16,18 @@ use crate::stages::extras::ExtrasStep;
 use crate::stages::regularisers::Regularisers;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    appearance, blend, blend_backward, depth, emit, finite, look, loss, order, poses, project,
-    ranges, sort, update,
+    appearance, blend, blend_backward, crops, depth, emit, finite, look, loss, order, poses,
+    project, ranges, sort, update,
 };
 use crate::threads;
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::constants::FINITE_EVERY;
+use dapple_engine::crops::{no_crop_loss, origin};
 use dapple_engine::look::{FEATURES, no_look};
 use dapple_engine::{
-    Appearance, DepthSample, Engine, ImageDerivative, Look, LossTerm, RefinedPose, RenderSettings,
-    Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId, check_image_gradient,
+    Appearance, CropLoss, DepthSample, Engine, ImageDerivative, Look, LossTerm, RefinedPose,
+    RenderSettings, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
+    check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
 use dapple_scene::{Error, Photo, Progress, Result};
@@ -58,6 +60,9 @@ pub struct CpuEngine {
     look: Look,
     /// The Gaussians through a photo's look, where a step asks for it.
     looked: look::Looked,
+    /// Where steps compare crops, by what.
+    crop_loss: Option<Box<dyn CropLoss>>,
+    crop: crops::Crop,
     /// Samples of known depth, by view.
     depths: Vec<Arc<[DepthSample]>>,
     frame: Frame,
@@ -122,6 +127,8 @@ impl CpuEngine {
             look: Look::default(),
             looked: look::Looked::default(),
             views: Vec::new(),
+            crop_loss: None,
+            crop: crops::Crop::default(),
             depths: Vec::new(),
             poses: Vec::new(),
             frame: Frame::default(),
@@ -257,6 +264,7 @@ impl CpuEngine {
             losses[LossTerm::Ssim],
             &mut self.frame,
         );
+        self.compare_crop(&camera, &photo, settings)?;
         if mode.depths {
             depth::run(&camera, &samples, losses[LossTerm::Depth], &mut self.frame);
         }
@@ -346,6 +354,26 @@ impl CpuEngine {
             not_finite,
         }));
         Ok(())
+    }
+
+    /// The loss of a crop, where a step asks for it.
+    fn compare_crop(
+        &mut self,
+        camera: &CameraF32,
+        photo: &Photo,
+        settings: &StepSettings,
+    ) -> Result<()> {
+        let weight = settings.losses[LossTerm::Perceptual];
+        if weight == 0.0 {
+            return Ok(());
+        }
+        let loss = self.crop_loss.as_deref_mut().ok_or_else(no_crop_loss)?;
+        let cut = crops::Cut {
+            origin: origin(settings.crop, camera.size, loss.side())?,
+            background: settings.render.background,
+            weight,
+        };
+        crops::run(camera, photo, cut, loss, &mut self.crop, &mut self.frame)
     }
 
     /// Takes a view in.

@@ -5,8 +5,8 @@
 
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::{
-    BlendCounts, DensifyPlan, Gradients, RenderSettings, RenderedBytes, Report, ScoreAsks,
-    ScoredView, StepCounts, StepSettings, ViewState,
+    BlendCounts, CropLoss, DensifyPlan, Gradients, RenderSettings, RenderedBytes, Report,
+    ScoreAsks, ScoredView, StepCounts, StepSettings, ViewState,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::any::Any;
@@ -160,6 +160,18 @@ pub trait Engine: Send {
     /// Tells which depths a view is known to have, in place of what was told before: by ascending
     /// pixel, none twice. Steps use them whose weight of [`crate::LossTerm::Depth`] is not 0.
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()>;
+
+    /// Sets the loss of crops, made for this engine's device, that steps use whose weight of
+    /// [`crate::LossTerm::Perceptual`] is not 0; `None` takes it away. See [`crate::crops`].
+    ///
+    /// # Errors
+    /// It is made for another device; an engine that has no way to do so.
+    fn set_crop_loss(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
+        match loss {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported("this engine compares no crops")),
+        }
+    }
 
     /// Renders the current splats.
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;

@@ -7,6 +7,7 @@
 //! - [`mod@look`]: what makes the light of one photo differ from another's, place by place.
 //! - [`groups`]: what training holds of each Gaussian, as lists.
 //! - [`LossTerm`]: the terms of the loss, as a list.
+//! - [`crops`]: a loss over crops that engines do not know.
 //! - [`depth`]: depths of a render, and what training is told about them.
 //! - [`smoothing`]: the 3D filters of anti-aliased splats.
 //! - [`score`]: how far a render is from its photo, found where both are.
@@ -19,6 +20,7 @@ mod adam_step;
 pub mod appearance;
 pub mod constants;
 mod contract;
+pub mod crops;
 pub mod depth;
 mod gradients;
 pub mod groups;
@@ -44,6 +46,7 @@ mod view_state;
 pub use adam_step::adam;
 pub use appearance::{Appearance, AppearanceSettings};
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
+pub use crops::CropLoss;
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use gradients::Gradients;
 pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};

@@ -3,12 +3,13 @@
 //! | term | of | what |
 //! |---|---|---|
 //! | `ssim` | the image | `w (1 - SSIM) + (1 - w) L1` against the photo: both share a weight of 1 |
+//! | `perceptual` | the image | what a loss says of crops that engines do not know, such as LPIPS: see [`crate::crops`] |
 //! | `depth` | depths | the relative error of expected depths where they are known, see [`crate::depth`] |
 //! | `opacity` | Gaussians | the mean opacity |
 //! | `scale` | Gaussians | the mean standard deviation over Gaussians and axes, world units |
 //! | `flatness` | Gaussians | the mean of each one's smallest standard deviation, world units |
 //!
-//! The loss that is reported is that of the image alone. A weight is a number of the step: schedules live in
+//! The loss that is reported is that of `ssim` alone. A weight is a number of the step: schedules live in
 //! training ([`StepSettings::losses`]). A term of weight 0 costs nothing.
 //!
 //! A term has the same name everywhere. One that looks at Gaussians alone (a *regulariser*) is:
@@ -37,6 +38,8 @@ pub enum LossTerm {
     Scale,
     /// The mean of each Gaussian's smallest standard deviation, world units.
     Flatness,
+    /// What is said of a crop by a loss that engines do not know.
+    Perceptual,
 }
 
 /// What a term looks at.
@@ -53,12 +56,13 @@ pub enum LossOf {
 
 impl LossTerm {
     /// All terms.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Ssim,
         Self::Depth,
         Self::Opacity,
         Self::Scale,
         Self::Flatness,
+        Self::Perceptual,
     ];
 
     /// The name in reports and tests.
@@ -69,13 +73,14 @@ impl LossTerm {
             Self::Opacity => "opacity",
             Self::Scale => "scale",
             Self::Flatness => "flatness",
+            Self::Perceptual => "perceptual",
         }
     }
 
     /// What it looks at.
     pub const fn of(self) -> LossOf {
         match self {
-            Self::Ssim => LossOf::Image,
+            Self::Ssim | Self::Perceptual => LossOf::Image,
             Self::Depth => LossOf::Depths,
             Self::Opacity | Self::Scale | Self::Flatness => LossOf::Gaussians,
         }

@@ -100,6 +100,10 @@ pub struct StepSettings {
     pub adam: Adam,
     /// Weights of the loss by term. The depth term counts where the view has samples of known depth.
     pub losses: LossWeights,
+    /// Where the crop of [`LossTerm::Perceptual`](crate::LossTerm::Perceptual) lies: fractions of 2^32, see
+    /// [`crate::crops`].
+    #[serde(default)]
+    pub crop: [u32; 2],
     /// Whether to add this step's screen-space gradients to the density statistics.
     pub accumulate_density: bool,
     /// Whether the step begins by setting each Gaussian's 3D filter by the views to train on. Only with

@@ -75,12 +75,10 @@ pub struct Parameters {
     pub look_neutral: f32,
     /// Step size of Gaussians' features.
     pub look_feature_rate: f32,
-    /// Alignment.
-    pub pad_0: u32,
-    /// Alignment.
-    pub pad_1: u32,
-    /// Alignment.
-    pub pad_2: u32,
+    /// Pixels along an edge of the crop that is compared.
+    pub crop_side: u32,
+    /// Its first column and row.
+    pub crop: [u32; 2],
 }
 
 const _: () = assert!(LossTerm::ALL.len() <= 8);

@@ -55,8 +55,13 @@ pub fn step_immediates(
     }
 }
 
-/// The numbers of a step that not every step has, on a view with so many samples of known depth.
-pub fn step_parameters(settings: &StepSettings, depth_samples: usize) -> layout::Parameters {
+/// The numbers of a step that not every step has, on a view with so many samples of known depth and the crop that it
+/// compares: its side and where it begins.
+pub fn step_parameters(
+    settings: &StepSettings,
+    depth_samples: usize,
+    (crop_side, crop): (u32, [u32; 2]),
+) -> layout::Parameters {
     let mut losses = [0.0; 8];
     for term in LossTerm::ALL {
         losses[term as usize] = settings.losses[term];
@@ -68,7 +73,8 @@ pub fn step_parameters(settings: &StepSettings, depth_samples: usize) -> layout:
         look_code_rate: settings.look.map_or(0.0, |learnt| learnt.code_rate),
         look_neutral: settings.look.map_or(0.0, |learnt| learnt.neutral),
         look_feature_rate: settings.look.map_or(0.0, |learnt| learnt.feature_rate),
-        ..layout::Parameters::default()
+        crop_side,
+        crop,
     }
 }
 

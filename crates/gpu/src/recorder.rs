@@ -272,6 +272,13 @@ impl<'a> Recorder<'a> {
         Ok(Groups::Indirect(buffer.clone(), entry.offset()))
     }
 
+    /// Appends somebody else's work, of that name, to the pass's span; the recording holds until there is other work of
+    /// that name.
+    pub fn routine(&mut self, name: &'static str, work: Recording) {
+        self.buffers.note(name, &mut self.uses);
+        self.recording.absorb(work);
+    }
+
     /// Appends a sort.
     ///
     /// # Errors

@@ -81,9 +81,8 @@ fn parameters_are_the_same_on_both_sides() {
         look_code_rate,
         look_neutral,
         look_feature_rate,
-        pad_0,
-        pad_1,
-        pad_2,
+        crop_side,
+        crop,
     });
     let (theirs, bytes) = of_shader("shared/parameters", "Parameters");
     assert_eq!((ours, size_of::<Parameters>() as u32), (theirs, bytes));

@@ -76,7 +76,7 @@ pub use needs::{DeviceClass, Granted, Needs, Want};
 pub use parameters::{BLOCKS, PARAMETER_BYTES, Values, without_immediates};
 pub use pool::{Pool, PoolStats, Pooled};
 pub use readback::Readback;
-pub use recording::{Detail, Dispatch, Groups, Recording, Work};
+pub use recording::{Detail, Dispatch, Groups, Recording, Routine, Work};
 pub use shader::{Defines, ShaderSet};
 pub use translate::{
     EntryNeeds, Grants, Translated, translate, translate_cooperative, translate_with,

@@ -58,6 +58,17 @@ pub enum Detail {
     Dispatches,
 }
 
+/// Work on a device that others play amid theirs: what it takes in, and where it leaves what comes out.
+#[derive(Debug, Clone)]
+pub struct Routine {
+    /// The work; it takes nothing from the host.
+    pub recording: Recording,
+    /// Buffers that are to be filled before.
+    pub inputs: Vec<Arc<Pooled>>,
+    /// Buffers that are filled after.
+    pub outputs: Vec<Arc<Pooled>>,
+}
+
 /// Dispatches and other commands in named spans, in order. It keeps what it is bound to.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
@@ -162,6 +173,14 @@ impl Recording {
                 .filter(|command| !matches!(command, Command::Download(..)));
             self.commands.extend(list.cloned());
         }
+        self.kept.extend(other.kept);
+    }
+
+    /// Appends the commands of another recording to the last span; its own spans, and downloads, are left out.
+    pub fn absorb(&mut self, other: Self) {
+        let list = other.commands.into_iter();
+        let list = list.filter(|command| !matches!(command, Command::Download(..)));
+        list.for_each(|command| self.push(command));
         self.kept.extend(other.kept);
     }
 

@@ -27,6 +27,7 @@ pub mod init;
 mod loader;
 mod observer;
 mod output;
+mod perceptual;
 mod pictures;
 mod poses;
 mod refit;

@@ -104,6 +104,7 @@ fn settings_of(step: u32, how: &Refit<'_>) -> StepSettings {
         },
         adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
+        crop: [0; 2],
         accumulate_density: false,
         refresh_smoothing: false,
         extras: Extras::default(),

@@ -194,7 +194,17 @@ impl Schedule {
             LossTerm::Opacity => config.densify.opacity_reg as f32,
             LossTerm::Scale => in_extents(config.densify.scale_reg, self.extent),
             LossTerm::Flatness => in_extents(config.densify.flat_reg, self.extent),
+            LossTerm::Perceptual => config.perceptual_weight as f32,
         })
+    }
+
+    /// Where the crop that step `step` compares lies, as fractions of 2^32.
+    fn crop(&self, step: u32) -> [u32; 2] {
+        if self.config.perceptual_weight == 0.0 {
+            return [0; 2];
+        }
+        let mut random = generator(self.config.seed, Purpose::Crop, step.into());
+        std::array::from_fn(|_| random.next_u32())
     }
 
     /// Weight of the depth loss in step `step`: log-linear over the run, so that depths decide where
@@ -285,6 +295,7 @@ impl Schedule {
                 epsilon: adam.epsilon as f32,
             },
             losses: self.losses(step),
+            crop: self.crop(step),
             accumulate_density: self.strategy.accumulates(self.place(step)),
             refresh_smoothing: self.refreshes_smoothing(step),
             extras: self.strategy.extras(self.place(step), &learning_rates),
@@ -427,6 +438,7 @@ pub(crate) enum Purpose {
     Initial = 3,
     Background = 4,
     Bootstrap = 5,
+    Crop = 6,
 }
 
 /// Random numbers keyed by (seed, purpose, index): the same on every platform.

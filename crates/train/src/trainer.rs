@@ -25,6 +25,7 @@ pub use onlooker::Onlooker;
 pub(crate) use run::Run;
 
 use crate::loader::PhotoTraffic;
+use crate::perceptual;
 use crate::saving::Saving;
 use crate::time_budget::Pacing;
 use crate::views::{Chosen, notes_on};
@@ -111,15 +112,16 @@ impl Trainer {
         let views = |which: &[usize]| -> Vec<View> {
             which.iter().map(|&i| dataset.views[i].clone()).collect()
         };
+        let (mut run, notes) = Run::new(dataset, config, engine, chosen, step)?;
+        perceptual::hand_over(&mut run, lpips.as_ref())?;
         let companions = Companions {
             pacing: Pacing::default(),
-            watch: Watch::new(views(&chosen.watch), &config),
+            watch: Watch::new(views(&chosen.watch), run.config()),
             held_out: HeldOut {
                 views: views(&chosen.eval),
                 lpips,
             },
         };
-        let (run, notes) = Run::new(dataset, config, engine, chosen, step)?;
         Ok(Self {
             run,
             companions,

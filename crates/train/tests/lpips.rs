@@ -3,8 +3,11 @@
 
 mod lpips_weights;
 
+use dapple_engine::CropLoss;
+use dapple_runtime::{Choice, Gpu, GpuOptions, Routine};
+use dapple_tensor::Context;
 use dapple_train::evaluate::{Backbone, Lpips};
-use lpips_weights::{ALEX, Row, Tensors, VGG, file, pair, random, tensors};
+use lpips_weights::{ALEX, Noise, Row, Tensors, VGG, file, pair, random, tensors};
 
 /// `[channel][y][x]`.
 type Planes = Vec<Vec<Vec<f64>>>;
@@ -13,7 +16,7 @@ type Planes = Vec<Vec<Vec<f64>>>;
 fn direct(
     rows: &[Row],
     tensors: &Tensors,
-    images: [&[f32]; 2],
+    images: [&[f64]; 2],
     width: usize,
     height: usize,
 ) -> f64 {
@@ -21,7 +24,7 @@ fn direct(
     let deviation = [0.458, 0.448, 0.450];
     let mut features = images.map(|image| -> Planes {
         let value = |c: usize, y: usize, x: usize| {
-            let v = f64::from(image[(y * width + x) * 3 + c]);
+            let v = image[(y * width + x) * 3 + c];
             (2.0 * v - 1.0 - mean[c]) / deviation[c]
         };
         let row = |c, y| (0..width).map(|x| value(c, y, x)).collect();
@@ -116,6 +119,88 @@ fn layer(input: &Planes, row: &Row, tensors: &Tensors) -> Planes {
         .collect()
 }
 
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&v| v.into()).collect()
+}
+
+/// What training by crops takes, held to finite differences of the definition; along directions that take all pixels in,
+/// on the processor and on a GPU.
+#[test]
+fn the_derivative_by_a_crop_agrees_with_finite_differences() {
+    let gpu = Gpu::open(&GpuOptions {
+        choice: match std::env::var("DAPPLE_TEST_GPU") {
+            Ok(name) => name.parse().unwrap(),
+            Err(_) => Choice::Index(0),
+        },
+        validate: true,
+        ..GpuOptions::default()
+    });
+    let gpu = match gpu {
+        Ok(gpu) => Some(gpu),
+        Err(error) => {
+            dapple_scene::lacking::skipped("gpu", &error.to_string());
+            None
+        }
+    };
+    for (rows, side) in [(ALEX, 37), (VGG, 16)] {
+        let tensors = random(rows, false);
+        let lpips = Lpips::parse(&file(&tensors)).unwrap();
+        let (a, b) = pair(side, side);
+        let mut derivative = vec![0.0; a.len()];
+        let mut crops = lpips.crops_on(side as u32, &Context::cpu()).unwrap();
+        crops.differentiate(&a, &b, &mut derivative).unwrap();
+        let (from, to) = (wide(&a), wide(&b));
+        let mut noise = Noise(11);
+        for _ in 0..3 {
+            let direction = wide(&noise.many(a.len(), 1.0));
+            let moved = |by: f64| -> f64 {
+                let moved = from.iter().zip(&direction).map(|(v, d)| v + by * d);
+                let moved: Vec<f64> = moved.collect();
+                direct(rows, &tensors, [&moved, &to], side, side)
+            };
+            const STEP: f64 = 1e-6;
+            let truth = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            let along = derivative
+                .iter()
+                .zip(&direction)
+                .map(|(&g, d)| f64::from(g) * d);
+            let actual: f64 = along.sum();
+            let length = derivative
+                .iter()
+                .map(|g| f64::from(g * g))
+                .sum::<f64>()
+                .sqrt();
+            println!("{side}: {actual} {truth}, of {length}");
+            assert!((actual - truth).abs() < 1e-3 * length, "{actual} {truth}");
+        }
+        // Equal pictures, also black ones, whose features may all be 0, have none.
+        let black = vec![0.0; a.len()];
+        for same in [&b, &black] {
+            crops.differentiate(same, same, &mut derivative).unwrap();
+            assert!(derivative.iter().all(|g| *g == 0.0));
+        }
+        crops.differentiate(&black, &b, &mut derivative).unwrap();
+        assert!(derivative.iter().all(|g| g.is_finite()));
+        let Some(gpu) = &gpu else { continue };
+        crops.differentiate(&a, &b, &mut derivative).unwrap();
+        let crops = lpips.crops_on(side as u32, &Context::gpu(gpu)).unwrap();
+        let routine: Routine = *crops.routine().unwrap().downcast().unwrap();
+        gpu.write(&routine.inputs[0], 0, &a);
+        gpu.write(&routine.inputs[1], 0, &b);
+        routine.recording.submit(gpu, &[]);
+        let found: Vec<f32> = gpu.read(&routine.outputs[0], a.len()).unwrap();
+        let apart = found
+            .iter()
+            .zip(&derivative)
+            .map(|(a, b)| f64::from(a - b).powi(2));
+        let length = wide(&derivative).iter().map(|g| g * g).sum::<f64>();
+        assert!(
+            apart.sum::<f64>() < 1e-8 * length,
+            "{side}: the GPU differs"
+        );
+    }
+}
+
 #[test]
 fn both_networks_agree_with_the_definition() {
     for (rows, own, backbone, width, height) in [
@@ -127,7 +212,7 @@ fn both_networks_agree_with_the_definition() {
         let lpips = Lpips::parse(&file(&tensors)).unwrap();
         assert_eq!(lpips.backbone(), backbone);
         let (a, b) = pair(width, height);
-        let expected = direct(rows, &tensors, [&a, &b], width, height);
+        let expected = direct(rows, &tensors, [&wide(&a), &wide(&b)], width, height);
         let distance = |a: &[f32], b: &[f32]| lpips.distance(a, b, width, height, None).unwrap();
         let actual = distance(&a, &b);
         println!("{backbone:?} {width}x{height}: {actual} {expected}");

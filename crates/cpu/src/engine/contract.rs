@@ -10,11 +10,11 @@ use crate::stages::blend_backward::Mode;
 use crate::stages::update::DensityStats;
 use crate::stages::{blend_backward, densify, update};
 use dapple_engine::{
-    BlendCounts, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
-    RenderSettings, Rendered, RenderedBytes, Report, StepSettings, TrainView, ViewId, ViewState,
-    check_depths, check_photo, check_upload, check_views,
+    BlendCounts, CropLoss, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
+    OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, StepSettings, TrainView,
+    ViewId, ViewState, check_depths, check_photo, check_upload, check_views,
 };
-use dapple_scene::{Camera, Photo, Result, Splats};
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
 
 impl Engine for CpuEngine {
@@ -120,6 +120,14 @@ impl Engine for CpuEngine {
         let held = self.views.get(view.0).ok_or_else(|| no_view(view))?;
         check_depths(&held.camera, &samples)?;
         self.depths[view.0] = samples.into();
+        Ok(())
+    }
+
+    fn set_crop_loss(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
+        if loss.as_ref().is_some_and(|loss| loss.routine().is_some()) {
+            return Err(Error::internal("a loss of crops that is made for a GPU"));
+        }
+        self.crop_loss = loss;
         Ok(())
     }
 

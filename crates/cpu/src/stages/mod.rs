@@ -3,6 +3,7 @@
 pub mod appearance;
 pub mod blend;
 pub mod blend_backward;
+pub mod crops;
 pub mod densify;
 pub mod depth;
 pub mod emit;

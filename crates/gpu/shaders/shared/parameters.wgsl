@@ -14,9 +14,9 @@ struct Parameters {
     look_code_rate: f32,
     look_neutral: f32,
     look_feature_rate: f32,
-    pad_0: u32,
-    pad_1: u32,
-    pad_2: u32,
+    // Pixels along an edge of the crop that is compared, and its first column and row.
+    crop_side: u32,
+    crop: vec2u,
 }
 
 @group(1) @binding(0) var<uniform> parameters: Parameters;

@@ -53,6 +53,7 @@ impl GpuEngine {
     }
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
+        let crop = self.crop(view, settings)?;
         let lens = self
             .views
             .get(view.0)
@@ -79,7 +80,7 @@ impl GpuEngine {
             self.sh_degree,
             self.default_cap,
         );
-        let parameters = step_parameters(settings, self.depths.count(view.0));
+        let parameters = step_parameters(settings, self.depths.count(view.0), crop);
         if bits.has(Bits::POSES) {
             self.fit_poses()?;
         }

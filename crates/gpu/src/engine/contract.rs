@@ -3,9 +3,9 @@
 use super::GpuEngine;
 use super::commands::Command;
 use dapple_engine::{
-    BlendCounts, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative, OptimizerState,
-    RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks, ScoredView, StepSettings,
-    TrainView, ViewId, ViewState,
+    BlendCounts, CropLoss, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
+    OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks, ScoredView,
+    StepSettings, TrainView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::any::Any;
@@ -74,6 +74,10 @@ impl Engine for GpuEngine {
 
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
         self.set_depths(view, samples)
+    }
+
+    fn set_crop_loss(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
+        self.set_crops(loss)
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {

@@ -32,7 +32,7 @@ use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout};
 use commands::Command;
-use dapple_engine::{AppearanceSettings, Report, ViewId};
+use dapple_engine::{AppearanceSettings, CropLoss, Report, ViewId};
 use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions, Hints, Recording};
 use dapple_scene::{Error, Result};
 pub use on_device::GradientBuffers;
@@ -105,6 +105,8 @@ pub struct GpuEngine {
     pub(crate) grids: Option<Grids>,
     /// Of how many views there are looks.
     pub(crate) looks: usize,
+    /// What steps compare crops by.
+    pub(crate) crop_loss: Option<Box<dyn CropLoss>>,
     pub(crate) views: Views,
     pub(crate) photos: Photos,
     depths: Depths,
@@ -165,6 +167,7 @@ impl GpuEngine {
             sh_degree: 0,
             grids: None,
             looks: 0,
+            crop_loss: None,
             views_changed: true,
             recordings: Recordings::default(),
             ring: Ring::new(),

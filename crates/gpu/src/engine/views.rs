@@ -2,12 +2,38 @@
 
 use super::GpuEngine;
 use crate::layout;
+use crate::stages::crops;
 use crate::views::GpuView;
-use dapple_engine::{DepthSample, PosedCamera, ViewId, check_depths};
+use dapple_engine::crops::{no_crop_loss, origin};
+use dapple_engine::{
+    CropLoss, DepthSample, LossTerm, PosedCamera, StepSettings, ViewId, check_depths,
+};
 use dapple_scene::{Camera, Error, Photo, Result};
 use std::sync::Arc;
 
 impl GpuEngine {
+    /// What steps compare crops by from now on.
+    pub(super) fn set_crops(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
+        // Commands that are to be submitted again look for what they were given.
+        self.settle()?;
+        self.crop_loss = None;
+        crops::set(&mut self.context, &mut self.buffers, loss.as_deref())?;
+        self.crop_loss = loss;
+        self.drop_stale();
+        Ok(())
+    }
+
+    /// Side and first pixel of the crop that a step compares; zeros where it compares none.
+    pub(super) fn crop(&self, view: ViewId, settings: &StepSettings) -> Result<(u32, [u32; 2])> {
+        if settings.losses[LossTerm::Perceptual] == 0.0 {
+            return Ok((0, [0; 2]));
+        }
+        let side = self.crop_loss.as_ref().ok_or_else(no_crop_loss)?.side();
+        let view = self.views.get(view.0);
+        let size = view.map_or([0; 2], |view| view.camera.size);
+        Ok((side, origin(settings.crop, size, side)?))
+    }
+
     /// Takes a view in, with its photo unless that comes for each step.
     pub(super) fn add_view(
         &mut self,

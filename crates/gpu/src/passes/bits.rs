@@ -43,6 +43,8 @@ bits! {
     APPEARANCE,
     /// Through the photo's look.
     LOOK,
+    /// With a loss of crops.
+    CROPS,
     /// A render that nothing goes back from.
     IMAGE_ONLY,
     /// Gradients are written out.
@@ -105,6 +107,7 @@ impl Bits {
             | Self::when(!settings.pose_rates.are_off(), Self::POSES)
             | Self::when(settings.appearance.is_some(), Self::APPEARANCE)
             | Self::when(settings.look.is_some(), Self::LOOK)
+            | Self::when(settings.losses[LossTerm::Perceptual] != 0.0, Self::CROPS)
     }
 
     /// How a render brings Gaussians onto the image.

@@ -22,8 +22,8 @@ use crate::Context;
 use crate::precision::Precision;
 use crate::recorder::Recorder;
 use crate::stages::{
-    appearance, blend, blend_backward, bytes, densify, depth, emit, finite, gradients, look, loss,
-    morton, order, poses, project, ranges, relocate, report, score, smoothing, sort, update,
+    appearance, blend, blend_backward, bytes, crops, densify, depth, emit, finite, gradients, look,
+    loss, morton, order, poses, project, ranges, relocate, report, score, smoothing, sort, update,
 };
 use dapple_scene::Result;
 use rayon::prelude::*;
@@ -233,6 +233,7 @@ static FRONT: &[&Pass] = &[
 static LOSS: &[&Pass] = &[
     &appearance::FORTH,
     &loss::PASS,
+    &crops::PASS,
     &appearance::BACK,
     &depth::PASS,
 ];

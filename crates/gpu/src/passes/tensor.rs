@@ -63,6 +63,8 @@ pub enum Axis {
     View,
     /// Each slot of photos; made by what uploads it.
     Photo,
+    /// What somebody else brings.
+    Given,
 }
 
 impl Axis {
@@ -78,7 +80,7 @@ impl Axis {
             Self::Pixel => room.pixels.into(),
             Self::Tile => room.tiles.into(),
             Self::TilePixel => u64::from(room.tiles) * u64::from(TILE_SIZE * TILE_SIZE),
-            Self::View | Self::Photo => return None,
+            Self::View | Self::Photo | Self::Given => return None,
         })
     }
 }

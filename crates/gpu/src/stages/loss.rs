@@ -39,12 +39,17 @@ pub static PASS: Pass = Pass {
 };
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {
-    let image = match r.bits.has(Bits::APPEARANCE) {
-        true => "corrected",
-        false => "image",
-    };
+    let image = [("image", compared(r.bits))];
     for kernel in [&WINDOWS, &GRADIENT] {
-        r.run_with(kernel, PIXELS, &[("image", image)], &[])?;
+        r.run_with(kernel, PIXELS, &image, &[])?;
     }
     Ok(())
+}
+
+/// The tensor that photos are compared with.
+pub fn compared(bits: Bits) -> &'static str {
+    match bits.has(Bits::APPEARANCE) {
+        true => "corrected",
+        false => "image",
+    }
 }

@@ -4,6 +4,7 @@ pub mod appearance;
 pub mod blend;
 pub mod blend_backward;
 pub mod bytes;
+pub mod crops;
 pub mod densify;
 pub mod depth;
 pub mod emit;

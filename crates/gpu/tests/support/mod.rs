@@ -73,6 +73,7 @@ pub fn settings(step: u32) -> StepSettings {
         },
         adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
+        crop: [0; 2],
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),

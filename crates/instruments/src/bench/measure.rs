@@ -333,6 +333,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         learning_rates: job.learning_rates,
         adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
+        crop: [0; 2],
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),

@@ -13,8 +13,8 @@ use dapple::contract::{
     BlendCounts, DepthSample, ImageDerivative, RenderedBytes, Stage, StepReport,
 };
 use dapple::contract::{
-    DensifyPlan, LossTerm, OptimizerState, Report, ScoreAsks, ScoredView, StepSettings, TrainView,
-    ViewId, ViewState,
+    CropLoss, DensifyPlan, LossTerm, OptimizerState, Report, ScoreAsks, ScoredView, StepSettings,
+    TrainView, ViewId, ViewState,
 };
 use dapple::scene::{Camera, Photo, Result, Splats};
 use dapple::{Engine, Gradients, RenderSettings, Rendered};
@@ -414,6 +414,10 @@ impl Engine for Probe {
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
         let mut state = self.lock();
         state.engine.supervise_depth(view, samples)
+    }
+
+    fn set_crop_loss(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
+        self.lock().engine.set_crop_loss(loss)
     }
 
     fn differentiate(

@@ -55,6 +55,7 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
         },
         adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, SSIM_WEIGHT),
+        crop: [0; 2],
         accumulate_density: true,
         refresh_smoothing: false,
         extras: Extras::default(),

@@ -81,6 +81,10 @@ table! {
         antialias: bool = false,
         /// Weight of 1 - SSIM in the loss, 0 to 1; the rest is L1.
         ssim_weight: f64 = 0.2,
+        /// Weight of LPIPS between a crop of the render and of the photo in the loss, 0 to 1000, by the weights of eval.lpips; 0 = no crop is compared.
+        perceptual_weight: f64 = 0.0,
+        /// Pixels along an edge of that crop, 16 to 4096; no larger than the smallest photo. Another place each step.
+        perceptual_crop: u32 = 128,
         /// What is behind everything and behind transparent photos: a colour (red, green, blue in 0 to 1), or "random", another one each step, scored over black; data.mask_mode segment sets "random".
         background: Background = Background::BLACK,
         /// Steps between two rows of the logs, 1 or more (the last step is always logged).
@@ -222,7 +226,7 @@ table! {
         every: u32 = 3000,
         /// Further steps after which to score.
         steps: Vec<u32> = Vec::new(),
-        /// Weights of LPIPS (safetensors), by which the last scoring scores too, and on a GPU every one; empty = no LPIPS.
+        /// Weights of LPIPS (safetensors), by which the last scoring scores too, and on a GPU every one, and which perceptual_weight trains by; empty = no LPIPS.
         lpips: PathBuf = PathBuf::new(),
     } {}
 }

@@ -124,6 +124,12 @@ impl TrainConfig {
             ("near", self.near, Range::closed(0.0, 1e12), ""),
             ("ssim_weight", self.ssim_weight, Range::closed(0.0, 1.0), ""),
             (
+                "perceptual_weight",
+                self.perceptual_weight,
+                Range::closed(0.0, 1e3),
+                "",
+            ),
+            (
                 "checkpoint_minutes",
                 self.checkpoint_minutes,
                 Range::closed(0.0, 1e6),
@@ -271,6 +277,7 @@ impl TrainConfig {
             ("sh_every", wide(self.sh_every), often),
             ("initial_gaussians", many(self.initial_gaussians), gaussians),
             ("max_gaussians", many(self.max_gaussians), gaussians),
+            ("perceptual_crop", wide(self.perceptual_crop), [16, 4096]),
             ("log_every", wide(self.log_every), often),
             ("checkpoint_every", wide(self.checkpoint_every), steps),
             ("data.eval_every", many(data.eval_every), photos),

@@ -38,6 +38,13 @@ impl TrainConfig {
         }
         self.validate_pace()?;
         self.validate_coarse()?;
+        if self.perceptual_weight > 0.0 && self.eval.lpips.as_os_str().is_empty() {
+            return Err(Error::input(format!(
+                "perceptual_weight = {} compares crops by LPIPS, and eval.lpips names no weights of it",
+                self.perceptual_weight
+            ))
+            .hint("add --lpips FILE.safetensors; `dapple eval --help` says where weights come from"));
+        }
         if self.data.eval_every == 1 {
             return Err(Error::input(
                 "data.eval_every = 1 holds out every photo: none is left to train on",

@@ -187,6 +187,7 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
         },
         adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, how.ssim_weight as f32),
+        crop: [0; 2],
         accumulate_density: false,
         refresh_smoothing: false,
         extras: Extras::default(),

@@ -127,6 +127,19 @@ impl TrainPhotos {
         }
     }
 
+    /// The shortest edge of all that steps look at, pixels.
+    pub(crate) fn least_edge(&self) -> u32 {
+        let edges = self
+            .cameras
+            .iter()
+            .map(|(_, camera)| camera.width.min(camera.height));
+        let least = edges.min().unwrap_or(0);
+        match self.coarse_ids.is_empty() {
+            true => least,
+            false => least.div_ceil(2),
+        }
+    }
+
     /// The engine's view of a photo of the order.
     fn id(&self, photo: usize) -> ViewId {
         match photo.checked_sub(self.ids.len()) {

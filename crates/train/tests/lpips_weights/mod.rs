@@ -36,7 +36,7 @@ pub const VGG: &[Row] = &[
 ];
 
 /// Numbers that look random, in -0.5..0.5.
-pub struct Noise(u32);
+pub struct Noise(pub u32);
 
 impl Noise {
     pub fn next(&mut self) -> f32 {

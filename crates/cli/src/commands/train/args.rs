@@ -242,6 +242,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE.safetensors")]
     pub(super) lpips: Option<PathBuf>,
 
+    /// Train by LPIPS too, with the weights of --lpips: how much it counts in the loss, between a crop of each step's render
+    /// and photo (`perceptual_crop` of the configuration says how large) [default: 0, no crop is compared]
+    #[arg(long, value_name = "WEIGHT")]
+    pub(super) perceptual: Option<f64>,
+
     /// Print one JSON object when done
     #[arg(long)]
     pub(super) json: bool,
@@ -301,6 +306,7 @@ impl Args {
             background: self.background,
             antialias: self.antialias.then_some(true),
             max_gaussians_per_tile: self.max_gaussians_per_tile,
+            perceptual_weight: self.perceptual,
             checkpoint_every: self.checkpoint_every,
             // Who names steps wants no clock.
             checkpoint_minutes: self.checkpoint_every.map(|_| 0.0),

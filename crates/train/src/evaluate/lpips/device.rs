@@ -40,6 +40,18 @@ struct DeviceLayer {
     linear: Option<Tensor>,
 }
 
+/// For each layer that is looked at its places (width, height) and their shares, `[1, 1, height, width]`.
+pub(super) type Shares = Vec<((usize, usize), Tensor)>;
+
+/// How features' lengths are found.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Root {
+    /// As LPIPS is defined; it has no derivative where all features are 0.
+    Exact,
+    /// With a derivative everywhere.
+    Smooth,
+}
+
 /// What is made for one size.
 #[derive(Debug)]
 struct Sized {
@@ -47,8 +59,7 @@ struct Sized {
     height: usize,
     /// `[height, width, 3]` in 0..1: the picture and its target.
     pictures: [Tensor; 2],
-    /// For each layer that is looked at its places (width, height) and their shares, `[1, 1, height, width]`.
-    shares: Vec<((usize, usize), Tensor)>,
+    shares: Shares,
     /// Whether the shares are those of a mask.
     masked: bool,
     plan: Plan,
@@ -194,6 +205,28 @@ impl DeviceLpips {
         let context = &self.context;
         let picture = || context.tensor(&[height, width, 3], &vec![0.0; height * width * 3]);
         let pictures = [picture(), picture()];
+        let (total, shares) = self.distance_of(&pictures, Root::Exact)?;
+        Ok(Sized {
+            plan: Plan::compile(&[&total])?,
+            width,
+            height,
+            pictures,
+            shares,
+            masked: false,
+        })
+    }
+
+    /// The distance of two pictures `[height, width, 3]`, and of each layer that is looked at its places (width, height)
+    /// with their shares.
+    pub(super) fn distance_of(
+        &self,
+        pictures: &[Tensor; 2],
+        root: Root,
+    ) -> Result<(Tensor, Shares)> {
+        let context = &self.context;
+        let &[height, width, _] = pictures[0].shape() else {
+            return Err(Error::internal("a picture is of rows, columns and colours"));
+        };
         let scale = context.tensor(&[3], &DEVIATION.map(|deviation| 2.0 / deviation));
         let shift: [f32; 3] = std::array::from_fn(|c| -(1.0 + MEAN[c]) / DEVIATION[c]);
         let shift = context.tensor(&[3], &shift);
@@ -212,7 +245,7 @@ impl DeviceLpips {
             if let Some(linear) = &layer.linear {
                 let share = shares_of(size, (width, height), None);
                 let share = context.tensor(&[1, 1, size.1, size.0], &share);
-                let distance = difference(&a, &b, linear).mul(&share).sum();
+                let distance = difference(&a, &b, linear, root).mul(&share).sum();
                 total = Some(match total {
                     Some(total) => total.add(&distance),
                     None => distance,
@@ -220,17 +253,13 @@ impl DeviceLpips {
                 shares.push((size, share));
             }
         }
-        let Some(total) = total else {
-            return Err(Error::internal("a network of which no layer is looked at"));
-        };
-        Ok(Sized {
-            plan: Plan::compile(&[&total])?,
-            width,
-            height,
-            pictures,
-            shares,
-            masked: false,
-        })
+        let total =
+            total.ok_or_else(|| Error::internal("a network of which no layer is looked at"))?;
+        Ok((total, shares))
+    }
+
+    pub(super) fn context(&self) -> &Context {
+        &self.context
     }
 }
 
@@ -255,9 +284,13 @@ impl DeviceLayer {
 }
 
 /// `[1, 1, rows, columns]` of features `[1, channels, rows, columns]`: how far each place's are apart.
-fn difference(a: &Tensor, b: &Tensor, linear: &Tensor) -> Tensor {
+fn difference(a: &Tensor, b: &Tensor, linear: &Tensor, root: Root) -> Tensor {
     let unit = |x: &Tensor| {
-        let length = x.mul(x).sum_keep(&[1]).sqrt().add(EPSILON);
+        let squares = x.mul(x).sum_keep(&[1]);
+        let length = match root {
+            Root::Exact => squares.sqrt().add(EPSILON),
+            Root::Smooth => squares.add(EPSILON).sqrt(),
+        };
         x.div(&length)
     };
     let apart = unit(a).sub(unit(b));

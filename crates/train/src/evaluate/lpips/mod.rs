@@ -13,9 +13,10 @@
 //! Weights come from a file that the user names; none is part of this program. Work is cut by rows and
 //! pixels, and added in order: the result does not depend on the number of threads.
 //!
-//! [`Lpips::distance`] computes on the processor, [`DeviceLpips`] by tensors on a GPU; [`Measure`] takes the GPU that an
+//! [`Lpips::distance`] computes on the processor, [`DeviceLpips`] by tensors on a GPU, [`LpipsCrops`] its derivative for training; [`Measure`] takes the GPU that an
 //! engine runs on, and the processor where there is none or it does not hold so large a picture.
 
+mod crops;
 mod device;
 mod measure;
 mod network;
@@ -27,6 +28,7 @@ use network::{Features, Layer};
 use rayon::prelude::*;
 use std::path::Path;
 
+pub use crops::LpipsCrops;
 pub use device::DeviceLpips;
 pub(crate) use measure::Measure;
 pub use weights::Backbone;

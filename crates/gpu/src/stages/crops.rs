@@ -1,0 +1,83 @@
+//! The loss of a crop, part of the stage `loss`: what is cut out, somebody else's kernels, and what comes of it. See
+//! `shaders/crops.wgsl` and [`dapple_engine::crops`].
+
+use super::{loss, shaders};
+use crate::layout::WORKGROUP;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
+use crate::{Buffers, Context};
+use dapple_engine::CropLoss;
+use dapple_engine::crops::no_crop_loss;
+use dapple_runtime::Routine;
+use dapple_scene::{Error, Result};
+
+/// The name of the loss, which recordings depend on.
+const LOSS: &str = "crop loss";
+
+const RENDER: &str = "crop_render";
+const PHOTO: &str = "crop_photo";
+const DERIVATIVE: &str = "crop_derivative";
+
+const CUT: Code = Code::new("crops", "cut");
+const PASTE: Code = Code::new("crops", "paste");
+
+/// From the image that the loss compares and `photo` to what is added to `image_gradient`.
+pub static PASS: Pass = Pass {
+    shaders: shaders!["crops"],
+    kernels: &[CUT, PASTE],
+    needs: Bits::CROPS,
+    tensors: &[
+        Tensor::new(Axis::Given, RENDER, 0),
+        Tensor::new(Axis::Given, PHOTO, 0),
+        Tensor::new(Axis::Given, DERIVATIVE, 0),
+    ],
+    ..Pass::new("loss", record)
+};
+
+fn record(r: &mut Recorder<'_>) -> Result<()> {
+    let routine = r.context.crop_routine.clone().ok_or_else(no_crop_loss)?;
+    let floats = r.bytes_of(RENDER)? / super::WORD;
+    let size = Size::flat((floats / 3).div_ceil(WORKGROUP.into()) as u32);
+    let image = [("image", loss::compared(r.bits))];
+    r.run_with(&CUT, size, &image, &[])?;
+    r.routine(LOSS, routine.recording);
+    r.run(&PASTE, size)
+}
+
+/// Takes a loss's kernels and buffers in, or away.
+///
+/// # Errors
+/// It is made for another device.
+pub fn set(
+    context: &mut Context,
+    buffers: &mut Buffers,
+    loss: Option<&dyn CropLoss>,
+) -> Result<()> {
+    context.crop_routine = None;
+    buffers.touch(LOSS);
+    let Some(loss) = loss else {
+        for name in [RENDER, PHOTO, DERIVATIVE] {
+            buffers.remove(name);
+        }
+        return Ok(());
+    };
+    let other = || Error::internal("a loss of crops that is made for another device");
+    let routine = loss.routine().and_then(|routine| routine.downcast().ok());
+    let routine: Routine = *routine.ok_or_else(other)?;
+    let ([render, photo], [derivative]) = (&*routine.inputs, &*routine.outputs) else {
+        return Err(Error::internal(
+            "a loss of crops takes two buffers in and fills one",
+        ));
+    };
+    let bytes = 3 * super::WORD * u64::from(loss.side()).pow(2);
+    if [render, photo, derivative].iter().any(|b| b.size() < bytes) {
+        return Err(Error::internal(
+            "a loss of crops in buffers too small for them",
+        ));
+    }
+    buffers.set(RENDER, render.clone());
+    buffers.set(PHOTO, photo.clone());
+    buffers.set(DERIVATIVE, derivative.clone());
+    context.crop_routine = Some(routine);
+    Ok(())
+}

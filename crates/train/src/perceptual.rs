@@ -1,0 +1,30 @@
+//! The loss of crops of a run: LPIPS with the user's weights, where the configuration gives it a weight.
+
+use crate::evaluate::Lpips;
+use crate::trainer::Run;
+use dapple_scene::{Error, Result};
+
+/// Hands the engine the loss of crops as large as the configuration says, or as the smallest photo.
+///
+/// # Errors
+/// Photos too small for the network; an engine that compares no crops; a device without memory.
+pub(crate) fn hand_over(run: &mut Run, lpips: Option<&Lpips>) -> Result<()> {
+    let config = run.config();
+    if config.perceptual_weight == 0.0 {
+        return Ok(());
+    }
+    // The configuration was validated.
+    let lpips = lpips.ok_or_else(|| Error::internal("there are no weights of LPIPS"))?;
+    let side = config.perceptual_crop.min(run.photos.least_edge());
+    let least = lpips.backbone().least_edge();
+    if (side as usize) < least {
+        return Err(Error::input(format!(
+            "crops of {side} x {side} pixels are too small for LPIPS with {}, which needs {least}",
+            lpips.backbone().name()
+        ))
+        .at("perceptual_weight")
+        .hint("train on larger photos, raise perceptual_crop, or leave --perceptual out"));
+    }
+    let crops = lpips.crops(side, run.engine.as_ref())?;
+    run.engine.set_crop_loss(Some(Box::new(crops)))
+}
