@@ -43,6 +43,9 @@ const BEYOND: Ceilings = Ceilings {
 /// Work of another test beside it would be in its times.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Where other programs come and go, shares of time are had again, so often.
+const LOOKS: usize = 5;
+
 fn look(context: &Context, only: &str, plant: Option<Plant>, ceilings: &Ceilings) -> Profile {
     let options = OpsOptions {
         only: only.split(',').map(str::to_owned).collect(),
@@ -117,39 +120,49 @@ fn a_fused_replay_leaves_the_rules_silent() {
     }
 }
 
+/// The first of some looks in which one of these rules fires, and what it found.
+#[track_caller]
+fn fires(rules: &[&str], mut look: impl FnMut() -> Profile) -> (Profile, Finding) {
+    let mut last = None;
+    for _ in 0..LOOKS {
+        let profile = look();
+        let found = rules.iter().map(|rule| finding(&profile, rule));
+        let found: Vec<Finding> = found.cloned().collect();
+        if let Some(found) = found.iter().find(|found| found.fired) {
+            return (profile, found.clone());
+        }
+        last = Some(found);
+    }
+    panic!("never found: {last:?}");
+}
+
 #[test]
 fn unfused_kernels_are_bound_by_launching() {
     let Some(gpu) = gpu() else { return };
     let context = Context::gpu(&gpu);
-    let first = look(&context, ROWS, Some(Plant::Unfused), &BEYOND);
-    // A dispatch that is four tenths of a kernel, as it is of small ones on fast devices.
-    let kernels = first.timeline.as_ref().unwrap().kernels_per_step;
-    let ceilings = Ceilings {
-        dispatch_ns: Some(0.4 * first.step.mean / kernels),
-        ..BEYOND
-    };
-    let unfused = look(&context, ROWS, Some(Plant::Unfused), &ceilings);
-    let found = finding(&unfused, "launch_bound");
-    assert!(
-        found.fired || finding(&unfused, "too_small").fired,
-        "{found:?}"
-    );
+    let unfused = |ceilings: &Ceilings| look(&context, ROWS, Some(Plant::Unfused), ceilings);
+    let (profile, _) = fires(&["launch_bound", "too_small"], || {
+        let first = unfused(&BEYOND);
+        // A dispatch that is four tenths of a kernel, as it is of small ones on fast devices.
+        let kernels = first.timeline.as_ref().unwrap().kernels_per_step;
+        unfused(&Ceilings {
+            dispatch_ns: Some(0.4 * first.step.mean / kernels),
+            ..BEYOND
+        })
+    });
+    let found = finding(&profile, "launch_bound");
     assert!(found.remedy.contains("fuse kernels"), "{found:?}");
-    let timeline = unfused.timeline.unwrap();
+    let timeline = profile.timeline.unwrap();
     assert!(timeline.kernels_per_step >= 8.0, "{timeline:?}");
 }
 
 #[test]
 fn results_that_are_read_each_time_are_waited_for() {
     let Some(gpu) = gpu() else { return };
-    let profile = look(
-        &Context::gpu(&gpu),
-        "lora_512",
-        Some(Plant::Readback),
-        &BEYOND,
-    );
-    let found = finding(&profile, "sync_bound");
-    assert!(found.fired, "{found:?}");
+    let context = Context::gpu(&gpu);
+    let (profile, _) = fires(&["sync_bound"], || {
+        look(&context, "lora_512", Some(Plant::Readback), &BEYOND)
+    });
     let timeline = profile.timeline.unwrap();
     assert_eq!(timeline.syncs_per_step, 1.0);
     // 512 of 4 bytes, and the clock's.
@@ -159,17 +172,15 @@ fn results_that_are_read_each_time_are_waited_for() {
 #[test]
 fn values_from_the_host_are_transfers() {
     let Some(gpu) = gpu() else { return };
-    let profile = look(
-        &Context::gpu(&gpu),
-        "lora_step_1024",
-        Some(Plant::Upload),
-        &BEYOND,
-    );
-    let found = finding(&profile, "transfer_bound");
-    assert!(found.fired, "{found:?}");
-    // The base's weight alone is 4 MiB.
+    let context = Context::gpu(&gpu);
+    // Little is computed of much that comes: a third of the time on a processor that is a GPU.
+    let (profile, found) = fires(&["transfer_bound"], || {
+        look(&context, "rms_norm_4096", Some(Plant::Upload), &BEYOND)
+    });
+    assert!(found.evidence.contains("to the device"), "{found:?}");
     let timeline = profile.timeline.unwrap();
-    assert!(timeline.bytes_written_per_step > 4e6, "{timeline:?}");
+    let bytes = 4.0 * 4096.0 * 4096.0;
+    assert!(timeline.bytes_written_per_step >= bytes, "{timeline:?}");
 }
 
 #[test]
@@ -194,9 +205,7 @@ fn a_naive_product_is_far_from_the_limits() {
     let rate = |profile: &Profile| profile.stages[0].roofline.unwrap().flops_per_second;
     let naive_plant = Some(Plant::NaiveMatmul);
     let gpu = gpu().map(|gpu| Context::gpu(&gpu));
-    // What the naive one reaches is a quarter of the ceiling: another must be twice as fast to be at six tenths of it. Where
-    // other programs come and go between the two looks, they are had again.
-    const LOOKS: usize = 5;
+    // What the naive one reaches is a quarter of the ceiling: another must be twice as fast to be at six tenths of it.
     for context in std::iter::once(Context::cpu()).chain(gpu) {
         let ceilings = || Ceilings {
             flops_per_second: 4.0 * rate(&of(&context, naive_plant, &BEYOND)),
