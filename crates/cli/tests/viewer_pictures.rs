@@ -24,13 +24,18 @@ const SHOWN: &str = "Number(document.getElementById('picture')?.dataset.look)";
 /// A page of the size of a small window that shows what is served.
 fn open(chromium: &Path, folder: &Path, served: &Served) -> Browser {
     let mut browser = Browser::open(chromium, &folder.join("profile"));
+    show(&mut browser, served);
+    browser
+}
+
+/// [`open`], in a browser that is there already.
+fn show(browser: &mut Browser, served: &Served) {
     browser.call(
         "Emulation.setDeviceMetricsOverride",
         &json!({"width": 820, "height": 360, "deviceScaleFactor": 1, "mobile": false}),
     );
     browser.call("Page.navigate", &json!({"url": served.url}));
     browser.wait_for(&format!("{SHOWN} > 0"));
-    browser
 }
 
 /// Changes a control of the page, and waits for the picture that follows.
@@ -396,10 +401,12 @@ fn the_page_says_how_a_run_ended_and_keeps_its_last_picture() {
     let Some(chromium) = chromium() else { return };
     let folder = small_capture();
     for (steps, kill, says) in [
-        ("300", false, "The run has finished after 300 steps"),
+        ("900", false, "The run has finished after 900 steps"),
         ("100000", true, "The connection has ended"),
     ] {
         let out = format!("out{steps}");
+        // Before the run, which does not wait for it: a browser takes seconds to start where other programs run.
+        let mut browser = Browser::open(&chromium, &folder.path().join("profile"));
         let mut served = Served::start(
             dapple()
                 .args([
@@ -408,7 +415,7 @@ fn the_page_says_how_a_run_ended_and_keeps_its_last_picture() {
                 .args(["--steps", steps, "--view-share", "0.8"])
                 .current_dir(folder.path()),
         );
-        let mut browser = open(&chromium, folder.path(), &served);
+        show(&mut browser, &served);
         browser.wait_for("document.getElementById('progress').textContent.includes('step')");
         if kill {
             served.child.kill().unwrap();
