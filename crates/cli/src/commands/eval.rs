@@ -1,6 +1,8 @@
 //! `dapple eval`: scores splats against photos they were not trained on, and against other splats.
 
+mod found;
 mod poses;
+mod scorer;
 
 use crate::console::Console;
 use crate::options::{
@@ -9,19 +11,13 @@ use crate::options::{
 };
 use crate::photo_memory;
 use crate::viewing::shown_settings;
-use dapple::contract::{Engine, RenderSettings};
-use dapple::glam::DVec3;
-use dapple::scene::{Dataset, Error, Pose, Result, Splats, View, load, printable};
+use dapple::contract::RenderSettings;
+use dapple::scene::{Dataset, Error, Pose, Result, Splats, load};
 use dapple::train::config::{Background, EvalPatch};
-use dapple::train::evaluate::{
-    Difference, LEAST_IMAGES, Lpips, Paired, flat_psnr, paired_table, table,
-};
-use dapple::train::{
-    ConfigPatch, EvalReport, Halves, PictureWriter, RunFolder, Scoring, TrainConfig, Writes,
-    evaluate, evaluate_aligned, evaluate_halves, read_looks,
-};
-use poses::PoseReport;
-use serde::Serialize;
+use dapple::train::evaluate::Paired;
+use dapple::train::{ConfigPatch, RunFolder, TrainConfig, Writes};
+use found::Found;
+use scorer::Scorer;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -63,9 +59,6 @@ Examples:
   dapple eval captures/bird out/bird/splats.ply -o compare    renders, error maps, tables
   dapple eval captures/bird out/a --compare out/b             is a better than b?
   dapple eval captures/bird out/bird --lpips vgg.safetensors";
-
-/// Fewer images are all shown anyway.
-const WORST_FROM: usize = 6;
 
 /// Scores splats against the held-out photos: PSNR, SSIM and LPIPS
 #[derive(Debug, clap::Args)]
@@ -146,36 +139,6 @@ pub struct Args {
     device: DeviceOptions,
 }
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Scores<'a> {
-    scene: &'a Path,
-    splats: &'a Path,
-    #[serde(flatten)]
-    report: &'a EvalReport,
-    worst: Vec<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    compare: Option<Compared<'a>>,
-    /// With the pose of each photo fitted to the splats.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aligned: Option<&'a EvalReport>,
-    /// Of right halves, with appearance fitted to the left ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    halves: Option<&'a EvalReport>,
-    /// How far the poses of the photos trained on are off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    poses: Option<&'a PoseReport>,
-}
-
-/// The second splats' part of it.
-#[derive(Serialize)]
-struct Compared<'a> {
-    splats: &'a Path,
-    #[serde(flatten)]
-    report: &'a EvalReport,
-    difference: &'a Paired,
-}
-
 /// Splats to score, and how.
 struct Subject {
     path: PathBuf,
@@ -205,21 +168,28 @@ impl Subject {
     }
 }
 
+impl Args {
+    /// The options as a layer over the runs' configurations.
+    fn flags(&self) -> ConfigPatch {
+        ConfigPatch {
+            background: self.background.map(Background::Colour),
+            antialias: self.antialias.then_some(true),
+            data: self.capture.patch(),
+            eval: EvalPatch {
+                lpips: self.lpips.clone(),
+                ..EvalPatch::default()
+            },
+            ..ConfigPatch::default()
+        }
+    }
+}
+
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    let flags = ConfigPatch {
-        background: args.background.map(Background::Colour),
-        antialias: args.antialias.then_some(true),
-        data: args.capture.patch(),
-        eval: EvalPatch {
-            lpips: args.lpips.clone(),
-            ..EvalPatch::default()
-        },
-        ..ConfigPatch::default()
-    };
     // Before the photos: a mistake in the name of the splats shows at once.
     if let Some(out) = args.out.as_deref().filter(|_| !args.overwrite) {
         RunFolder::open(out).refuse_foreign(Writes::Scores)?;
     }
+    let flags = args.flags();
     let a = Subject::open(&args.splats, &flags, console)?;
     let other = args.compare.as_ref();
     let b = other
@@ -245,188 +215,36 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if let Some(note) = folder.as_ref().and_then(RunFolder::lock_note) {
         console.note(&format!("note: {note}"));
     }
-    let mut engine = args.device.engine(console)?;
     // What two are compared by, both have.
     let learnt = |subject: &Subject| subject.config.appearance.is_on();
-    let corrects = args.colour_corrected || learnt(&a) || b.as_ref().is_some_and(learnt);
-    let mut scored = |subject: &Subject, folder: Option<&RunFolder>| {
-        let settings = subject.settings(background);
-        engine.upload(&subject.splats, None)?;
-        score(
-            engine.as_mut(),
-            &dataset,
-            &settings,
-            (lpips.as_ref(), corrects),
-            folder,
-            console,
-        )
+    let mut scorer = Scorer {
+        engine: args.device.engine(console)?,
+        dataset: &dataset,
+        background,
+        lpips: lpips.as_ref(),
+        corrects: args.colour_corrected || learnt(&a) || b.as_ref().is_some_and(learnt),
+        console,
     };
-    let report = scored(&a, folder.as_ref())?;
-    let second = b.as_ref().map(|b| scored(b, None)).transpose()?;
-    let aligned = if args.align_poses || a.config.poses.refine {
-        let centres = trained.iter().map(|(_, pose)| pose.centre());
-        let extent = extent(&centres.collect::<Vec<_>>());
-        let views: Vec<&View> = dataset.views.iter().collect();
-        engine.upload(&a.splats, None)?;
-        let settings = a.settings(background);
-        Some(evaluate_aligned(
-            engine.as_mut(),
-            &views,
-            &settings,
-            extent,
-        )?)
-    } else {
-        None
+    let report = scorer.score(&a, folder.as_ref())?;
+    let second = b.as_ref().map(|b| scorer.score(b, None)).transpose()?;
+    let aligns = args.align_poses || a.config.poses.refine;
+    let aligned = aligns.then(|| scorer.aligned(&a, &trained)).transpose()?;
+    let halves = args.halves.then(|| scorer.halves(&a, args.lora));
+    let paired = second.as_ref().map(|second| Paired::new(&report, second));
+    let found = Found {
+        paired: paired.transpose()?,
+        halves: halves.transpose()?,
+        report,
+        second,
+        aligned,
+        poses,
     };
-    let halves = match args.halves {
-        true => Some(score_halves(
-            engine.as_mut(),
-            &a,
-            &dataset,
-            (background, args.lora),
-            console,
-        )?),
-        false => None,
-    };
-    let paired = second
-        .as_ref()
-        .map(|second| Paired::new(&report, second))
-        .transpose()?;
-    let compared = b.as_ref().zip(second.as_ref()).zip(paired.as_ref());
-    let count = args.worst.unwrap_or(match report.images.len() {
-        WORST_FROM.. => 3,
-        _ => 0,
-    });
-    let worst = report.worst(count);
-    let scores = Scores {
-        scene: &args.scene,
-        splats: &a.path,
-        report: &report,
-        worst: worst.iter().map(|image| image.name.as_str()).collect(),
-        compare: compared.map(|((b, report), difference)| Compared {
-            splats: &b.path,
-            report,
-            difference,
-        }),
-        aligned: aligned.as_ref(),
-        halves: halves.as_ref(),
-        poses: poses.as_ref(),
-    };
-    let text = |markdown: bool| match &paired {
-        Some(paired) => paired_table(&report, paired, markdown),
-        None => table(&report, markdown),
-    };
-    if let Some(folder) = &folder {
-        folder.write_scores(&scores, &text(true))?;
-    }
-    if args.json {
-        return console.json(&scores);
-    }
-    console.data(text(args.markdown).trim_end())?;
-    if let Some(aligned) = &aligned {
-        console.data("\naligned: the pose of each photo fitted to the splats")?;
-        console.data(table(aligned, args.markdown).trim_end())?;
-    }
-    if let Some(halves) = &halves {
-        console.data("\nright halves, what differs between photos fitted to the left ones")?;
-        console.data(table(halves, args.markdown).trim_end())?;
-    }
-    if let Some(poses) = &poses {
-        console.data(&poses.lines())?;
-    }
-    for image in worst {
-        let below = report.psnr - image.psnr;
-        console.note(&format!(
-            "worst: {} with {:.2} dB, {below:.2} below the mean",
-            printable(&image.name),
-            image.psnr
-        ));
-    }
-    match &paired {
-        Some(paired) => console.data(&verdict(paired)),
-        None => Ok(()),
-    }
-}
-
-/// Scores all views, with fitted colours too where it `corrects` them; writes what there is to see into `folder`.
-fn score(
-    engine: &mut dyn Engine,
-    dataset: &Dataset,
-    settings: &RenderSettings,
-    (lpips, corrects): (Option<&Lpips>, bool),
-    folder: Option<&RunFolder>,
-    console: &Console,
-) -> Result<EvalReport> {
-    let bar = console.bar(dataset.views.len() as u64, "scoring [{bar:30}] {pos}/{len}");
-    let views: Vec<&View> = dataset.views.iter().collect();
-    let mut pictures = folder.map(|folder| PictureWriter::new(folder, settings.background));
-    let scoring = Scoring {
-        lpips,
-        fitted: corrects,
-        pictures: pictures.is_some(),
-    };
-    let mut flat = Vec::new();
-    let report = evaluate(engine, &views, settings, &scoring, &mut |view, shown| {
-        bar.inc(1);
-        flat.extend(flat_psnr(view.photo.read()?.as_ref(), settings.background));
-        if let (Some(writer), Some(shown)) = (&mut pictures, shown) {
-            writer.write(&view.name, view.photo.read()?, shown);
-        }
-        Ok(())
-    });
-    bar.finish_and_clear();
-    let report = report?;
-    pictures.map_or(Ok(()), PictureWriter::finish)?;
-    for note in &report.notes {
-        console.note(&format!("note: {note}"));
-    }
-    let flat = flat.iter().sum::<f64>() / flat.len().max(1) as f64;
-    if report.psnr < flat {
-        console.note(&format!(
-            "remark: pictures of one colour would score better, {flat:.2} dB: are these the splats of another \
-             capture, or in another world than its poses?"
-        ));
-    }
-    Ok(report)
-}
-
-/// Scores right halves, with what the run learnt of photos fitted to the left ones.
-fn score_halves(
-    engine: &mut dyn Engine,
-    subject: &Subject,
-    dataset: &Dataset,
-    (background, lora): ([f32; 3], Option<u8>),
-    console: &Console,
-) -> Result<EvalReport> {
-    let appearance = &subject.config.appearance;
-    if lora.is_some() && !appearance.has_looks() {
-        return Err(
-            Error::input("the run learnt no looks that a LoRA could adapt")
-                .at("--lora")
-                .hint("looks are what a run with --appearance mlp learns"),
-        );
-    }
-    let looks = subject.path.with_file_name("appearance.safetensors");
-    let look = match appearance.has_looks() {
-        true => Some(read_looks(&looks, subject.splats.len())?.0),
-        false => None,
-    };
-    let how = Halves {
-        appearance,
-        look: look.as_ref(),
-        lora: lora.map(usize::from),
-        ssim_weight: subject.config.ssim_weight,
-        settings: subject.settings(background),
-    };
-    let views: Vec<&View> = dataset.views.iter().collect();
-    evaluate_halves(engine, &subject.splats, &views, &how, &console.progress())
-}
-
-/// As [`Dataset::extent`] without points.
-fn extent(centres: &[DVec3]) -> f64 {
-    let mean = centres.iter().copied().sum::<DVec3>() / centres.len().max(1) as f64;
-    let radius = centres.iter().map(|c| c.distance(mean)).fold(0.0, f64::max);
-    if radius > 0.0 { 1.1 * radius } else { 1.0 }
+    found.tell(
+        args,
+        (&a.path, b.as_ref().map(|b| b.path.as_path())),
+        folder.as_ref(),
+        console,
+    )
 }
 
 /// Names and poses of the photos that the run trained on.
@@ -479,39 +297,4 @@ fn note_differences(a: &TrainConfig, b: &TrainConfig, console: &Console) {
         console
             .note("note: the runs have other backgrounds; both are scored over that of the first");
     }
-}
-
-/// What the comparison comes to, in words.
-fn verdict(paired: &Paired) -> String {
-    let line = |name: &str, unit: &str, digits: usize, d: &Difference| {
-        let [low, high] = d.interval;
-        let photos = d.images.len();
-        if photos < LEAST_IMAGES {
-            return format!(
-                "{name:<6}A - B = {:+.digits$}{unit}, A better on {}, worse on {} (sign test p = {:.2}): too \
-                 few photos to tell a difference from noise ({photos}; {LEAST_IMAGES} do)",
-                d.mean, d.better, d.worse, d.sign_test
-            );
-        }
-        let leaves_out_zero = low > 0.0 || high < 0.0;
-        let says = match (d.is_beyond_noise, d.better > d.worse) {
-            (false, _) if leaves_out_zero => {
-                "a few photos make the mean, and most of the others say otherwise"
-            }
-            (true, true) => "A is better, beyond the photos' noise",
-            (true, false) => "B is better, beyond the photos' noise",
-            (false, _) => "no more than the photos' noise",
-        };
-        format!(
-            "{name:<6}A - B = {:+.digits$}{unit} [{low:+.digits$}, {high:+.digits$}], A better on {}, \
-             worse on {} (sign test p = {:.2}): {says}",
-            d.mean, d.better, d.worse, d.sign_test
-        )
-    };
-    let mut lines = vec![
-        line("PSNR", " dB", 3, &paired.psnr),
-        line("SSIM", "", 4, &paired.ssim),
-    ];
-    lines.extend(paired.lpips.as_ref().map(|d| line("LPIPS", "", 4, d)));
-    lines.join("\n")
 }

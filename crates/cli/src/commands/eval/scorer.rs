@@ -1,0 +1,126 @@
+//! Held-out photos scored on one engine: as they are, with fitted poses, by halves.
+
+use super::{Subject, Trained};
+use crate::console::Console;
+use dapple::contract::Engine;
+use dapple::glam::DVec3;
+use dapple::scene::{Dataset, Error, Result, View};
+use dapple::train::evaluate::{Lpips, flat_psnr};
+use dapple::train::{
+    EvalReport, Halves, PictureWriter, RunFolder, Scoring, evaluate, evaluate_aligned,
+    evaluate_halves, read_looks,
+};
+
+/// What scorings of one call share.
+pub struct Scorer<'a> {
+    /// Renders, and scores where it can.
+    pub engine: Box<dyn Engine>,
+    /// The held-out photos.
+    pub dataset: &'a Dataset,
+    /// What both of two subjects are scored over.
+    pub background: [f32; 3],
+    /// To score by it too.
+    pub lpips: Option<&'a Lpips>,
+    /// Whether to score with fitted colours too.
+    pub corrects: bool,
+    /// For bars and notes.
+    pub console: &'a Console,
+}
+
+impl<'a> Scorer<'a> {
+    fn views(&self) -> Vec<&'a View> {
+        self.dataset.views.iter().collect()
+    }
+
+    /// Scores all views; writes what there is to see into `folder`.
+    pub fn score(&mut self, subject: &Subject, folder: Option<&RunFolder>) -> Result<EvalReport> {
+        let (views, console) = (self.views(), self.console);
+        let settings = &subject.settings(self.background);
+        self.engine.upload(&subject.splats, None)?;
+        let bar = console.bar(views.len() as u64, "scoring [{bar:30}] {pos}/{len}");
+        let mut pictures = folder.map(|folder| PictureWriter::new(folder, settings.background));
+        let scoring = Scoring {
+            lpips: self.lpips,
+            fitted: self.corrects,
+            pictures: pictures.is_some(),
+        };
+        let mut flat = Vec::new();
+        let report = evaluate(
+            self.engine.as_mut(),
+            &views,
+            settings,
+            &scoring,
+            &mut |view, shown| {
+                bar.inc(1);
+                flat.extend(flat_psnr(view.photo.read()?.as_ref(), settings.background));
+                if let (Some(writer), Some(shown)) = (&mut pictures, shown) {
+                    writer.write(&view.name, view.photo.read()?, shown);
+                }
+                Ok(())
+            },
+        );
+        bar.finish_and_clear();
+        let report = report?;
+        pictures.map_or(Ok(()), PictureWriter::finish)?;
+        for note in &report.notes {
+            console.note(&format!("note: {note}"));
+        }
+        let flat = flat.iter().sum::<f64>() / flat.len().max(1) as f64;
+        if report.psnr < flat {
+            console.note(&format!(
+            "remark: pictures of one colour would score better, {flat:.2} dB: are these the splats of another \
+             capture, or in another world than its poses?"
+        ));
+        }
+        Ok(report)
+    }
+
+    /// Scores with the pose of each photo fitted to the splats.
+    pub fn aligned(&mut self, subject: &Subject, trained: &Trained) -> Result<EvalReport> {
+        let centres = trained.iter().map(|(_, pose)| pose.centre());
+        let extent = extent(&centres.collect::<Vec<_>>());
+        let (views, settings) = (self.views(), subject.settings(self.background));
+        self.engine.upload(&subject.splats, None)?;
+        evaluate_aligned(self.engine.as_mut(), &views, &settings, extent)
+    }
+
+    /// Scores right halves, with what the run learnt of photos fitted to the left ones; looks adapted by a LoRA of this
+    /// rank as well.
+    pub fn halves(&mut self, subject: &Subject, lora: Option<u8>) -> Result<EvalReport> {
+        let appearance = &subject.config.appearance;
+        if lora.is_some() && !appearance.has_looks() {
+            return Err(
+                Error::input("the run learnt no looks that a LoRA could adapt")
+                    .at("--lora")
+                    .hint("looks are what a run with --appearance mlp learns"),
+            );
+        }
+        let looks = subject.path.with_file_name("appearance.safetensors");
+        let look = match appearance.has_looks() {
+            true => Some(read_looks(&looks, subject.splats.len())?.0),
+            false => None,
+        };
+        let how = Halves {
+            appearance,
+            look: look.as_ref(),
+            lora: lora.map(usize::from),
+            ssim_weight: subject.config.ssim_weight,
+            settings: subject.settings(self.background),
+        };
+        let views = self.views();
+        evaluate_halves(
+            self.engine.as_mut(),
+            &subject.splats,
+            &views,
+            &how,
+            &self.console.progress(),
+        )
+    }
+}
+
+/// As [`Dataset::extent`] without points.
+fn extent(centres: &[DVec3]) -> f64 {
+    let mean = centres.iter().copied().sum::<DVec3>() / centres.len().max(1) as f64;
+    let radius = centres.iter().map(|c| c.distance(mean)).fold(0.0, f64::max);
+    if radius > 0.0 { 1.1 * radius } else { 1.0 }
+}
