@@ -5,8 +5,7 @@
 mod lpips_weights;
 
 use dapple::contract::{
-    Adam, AppearanceSettings, CropLoss, Extras, LearningRates, LossTerm, LossWeights, PoseRates,
-    StepSettings, TrainView, ViewId, crops,
+    AppearanceSettings, CropLoss, LossTerm, LossWeights, StepSettings, TrainView, ViewId, crops,
 };
 use dapple::prelude::*;
 use dapple::train::config::EvalConfig;
@@ -69,33 +68,19 @@ fn photo() -> Photo {
     photo
 }
 
+/// Nothing moves but what moments tell.
 fn step_settings(weight: f32, appearance: Option<AppearanceSettings>) -> StepSettings {
+    let render = RenderSettings {
+        background: [0.2, 0.5, 0.7],
+        ..RenderSettings::default()
+    };
     StepSettings {
-        step: 1,
-        render: RenderSettings {
-            background: [0.2, 0.5, 0.7],
-            ..RenderSettings::default()
-        },
-        // Nothing moves.
-        learning_rates: LearningRates {
-            means: 0.0,
-            scales: 0.0,
-            quats: 0.0,
-            opacities: 0.0,
-            sh0: 0.0,
-            sh_rest: 0.0,
-        },
-        adam: Adam::default(),
         losses: LossWeights::default()
             .with(LossTerm::Ssim, 0.2)
             .with(LossTerm::Perceptual, weight),
         crop: [1 << 31, 3 << 30],
-        accumulate_density: false,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
         appearance,
-        look: None,
+        ..StepSettings::new(1, render)
     }
 }
 

@@ -64,6 +64,18 @@ pub struct LearningRates {
     pub sh_rest: f32,
 }
 
+impl LearningRates {
+    /// Nothing moves.
+    pub const NONE: Self = Self {
+        means: 0.0,
+        scales: 0.0,
+        quats: 0.0,
+        opacities: 0.0,
+        sh0: 0.0,
+        sh_rest: 0.0,
+    };
+}
+
 /// Constants of Adam (Kingma & Ba 2015).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Adam {
@@ -123,6 +135,33 @@ pub struct StepSettings {
 }
 
 impl StepSettings {
+    /// Step `step`, rendered so, that asks for nothing: what a step is to do is named over it.
+    ///
+    /// ```
+    /// use dapple_engine::{LossTerm, LossWeights, RenderSettings, StepSettings};
+    /// let settings = StepSettings {
+    ///     losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
+    ///     ..StepSettings::new(1, RenderSettings::default())
+    /// };
+    /// assert_eq!(settings.learning_rates.means, 0.0);
+    /// ```
+    pub fn new(step: u32, render: RenderSettings) -> Self {
+        Self {
+            step,
+            render,
+            learning_rates: LearningRates::NONE,
+            adam: Adam::default(),
+            losses: LossWeights::default(),
+            crop: [0; 2],
+            accumulate_density: false,
+            refresh_smoothing: false,
+            extras: Extras::default(),
+            pose_rates: PoseRates::default(),
+            appearance: None,
+            look: None,
+        }
+    }
+
     /// Whether `update` has more to do than the image asks for: terms of the loss that look at Gaussians, or
     /// noise.
     pub fn adds_to_update(&self) -> bool {

@@ -9,8 +9,7 @@
 use crate::ViewOrder;
 use crate::contributions::stopped;
 use dapple_engine::{
-    Adam, Engine, Extras, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings,
-    StepSettings, TrainView,
+    Engine, LearningRates, LossTerm, LossWeights, RenderSettings, StepSettings, TrainView,
 };
 use dapple_scene::{Camera, Photo, Progress, Result, Splats};
 use std::sync::Arc;
@@ -92,8 +91,6 @@ fn settings_of(step: u32, how: &Refit<'_>) -> StepSettings {
     let done = step as f32 / how.steps.max(1) as f32;
     let falls = LAST.powf(done);
     StepSettings {
-        step,
-        render: how.settings,
         learning_rates: LearningRates {
             means: (MEANS * how.extent) as f32 * falls,
             scales: RATES.scales * falls,
@@ -102,14 +99,7 @@ fn settings_of(step: u32, how: &Refit<'_>) -> StepSettings {
             sh0: RATES.sh0 * falls,
             sh_rest: RATES.sh_rest * falls,
         },
-        adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
-        crop: [0; 2],
-        accumulate_density: false,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
-        appearance: None,
-        look: None,
+        ..StepSettings::new(step, how.settings)
     }
 }

@@ -1,10 +1,11 @@
 //! LPIPS, held to a direct implementation in `f64` with random weights, and to a value found by hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod gpu;
 mod lpips_weights;
 
 use dapple_engine::CropLoss;
-use dapple_runtime::{Choice, Gpu, GpuOptions, Routine};
+use dapple_runtime::Routine;
 use dapple_tensor::Context;
 use dapple_train::evaluate::{Backbone, Lpips};
 use lpips_weights::{ALEX, Noise, Row, Tensors, VGG, file, pair, random, tensors};
@@ -127,21 +128,7 @@ fn wide(values: &[f32]) -> Vec<f64> {
 /// on the processor and on a GPU.
 #[test]
 fn the_derivative_by_a_crop_agrees_with_finite_differences() {
-    let gpu = Gpu::open(&GpuOptions {
-        choice: match std::env::var("DAPPLE_TEST_GPU") {
-            Ok(name) => name.parse().unwrap(),
-            Err(_) => Choice::Index(0),
-        },
-        validate: true,
-        ..GpuOptions::default()
-    });
-    let gpu = match gpu {
-        Ok(gpu) => Some(gpu),
-        Err(error) => {
-            dapple_scene::lacking::skipped("gpu", &error.to_string());
-            None
-        }
-    };
+    let gpu = gpu::open();
     for (rows, side) in [(ALEX, 37), (VGG, 16)] {
         let tensors = random(rows, false);
         let lpips = Lpips::parse(&file(&tensors)).unwrap();

@@ -1,35 +1,15 @@
 //! LPIPS by tensors, held to the processor's: on the tensors' own processor and on a GPU.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod gpu;
 mod lpips_weights;
 
-use dapple_runtime::{Choice, Gpu, GpuOptions};
 use dapple_tensor::Context;
 use dapple_train::evaluate::Lpips;
 use lpips_weights::{ALEX, Row, VGG, file, random};
 
-/// `DAPPLE_TEST_GPU` names a device; otherwise the first there is.
-fn gpu() -> Option<Gpu> {
-    let choice = match std::env::var("DAPPLE_TEST_GPU") {
-        Ok(name) => name.parse().unwrap(),
-        Err(_) => Choice::Index(0),
-    };
-    let options = GpuOptions {
-        choice,
-        validate: true,
-        ..GpuOptions::default()
-    };
-    match Gpu::open(&options) {
-        Ok(gpu) => Some(gpu),
-        Err(error) => {
-            dapple_scene::lacking::skipped("gpu", &error.to_string());
-            None
-        }
-    }
-}
-
 fn contexts() -> Vec<Context> {
-    let gpu = gpu().map(|gpu| Context::gpu(&gpu));
+    let gpu = gpu::open().map(|gpu| Context::gpu(&gpu));
     std::iter::once(Context::cpu()).chain(gpu).collect()
 }
 
@@ -128,7 +108,7 @@ fn one_network_takes_pictures_of_many_sizes() {
 /// No device binds 4 GiB.
 #[test]
 fn pictures_that_do_not_fit_a_binding_are_refused_before_anything_is_made() {
-    let Some(gpu) = gpu() else {
+    let Some(gpu) = gpu::open() else {
         return;
     };
     let of = |rows: &[Row]| {

@@ -2,10 +2,7 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
-use dapple_engine::{
-    Adam, DensifyPlan, Extras, LearningRates, LossTerm, LossWeights, PoseRates, StepSettings,
-    TrainView,
-};
+use dapple_engine::{DensifyPlan, LearningRates, LossTerm, LossWeights, StepSettings, TrainView};
 use dapple_gpu::Context;
 use dapple_reference::scenes;
 use dapple_runtime::{Choice, Gpu, GpuOptions};
@@ -61,8 +58,6 @@ pub fn relative_l2(actual: &[f32], expected: &[f64]) -> f64 {
 /// A step on the scene `crowd` with rates that move everything.
 pub fn settings(step: u32) -> StepSettings {
     StepSettings {
-        step,
-        render: scenes::by_name("crowd").unwrap().settings,
         learning_rates: LearningRates {
             means: 1e-3,
             scales: 2e-3,
@@ -71,15 +66,9 @@ pub fn settings(step: u32) -> StepSettings {
             sh0: 2e-2,
             sh_rest: 6e-3,
         },
-        adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
-        crop: [0; 2],
         accumulate_density: true,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
-        appearance: None,
-        look: None,
+        ..StepSettings::new(step, scenes::by_name("crowd").unwrap().settings)
     }
 }
 

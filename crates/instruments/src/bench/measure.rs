@@ -12,8 +12,8 @@ use super::times::Times;
 use crate::{Instrumented, Open};
 use dapple::contract::instruments::{Cost, Counters, Work};
 use dapple::contract::{
-    Adam, Extras, LearningRates, LookSettings, LossTerm, LossWeights, OptimizerState, PoseRates,
-    RenderSettings, Report, Stage, StepCounts, StepSettings, TrainView, ViewId,
+    LearningRates, LookSettings, LossTerm, LossWeights, OptimizerState, RenderSettings, Report,
+    Stage, StepCounts, StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::{Camera, Engine, Photo, Rendered, Result, Splats};
@@ -323,23 +323,17 @@ impl<'a> Run<'a> {
 
 /// The numbers of step `step`.
 fn settings(job: &Job<'_>, step: u32) -> StepSettings {
+    let render = RenderSettings {
+        sh_degree: job.splats.sh_degree,
+        near: job.near,
+        ..RenderSettings::default()
+    };
     StepSettings {
-        step,
-        render: RenderSettings {
-            sh_degree: job.splats.sh_degree,
-            near: job.near,
-            ..RenderSettings::default()
-        },
         learning_rates: job.learning_rates,
-        adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
-        crop: [0; 2],
         accumulate_density: true,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
-        appearance: None,
         look: job.looks.map(|(_, settings)| settings),
+        ..StepSettings::new(step, render)
     }
 }
 

@@ -154,17 +154,6 @@ fn check_copy(after: &Splats, i: usize, (before, from): (&Splats, usize), copies
     }
 }
 
-fn still() -> LearningRates {
-    LearningRates {
-        means: 0.0,
-        scales: 0.0,
-        quats: 0.0,
-        opacities: 0.0,
-        sh0: 0.0,
-        sh_rest: 0.0,
-    }
-}
-
 /// One step of `engine` on the scene's view.
 fn step(engine: &mut dyn Engine, scene: &TestScene, settings: &StepSettings) {
     let view = TrainView {
@@ -194,7 +183,7 @@ fn check_noise(make: Make<'_>, scene: &TestScene) {
         ..Extras::default()
     };
     let settings = StepSettings {
-        learning_rates: still(),
+        learning_rates: LearningRates::NONE,
         extras,
         ..settings(scene, 12)
     };

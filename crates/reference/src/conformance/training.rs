@@ -6,8 +6,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, Extras, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
-    PoseRates, Report, StepSettings, TrainView,
+    Adam, Engine, Extras, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState, Report,
+    StepSettings, TrainView,
 };
 use dapple_scene::{Photo, Splats};
 use std::sync::Arc;
@@ -43,8 +43,6 @@ pub(super) fn masked_photo(scene: &TestScene) -> Photo {
 
 pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
     StepSettings {
-        step,
-        render: scene.settings,
         learning_rates: LearningRates {
             means: 1e-3,
             scales: 2e-3,
@@ -53,15 +51,9 @@ pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
             sh0: 5e-3,
             sh_rest: 6e-3,
         },
-        adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, SSIM_WEIGHT),
-        crop: [0; 2],
         accumulate_density: true,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
-        appearance: None,
-        look: None,
+        ..StepSettings::new(step, scene.settings)
     }
 }
 

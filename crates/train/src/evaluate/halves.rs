@@ -15,8 +15,8 @@ use crate::config::AppearanceConfig;
 use dapple_engine::appearance::{AFFINE, Appearance, AppearanceSettings, Place};
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{
-    Adam, Engine, Extras, LearningRates, Look, LookSettings, LossTerm, LossWeights, OptimizerState,
-    PoseRates, RenderSettings, Rendered, StepSettings, TrainView, ViewState, look,
+    Engine, Look, LookSettings, LossTerm, LossWeights, OptimizerState, RenderSettings, Rendered,
+    StepSettings, TrainView, ViewState, look,
 };
 use dapple_scene::{Error, Photo, Progress, Result, Splats, View};
 use std::sync::Arc;
@@ -175,23 +175,7 @@ fn fit(
 fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
     let appearance = how.appearance;
     StepSettings {
-        step,
-        render: how.settings,
-        learning_rates: LearningRates {
-            means: 0.0,
-            scales: 0.0,
-            quats: 0.0,
-            opacities: 0.0,
-            sh0: 0.0,
-            sh_rest: 0.0,
-        },
-        adam: Adam::default(),
         losses: LossWeights::default().with(LossTerm::Ssim, how.ssim_weight as f32),
-        crop: [0; 2],
-        accumulate_density: false,
-        refresh_smoothing: false,
-        extras: Extras::default(),
-        pose_rates: PoseRates::default(),
         appearance: appearance.has_grids().then_some(AppearanceSettings {
             cells: appearance.grid,
             rate: (appearance.rate * rate) as f32,
@@ -204,6 +188,7 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
             feature_rate: 0.0,
             neutral: appearance.identity as f32,
         }),
+        ..StepSettings::new(step, how.settings)
     }
 }
 
