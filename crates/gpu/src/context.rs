@@ -4,7 +4,7 @@ use crate::layout;
 use crate::passes::{Bits, Code};
 use dapple_runtime::join::{self, Joins, StorageBinding};
 use dapple_runtime::primitives::RadixSort;
-use dapple_runtime::{Defines, Gpu, Kernel, Routine, ShaderSet, primitives};
+use dapple_runtime::{Defines, Gpu, Kernel, Recording, ShaderSet, primitives};
 use dapple_scene::Result;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub struct Context {
     /// Whether dispatches are kept short: see [`layout::DISPATCH_PARTS`].
     pub bounds_dispatches: bool,
     /// Somebody else's kernels for the loss of a crop: see [`crate::stages::crops`].
-    pub crop_routine: Option<Routine>,
+    pub crop_loss: Option<Recording>,
     /// Constants that are settings of a run, by their name.
     constants: BTreeMap<&'static str, Defines>,
     kernels: Arc<Mutex<Compiled>>,
@@ -50,7 +50,7 @@ impl Context {
                 gpu.granted().workgroup_bytes < layout::WORKGROUP_BYTES,
             ),
             bounds_dispatches: gpu.report().bounds_dispatches,
-            crop_routine: None,
+            crop_loss: None,
             constants: BTreeMap::new(),
             kernels: Arc::default(),
             gpu,

@@ -57,11 +57,12 @@ pub fn run(
         let (row, lane) = tiled(camera, x, y);
         let alpha = photo.alpha.as_ref().map_or(255, |alpha| alpha[pixel]);
         let alpha = f32::from(alpha) * (1.0 / 255.0);
+        let is_shown = counts(pixel);
         for c in 0..3 {
             let colour = f32::from(photo.rgb[pixel * 3 + c]) * (1.0 / 255.0);
             let target = over(colour, alpha, cut.background[c]);
             crop.photo.push(target);
-            crop.render.push(match counts(pixel) {
+            crop.render.push(match is_shown {
                 true => frame.image[row + c * ROW].0[lane],
                 false => target,
             });

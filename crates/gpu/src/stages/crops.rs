@@ -35,12 +35,12 @@ pub static PASS: Pass = Pass {
 };
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {
-    let routine = r.context.crop_routine.clone().ok_or_else(no_crop_loss)?;
+    let kernels = r.context.crop_loss.clone().ok_or_else(no_crop_loss)?;
     let floats = r.bytes_of(RENDER)? / super::WORD;
     let size = Size::flat((floats / 3).div_ceil(WORKGROUP.into()) as u32);
     let image = [("image", loss::compared(r.bits))];
     r.run_with(&CUT, size, &image, &[])?;
-    r.routine(LOSS, routine.recording);
+    r.routine(LOSS, kernels);
     r.run(&PASTE, size)
 }
 
@@ -53,7 +53,7 @@ pub fn set(
     buffers: &mut Buffers,
     loss: Option<&dyn CropLoss>,
 ) -> Result<()> {
-    context.crop_routine = None;
+    context.crop_loss = None;
     buffers.touch(LOSS);
     let Some(loss) = loss else {
         for name in [RENDER, PHOTO, DERIVATIVE] {
@@ -78,6 +78,6 @@ pub fn set(
     buffers.set(RENDER, render.clone());
     buffers.set(PHOTO, photo.clone());
     buffers.set(DERIVATIVE, derivative.clone());
-    context.crop_routine = Some(routine);
+    context.crop_loss = Some(routine.recording);
     Ok(())
 }

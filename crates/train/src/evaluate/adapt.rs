@@ -10,13 +10,13 @@
 //! was fitted before.
 
 use super::host::{counts, target};
+use super::tensors::context_of;
 use dapple_engine::look::{self, CODE, ENCODED, HIDDEN, OUTPUTS};
 use dapple_engine::{Engine, Gradients, ImageDerivative, Look, RenderSettings};
-use dapple_runtime::Gpu;
 use dapple_scene::{Camera, Photo, Progress, Result, Splats};
 use dapple_tensor::layers::{Linear, Lora, LoraOptions};
 use dapple_tensor::optimizer::{Adam, AdamState};
-use dapple_tensor::{Context, Plan, PlanOptions, Tensor};
+use dapple_tensor::{Plan, PlanOptions, Tensor};
 
 /// Rounds for a photo.
 pub(super) const ROUNDS: u32 = 100;
@@ -53,10 +53,7 @@ impl<'a> Adapter<'a> {
         look: &Look,
         rank: usize,
     ) -> Result<Self> {
-        let gpu = engine
-            .device_handle()
-            .and_then(|device| device.downcast::<Gpu>().ok());
-        let context = gpu.map_or_else(Context::cpu, |gpu| Context::gpu(&gpu));
+        let context = context_of(engine);
         let n = splats.len();
         let features = look.features.as_chunks().0;
         let encoded: Vec<f32> = splats

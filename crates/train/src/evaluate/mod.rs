@@ -19,6 +19,7 @@ mod lpips;
 mod paired;
 mod ssim;
 mod table;
+mod tensors;
 
 pub use align::{align, evaluate_aligned};
 pub use halves::{Halves, evaluate_halves};

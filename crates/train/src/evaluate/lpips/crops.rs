@@ -6,8 +6,9 @@
 
 use super::device::Root;
 use super::{DeviceLpips, Lpips};
+use crate::evaluate::tensors::context_of;
 use dapple_engine::{CropLoss, Engine};
-use dapple_runtime::{Gpu, Pooled, Routine};
+use dapple_runtime::{Pooled, Routine};
 use dapple_scene::{Error, Result};
 use dapple_tensor::{Context, DType, Device, Plan, PlanOptions, Tensor};
 use std::any::Any;
@@ -36,14 +37,7 @@ impl Lpips {
     /// # Errors
     /// Crops too small for the network's strides; a device without memory for what is in between.
     pub fn crops(&self, side: u32, engine: &dyn Engine) -> Result<LpipsCrops> {
-        let gpu = engine
-            .device_handle()
-            .and_then(|device| device.downcast::<Gpu>().ok());
-        let context = match gpu {
-            Some(gpu) => Context::gpu(&gpu),
-            None => Context::cpu(),
-        };
-        self.crops_on(side, &context)
+        self.crops_on(side, &context_of(engine))
     }
 
     /// [`Self::crops`] for engines that compute where this context does.

@@ -1,8 +1,8 @@
 //! Where a scoring's distances are computed: on the GPU that its engine runs on, else on the processor.
 
 use super::{DeviceLpips, Lpips};
+use crate::evaluate::tensors::gpu_of;
 use dapple_engine::Engine;
-use dapple_runtime::Gpu;
 use dapple_scene::Result;
 use dapple_tensor::Context;
 
@@ -18,11 +18,7 @@ impl<'a> Measure<'a> {
     /// On the device of this engine.
     pub(crate) fn of(lpips: &'a Lpips, engine: &dyn Engine) -> Self {
         let mut measure = Self::on_host(lpips);
-        let gpu = engine
-            .device_handle()
-            .and_then(|device| device.downcast().ok());
-        if let Some(gpu) = gpu {
-            let gpu: Gpu = *gpu;
+        if let Some(gpu) = gpu_of(engine) {
             match lpips.on(&Context::gpu(&gpu)) {
                 Ok(device) => measure.device = Some(device),
                 Err(error) => measure.fall_back(error.what()),

@@ -1,0 +1,58 @@
+//! Looks as the engine holds them: Gaussians' features lie behind their parameters.
+
+use super::CpuEngine;
+use crate::blocks::Blocks;
+use crate::stages::look;
+use dapple_engine::look::{FEATURES, no_look};
+use dapple_engine::{Look, StepSettings, ViewId};
+use dapple_scene::Result;
+
+impl CpuEngine {
+    /// Puts what Gaussians have learnt behind their parameters, out of the looks: all that moves them moves it too.
+    pub(super) fn take_features(&mut self) {
+        if self.look.is_empty() {
+            return;
+        }
+        let features = std::mem::take(&mut self.look.features);
+        let moments = std::mem::take(&mut self.look.feature_moments);
+        let with = |blocks: &mut Blocks, own: &[f32], skip: usize, of: usize| {
+            let rows = own.as_chunks::<FEATURES>().0.iter().skip(skip).step_by(of);
+            *blocks = std::mem::take(blocks).with_features(rows);
+        };
+        with(&mut self.params, &features, 0, 1);
+        with(&mut self.first, &moments, 0, 2);
+        with(&mut self.second, &moments, 1, 2);
+    }
+
+    /// The looks, with what Gaussians have learnt.
+    pub(super) fn look_with_features(&self) -> Look {
+        let mut look = self.look.clone();
+        if look.is_empty() {
+            return look;
+        }
+        for i in 0..self.params.len {
+            look.features.extend(self.params.features_of(i));
+            look.feature_moments.extend(self.first.features_of(i));
+            look.feature_moments.extend(self.second.features_of(i));
+        }
+        look
+    }
+
+    /// The network as a step's photo wants it, where it asks for that.
+    pub(super) fn prepare_look(
+        &mut self,
+        view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<Option<look::Prepared>> {
+        if settings.look.is_none() {
+            return Ok(None);
+        }
+        if view.0 >= self.look.views() {
+            return Err(no_look());
+        }
+        let code = self.look.code(view.0);
+        look::Prepared::new(&self.look, &code)
+            .map(Some)
+            .ok_or_else(no_look)
+    }
+}
