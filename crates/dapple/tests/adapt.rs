@@ -7,9 +7,9 @@ use dapple::prelude::*;
 use dapple::train::config::AppearancePatch;
 use dapple::train::{AppearanceModel, ConfigPatch, Halves, evaluate_halves};
 
-/// A ball of Gaussians of one colour.
+/// A ball of Gaussians, whose colours are others from every side.
 fn ball() -> Splats {
-    let mut splats = Splats::empty(0);
+    let mut splats = Splats::empty(3);
     for i in 0..300 {
         let t = (i as f32 + 0.5) / 300.0;
         let (z, angle) = (1.0 - 2.0 * t, 2.399_963_2 * i as f32);
@@ -20,6 +20,8 @@ fn ball() -> Splats {
         splats.opacities.push(3.0);
         splats.sh0.push([0.4, 0.2, 0.0]);
     }
+    let rest = drawn(300 * splats.sh_rest_stride(), 9.0);
+    splats.sh_rest = rest.iter().map(|v| 0.15 * v).collect();
     splats
 }
 

@@ -3,8 +3,10 @@
 //!
 //! 1. Gains and offsets of all Gaussians are tensors, on the engine's device if that is a GPU: of encoded places and
 //!    features, the network, the addition and the code.
-//! 2. Each round the splats are lit by them and rendered. The engine turns the derivative of the mean squared error into
-//!    that by colours, tensors turn it into those by the addition and the code, which take a step of Adam.
+//! 2. The photo sees each Gaussian from one side: its harmonics are evaluated once, and what goes to the engine and
+//!    back each round has one colour a Gaussian in their place, a quarter of the numbers.
+//! 3. Each round these are lit and rendered. The engine turns the derivative of the mean squared error into that by
+//!    colours, tensors turn it into those by the addition and the code, which take a step of Adam.
 //!
 //! A code scales and shifts the units that there are; the addition turns them. It begins as nothing, and the code as it
 //! was fitted before.
@@ -13,10 +15,13 @@ use super::host::{counts, target};
 use super::tensors::context_of;
 use dapple_engine::look::{self, CODE, ENCODED, HIDDEN, OUTPUTS};
 use dapple_engine::{Engine, Gradients, ImageDerivative, Look, RenderSettings};
-use dapple_scene::{Camera, Photo, Progress, Result, Splats};
+use dapple_scene::edit::harmonics;
+use dapple_scene::{Camera, Photo, Progress, Result, Splats, sh_coefficient_count};
 use dapple_tensor::layers::{Linear, Lora, LoraOptions};
 use dapple_tensor::optimizer::{Adam, AdamState};
 use dapple_tensor::{Plan, PlanOptions, Tensor};
+use glam::DVec3;
+use rayon::prelude::*;
 
 /// Rounds for a photo.
 pub(super) const ROUNDS: u32 = 100;
@@ -120,6 +125,7 @@ impl<'a> Adapter<'a> {
         progress: &dyn Progress,
     ) -> Result<Splats> {
         self.begin(code)?;
+        let seen_from_here = of_one_colour(self.splats, camera, settings.sh_degree);
         let wanted = target(photo, settings.background);
         let mask = photo.mask.as_deref();
         let is_seen = |pixel: usize| mask.is_none_or(|mask| counts(mask[pixel]));
@@ -133,7 +139,7 @@ impl<'a> Adapter<'a> {
             let part = f64::from(round) / f64::from(ROUNDS);
             let rate = (RATE * DECAY.powf(part)) as f32;
             self.adam.learning_rate.write(&[rate])?;
-            engine.upload(&self.lit()?, None)?;
+            engine.upload(&self.lit(&seen_from_here)?, None)?;
             let rendered = engine.render(camera, settings)?;
             let pixels = rendered.rgb.chunks_exact(3).zip(wanted.chunks_exact(3));
             let mut by_image = Vec::with_capacity(wanted.len());
@@ -147,11 +153,11 @@ impl<'a> Adapter<'a> {
                 depth: None,
             };
             let by_lit = engine.differentiate(camera, settings, &derivative)?;
-            self.by_affine.write(&self.derivative(&by_lit))?;
+            self.by_affine.write(&by_affine(&seen_from_here, &by_lit))?;
             self.learns.run()?;
             progress.advance(1);
         }
-        self.lit()
+        self.lit(self.splats)
     }
 
     /// Nothing added, and the code as it is.
@@ -167,38 +173,48 @@ impl<'a> Adapter<'a> {
         Ok(())
     }
 
-    /// The splats in the present light.
-    fn lit(&self) -> Result<Splats> {
+    /// These in the present light.
+    fn lit(&self, splats: &Splats) -> Result<Splats> {
         self.lights.run()?;
         let affine = self.lights.read(0)?;
         let rows = affine.as_chunks::<OUTPUTS>().0;
-        let mut lit = self.splats.clone();
+        let mut lit = splats.clone();
         look::light(&mut lit, |i, _| rows[i]);
         Ok(lit)
     }
+}
 
-    /// From the gradients by lit splats to that by gains and offsets.
-    fn derivative(&self, by_lit: &Gradients<f32>) -> Vec<f32> {
-        let n = self.splats.len();
-        let stride = self.splats.sh_rest_stride();
-        let mut out = Vec::with_capacity(n * OUTPUTS);
-        for i in 0..n {
-            let (by_first, first) = (by_lit.sh0[i], self.splats.sh0[i]);
-            let mut by_gain: [f32; 3] = std::array::from_fn(|c| {
-                by_first[c] * first[c] + 0.5 * look::by_colour(by_first[c])
-            });
-            let rest = i * stride..(i + 1) * stride;
-            let pairs = by_lit.sh_rest[rest.clone()]
-                .iter()
-                .zip(&self.splats.sh_rest[rest]);
-            for (k, (by, value)) in pairs.enumerate() {
-                by_gain[k % 3] += by * value;
-            }
-            out.extend(by_gain);
-            out.extend(by_first.map(look::by_colour));
+/// The splats without harmonics: each has the colour that a camera sees of it.
+fn of_one_colour(splats: &Splats, camera: &Camera, sh_degree: u8) -> Splats {
+    let eye = camera.camera_from_world.centre();
+    let (stride, used) = (
+        splats.sh_rest_stride(),
+        3 * (sh_coefficient_count(sh_degree.min(splats.sh_degree)) - 1),
+    );
+    let mut seen = splats.clone().with_sh_degree(0);
+    let means = splats.means.par_iter();
+    let colours = seen.sh0.par_iter_mut().zip(means).enumerate();
+    colours.for_each(|(i, (colour, mean))| {
+        let towards = (DVec3::from(mean.map(f64::from)) - eye).normalize_or_zero();
+        let basis = harmonics::basis(towards);
+        let rest = &splats.sh_rest[i * stride..i * stride + used];
+        for (k, &value) in rest.iter().enumerate() {
+            colour[k % 3] += (f64::from(value) * basis[1 + k / 3] / basis[0]) as f32;
         }
-        out
+    });
+    seen
+}
+
+/// The derivative by gains and offsets, `[N, OUTPUTS]`, of that by splats of one colour in their light.
+fn by_affine(splats: &Splats, by_lit: &Gradients<f32>) -> Vec<f32> {
+    let mut out = Vec::with_capacity(splats.len() * OUTPUTS);
+    for (&by_first, &first) in by_lit.sh0.iter().zip(&splats.sh0) {
+        let by_gain: [f32; 3] =
+            std::array::from_fn(|c| by_first[c] * first[c] + 0.5 * look::by_colour(by_first[c]));
+        out.extend(by_gain);
+        out.extend(by_first.map(look::by_colour));
     }
+    out
 }
 
 /// Rows as columns.
