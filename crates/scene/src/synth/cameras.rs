@@ -2,8 +2,9 @@
 //!
 //! 1. Cameras go round the middle of the scene, raised and lowered on the way, as a person would with a phone:
 //!    one and a half waves a turn, so that the next turn is high where this one was low. No end of
-//!    the path is an extreme, so that any photo held out lies among others. Each camera is moved
-//!    a little at random and looks near that middle.
+//!    the path is an extreme, and turns are as many as leave no direction to held-out photos alone
+//!    ([`turns`]), so that any photo held out lies among others. Each camera is moved a little at random
+//!    and looks near that middle.
 //! 2. All share one lens. Its distortion is strong enough that ignoring it shows.
 //! 3. Rays are found once for all photos, by inverting the lens numerically at every pixel's corner.
 
@@ -15,6 +16,12 @@ use crate::{Camera, Lens, Pose};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 use std::f64::consts::{PI, TAU};
+
+/// Training holds out every so many-th photo by default.
+pub(super) const HELD_OUT_EVERY: usize = 8;
+
+/// The widest angle around the middle that photos to train on may leave out, as a part of a turn.
+const WIDEST_GAP: f64 = 0.1;
 
 /// The kind of random stream that moves cameras.
 const CAMERA_STREAM: u64 = 1;
@@ -63,11 +70,33 @@ pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
         .collect()
 }
 
+/// How often the path of so many photos goes round: about 18 photos a turn, 20 degrees between neighbours. Where that
+/// puts the held-out photos of all turns in the same directions, as 64 photos in four turns do, a turn less or more.
+fn turns(count: usize) -> usize {
+    let usual = ((count as f64 / 18.0).round() as usize).max(1);
+    [usual, usual - 1, usual + 1]
+        .into_iter()
+        .find(|&turns| turns > 0 && widest_gap(count, turns) <= WIDEST_GAP)
+        .unwrap_or(usual)
+}
+
+/// The widest angle around the middle that no photo to train on is taken from, as a part of a turn.
+fn widest_gap(count: usize, turns: usize) -> f64 {
+    let mut directions: Vec<usize> = (0..count)
+        .filter(|i| !i.is_multiple_of(HELD_OUT_EVERY))
+        .map(|i| i * turns % count)
+        .collect();
+    directions.sort_unstable();
+    let around = directions.first().map(|first| first + count);
+    let nexts = directions.iter().copied().skip(1).chain(around);
+    let gaps = directions.iter().zip(nexts).map(|(&a, b)| b - a);
+    gaps.max().unwrap_or(count) as f64 / count.max(1) as f64
+}
+
 /// Camera `i` of `count` on the path.
 fn pose(setting: &Setting, i: usize, count: usize, seed: u64) -> Pose {
     let mut random = Random::new(seed, CAMERA_STREAM, i as u64);
-    // About 18 photos a turn: 20 degrees between neighbours.
-    let turns = (count as f64 / 18.0).round().max(1.0);
+    let turns = turns(count) as f64;
     let t = (i as f64 + 0.5) / count as f64;
     let spacing = TAU * turns / count as f64;
     let azimuth = TAU * turns * t + random.uniform(-0.2, 0.2) * spacing.min(PI / 8.0);
@@ -185,4 +214,24 @@ pub(super) fn project(camera: &Camera, reach: f64, point: DVec3) -> Option<[f64;
     let inside = (0.0..f64::from(camera.width)).contains(&px)
         && (0.0..f64::from(camera.height)).contains(&py);
     inside.then_some([px, py])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_direction_is_left_to_held_out_photos() {
+        // 16 photos a turn would be a multiple of the eighth that is held out.
+        assert_eq!([64, 48, 32].map(turns), [3, 2, 1]);
+        assert!(widest_gap(64, 4) > 0.12 && widest_gap(64, 3) < 0.05);
+        // Others go round as before.
+        assert_eq!([40, 60, 72, 100].map(turns), [2, 3, 4, 6]);
+        for count in 20..300 {
+            let gap = widest_gap(count, turns(count));
+            assert!(gap <= WIDEST_GAP, "{count} photos leave {gap} out");
+        }
+        // So few leave wide gaps anyway.
+        assert_eq!([0, 1, 2, 9].map(turns), [1; 4]);
+    }
 }

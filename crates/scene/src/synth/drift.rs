@@ -7,14 +7,12 @@
 //! 3. The others' mean over the capture is that scene too: their mean in stops is taken off.
 
 use super::SynthOptions;
+use super::cameras::HELD_OUT_EVERY;
 use super::random::Random;
 use glam::{DVec3, Vec3A};
 
 /// What the random numbers are for.
 const DRIFT: u64 = 0x6472_6966;
-
-/// The photos that are left as they are, by index.
-const UNCHANGED_EVERY: usize = 8;
 
 /// White balance drifts by this part of the exposure.
 const BALANCE: f64 = 1.0 / 3.0;
@@ -22,7 +20,7 @@ const BALANCE: f64 = 1.0 / 3.0;
 /// What each photo's red, green and blue light is multiplied by.
 pub(super) fn gains(options: &SynthOptions) -> Vec<Vec3A> {
     let drawn = |index: usize| {
-        if index.is_multiple_of(UNCHANGED_EVERY) {
+        if index.is_multiple_of(HELD_OUT_EVERY) {
             return None;
         }
         let mut random = Random::new(options.seed, DRIFT, index as u64);
