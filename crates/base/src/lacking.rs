@@ -35,6 +35,12 @@ pub fn skipped(what: &str, why: &str) {
     eprintln!("SKIPPED: {why}");
 }
 
+/// The GPU that tests take: the one that `DAPPLE_TEST_GPU` names (`gpu`, `gpu:1`, `gpu:llvmpipe`), else the first. Mesa's
+/// lavapipe (package mesa-vulkan-drivers) needs no hardware.
+pub fn test_gpu() -> String {
+    std::env::var("DAPPLE_TEST_GPU").unwrap_or_else(|_| "gpu:0".to_owned())
+}
+
 /// Whether `DAPPLE_REQUIRE` names something that must be here.
 pub fn requires(what: &str) -> bool {
     is_named(&std::env::var("DAPPLE_REQUIRE").unwrap_or_default(), what)

@@ -8,9 +8,9 @@ use dapple::contract::{
     AppearanceSettings, CropLoss, LossTerm, LossWeights, StepSettings, TrainView, ViewId, crops,
 };
 use dapple::prelude::*;
+use dapple::scene::lacking;
 use dapple::train::config::EvalConfig;
 use dapple::train::evaluate::Lpips;
-use dapple::{EngineOptions, open};
 use dapple_tensor::Context;
 use lpips_weights::{ALEX, file, random};
 use std::path::Path;
@@ -23,20 +23,13 @@ fn lpips() -> Lpips {
     Lpips::parse(&file(&random(ALEX, false))).unwrap()
 }
 
-/// The processor; and the GPU that `DAPPLE_TEST_GPU` names, or the first that there is.
+/// The processor; and the GPU that tests take.
 fn engines() -> Vec<Box<dyn Engine>> {
     let mut engines = vec![dapple::engine(Device::Cpu).unwrap()];
-    let name = match std::env::var("DAPPLE_TEST_GPU") {
-        Ok(name) => name,
-        Err(_) if dapple::runtime::adapters().is_empty() => {
-            dapple::scene::lacking::skipped("gpu", "no GPU driver on this machine");
-            return engines;
-        }
-        Err(_) => "gpu:0".to_owned(),
-    };
-    let options = EngineOptions::default();
-    let opened = open(&name.parse().unwrap(), &options).unwrap();
-    engines.push(opened.engine.into_engine());
+    match dapple::engine(lacking::test_gpu().parse().unwrap()) {
+        Ok(engine) => engines.push(engine),
+        Err(error) => lacking::skipped("gpu", &error.to_string()),
+    }
     engines
 }
 

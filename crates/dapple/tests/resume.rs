@@ -4,7 +4,7 @@
 use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::Precision;
 use dapple::prelude::*;
-use dapple::scene::Tracks;
+use dapple::scene::{Tracks, lacking};
 use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
 use dapple::train::{
     AppearanceModel, Checkpoint, ConfigPatch, DepthSource, EvalRow, LossRow, Metrics, train_into,
@@ -226,22 +226,19 @@ fn cpu() -> Box<dyn Engine> {
     dapple::engine(Device::Cpu).unwrap()
 }
 
-/// The device that `DAPPLE_TEST_GPU` names, or the first; `None` where there is no driver.
+/// The GPU that tests take; `None` where there is no driver.
 fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
-    let name = match std::env::var("DAPPLE_TEST_GPU") {
-        Ok(name) => name,
-        Err(_) if dapple::runtime::adapters().is_empty() => {
-            dapple::scene::lacking::skipped("gpu", "no GPU driver on this machine");
-            return None;
-        }
-        Err(_) => "gpu:0".to_owned(),
-    };
     let options = EngineOptions {
         precision: precision.parse::<Precision>().unwrap(),
         ..EngineOptions::default()
     };
-    let opened = open(&name.parse().unwrap(), &options).unwrap();
-    Some(opened.engine.into_engine())
+    match open(&lacking::test_gpu().parse().unwrap(), &options) {
+        Ok(opened) => Some(opened.engine.into_engine()),
+        Err(error) => {
+            lacking::skipped("gpu", &error.to_string());
+            None
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use dapple::contract::{Engine, Pictures, RenderSettings};
 use dapple::prelude::*;
+use dapple::scene::lacking;
 use dapple::train::evaluate::{Scoring, evaluate};
 use dapple::train::{ImageScore, init};
 
@@ -110,9 +111,8 @@ fn the_cpu_engine_s_scores_are_the_host_s() {
 
 #[test]
 fn a_gpu_s_scores_are_the_host_s() {
-    let device = std::env::var("DAPPLE_TEST_GPU").unwrap_or_else(|_| "gpu:0".to_owned());
-    match dapple::engine(device.parse().unwrap()) {
+    match dapple::engine(lacking::test_gpu().parse().unwrap()) {
         Ok(mut engine) => check(engine.as_mut()),
-        Err(error) => dapple::scene::lacking::skipped("gpu", &error.to_string()),
+        Err(error) => lacking::skipped("gpu", &error.to_string()),
     }
 }

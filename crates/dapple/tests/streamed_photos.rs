@@ -202,7 +202,7 @@ fn on_a_gpu_that_holds_a_few_and_grows() {
         dapple::scene::lacking::skipped("gpu", "no GPU driver on this machine");
         return;
     }
-    let name = std::env::var("DAPPLE_TEST_GPU").unwrap_or_else(|_| "gpu:0".to_owned());
+    let name = dapple::scene::lacking::test_gpu();
     let Device::Gpu(choice) = name.parse().unwrap() else {
         panic!("{name} is no GPU");
     };

@@ -10,13 +10,9 @@ const WIDTH: u32 = 96;
 const HEIGHT: u32 = 64;
 
 fn engine() -> GpuEngine {
-    let choice = match std::env::var("DAPPLE_TEST_GPU") {
-        Ok(name) => name.parse().unwrap(),
-        Err(_) => dapple::runtime::Choice::Index(0),
-    };
     let options = GpuEngineOptions {
         gpu: GpuOptions {
-            choice,
+            choice: dapple::scene::lacking::test_gpu().parse().unwrap(),
             ..GpuOptions::default()
         },
         ..GpuEngineOptions::default()

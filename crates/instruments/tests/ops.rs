@@ -5,7 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use dapple::NoProgress;
-use dapple::runtime::{Choice, Gpu, GpuOptions};
+use dapple::runtime::{Gpu, GpuOptions};
+use dapple::scene::lacking;
 use dapple_instruments::ops::{OpsOptions, profile};
 use dapple_instruments::profile::Told;
 use dapple_profile::profile::{Bound, Ceilings, Finding, Profile, Program};
@@ -15,18 +16,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 fn gpu() -> Option<Gpu> {
-    let choice = match std::env::var("DAPPLE_TEST_GPU") {
-        Ok(name) => name.parse().unwrap(),
-        Err(_) => Choice::Index(0),
-    };
     let options = GpuOptions {
-        choice,
+        choice: lacking::test_gpu().parse().unwrap(),
         ..GpuOptions::default()
     };
     match Gpu::open(&options) {
         Ok(gpu) => Some(gpu),
         Err(error) => {
-            dapple::scene::lacking::skipped("gpu", &error.to_string());
+            lacking::skipped("gpu", &error.to_string());
             None
         }
     }

@@ -218,11 +218,7 @@ fn networks_are_one_kernel_and_what_they_are_by_parts() {
 /// A device that is held to what browsers grant.
 fn browser() -> Option<Context> {
     let options = GpuOptions {
-        choice: std::env::var("DAPPLE_TEST_GPU")
-            .ok()
-            .map_or(dapple_runtime::Choice::Index(0), |name| {
-                name.parse().unwrap()
-            }),
+        choice: dapple_base::lacking::test_gpu().parse().unwrap(),
         validate: true,
         class: DeviceClass::WebGpuDefault,
         ..GpuOptions::default()

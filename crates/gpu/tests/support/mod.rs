@@ -5,14 +5,13 @@
 use dapple_engine::{DensifyPlan, LearningRates, LossTerm, LossWeights, StepSettings, TrainView};
 use dapple_gpu::Context;
 use dapple_reference::scenes;
-use dapple_runtime::{Choice, Gpu, GpuOptions};
-use dapple_scene::{Camera, Photo, Pose};
+use dapple_runtime::{Gpu, GpuOptions};
+use dapple_scene::{Camera, Photo, Pose, lacking};
 use glam::DVec3;
 use std::sync::Arc;
 
-/// A device, with every check on. `DAPPLE_TEST_GPU` names one (`gpu`, `gpu:0`, `gpu:llvmpipe`), and
-/// then it must be there, as in CI; otherwise the first there is. On a machine without any driver
-/// the tests are skipped, loudly: Mesa's lavapipe (package mesa-vulkan-drivers) needs no GPU.
+/// The device that tests take, with every check on. On a machine without any driver the tests are
+/// skipped, loudly.
 pub fn context() -> Context {
     open(false)
 }
@@ -28,20 +27,16 @@ fn open(without_subgroups: bool) -> Context {
 
 /// The device that tests take.
 pub fn options(without_subgroups: bool) -> GpuOptions {
-    let choice = match std::env::var("DAPPLE_TEST_GPU") {
-        Ok(name) => name.parse().unwrap(),
-        Err(_) if dapple_runtime::adapters().is_empty() => {
-            dapple_scene::lacking::skipped(
-                "gpu",
-                "no GPU driver on this machine. Install one, for example mesa-vulkan-drivers, which needs \
-                 no GPU",
-            );
-            std::process::exit(0);
-        }
-        Err(_) => Choice::Index(0),
-    };
+    if dapple_runtime::adapters().is_empty() {
+        lacking::skipped(
+            "gpu",
+            "no GPU driver on this machine. Install one, for example mesa-vulkan-drivers, which needs \
+             no GPU",
+        );
+        std::process::exit(0);
+    }
     GpuOptions {
-        choice,
+        choice: lacking::test_gpu().parse().unwrap(),
         validate: true,
         without_subgroups,
         ..GpuOptions::default()

@@ -62,17 +62,13 @@ fn kernel(gpu: &Gpu, label: &str, wgsl: &str, entry: &str) -> Result<Kernel> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::{Choice, GpuOptions};
+    use crate::GpuOptions;
     use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-    /// A device that checks everything: a test's `DAPPLE_TEST_GPU`, else the first that works.
+    /// A device that checks everything.
     pub(super) fn gpu() -> Gpu {
-        let choice = match std::env::var("DAPPLE_TEST_GPU") {
-            Ok(name) => name.parse().unwrap(),
-            Err(_) => Choice::Index(0),
-        };
         Gpu::open(&GpuOptions {
-            choice,
+            choice: dapple_base::lacking::test_gpu().parse().unwrap(),
             validate: true,
             ..GpuOptions::default()
         })

@@ -3,16 +3,13 @@
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
 use dapple_runtime::{
-    Choice, Defines, Gpu, GpuOptions, Groups, Kernel, Overrides, Recording, ShaderSet, wgpu,
+    Defines, Gpu, GpuOptions, Groups, Kernel, Overrides, Recording, ShaderSet, wgpu,
 };
 
-/// `DAPPLE_TEST_GPU` names a device; otherwise the first there is. Mesa's lavapipe will do.
+/// Of the device that tests take.
 pub fn options() -> GpuOptions {
     GpuOptions {
-        choice: match std::env::var("DAPPLE_TEST_GPU") {
-            Ok(name) => name.parse().unwrap(),
-            Err(_) => Choice::Index(0),
-        },
+        choice: dapple_base::lacking::test_gpu().parse().unwrap(),
         validate: true,
         without_subgroups: false,
         ..GpuOptions::default()
