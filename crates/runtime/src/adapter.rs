@@ -9,6 +9,7 @@
 //! 4. Where the system kills dispatches that take too long, the report says so, and engines bound
 //!    the work of a dispatch.
 
+use crate::turns::COMPILING;
 use dapple_base::{Error, Result};
 use serde::Serialize;
 use std::fmt;
@@ -303,6 +304,7 @@ fn order(info: &wgpu::AdapterInfo, report: &AdapterReport) -> impl Ord + use<> {
 
 /// All adapters of this machine, the best first.
 pub fn adapters() -> Vec<AdapterReport> {
+    let _turn = COMPILING.take_alone();
     listed(false)
         .into_iter()
         .map(|(_, report)| report)

@@ -2,7 +2,7 @@
 //!
 //! NVIDIA's compiler (driver 580.159) now and then never comes back where a process has it compile for two
 //! devices at once: one thread computes for good, the others wait for the driver's lock. Many threads of one
-//! device do it no harm. So kernels are compiled for one device at a time, and devices are opened alone; a
+//! device do it no harm. So kernels are compiled for one device at a time, and devices are listed and opened alone; a
 //! program with one waits for nobody.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -13,7 +13,8 @@ use crate::Open;
 use dapple::contract::{
     LearningRates, Look, LookSettings, OptimizerState, RenderSettings, StepCounts, ViewState,
 };
-use dapple::{Result, Splats};
+use dapple::train::{AppearanceModel, ConfigPatch, TrainConfig};
+use dapple::{Error, Result, Splats};
 use serde::Serialize;
 
 /// Steps before those that are timed.
@@ -33,12 +34,14 @@ const LEARNING_RATES: LearningRates = LearningRates {
 };
 
 /// As `dapple train --appearance mlp` learns looks at first.
-const LOOKS: LookSettings = LookSettings {
-    network_rate: 3e-3,
-    code_rate: 3e-2,
-    feature_rate: 1e-2,
-    neutral: 1e-4,
-};
+fn look_settings() -> Result<LookSettings> {
+    let mut named = ConfigPatch::default();
+    named.appearance.model = Some(AppearanceModel::Mlp);
+    let config = TrainConfig::resolve(None, None, named)?;
+    let mut steps = config.appearance.start + 1..=config.steps;
+    let first = steps.find_map(|step| config.appearance.look_settings(step, config.steps));
+    first.ok_or_else(|| Error::internal("no step of a run that learns looks does"))
+}
 
 /// One number of Gaussians at one size.
 #[derive(Debug, Serialize)]
@@ -115,13 +118,16 @@ pub fn run(
     }
     drop(engine);
     let splats = garden::start(truth.clone(), SEED);
-    let looks = learns_looks.then(|| {
-        let views = ViewState {
-            look: Look::new([0.0; 3], garden::HALF, views.len(), splats.len(), SEED),
-            ..ViewState::default()
-        };
-        OptimizerState::untrained(&splats, views)
-    });
+    let looks = match learns_looks {
+        true => {
+            let views = ViewState {
+                look: Look::new([0.0; 3], garden::HALF, views.len(), splats.len(), SEED),
+                ..ViewState::default()
+            };
+            Some((OptimizerState::untrained(&splats, views), look_settings()?))
+        }
+        false => None,
+    };
     let measured = measure(&Job {
         open,
         splats: &splats,
@@ -130,7 +136,7 @@ pub fn run(
         warm_up: WARM_UP,
         steps,
         near: NEAR,
-        looks: looks.as_ref().map(|state| (state, LOOKS)),
+        looks: looks.as_ref().map(|(state, settings)| (state, *settings)),
     })?;
     Ok(Run {
         tiles,
