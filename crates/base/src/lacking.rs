@@ -25,12 +25,12 @@ pub fn capture(from: &str, name: &str) -> Option<PathBuf> {
 /// `what` is one of `gpu`, `captures`, `chromium`, `node`.
 ///
 /// # Panics
-/// Where `DAPPLE_REQUIRE` names `what` (`gpu,captures,chromium,node`, as CI does): there nothing may be
-/// skipped.
+/// Where `DAPPLE_REQUIRE` names `what` (`gpu,captures,chromium,node`, as CI does), or `DAPPLE_TEST_GPU` a GPU:
+/// there nothing may be skipped.
 pub fn skipped(what: &str, why: &str) {
     assert!(
         !requires(what),
-        "DAPPLE_REQUIRE names {what}, and it is not here: {why}"
+        "DAPPLE_REQUIRE or DAPPLE_TEST_GPU asks for {what}, and it is not here: {why}"
     );
     eprintln!("SKIPPED: {why}");
 }
@@ -41,9 +41,10 @@ pub fn test_gpu() -> String {
     std::env::var("DAPPLE_TEST_GPU").unwrap_or_else(|_| "gpu:0".to_owned())
 }
 
-/// Whether `DAPPLE_REQUIRE` names something that must be here.
+/// Whether something must be here: `DAPPLE_REQUIRE` names it, or it is the GPU that `DAPPLE_TEST_GPU` names.
 pub fn requires(what: &str) -> bool {
-    is_named(&std::env::var("DAPPLE_REQUIRE").unwrap_or_default(), what)
+    let names_gpu = what == "gpu" && std::env::var_os("DAPPLE_TEST_GPU").is_some();
+    names_gpu || is_named(&std::env::var("DAPPLE_REQUIRE").unwrap_or_default(), what)
 }
 
 /// Whether a list of names, separated by commas, has this one.

@@ -118,16 +118,14 @@ pub fn run(
     }
     drop(engine);
     let splats = garden::start(truth.clone(), SEED);
-    let looks = match learns_looks {
-        true => {
-            let views = ViewState {
-                look: Look::new([0.0; 3], garden::HALF, views.len(), splats.len(), SEED),
-                ..ViewState::default()
-            };
-            Some((OptimizerState::untrained(&splats, views), look_settings()?))
-        }
-        false => None,
-    };
+    let rates = learns_looks.then(look_settings).transpose()?;
+    let looks = rates.map(|rates| {
+        let views = ViewState {
+            look: Look::new([0.0; 3], garden::HALF, views.len(), splats.len(), SEED),
+            ..ViewState::default()
+        };
+        (OptimizerState::untrained(&splats, views), rates)
+    });
     let measured = measure(&Job {
         open,
         splats: &splats,
@@ -136,7 +134,7 @@ pub fn run(
         warm_up: WARM_UP,
         steps,
         near: NEAR,
-        looks: looks.as_ref().map(|(state, settings)| (state, *settings)),
+        looks: looks.as_ref().map(|(state, rates)| (state, *rates)),
     })?;
     Ok(Run {
         tiles,

@@ -62,9 +62,10 @@ pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
 pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
     let base = intrinsics(options, lens);
     let setting = options.scene.setting();
+    let turns = turns(options.photos) as f64;
     (0..options.photos)
         .map(|i| Camera {
-            camera_from_world: pose(&setting, i, options.photos, options.seed),
+            camera_from_world: pose(&setting, (i, options.photos), turns, options.seed),
             ..base
         })
         .collect()
@@ -93,10 +94,9 @@ fn widest_gap(count: usize, turns: usize) -> f64 {
     gaps.max().unwrap_or(count) as f64 / count.max(1) as f64
 }
 
-/// Camera `i` of `count` on the path.
-fn pose(setting: &Setting, i: usize, count: usize, seed: u64) -> Pose {
+/// Camera `i` of `count` on a path of so many turns.
+fn pose(setting: &Setting, (i, count): (usize, usize), turns: f64, seed: u64) -> Pose {
     let mut random = Random::new(seed, CAMERA_STREAM, i as u64);
-    let turns = turns(count) as f64;
     let t = (i as f64 + 0.5) / count as f64;
     let spacing = TAU * turns / count as f64;
     let azimuth = TAU * turns * t + random.uniform(-0.2, 0.2) * spacing.min(PI / 8.0);

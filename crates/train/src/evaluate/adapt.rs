@@ -224,3 +224,37 @@ fn turned(rows: &[f32], width: usize) -> Vec<f32> {
         .flat_map(|x| (0..height).map(move |y| rows[y * width + x]))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A look is linear in gains and offsets, so that differences of any width give the derivative.
+    #[test]
+    fn the_derivative_by_gains_and_offsets_is_that_of_light() {
+        let sh0 = vec![[0.4, -0.7, 1.3], [-0.2, 0.9, 0.1]];
+        let splats = Splats {
+            means: vec![[0.0; 3]; 2],
+            sh0,
+            ..Splats::empty(0)
+        };
+        let mut by_lit = Gradients::zeros(2, 0);
+        by_lit.sh0 = vec![[0.3, -1.1, 0.6], [0.8, 0.2, -0.5]];
+        let loss = |affine: &[[f32; OUTPUTS]; 2]| -> f32 {
+            let mut lit = splats.clone();
+            look::light(&mut lit, |i, _| affine[i]);
+            let pairs = lit.sh0.iter().flatten().zip(by_lit.sh0.iter().flatten());
+            pairs.map(|(value, by)| value * by).sum()
+        };
+        let found = by_affine(&splats, &by_lit);
+        for (k, &found) in found.iter().enumerate() {
+            let at = |step: f32| {
+                let mut affine = [[0.2; OUTPUTS]; 2];
+                affine[k / OUTPUTS][k % OUTPUTS] += step;
+                loss(&affine)
+            };
+            let expected = 0.5 * (at(1.0) - at(-1.0));
+            assert!((found - expected).abs() < 1e-5, "{k}: {found} {expected}");
+        }
+    }
+}
