@@ -6,7 +6,8 @@ use crate::live::Live;
 use dapple::contract::DensifyReport;
 use dapple::scene::Result;
 use dapple::train::{
-    EvalReport, MOST_SNAPSHOT_BYTES, Observer, Onlooker, Snapshots, StepProgress, Taken,
+    EvalReport, MOST_SNAPSHOT_BYTES, Observer, Onlooker, Outlook, Snapshots, StepProgress, Taken,
+    TrainConfig, Verdict,
 };
 pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
@@ -128,6 +129,26 @@ impl<'a> TrainingDisplay<'a> {
 }
 
 impl Observer for TrainingDisplay<'_> {
+    fn on_outlook(&mut self, outlook: &Outlook, config: &TrainConfig) {
+        let [_, step] = outlook.steps;
+        let gain = match 100.0 * outlook.gain() {
+            gain if gain >= 0.0 => format!("fell by {gain:.0} %"),
+            gain => format!("rose by {:.0} %", -gain),
+        };
+        let gain = format!(
+            "step {}: the loss of photos that were set aside {gain}",
+            grouped(step.into())
+        );
+        match (outlook.verdict, config.extended.last()) {
+            (Verdict::Extend, Some(&[_, steps, most])) => self.console.note(&format!(
+                "{gain}: the run goes on to {} steps and up to {} (--steps names a length)",
+                grouped(steps.into()),
+                gaussians(most.into())
+            )),
+            _ => self.console.detail(&gain),
+        }
+    }
+
     fn on_step(&mut self, progress: &StepProgress) {
         if let Some(live) = &mut self.live {
             live.on_step(progress);

@@ -5,9 +5,10 @@ use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::Precision;
 use dapple::prelude::*;
 use dapple::scene::{Tracks, lacking};
-use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
+use dapple::train::config::{AppearancePatch, Background, DensifyConfig, DensifyPatch, EvalConfig};
 use dapple::train::{
-    AppearanceModel, Checkpoint, ConfigPatch, DepthSource, EvalRow, LossRow, Metrics, train_into,
+    AppearanceModel, Checkpoint, ConfigPatch, DepthSource, EvalRow, LossRow, Metrics, Strategy,
+    Verdict, train_into,
 };
 use dapple::{EngineOptions, Point, open};
 use std::path::Path;
@@ -48,8 +49,11 @@ fn left(folder: &RunFolder) -> Left {
     }
 }
 
-/// A ball of coloured Gaussians seen from 13 places, two of them held out; sparse points on it.
-static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
+/// Seen from 13 places, two of them held out.
+static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| ball(13, 0.7));
+
+/// A ball of coloured Gaussians and sparse points on it, seen from so many places with a turn between each.
+fn ball(places: usize, turn: f64) -> Dataset {
     let mut truth = Splats::empty(0);
     for i in 0..150 {
         let t = (i as f32 + 0.5) / 150.0;
@@ -66,7 +70,7 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
     let mut engine = cpu();
     engine.upload(&truth, None).unwrap();
     let view = |i: usize| {
-        let angle = i as f64 * 0.7;
+        let angle = i as f64 * turn;
         let eye = DVec3::new(3.5 * angle.cos(), 0.4 * (i % 3) as f64, 3.5 * angle.sin());
         let camera = Camera::pinhole(40, 32, 38.0, Pose::look_at(eye, DVec3::ZERO, DVec3::Y));
         let rendered = engine.render(&camera, &RenderSettings::default()).unwrap();
@@ -79,7 +83,7 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
             depth: None,
         }
     };
-    let views = (0..13).map(view).collect();
+    let views = (0..places).map(view).collect();
     let point = |i: usize| Point {
         position: truth.means[i].map(|v| v + 0.03 * (7.0 * v + i as f32).sin()),
         rgb: truth.sh0[i].map(|v| ((0.5 + v * SH_C0) * 255.0) as u8),
@@ -89,7 +93,7 @@ static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| {
         views,
         ..Dataset::default()
     }
-});
+}
 
 /// 300 steps with everything that changes on the way: density control on both sides of step 150,
 /// opacity resets at 100 and 200, SH degrees from 60, 120 and 180 on, a scoring at 140 and at 200,
@@ -163,11 +167,21 @@ fn run(
     engine: Box<dyn Engine>,
     stop_at: Option<u32>,
 ) -> RunFolder {
+    run_on(&CAPTURE, folder, config, engine, stop_at)
+}
+
+fn run_on(
+    capture: &Dataset,
+    folder: &Path,
+    config: &TrainConfig,
+    engine: Box<dyn Engine>,
+    stop_at: Option<u32>,
+) -> RunFolder {
     let folder = RunFolder::create(folder).unwrap();
     let mut trainer = if folder.checkpoint_path().exists() {
-        Trainer::resume(&CAPTURE, folder.read_checkpoint().unwrap(), engine).unwrap()
+        Trainer::resume(capture, folder.read_checkpoint().unwrap(), engine).unwrap()
     } else {
-        Trainer::new(&CAPTURE, config.clone(), engine).unwrap()
+        Trainer::new(capture, config.clone(), engine).unwrap()
     };
     trainer.stop_at(stop_at);
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
@@ -431,4 +445,74 @@ fn on_another_device_it_says_so() {
     let checkpoint = trainer.checkpoint().unwrap();
     let trainer = Trainer::resume(&CAPTURE, checkpoint, engine).unwrap();
     assert!(trainer.notes()[0].contains("the run began on cpu"));
+}
+
+/// From so many places that those set aside lie between others.
+static WIDE: LazyLock<Dataset> = LazyLock::new(|| ball(60, 0.11));
+
+/// A run that photos set aside extend to twice its steps, with more Gaussians than it began to plan for.
+fn extending() -> TrainConfig {
+    let patch = ConfigPatch {
+        steps: Some(400),
+        extensions: Some(1),
+        sh_degree: Some(1),
+        sh_every: Some(60),
+        checkpoint_minutes: Some(0.0),
+        densify: DensifyPatch {
+            strategy: Some(Strategy::Mcmc),
+            start: Some(10),
+            stop: Some(165),
+            every: Some(10),
+            ..DensifyPatch::default()
+        },
+        ..ConfigPatch::default()
+    };
+    let mut config = TrainConfig::resolve(None, None, patch).unwrap();
+    // So that there is something to gain until the end.
+    config.learning_rates.means_final = config.learning_rates.means;
+    config.learning_rates.decay = 1.0;
+    config
+}
+
+/// Stopped while photos are set aside, and after the extension: nobody sees it. And what the configuration
+/// notes repeats the run.
+#[track_caller]
+fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
+    let folder = || tempfile::tempdir().unwrap();
+    let (whole, parts, repeated) = (folder(), folder(), folder());
+    let ended = run_on(&WIDE, whole.path(), &extending(), engine(), None);
+    let said = metrics(&ended);
+    let outlook = said.outlooks[0];
+    assert_eq!(outlook.verdict, Verdict::Extend, "{outlook:?}");
+    let [after, steps, most] = said.config.extended[0];
+    assert_eq!((after, steps, said.steps), (300, 800, 800));
+    let planned = said.budget.unwrap().gaussians as u64;
+    assert_eq!(u64::from(most), 2 * planned);
+    assert!(said.gaussians > planned, "{} of {planned}", said.gaussians);
+    assert_eq!(outlook.steps, [220, 300]);
+    let whole = left(&ended);
+
+    for stop in [250, 299, 301, 500] {
+        run_on(&WIDE, parts.path(), &extending(), engine(), Some(stop));
+    }
+    let parts = run_on(&WIDE, parts.path(), &extending(), engine(), None);
+    assert!(left(&parts) == whole, "a stop is seen");
+    assert_eq!(metrics(&parts).outlooks, [outlook]);
+
+    let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
+    let config = config.unwrap();
+    assert_eq!(config.extended, [[300, 800, most]]);
+    let again = run_on(&WIDE, repeated.path(), &config, engine(), None);
+    assert!(
+        left(&again) == whole,
+        "the configuration repeats another run"
+    );
+}
+
+#[test]
+fn that_photos_extend() {
+    is_extended_bit_for_bit(&cpu);
+    if gpu("f32").is_some() {
+        is_extended_bit_for_bit(&|| gpu("f32").unwrap());
+    }
 }

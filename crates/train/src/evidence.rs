@@ -40,8 +40,14 @@ const PER_DETAIL: f64 = 1.7;
 /// for each of a Gaussian's 59. With fewer it learns the photos by heart.
 const PIXELS_PER_GAUSSIAN: u64 = 30;
 
+/// The same where photos set aside have said that more would gain ([`mod@crate::outlook`]).
+const PIXELS_PER_EXTENDED: u64 = 15;
+
 /// The most that a budget allows by itself: what the published trainers take for scenes of any size.
 const MOST: usize = 1_000_000;
+
+/// The same where photos set aside have said that more would gain.
+const MOST_EXTENDED: usize = 2_000_000;
 
 /// Steps for each photo: with more, the classic recipe and its successors begin to learn photos by heart
 /// (BENCHMARKS.md).
@@ -51,7 +57,10 @@ const STEPS_PER_PHOTO: f64 = 130.0;
 const STEPS_PER_PLACE: f64 = 3000.0;
 
 /// The fewest and the most steps that a capture is given.
-const STEPS: [f64; 2] = [7000.0, 30_000.0];
+const STEPS: [f64; 2] = [7000.0, LONGEST as f64];
+
+/// The most steps that a run is given by itself.
+pub(crate) const LONGEST: u32 = 30_000;
 
 /// Steps for each photo of a quick run, and the fewest and the most of all: what a capture's quality falls
 /// off below, for the time of a third of the other trainers' runs (BENCHMARKS.md).
@@ -181,6 +190,15 @@ impl Evidence {
             bound: found.1,
             evidence: *self,
         }
+    }
+}
+
+impl Budget {
+    /// The most Gaussians of a run that is extended, no more than `fit` the device, where that is known.
+    pub(crate) fn extended(&self, fit: Option<usize>) -> usize {
+        let by_pixels = self.evidence.pixels / PIXELS_PER_EXTENDED;
+        let by_pixels = usize::try_from(by_pixels).unwrap_or(usize::MAX);
+        by_pixels.min(MOST_EXTENDED).min(fit.unwrap_or(usize::MAX))
     }
 }
 

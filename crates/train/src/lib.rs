@@ -3,6 +3,7 @@
 //! - [`TrainConfig`]: everything that determines a run; layered from preset, file and flags.
 //! - [`init`]: the first Gaussians, from sparse points or from nothing.
 //! - [`mod@evidence`]: how many Gaussians and steps suit a capture.
+//! - [`mod@outlook`]: whether a longer run with more Gaussians gains, asked on the way.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
 //! - [`mod@strategy`]: when Gaussians are added, moved and removed.
 //! - [`mod@time_budget`]: a run that ends when its time is over.
@@ -26,6 +27,7 @@ mod history;
 pub mod init;
 mod loader;
 mod observer;
+pub mod outlook;
 mod output;
 mod perceptual;
 mod pictures;
@@ -50,6 +52,7 @@ pub use evidence::{Bound, Budget, Evidence, Seen};
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
+pub use outlook::{Outlook, Verdict};
 pub use output::{
     METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter, RenderNames, RunFolder, RunLock,
     Snapshot, Snapshots, Taken, Writes, train_into,

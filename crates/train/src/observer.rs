@@ -1,6 +1,6 @@
 //! How a run tells its caller where it is, and how it ended.
 
-use crate::{Checkpoint, EvalReport, Onlooker};
+use crate::{Checkpoint, EvalReport, Onlooker, Outlook, TrainConfig};
 use dapple_engine::{DensifyReport, Pictures};
 use dapple_scene::{Error, ErrorKind, Result, Splats, View};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,12 @@ pub trait Observer {
     /// A round of density control has finished.
     fn on_densify(&mut self, report: &DensifyReport) {
         let _ = report;
+    }
+
+    /// Photos that were set aside for a while have said whether a longer run gains; `config` is as it is now, with
+    /// the extension, if one follows.
+    fn on_outlook(&mut self, outlook: &Outlook, config: &TrainConfig) {
+        let _ = (outlook, config);
     }
 
     /// Held-out photos have been scored after `step` steps.

@@ -138,6 +138,8 @@ impl Saving {
             splats,
             state,
             watched: Vec::new(),
+            outlooks: Vec::new(),
+            outlook_before: None,
             best: None,
         };
         others.add_to(&mut checkpoint);

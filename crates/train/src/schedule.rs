@@ -18,6 +18,7 @@
 
 use crate::TrainConfig;
 use crate::config::{Background, DepthSource};
+use crate::outlook::{Aside, is_aside};
 use crate::strategy::{self, DensityStrategy, in_extents};
 use dapple_engine::{
     Adam, DensifyPlan, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings,
@@ -38,6 +39,8 @@ pub struct Schedule {
     strategy: Arc<dyn DensityStrategy>,
     /// Whether the strategy is not one that the configuration can name.
     strategy_is_own: bool,
+    /// The numbers of the steps after one, where the run was extended there ([`TrainConfig::extended`]).
+    extended: Vec<(u32, Schedule)>,
 }
 
 impl Schedule {
@@ -49,12 +52,37 @@ impl Schedule {
             ..config.clone()
         };
         let strategy = strategy::of(&unpaced, extent);
+        let extended = config.extended.iter();
+        let extended = extended
+            .map(|&[after, steps, most]| {
+                let longer = config.extended_to(steps, most as usize);
+                (after, Self::new(longer, extent))
+            })
+            .collect();
         Self {
             config,
             extent,
             strategy,
             strategy_is_own: false,
+            extended,
         }
+    }
+
+    /// From after step `after` on, the numbers are those of a run that had had `steps` steps and `most`
+    /// Gaussians from its start ([`TrainConfig::extended`]).
+    pub(crate) fn extend(&mut self, after: u32, steps: u32, most: usize) {
+        let longer = self.config.extended_to(steps, most);
+        self.config
+            .extended
+            .push([after, steps, u32::try_from(most).unwrap_or(u32::MAX)]);
+        self.extended.push((after, Self::new(longer, self.extent)));
+    }
+
+    /// Whose numbers step `step` has.
+    fn of(&self, step: u32) -> &Self {
+        let is_after = |(after, _): &&(u32, Self)| step > *after;
+        let last = self.extended.iter().rev().find(is_after);
+        last.map_or(self, |(_, longer)| longer)
     }
 
     /// With a density strategy of the caller's own in place of the one that the configuration names.
@@ -92,6 +120,10 @@ impl Schedule {
 
     /// The step of the schedule as configured that `step` of the run stands at.
     pub fn place(&self, step: u32) -> u32 {
+        self.of(step).own_place(step)
+    }
+
+    fn own_place(&self, step: u32) -> u32 {
         let (mut from, mut place, mut last) = (0, 0, self.config.steps);
         for &[after, new_last] in &self.config.pace {
             if step <= after {
@@ -156,7 +188,8 @@ impl Schedule {
 
     /// Degree of spherical harmonics that step `step` uses.
     pub fn sh_degree(&self, step: u32) -> u8 {
-        let risen = self.place(step).saturating_sub(1) / self.config.sh_every.max(1);
+        let of = self.of(step);
+        let risen = of.own_place(step).saturating_sub(1) / of.config.sh_every.max(1);
         u8::try_from(risen)
             .unwrap_or(u8::MAX)
             .min(self.config.sh_degree)
@@ -164,6 +197,10 @@ impl Schedule {
 
     /// Step sizes of step `step`.
     pub fn learning_rates(&self, step: u32) -> LearningRates {
+        self.of(step).own_rates(step)
+    }
+
+    fn own_rates(&self, step: u32) -> LearningRates {
         let rates = &self.config.learning_rates;
         let place = self.place(step);
         let beyond = rates.decay.powf(self.beyond(place));
@@ -187,7 +224,7 @@ impl Schedule {
     /// Weights of the loss in step `step`, by term. Scales count in units of the extent, so that the unit of
     /// the world does not matter.
     pub fn losses(&self, step: u32) -> LossWeights {
-        let config = &self.config;
+        let config = &self.of(step).config;
         LossWeights::of(|term| match term {
             LossTerm::Ssim => config.ssim_weight as f32,
             LossTerm::Depth => self.depth_weight(step),
@@ -242,11 +279,17 @@ impl Schedule {
     pub fn last_coarse_step(&self) -> u32 {
         let share = self.config.data.coarse_until;
         let end = (share * f64::from(self.config.schedule_length())) as u32;
-        let (mut coarse, mut fine) = (0, self.config.last_step() + 1);
+        // An extension begins after them.
+        let last = self
+            .config
+            .extended
+            .first()
+            .map_or(self.config.last_step(), |&[after, ..]| after);
+        let (mut coarse, mut fine) = (0, last + 1);
         // Places rise with steps.
         while coarse + 1 < fine {
             let middle = coarse + (fine - coarse) / 2;
-            match self.place(middle) <= end {
+            match self.own_place(middle) <= end {
                 true => coarse = middle,
                 false => fine = middle,
             }
@@ -279,6 +322,13 @@ impl Schedule {
 
     /// Everything an engine needs for step `step`.
     pub fn step_settings(&self, step: u32) -> StepSettings {
+        StepSettings {
+            refresh_smoothing: self.refreshes_smoothing(step),
+            ..self.of(step).own_settings(step)
+        }
+    }
+
+    fn own_settings(&self, step: u32) -> StepSettings {
         let adam = &self.config.adam;
         let learning_rates = self.learning_rates(step);
         StepSettings {
@@ -297,7 +347,7 @@ impl Schedule {
             losses: self.losses(step),
             crop: self.crop(step),
             accumulate_density: self.strategy.accumulates(self.place(step)),
-            refresh_smoothing: self.refreshes_smoothing(step),
+            refresh_smoothing: false,
             extras: self.strategy.extras(self.place(step), &learning_rates),
             pose_rates: self.pose_rates(step),
             appearance: self
@@ -321,16 +371,18 @@ impl Schedule {
 
     /// The round of density control that follows step `step`, if one does.
     pub fn densify_plan(&self, step: u32) -> Option<DensifyPlan> {
-        let mut plans = self
+        let schedule = self.of(step);
+        let mut plans = schedule
             .places(step)
-            .filter_map(|place| self.strategy.plan(place));
+            .filter_map(|place| schedule.strategy.plan(place));
         plans.next_back().map(|plan| DensifyPlan { step, ..plan })
     }
 
     /// The places of the schedule that `step` has passed since the step before: one, unless the pace
     /// was changed.
     pub(crate) fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
-        self.place(step.saturating_sub(1)) + 1..=self.place(step)
+        let schedule = self.of(step);
+        schedule.own_place(step.saturating_sub(1)) + 1..=schedule.own_place(step)
     }
 
     /// Whether held-out photos are scored after step `step`.
@@ -350,6 +402,7 @@ pub struct ViewOrder {
     views: usize,
     epoch: Option<u64>,
     permutation: Vec<usize>,
+    aside: Aside,
 }
 
 impl ViewOrder {
@@ -360,7 +413,15 @@ impl ViewOrder {
             views,
             epoch: None,
             permutation: Vec::new(),
+            aside: Aside::default(),
         }
+    }
+
+    /// The same, with photos that are set aside for a while.
+    #[must_use]
+    pub(crate) fn without(mut self, aside: Aside) -> Self {
+        self.aside = aside;
+        self
     }
 
     /// Index of the view that step `step` (from 1) trains on; 0 when there is no view.
@@ -376,7 +437,23 @@ impl ViewOrder {
             shuffle(&mut self.permutation, &mut random);
             self.epoch = Some(epoch);
         }
-        self.permutation[index % self.views]
+        let view = self.permutation[index % self.views];
+        match self.aside.leaves_out(view, step) {
+            true => self.in_place_of(step),
+            false => view,
+        }
+    }
+
+    /// One that takes the place of a view that is set aside.
+    fn in_place_of(&self, step: u32) -> usize {
+        let mut random = generator(self.seed, Purpose::Aside, step.into());
+        // Most views are none of these.
+        loop {
+            let view = below(self.views, &mut random);
+            if !is_aside(view) {
+                return view;
+            }
+        }
     }
 }
 
@@ -439,6 +516,7 @@ pub(crate) enum Purpose {
     Background = 4,
     Bootstrap = 5,
     Crop = 6,
+    Aside = 7,
 }
 
 /// Random numbers keyed by (seed, purpose, index): the same on every platform.

@@ -25,6 +25,7 @@ pub use onlooker::Onlooker;
 pub(crate) use run::Run;
 
 use crate::loader::PhotoTraffic;
+use crate::outlook::{Asking, Outlook};
 use crate::perceptual;
 use crate::saving::Saving;
 use crate::time_budget::Pacing;
@@ -117,6 +118,7 @@ impl Trainer {
         let companions = Companions {
             pacing: Pacing::default(),
             watch: Watch::new(views(&chosen.watch), run.config()),
+            asking: Asking::new(&views(&chosen.train), run.config()),
             held_out: HeldOut {
                 views: views(&chosen.eval),
                 lpips,
@@ -326,6 +328,11 @@ impl Trainer {
     /// What the photos that are set aside said; `None` where none are.
     pub fn watch_report(&self) -> Option<WatchReport> {
         self.companions.watch.report()
+    }
+
+    /// What photos set aside for a while said of a longer run.
+    pub fn outlooks(&self) -> &[Outlook] {
+        &self.companions.asking.said
     }
 
     /// Names of the photos trained on, in the engine's order.

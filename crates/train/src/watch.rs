@@ -11,10 +11,9 @@
 //! that chose the splats is none.
 
 use crate::TrainConfig;
-use crate::evaluate::{Scores, mean_difference, score};
-use crate::loader::in_turn;
-use dapple_engine::{Engine, RenderSettings, ScoreAsks, ViewState};
-use dapple_scene::{Photo, Result, Splats, View};
+use crate::evaluate::{MeanLoss, mean_loss};
+use dapple_engine::{Engine, RenderSettings, ViewState};
+use dapple_scene::{Result, Splats, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -96,26 +95,12 @@ impl Watch {
         engine: &mut dyn Engine,
         settings: &RenderSettings,
     ) -> Result<()> {
-        let (mut loss, mut psnr, mut count) = (0.0, 0.0, 0.0);
-        let ssim_weight = self.ssim_weight;
-        let views: Vec<&View> = self.views.iter().collect();
-        in_turn(&views, &mut |view, photo| {
-            // Nothing where a mask hides all of it.
-            if let Some((scores, l1)) = compare(engine, view, &photo, settings)? {
-                loss += (1.0 - ssim_weight) * l1 + ssim_weight * (1.0 - scores.ssim);
-                psnr += scores.psnr;
-                count += 1.0;
-            }
-            Ok(())
-        })?;
-        if count == 0.0 {
+        let Some(MeanLoss { loss, psnr }) =
+            mean_loss(engine, &self.views, settings, self.ssim_weight)?
+        else {
             return Ok(());
-        }
-        let row = WatchRow {
-            step,
-            loss: loss / count,
-            psnr: psnr / count,
         };
+        let row = WatchRow { step, loss, psnr };
         if self.best_row().is_none_or(|best| row.loss < best.loss) {
             self.best = Some(Arc::new(Best {
                 splats: engine.fused_splats()?,
@@ -148,30 +133,10 @@ impl Watch {
     }
 }
 
-/// Scores of a view and its mean absolute error, from the engine or else from its render.
-fn compare(
-    engine: &mut dyn Engine,
-    view: &View,
-    photo: &Photo,
-    settings: &RenderSettings,
-) -> Result<Option<(Scores, f64)>> {
-    let asks = ScoreAsks::default();
-    if let Some(scored) = engine.score(&view.camera, settings, photo, asks)? {
-        let mean = scored.absolute_error / scored.values.max(1) as f64;
-        return Ok(Some((Scores::from(&scored), mean)));
-    }
-    let rendered = engine.render(&view.camera, settings)?;
-    let scores = score(&rendered, photo, settings.background, None)
-        .map_err(|error| error.at(view.name.clone()))?;
-    Ok(scores.map(|scores| {
-        let mean = mean_difference(&rendered.rgb, photo, settings.background);
-        (scores, mean)
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dapple_scene::Photo;
 
     fn watched(losses: &[f64]) -> Watch {
         let mut watch = Watch::new(Vec::new(), &crate::Preset::Micro.config());

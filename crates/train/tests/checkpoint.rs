@@ -9,7 +9,8 @@ use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
     Best, CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History,
-    Launch, LossRow, Preset, RunFolder, Silent, TrainConfig, Trainer, WatchRow, train_into,
+    Launch, LossRow, Outlook, Preset, RunFolder, Silent, TrainConfig, Trainer, Verdict, WatchRow,
+    train_into,
 };
 use fake::{FakeEngine, Listener, capture, fake};
 use proptest::prelude::*;
@@ -108,6 +109,12 @@ fn sample() -> Checkpoint {
                 look: Look::default(),
             },
         },
+        outlooks: vec![Outlook {
+            steps: [1, 2],
+            losses: [0.1 + 0.2, 1.0 / 3.0],
+            verdict: Verdict::NotShared,
+        }],
+        outlook_before: Some(1.0 / 7.0),
         watched: vec![WatchRow {
             step: 2,
             loss: 0.1 + 0.2,

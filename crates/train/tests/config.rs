@@ -242,6 +242,89 @@ fn a_capture_decides_what_nobody_names() {
     assert_eq!(of(14, "preset = \"m10\"").0, 2000);
 }
 
+/// A run may extend itself where nobody says how long it is, and photos that are set aside lose nothing.
+#[test]
+fn standard_runs_are_open_ended_unless_somebody_says_otherwise() {
+    let of = |toml: &str| {
+        let flags: ConfigPatch = toml::from_str(toml).unwrap();
+        let config = TrainConfig::resolve_for(Some(seen(50)), None, None, flags).unwrap();
+        config.extensions
+    };
+    assert_eq!(of(""), 2);
+    assert_eq!(of("max_gaussians = 1000"), 2);
+    assert_eq!(of("[data]\nwatch_every = 0"), 2);
+    assert_eq!(of("extensions = 1"), 1);
+    assert_eq!(of("extensions = 0"), 0);
+    for other in [
+        "steps = 9000",
+        "stop_after = 3000",
+        "preset = \"quick\"",
+        "preset = \"m10\"",
+        "[densify]\nstrategy = \"adc\"",
+        "[appearance]\nmodel = \"exposure\"",
+        "[poses]\nrefine = true",
+        "[depth]\nfrom = \"points\"",
+        "[data]\nwatch_every = 8",
+    ] {
+        assert_eq!(of(other), 0, "{other}");
+    }
+    let of_nothing = TrainConfig::resolve(None, None, ConfigPatch::default()).unwrap();
+    assert_eq!(of_nothing.extensions, 0);
+}
+
+#[test]
+fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.toml");
+    let resolved =
+        |flags| TrainConfig::resolve_for(Some(seen(50)), None, Some(&path), flags).unwrap();
+    let mut config =
+        TrainConfig::resolve_for(Some(seen(50)), None, None, ConfigPatch::default()).unwrap();
+    config.extended = vec![[5000, 14_000, 300]];
+    std::fs::write(&path, config.to_toml().unwrap()).unwrap();
+    assert_eq!(resolved(ConfigPatch::default()), config);
+    let asked = ConfigPatch {
+        steps: Some(9000),
+        ..ConfigPatch::default()
+    };
+    let asked = resolved(asked);
+    assert_eq!((asked.steps, asked.extensions), (9000, 0));
+    assert!(asked.extended.is_empty());
+}
+
+#[test]
+fn extensions_that_cannot_be_are_refused() {
+    let mcmc = "steps = 7000\n";
+    for wrong in [
+        "extended = [[0, 14000, 100]]",
+        "extended = [[7000, 14000, 100]]",
+        "extended = [[5000, 7000, 100]]",
+        "extended = [[5000, 14000, 0]]",
+        "extended = [[5000, 14000, 100], [5000, 28000, 100]]",
+        "extended = [[5000, 14000, 100], [15000, 28000, 100]]",
+    ] {
+        let told = error_of(&format!("{mcmc}{wrong}"));
+        assert!(
+            told.contains("cannot be") && told.contains("hint"),
+            "{told}"
+        );
+    }
+    for other in [
+        "pace = [[100, 5000]]",
+        "schedule_steps = 5000",
+        "[densify]\nstrategy = \"adc\"",
+        "[data]\nwatch_every = 8",
+        "[poses]\nrefine = true",
+    ] {
+        let told = error_of(&format!("{mcmc}extensions = 1\n{other}"));
+        assert!(
+            told.contains("contradict") && told.contains("hint"),
+            "{told}"
+        );
+    }
+    assert!(error_of("extensions = 9").contains("extensions"));
+}
+
 #[test]
 fn an_appearance_model_sets_its_defaults_and_its_rate_begins_late_and_falls() {
     let config = |toml: &str| resolve(None, toml, ConfigPatch::default());

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use dapple_train::{Schedule, TrainConfig, ViewOrder};
+use dapple_train::config::DensifyPatch;
+use dapple_train::{ConfigPatch, Schedule, Strategy, TrainConfig, ViewOrder};
 
 fn standard() -> Schedule {
     Schedule::new(TrainConfig::default(), 2.0)
@@ -152,4 +153,52 @@ fn every_epoch_is_another_permutation() {
     // Stateless: a resumed run sees the same views.
     assert_eq!(epoch(&mut ViewOrder::new(7, 13), 1), second);
     assert_ne!(epoch(&mut ViewOrder::new(8, 13), 0), first);
+}
+
+/// After an extension every number is that of a run that had been planned so long from its start.
+#[test]
+fn an_extended_run_goes_on_as_a_longer_one() {
+    let planned = |steps, most| {
+        let patch = ConfigPatch {
+            steps: Some(steps),
+            max_gaussians: Some(most),
+            densify: DensifyPatch {
+                strategy: Some(Strategy::Mcmc),
+                add: Some(0.05),
+                ..DensifyPatch::default()
+            },
+            ..ConfigPatch::default()
+        };
+        TrainConfig::resolve(None, None, patch).unwrap()
+    };
+    let mut config = planned(6000, 1000);
+    let short = Schedule::new(config.clone(), 2.0);
+    let longer = Schedule::new(planned(12_000, 2000), 2.0);
+    let longest = Schedule::new(planned(24_000, 3000), 2.0);
+    config.extended = vec![[4500, 12_000, 2000], [9000, 24_000, 3000]];
+    let extended = Schedule::new(config.clone(), 2.0);
+    assert_eq!(config.last_step(), 24_000);
+    let mut rounds = 0;
+    for step in 1..=24_000 {
+        let expected = match step {
+            ..=4500 => &short,
+            4501..=9000 => &longer,
+            _ => &longest,
+        };
+        assert_eq!(
+            extended.step_settings(step),
+            expected.step_settings(step),
+            "step {step}"
+        );
+        let plan = extended.densify_plan(step);
+        assert_eq!(plan, expected.densify_plan(step), "step {step}");
+        rounds += u32::from(plan.is_some());
+        assert_eq!(extended.learning_rates(step), expected.learning_rates(step));
+        assert_eq!(extended.sh_degree(step), expected.sh_degree(step));
+        assert_eq!(extended.losses(step), expected.losses(step));
+        assert_eq!(extended.place(step), expected.place(step));
+    }
+    assert!(rounds > 100, "{rounds}");
+    // Photos of half the size are over by then.
+    assert_eq!(extended.last_coarse_step(), short.last_coarse_step());
 }

@@ -7,7 +7,7 @@ mod fake;
 use dapple_scene::{Dataset, ErrorKind, Lens, Photo, ply};
 use dapple_train::{
     AppearanceModel, ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent, TrainConfig, Trainer,
-    train_into,
+    Verdict, train_into,
 };
 use fake::{FakeEngine, Listener, Log, capture, fake};
 use std::sync::{Arc, Mutex};
@@ -314,6 +314,41 @@ fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
     // Looks every 50 steps; the opacity of the fake's first Gaussian is the step that made it.
     assert_eq!(run(0), (None, 1000.0));
     assert_eq!(run(620), (Some(50), 50.0));
+}
+
+/// Some photos are left out while it is asked whether a longer run gains, and others take their steps; on an
+/// engine that learns nothing the run stays as it is.
+#[test]
+fn photos_are_set_aside_for_a_while_and_given_back() {
+    let log: Arc<Mutex<Log>> = Arc::default();
+    let mut config = Preset::Standard.config_for(4000);
+    config.extensions = 1;
+    let mut trainer = Trainer::new(&capture(48), config, fake(&log, 0, 0)).unwrap();
+    assert_eq!(trainer.train_view_count(), 42);
+    let outcome = trainer.run(&mut Silent).unwrap();
+    assert_eq!(outcome.steps, 4000);
+    let [said] = trainer.outlooks() else {
+        panic!("{:?}", trainer.outlooks());
+    };
+    assert_eq!(
+        (said.steps, said.verdict),
+        ([2200, 3000], Verdict::NotShared)
+    );
+    let aside = [6, 18, 30];
+    let log = log.lock().unwrap();
+    let taken = |from: usize, to: usize| {
+        let mut times = [0; 42];
+        for (view, _) in &log.steps[from..to] {
+            times[*view] += 1;
+        }
+        times
+    };
+    for (view, &times) in taken(2200, 3000).iter().enumerate() {
+        assert_eq!(times == 0, aside.contains(&view), "view {view}");
+    }
+    // 2184 is the last step of an epoch.
+    assert!(taken(2100, 2184).iter().all(|&times| times == 2));
+    assert!(taken(3024, 3108).iter().all(|&times| times == 2));
 }
 
 /// Where the pace has changed, looks go by places of the schedule, as the same run without a clock has

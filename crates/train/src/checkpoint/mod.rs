@@ -23,7 +23,9 @@ mod tensors;
 
 pub use capture::{CaptureIdentity, ViewIdentity};
 
-use crate::{Best, Budget, CapLosses, EvalRow, History, LossRow, Seconds, TrainConfig, WatchRow};
+use crate::{
+    Best, Budget, CapLosses, EvalRow, History, LossRow, Outlook, Seconds, TrainConfig, WatchRow,
+};
 use dapple_engine::{
     DensifyReport, OptimizerState, PARAM_GROUPS, STATISTICS, VIEW_GROUPS, ViewNumbers, ViewSizes,
     ViewState,
@@ -80,6 +82,10 @@ pub struct Checkpoint {
     pub watched: Vec<WatchRow>,
     /// What showed them best.
     pub best: Option<Arc<Best>>,
+    /// What photos set aside for a while said so far of a longer run.
+    pub outlooks: Vec<Outlook>,
+    /// The loss of photos that are set aside now, when they were.
+    pub outlook_before: Option<f64>,
 }
 
 /// How a run was started, for whoever lets it go on. Training takes no notice of it.
@@ -113,6 +119,10 @@ struct Run {
     densify: Vec<DensifyReport>,
     #[serde(default)]
     watched: Vec<WatchRow>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    outlooks: Vec<Outlook>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outlook_before: Option<f64>,
     /// Refined poses; 0 until a step refines one.
     #[serde(default, skip_serializing_if = "is_zero")]
     poses: usize,
@@ -184,6 +194,8 @@ impl Checkpoint {
             evals: self.history.evals.clone(),
             densify: self.history.densify.clone(),
             watched: self.watched.clone(),
+            outlooks: self.outlooks.clone(),
+            outlook_before: self.outlook_before,
             budget: self.history.budget,
             poses: self.state.views.poses.len(),
             strategy: self.strategy.clone(),
@@ -319,6 +331,8 @@ impl Checkpoint {
             splats,
             state,
             watched: run.watched,
+            outlooks: run.outlooks,
+            outlook_before: run.outlook_before,
             best,
         })
     }

@@ -55,6 +55,10 @@ table! {
         schedule_steps: u32 = 0,
         /// Changes of pace, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; none where it was not given.
         pace: Vec<[u32; 2]> = Vec::new(),
+        /// How often the run may extend itself to twice its steps and Gaussians, 0 to 8: as long as the loss of photos that are set aside for a while falls by 15 % meanwhile, and by each extension; up to 30000 steps, 2000000 Gaussians and one for 15 pixels of the photos, and no more than a max_gaussians that is named. 0 = never; standard: 2 where nobody names how long the run is.
+        extensions: u32 = 0,
+        /// Extensions of the run, each [after, steps, max_gaussians]: after step `after` all goes on as in a run that had had `steps` steps and at most `max_gaussians` Gaussians from its start. A run that extends itself writes them; none where none did.
+        extended: Vec<[u32; 3]> = Vec::new(),
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0,
         /// Seed of everything random; the same seed gives the same splats, bit for bit; 0 to 9223372036854775807.
@@ -298,10 +302,32 @@ impl TrainConfig {
     /// The last step of the run: `steps`, or where `pace` has put it, or `stop_after` where that is
     /// earlier.
     pub fn last_step(&self) -> u32 {
-        let last = self.pace.last().map_or(self.steps, |&[_, last]| last);
+        let planned = self
+            .extended
+            .last()
+            .map_or(self.steps, |&[_, steps, _]| steps);
+        let last = self.pace.last().map_or(planned, |&[_, last]| last);
         match self.stop_after {
             0 => last,
             stop => stop.min(last),
+        }
+    }
+
+    /// The most Gaussians that the run ends with.
+    pub(crate) fn last_budget(&self) -> usize {
+        let raised = self.extended.last().map(|&[_, _, most]| most as usize);
+        raised.unwrap_or_else(|| self.gaussian_budget())
+    }
+
+    /// This configuration, had the run had so many steps and Gaussians: its schedule scaled as that of any
+    /// other length is.
+    pub(crate) fn extended_to(&self, steps: u32, max_gaussians: usize) -> Self {
+        let scaled = resolve::scaled(self.clone(), (steps, steps), self.steps);
+        Self {
+            steps,
+            max_gaussians,
+            extended: Vec::new(),
+            ..scaled
         }
     }
 

@@ -92,6 +92,8 @@ impl ConfigPatch {
             }
         }
         let mut left: Self = left.try_into().ok()?;
+        // A length that is asked for is that of the run.
+        (left.extensions, left.extended) = (None, None);
         (left.preset, left.steps) = (self.preset, self.steps);
         // Beside a number of Gaussians, silence would mean another thing than "false".
         left.random_start = self.random_start;

@@ -277,6 +277,7 @@ impl TrainConfig {
             ("sh_every", wide(self.sh_every), often),
             ("initial_gaussians", many(self.initial_gaussians), gaussians),
             ("max_gaussians", many(self.max_gaussians), gaussians),
+            ("extensions", wide(self.extensions), [0, 8]),
             ("perceptual_crop", wide(self.perceptual_crop), [16, 4096]),
             ("log_every", wide(self.log_every), often),
             ("checkpoint_every", wide(self.checkpoint_every), steps),

@@ -75,8 +75,9 @@ impl TrainConfig {
     /// A configuration that cannot be written as TOML: a defect.
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
-        // The configuration that a run began with knows none of its changes of pace.
+        // The configuration that a run began with knows none of its changes of pace, and none of its extensions.
         patch.pace = patch.pace.filter(|pace| !pace.is_empty());
+        patch.extended = patch.extended.filter(|extended| !extended.is_empty());
         patch.checkpoint_every = None;
         patch.checkpoint_minutes = None;
         let changed = patch.fill(self.clone()).normalised();
@@ -185,6 +186,9 @@ impl ConfigPatch {
     pub(super) fn suit(&mut self, seen: &Seen) {
         let preset = self.preset.unwrap_or_default();
         let suited = seen.steps();
+        if preset == Preset::Standard && self.is_open_ended() {
+            self.extensions.get_or_insert(EXTENSIONS);
+        }
         self.steps = self.steps.or(match preset {
             Preset::Standard => Some(suited),
             Preset::Quick => Some(seen.quick_steps()),
@@ -200,6 +204,29 @@ impl ConfigPatch {
         if schedule.unwrap_or(steps) > LONG_RUN * suited && !refines {
             self.data.watch_every.get_or_insert(WATCH_EVERY);
         }
+    }
+
+    /// Whether the run may become longer than was planned: nobody says how long it is to be, and photos that
+    /// are set aside need nothing that is learnt of themselves.
+    fn is_open_ended(&self) -> bool {
+        let lengths = [self.steps, self.schedule_steps, self.stop_after];
+        let learns_photos = self.poses.refine == Some(true)
+            || self
+                .depth
+                .from
+                .is_some_and(|from| from != DepthSource::None)
+            || self
+                .appearance
+                .model
+                .is_some_and(|model| model != AppearanceModel::None);
+        lengths.iter().all(Option::is_none)
+            && self.pace.is_none()
+            && self.data.watch_every.is_none_or(|every| every == 0)
+            && self
+                .densify
+                .strategy
+                .is_none_or(|strategy| strategy == Strategy::Mcmc)
+            && !learns_photos
     }
 
     /// The strategy that this layer names, or that goes with what it names.
@@ -254,6 +281,9 @@ impl ConfigPatch {
 /// A schedule of more than so many times the steps that suit a capture is watched.
 const LONG_RUN: u32 = 2;
 
+/// How often a run whose length nobody names may extend itself.
+const EXTENSIONS: u32 = 2;
+
 /// Of how many photos one is set aside for it.
 const WATCH_EVERY: usize = 16;
 
@@ -266,7 +296,11 @@ const WATCH_EVERY: usize = 16;
 /// - `densify.reset_every`: a scene needs its thousand steps to recover from a reset of opacities.
 ///
 /// With both scaled, `bird` at step 2 000 of 7 000 had four times the Gaussians and 4 dB less.
-fn scaled(mut config: TrainConfig, (steps, schedule): (u32, u32), written_for: u32) -> TrainConfig {
+pub(super) fn scaled(
+    mut config: TrainConfig,
+    (steps, schedule): (u32, u32),
+    written_for: u32,
+) -> TrainConfig {
     let to = |steps: u32, value: u32| match value {
         0 => 0,
         // Fits: the quotient is capped at u32::MAX before it is narrowed.

@@ -37,6 +37,7 @@ impl TrainConfig {
             .hint("raise steps, or lower schedule_steps; stop_after ends a run before its schedule does"));
         }
         self.validate_pace()?;
+        self.validate_extensions()?;
         self.validate_coarse()?;
         if self.perceptual_weight > 0.0 && self.eval.lpips.as_os_str().is_empty() {
             return Err(Error::input(format!(
@@ -73,6 +74,40 @@ impl TrainConfig {
             before = (after, last);
         }
         Ok(())
+    }
+
+    fn validate_extensions(&self) -> Result<()> {
+        let mut before = (0, self.steps);
+        for &[after, steps, most] in &self.extended {
+            let (least, end) = before;
+            if after <= least || after >= end || steps <= end || steps > MOST_STEPS || most == 0 {
+                return Err(Error::input(format!(
+                    "extended = [[{after}, {steps}, {most}], ...] cannot be: the run is between steps {least} and {end}"
+                ))
+                .hint("each entry is [after, steps, max_gaussians]: a step of the run, and what it is to have after it"));
+            }
+            before = (after, steps);
+        }
+        let others = [
+            ("pace", !self.pace.is_empty()),
+            ("schedule_steps", self.schedule_length() != self.steps),
+            ("data.watch_every", self.data.watch_every > 0),
+            ("densify.strategy", self.densify.strategy != Strategy::Mcmc),
+            ("appearance.model", self.appearance.is_on()),
+            ("poses.refine", self.poses.refine),
+            ("depth.from", self.depth.from != DepthSource::None),
+        ];
+        let is_asked = self.extensions > 0 || !self.extended.is_empty();
+        match others.into_iter().find(|(_, is_other)| is_asked && *is_other) {
+            None => Ok(()),
+            Some((key, _)) => Err(Error::input(format!(
+                "extensions = {} and {key} contradict each other",
+                self.extensions
+            ))
+            .hint(format!(
+                "a run that extends itself is one of mcmc over its whole schedule, which learns nothing of single photos: leave out extensions, or {key}"
+            ))),
+        }
     }
 
     fn validate_coarse(&self) -> Result<()> {

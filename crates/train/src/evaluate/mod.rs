@@ -15,6 +15,7 @@ mod align;
 mod colour_fit;
 mod halves;
 mod host;
+mod loss;
 mod lpips;
 mod paired;
 mod ssim;
@@ -31,6 +32,7 @@ pub use table::{paired_table, table};
 
 use host::score_by;
 pub(crate) use host::{counts, mean_difference, target_row};
+pub(crate) use loss::{MeanLoss, mean_loss};
 use lpips::Measure;
 
 use crate::loader::in_turn;

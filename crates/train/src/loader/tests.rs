@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ViewOrder;
+use crate::outlook::Aside;
 use dapple_scene::{LoadOptions, NoProgress, load};
 use std::path::Path;
 
@@ -205,4 +206,42 @@ fn coarse_photos_come_first_and_give_way_when_they_are_over() {
     assert_eq!(uses.next_use(coarse, 31), u32::MAX);
     let fine = order.view_at(20);
     assert!(uses.next_use(fine, 20) > 30);
+}
+
+/// Photos that are set aside give way first, and those that take their steps are there.
+#[test]
+fn photos_that_are_set_aside_are_not_read_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = crate::TrainConfig {
+        steps: 400,
+        extensions: 1,
+        ..crate::TrainConfig::default()
+    };
+    let views = ViewOrder::new(3, VIEWS).without(Aside::of(&config, VIEWS));
+    let mut order = PhotoOrder::new(views, 0);
+    let photos = photos(folder.path());
+    let loader = PhotoLoader::start(photos, &order, 4 * BYTES, (1, 400)).unwrap();
+    for step in 1..=400 {
+        let photo = loader.take(step).unwrap();
+        let view = order.view_at(step);
+        assert_eq!(usize::from(photo.rgb[0]), view, "step {step}");
+        assert!(view != 6 || !(221..=300).contains(&step), "step {step}");
+    }
+    let traffic = loader.traffic();
+    assert!(traffic.peak_bytes <= 4 * BYTES, "{traffic:?}");
+    let mut uses = Uses::new(order.clone());
+    assert_eq!(uses.next_use(6, 240), u32::MAX);
+    for from in 1..=380 {
+        for view in 0..VIEWS {
+            let next = (from..from + 24).find(|&step| order.view_at(step) == view);
+            let found = uses.next_use(view, from);
+            assert!(
+                next.is_none_or(|next| found == next || found == u32::MAX),
+                "{view} after {from}"
+            );
+            // Within two epochs it is found.
+            let near = next.filter(|&next| next <= (from - 1) / 12 * 12 + 24);
+            assert!(near.is_none_or(|near| found == near), "{view} after {from}");
+        }
+    }
 }

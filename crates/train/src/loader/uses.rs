@@ -1,5 +1,5 @@
-//! When each photo is used, and when again: every epoch takes each view once, first steps another photo of it
-//! than later ones.
+//! When each photo is used, and when again: every epoch takes each view once, but where some are set aside
+//! and others take their steps; first steps take another photo of a view than later ones.
 
 use crate::PhotoOrder;
 use std::collections::VecDeque;
@@ -17,8 +17,14 @@ pub(super) struct Uses {
 #[derive(Debug)]
 struct Epoch {
     views: Vec<usize>,
+    /// Where each view comes first, or `NEVER`.
     places: Vec<u32>,
+    /// Whether some views come more than once, and others never.
+    is_uneven: bool,
 }
+
+/// No place of an epoch.
+const NEVER: u32 = u32::MAX;
 
 impl Uses {
     pub(super) fn new(order: PhotoOrder) -> Self {
@@ -61,14 +67,13 @@ impl Uses {
 
     fn next_use_of_view(&mut self, view: usize, from: u32) -> u32 {
         let (epoch, place) = self.place(from);
-        let views = self.views as u32;
-        let step_of = |epoch: u32, place: u32| epoch * views + place + 1;
-        let here = self.epoch_place(epoch, view);
-        if here as usize >= place {
-            return step_of(epoch, here);
+        for (epoch, place) in [(epoch, place), (epoch + 1, 0)] {
+            if let Some(at) = self.epoch(epoch).place_of(view, place) {
+                return epoch * self.views as u32 + at + 1;
+            }
         }
-        let there = self.epoch_place(epoch + 1, view);
-        step_of(epoch + 1, there)
+        // It is set aside: whatever is used is used before.
+        u32::MAX
     }
 
     /// Steps before this one are not asked for again.
@@ -87,10 +92,6 @@ impl Uses {
         ((index / self.views) as u32, index % self.views)
     }
 
-    fn epoch_place(&mut self, epoch: u32, view: usize) -> u32 {
-        self.epoch(epoch).places[view]
-    }
-
     fn epoch(&mut self, epoch: u32) -> &Epoch {
         if epoch < self.first {
             self.epochs.clear();
@@ -105,12 +106,34 @@ impl Uses {
             let views: Vec<usize> = (0..self.views as u32)
                 .map(|i| self.order.view_at(begin + i))
                 .collect();
-            let mut places = vec![0; self.views];
-            for (place, &view) in views.iter().enumerate() {
-                places[view] = place as u32;
-            }
-            self.epochs.push_back(Epoch { views, places });
+            self.epochs.push_back(Epoch::of(views));
         }
         &self.epochs[(epoch - self.first) as usize]
+    }
+}
+
+impl Epoch {
+    fn of(views: Vec<usize>) -> Self {
+        let mut places = vec![NEVER; views.len()];
+        for (place, &view) in views.iter().enumerate().rev() {
+            places[view] = place as u32;
+        }
+        Self {
+            is_uneven: places.contains(&NEVER),
+            views,
+            places,
+        }
+    }
+
+    /// The first place from `from` on where `view` comes.
+    fn place_of(&self, view: usize, from: usize) -> Option<u32> {
+        let first = self.places[view];
+        if first == NEVER || first as usize >= from {
+            return (first != NEVER).then_some(first);
+        }
+        let later = self
+            .is_uneven
+            .then(|| self.views[from..].iter().position(|&v| v == view));
+        later.flatten().map(|i| (from + i) as u32)
     }
 }

@@ -1,7 +1,7 @@
 //! Everything measured, as `metrics.json` and as rows of `metrics.csv`.
 
 use crate::{
-    Budget, CapLosses, Ending, EvalRow, History, LossRow, Outcome, PhotoTraffic, Seconds,
+    Budget, CapLosses, Ending, EvalRow, History, LossRow, Outcome, Outlook, PhotoTraffic, Seconds,
     TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::DensifyReport;
@@ -86,6 +86,9 @@ pub struct Metrics {
     /// What the photos set aside to watch for overfitting said; `None` where none are.
     #[serde(default)]
     pub watch: Option<WatchReport>,
+    /// What photos that were set aside for a while said of a longer run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outlooks: Vec<Outlook>,
     /// Every round of density control.
     pub densify: Vec<DensifyReport>,
     /// The loss every `log_every` steps.
@@ -139,6 +142,7 @@ impl Metrics {
             config: trainer.config().clone(),
             evals: history.evals.clone(),
             watch: trainer.watch_report(),
+            outlooks: trainer.outlooks().to_vec(),
             densify: history.densify.clone(),
             losses: logged(history, trainer.config()).copied().collect(),
         }

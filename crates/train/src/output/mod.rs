@@ -96,8 +96,8 @@ pub fn train_into(
             folder.write_splats(&splats, trainer.config().antialias)
         }
     };
-    if !trainer.config().pace.is_empty() {
-        // The pace has changed since.
+    if !trainer.config().pace.is_empty() || !trainer.config().extended.is_empty() {
+        // The run has become another since.
         folder.write_config(trainer.config())?;
     }
     let learnt = write_learnt(folder, trainer);

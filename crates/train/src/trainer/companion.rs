@@ -4,14 +4,15 @@
 //!    [`crate::saving::Saving`], which puts what the others must remember into checkpoints.
 //! 2. A companion may wait for the engine ([`Run::drain`]), copy, render and score. None changes a number of
 //!    a step: a run has the same bits with and without it. What changes what a run *is* is said aloud: the
-//!    pacer asks for another last step ([`Run::change_pace`]), which the configuration notes, and a watched
-//!    run may end with earlier splats ([`Companion::ends_with`]).
+//!    pacer asks for another last step ([`Run::change_pace`]) and photos for a longer run ([`Run::extend`]),
+//!    which the configuration notes, and a watched run may end with earlier splats ([`Companion::ends_with`]).
 //!
 //! Another one is a file with its `impl Companion`, a field of [`Companions`] and its place in
 //! [`Companions::all`].
 
 use super::held_out::HeldOut;
 use super::run::Run;
+use crate::outlook::Asking;
 use crate::time_budget::Pacing;
 use crate::watch::Watch;
 use crate::{Best, Checkpoint, Observer};
@@ -43,13 +44,19 @@ pub(crate) trait Companion {
 pub(crate) struct Companions {
     pub(crate) pacing: Pacing,
     pub(crate) watch: Watch,
+    pub(crate) asking: Asking,
     pub(crate) held_out: HeldOut,
 }
 
 impl Companions {
     /// In the order they are asked.
-    pub(crate) fn all(&mut self) -> [&mut dyn Companion; 3] {
-        [&mut self.pacing, &mut self.watch, &mut self.held_out]
+    pub(crate) fn all(&mut self) -> [&mut dyn Companion; 4] {
+        [
+            &mut self.pacing,
+            &mut self.watch,
+            &mut self.asking,
+            &mut self.held_out,
+        ]
     }
 
     /// What all need to go on.

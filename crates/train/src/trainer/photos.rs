@@ -8,6 +8,7 @@
 //! 3. The engine learns of the next steps' photos, so that they are on their way meanwhile.
 
 use crate::loader::{PhotoLoader, PhotoTraffic};
+use crate::outlook::Aside;
 use crate::views::Chosen;
 use crate::{PhotoOrder, Schedule, ViewOrder};
 use dapple_engine::{Engine, TrainView, ViewId};
@@ -57,7 +58,8 @@ impl TrainPhotos {
             Some(halves) => sources.extend(halves),
             None => last_coarse = 0,
         }
-        let views = ViewOrder::new(config.seed, train.len());
+        let aside = Aside::of(config, train.len());
+        let views = ViewOrder::new(config.seed, train.len()).without(aside);
         let order = PhotoOrder::new(views, last_coarse);
         let (mut ids, loader) = match dataset.photo_memory_bytes {
             Some(budget) => {

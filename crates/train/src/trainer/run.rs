@@ -99,6 +99,13 @@ impl Run {
         self.photos.follow(&self.schedule);
     }
 
+    /// Lets the run go on as if it had had so many steps, and so many Gaussians at most, from its start. It is
+    /// noted in the configuration.
+    pub(crate) fn extend(&mut self, steps: u32, most: usize) {
+        self.schedule.extend(self.state.step, steps, most);
+        self.photos.follow(&self.schedule);
+    }
+
     /// Whether the run has ended well so far.
     pub(crate) fn is_sound(&self) -> bool {
         self.state.bad_end.is_none()

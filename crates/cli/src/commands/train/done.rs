@@ -6,8 +6,8 @@ use crate::photo_memory;
 use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Error, ErrorKind, printable};
 use dapple::train::{
-    Budget, CapLosses, Ending, GotWorse, ImageScore, Outcome, PhotoTraffic, RunFolder, Seconds,
-    Trainer, WatchReport,
+    Budget, CapLosses, Ending, GotWorse, ImageScore, Outcome, Outlook, PhotoTraffic, RunFolder,
+    Seconds, Trainer, Verdict, WatchReport,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -44,6 +44,9 @@ pub struct Summary {
     pub(super) watch: Option<WatchReport>,
     /// Where the most Gaussians come from; none where they were named, or have no limit.
     pub(super) budget: Option<Budget>,
+    /// What photos set aside for a while said of a longer run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) outlooks: Vec<Outlook>,
     /// Where held-out photos were shown better before the end.
     pub(super) got_worse: Option<GotWorse>,
     /// Photos that the capture names and that are not there, left out as asked.
@@ -99,6 +102,7 @@ impl Done {
                 photos: trainer.photo_traffic(),
                 watch: trainer.watch_report(),
                 budget: trainer.history().budget,
+                outlooks: trainer.outlooks().to_vec(),
                 got_worse: GotWorse::of(&trainer.history().evals),
                 skipped_photos: trainer.skipped_photos(),
                 peak_memory_bytes: machine::peak_memory_bytes(),
@@ -149,6 +153,9 @@ impl Done {
         ));
         if let Some(budget) = &s.budget {
             lines.push(format!("budget    {budget}"));
+        }
+        if let Some(line) = length(&s.outlooks) {
+            lines.push(line);
         }
         if s.cap.steps > 0 {
             lines.push(format!(
@@ -209,6 +216,31 @@ impl Done {
             _ => None,
         }
     }
+}
+
+/// Why the run is as long as it is, if photos were asked.
+fn length(outlooks: &[Outlook]) -> Option<String> {
+    let at = |outlook: &Outlook| grouped(outlook.steps[1].into());
+    let extended = outlooks.iter().filter(|o| o.verdict == Verdict::Extend);
+    let last = outlooks.last()?;
+    let until = extended.map(at).next_back();
+    Some(match (until, last.verdict) {
+        (Some(until), Verdict::Extend) => {
+            format!("length    extended: photos set aside gained until step {until}")
+        }
+        (Some(until), _) => format!(
+            "length    extended: photos set aside gained until step {until}, and not enough until {}",
+            at(last)
+        ),
+        (None, _) => format!(
+            "length    as planned: until step {} photos set aside gained {}",
+            at(last),
+            match 100.0 * last.gain() {
+                gain if gain >= 1.0 => format!("{gain:.0} % of their loss alone"),
+                _ => "nothing".to_owned(),
+            }
+        ),
+    })
 }
 
 /// That the held-out photos were shown better before.

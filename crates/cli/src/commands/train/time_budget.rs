@@ -186,6 +186,10 @@ pub fn refuse_steps(args: &Args) -> Result<()> {
     let named = [
         ("steps", given.steps.is_some()),
         ("stop_after", given.stop_after.is_some_and(|step| step > 0)),
+        (
+            "extensions",
+            given.extensions.is_some_and(|often| often > 0),
+        ),
         ("pace", given.pace.is_some_and(|pace| !pace.is_empty())),
     ];
     match named.iter().find(|(_, is_named)| *is_named) {
