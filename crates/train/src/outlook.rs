@@ -1,11 +1,11 @@
 //! Whether a run gains by being longer: what photos that are set aside for a while say.
 //!
-//! 1. From [`FROM`] to [`TO`] hundredths of the schedule every [`EVERY`]-th photo is left out of the order of
-//!    steps; other photos take its steps ([`Aside`]). Their loss is looked at when that begins and when it ends.
+//! 1. From `FROM` to `TO` hundredths of the schedule every `EVERY`-th photo is left out of the order of
+//!    steps; other photos take its steps (`Aside`). Their loss is looked at when that begins and when it ends.
 //! 2. Where photos agree with each other, what is learnt of the others meanwhile shows in these too. Where they
 //!    do not, training learns its photos by heart, and what it knew of those set aside is forgotten: their
 //!    loss rises.
-//! 3. If their loss falls by [`GAIN`], the run is extended ([`TrainConfig::extended`]): from here on it
+//! 3. If their loss falls by `GAIN`, the run is extended ([`TrainConfig::extended`]): from here on it
 //!    goes on as if it had had twice its steps and Gaussians from its start, within the bounds of both. The
 //!    same is asked again on the way to its new end; then that extension has to have gained as much, too.
 //! 4. The photos are given back when it has been asked: no photo is lost to the run.
