@@ -8,7 +8,7 @@
 //! Source: Kerbl et al. 2023, section 5.1, and gsplat's `simple_trainer`.
 
 use crate::TrainConfig;
-use crate::schedule::{Purpose, below, generator, unit};
+use crate::random::{Purpose, below, generator, unit};
 use dapple_scene::{Dataset, Error, Point, Result, SH_C0, Splats};
 use glam::{DMat3, DVec3};
 use kiddo::{ImmutableKdTree, SquaredEuclidean};

@@ -27,11 +27,13 @@ mod history;
 pub mod init;
 mod loader;
 mod observer;
+mod order;
 pub mod outlook;
 mod output;
 mod perceptual;
 mod pictures;
 mod poses;
+mod random;
 mod refit;
 mod saving;
 mod schedule;
@@ -52,6 +54,8 @@ pub use evidence::{Bound, Budget, Evidence, Seen};
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
+pub(crate) use order::PhotoOrder;
+pub use order::ViewOrder;
 pub use outlook::{Outlook, Verdict};
 pub use output::{
     METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter, RenderNames, RunFolder, RunLock,
@@ -59,8 +63,7 @@ pub use output::{
 };
 pub use poses::PoseErrors;
 pub use refit::{Refit, refit};
-pub(crate) use schedule::PhotoOrder;
-pub use schedule::{Schedule, ViewOrder};
+pub use schedule::Schedule;
 pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::{Onlooker, Trainer};
 pub use watch::{Best, WatchReport, WatchRow};

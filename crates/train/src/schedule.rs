@@ -4,7 +4,7 @@
 //!    extent (Kerbl et al. 2023). The others are constant, and may fall once the number of Gaussians is
 //!    fixed: what is left then is noise of the steps, which smaller steps average out.
 //! 2. The active SH degree rises by one every `sh_every` steps.
-//! 3. Every epoch visits each training view once, in a permutation keyed by (seed, epoch).
+//! 3. Which photo a step takes says `order.rs`.
 //! 4. A random background is another one each step, keyed by (seed, step).
 //! 5. Terms of the loss have weights; that of known depths falls log-linearly.
 //! 6. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a
@@ -15,17 +15,17 @@
 //! 9. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]),
 //!    and the first photos half as large ([`crate::config::DataConfig::coarse_until`]).
 //! 10. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
+//! 11. Where a run was extended, all of them are those of a run that had been planned so long ([`TrainConfig::extended`]).
 
 use crate::TrainConfig;
 use crate::config::{Background, DepthSource};
-use crate::outlook::{Aside, is_aside};
+use crate::random::{Purpose, generator, unit};
 use crate::strategy::{self, DensityStrategy, in_extents};
 use dapple_engine::{
     Adam, DensifyPlan, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings,
     StepSettings,
 };
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::Rng;
 use std::sync::Arc;
 
 /// Steps between two settings of the 3D filters: Mip-Splatting's (Yu et al. 2024).
@@ -392,156 +392,6 @@ impl Schedule {
             (eval.every > 0 && place.is_multiple_of(eval.every)) || eval.steps.contains(&place)
         };
         step == self.config.last_step() || self.places(step).any(is_due)
-    }
-}
-
-/// Which training view each step takes. Steps may be asked for in any order; neighbours are cheap.
-#[derive(Debug, Clone)]
-pub struct ViewOrder {
-    seed: u64,
-    views: usize,
-    epoch: Option<u64>,
-    permutation: Vec<usize>,
-    aside: Aside,
-}
-
-impl ViewOrder {
-    /// For `views` training views.
-    pub fn new(seed: u64, views: usize) -> Self {
-        Self {
-            seed,
-            views,
-            epoch: None,
-            permutation: Vec::new(),
-            aside: Aside::default(),
-        }
-    }
-
-    /// The same, with photos that are set aside for a while.
-    #[must_use]
-    pub(crate) fn without(mut self, aside: Aside) -> Self {
-        self.aside = aside;
-        self
-    }
-
-    /// Index of the view that step `step` (from 1) trains on; 0 when there is no view.
-    pub fn view_at(&mut self, step: u32) -> usize {
-        if self.views == 0 {
-            return 0;
-        }
-        let index = step.saturating_sub(1) as usize;
-        let epoch = (index / self.views) as u64;
-        if self.epoch != Some(epoch) {
-            let mut random = generator(self.seed, Purpose::Views, epoch);
-            self.permutation = (0..self.views).collect();
-            shuffle(&mut self.permutation, &mut random);
-            self.epoch = Some(epoch);
-        }
-        let view = self.permutation[index % self.views];
-        match self.aside.leaves_out(view, step) {
-            true => self.in_place_of(step),
-            false => view,
-        }
-    }
-
-    /// One that takes the place of a view that is set aside.
-    fn in_place_of(&self, step: u32) -> usize {
-        let mut random = generator(self.seed, Purpose::Aside, step.into());
-        // Most views are none of these.
-        loop {
-            let view = below(self.views, &mut random);
-            if !is_aside(view) {
-                return view;
-            }
-        }
-    }
-}
-
-/// Which photo each step takes: of a run of `n` views `0..n` are their photos, and `n..2 n` what the first
-/// steps take of them ([`crate::config::DataConfig::coarse_until`]).
-#[derive(Debug, Clone)]
-pub(crate) struct PhotoOrder {
-    views: ViewOrder,
-    last_coarse: u32,
-}
-
-impl PhotoOrder {
-    /// For steps in this order, the first of which, up to `last_coarse`, take coarse photos.
-    pub(crate) fn new(views: ViewOrder, last_coarse: u32) -> Self {
-        Self { views, last_coarse }
-    }
-
-    /// The number of views.
-    pub(crate) fn views(&self) -> usize {
-        self.views.views
-    }
-
-    /// The last step that takes a coarse photo.
-    pub(crate) fn last_coarse(&self) -> u32 {
-        self.last_coarse
-    }
-
-    /// That step has moved.
-    pub(crate) fn set_last_coarse(&mut self, step: u32) {
-        self.last_coarse = step;
-    }
-
-    /// The view of a step, from 1.
-    pub(crate) fn view_at(&mut self, step: u32) -> usize {
-        self.views.view_at(step)
-    }
-
-    /// The photo of a step.
-    pub(crate) fn photo_at(&mut self, step: u32) -> usize {
-        let view = self.view_at(step);
-        self.photo_of(view, step)
-    }
-
-    /// The photo of a step that takes this view.
-    pub(crate) fn photo_of(&self, view: usize, step: u32) -> usize {
-        match step <= self.last_coarse {
-            true => self.views() + view,
-            false => view,
-        }
-    }
-}
-
-/// What random numbers are for: each purpose has its own, so that one more draw here changes
-/// nothing there.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Purpose {
-    Views = 1,
-    Sample = 2,
-    Initial = 3,
-    Background = 4,
-    Bootstrap = 5,
-    Crop = 6,
-    Aside = 7,
-}
-
-/// Random numbers keyed by (seed, purpose, index): the same on every platform.
-pub(crate) fn generator(seed: u64, purpose: Purpose, index: u64) -> ChaCha8Rng {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8..16].copy_from_slice(&(purpose as u64).to_le_bytes());
-    key[16..24].copy_from_slice(&index.to_le_bytes());
-    ChaCha8Rng::from_seed(key)
-}
-
-/// Uniform in `0..n` (Lemire 2019 without rejection: the bias is below `n / 2^64`).
-pub(crate) fn below(n: usize, random: &mut ChaCha8Rng) -> usize {
-    ((u128::from(random.next_u64()) * n as u128) >> 64) as usize
-}
-
-/// Uniform in `[0, 1)`, 24 bits.
-pub(crate) fn unit(random: &mut ChaCha8Rng) -> f32 {
-    (random.next_u32() >> 8) as f32 / (1u32 << 24) as f32
-}
-
-/// Fisher-Yates.
-fn shuffle(values: &mut [usize], random: &mut ChaCha8Rng) {
-    for i in (1..values.len()).rev() {
-        values.swap(i, below(i + 1, random));
     }
 }
 

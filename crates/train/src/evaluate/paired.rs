@@ -12,7 +12,7 @@
 //! another run: whether a *method* is better takes several of each.
 
 use super::EvalReport;
-use crate::schedule::{Purpose, below, generator};
+use crate::random::{Purpose, below, generator};
 use dapple_scene::{Error, Result};
 use serde::Serialize;
 
