@@ -487,6 +487,7 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
     let [after, steps, most] = said.config.extended[0];
     assert_eq!((after, steps, said.steps), (300, 800, 800));
     let planned = said.budget.unwrap().gaussians as u64;
+    // Photos have gained much.
     assert_eq!(u64::from(most), 2 * planned);
     assert!(said.gaussians > planned, "{} of {planned}", said.gaussians);
     assert_eq!(outlook.steps, [220, 300]);

@@ -28,9 +28,9 @@ first Gaussians), training, scoring, and writing, which is all that is none of t
 wall_seconds, and as seconds that of the whole run, earlier commands that --resume went on with included.
 
 Where nobody says how long the run is (--steps, --time-budget, --preset quick), it may extend itself, twice at
-most: some photos are set aside for a fifth of it, and if their loss falls meanwhile by 15 %, it goes on as if it
-had been planned with twice the steps and Gaussians, up to 30 000 steps and two million. The photos are trained
-on before and after. `extensions = 0` in a file given with --config switches it off.
+most: some photos are set aside for a fifth of it, and if their loss falls meanwhile by what an eye can see, it goes
+on as if it had been planned with twice the steps, and twice the Gaussians if it falls by twice that, up to 30 000
+steps and two million. The photos are trained on before and after. `extensions = 0` in a file given with --config switches it off.
 
 --time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,
 photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in
@@ -120,7 +120,7 @@ pub struct Args {
     /// How Gaussians are added and removed [default: mcmc from 3 500 steps on, where it scores best; adc
     /// below, where it has no time to grow]. budgeted and mcmc work towards --max-gaussians; without it,
     /// towards what the photos' detail asks for (the end of a run says how much it found), at most one for
-    /// every 30 pixels of the photos, and a million; a run that extends itself doubles that
+    /// every 30 pixels of the photos, and a million; a run that extends itself may double that
     #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
     pub(super) strategy: Option<String>,
 

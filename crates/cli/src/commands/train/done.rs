@@ -236,7 +236,7 @@ fn length(outlooks: &[Outlook]) -> Option<String> {
             "length    as planned: until step {} photos set aside gained {}",
             at(last),
             match 100.0 * last.gain() {
-                gain if gain >= 1.0 => format!("{gain:.0} % of their loss alone"),
+                gain if gain >= 1.0 => format!("{gain:.0} % of their loss, too little to be seen"),
                 _ => "nothing".to_owned(),
             }
         ),
