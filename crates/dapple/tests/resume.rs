@@ -494,7 +494,11 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
     let whole = left(&ended);
 
     for stop in [250, 299, 301, 500] {
-        run_on(&WIDE, parts.path(), &extending(), engine(), Some(stop));
+        let stopped = run_on(&WIDE, parts.path(), &extending(), engine(), Some(stop));
+        let left = stopped.read_checkpoint().unwrap();
+        assert_eq!(left.step, stop);
+        assert_eq!(left.outlook_before.is_some(), stop < 300);
+        assert_eq!(left.outlooks.len(), usize::from(stop > 300));
     }
     let parts = run_on(&WIDE, parts.path(), &extending(), engine(), None);
     assert!(left(&parts) == whole, "a stop is seen");
