@@ -477,7 +477,7 @@ fn extending() -> TrainConfig {
 /// Stopped while photos are set aside, and after the extension: nobody sees it. And what the configuration
 /// notes repeats the run.
 #[track_caller]
-fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
+fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: bool) {
     let folder = || tempfile::tempdir().unwrap();
     let (whole, parts, repeated) = (folder(), folder(), folder());
     let ended = run_on(&WIDE, whole.path(), &extending(), engine(), None);
@@ -504,6 +504,9 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
     assert!(left(&parts) == whole, "a stop is seen");
     assert_eq!(metrics(&parts).outlooks, [outlook]);
 
+    if !repeated_too {
+        return;
+    }
     let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
     let config = config.unwrap();
     assert_eq!(config.extended, [[300, 800, most]]);
@@ -516,8 +519,9 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>) {
 
 #[test]
 fn that_photos_extend() {
-    is_extended_bit_for_bit(&cpu);
+    is_extended_bit_for_bit(&cpu, true);
     if gpu("f32").is_some() {
-        is_extended_bit_for_bit(&|| gpu("f32").unwrap());
+        // What a configuration says no engine knows, and a software GPU takes minutes for each run.
+        is_extended_bit_for_bit(&|| gpu("f32").unwrap(), false);
     }
 }
