@@ -80,6 +80,11 @@ impl PhotoOrder {
         Self { views, last_coarse }
     }
 
+    /// Other photos are set aside from here on.
+    pub(crate) fn set_aside(&mut self, aside: Aside) {
+        self.views.aside = aside;
+    }
+
     /// The number of views.
     pub(crate) fn views(&self) -> usize {
         self.views.views

@@ -5,15 +5,17 @@
 //! 2. Where photos agree with each other, what is learnt of the others meanwhile shows in these too. Where they
 //!    do not, training learns its photos by heart, and what it knew of those set aside is forgotten: their
 //!    loss rises.
-//! 3. If their loss falls by `SEEN`, the run is extended ([`TrainConfig::extended`]): from here on it
-//!    goes on as if it had had twice its steps from its start, and, where their loss falls by `MUCH`, twice its
-//!    Gaussians, within the bounds of both.
-//! 4. The same is asked again on the way to its new end. By then it is known what an extension gains: the one before
-//!    has to have taken `PART` of their loss off, and the steps meanwhile, too.
+//! 3. If their loss falls, the run is extended ([`TrainConfig::extended`]): from here on it
+//!    goes on as if it had had half as many steps again from its start. Where their loss falls by `MUCH` it has twice the
+//!    steps and twice the Gaussians, within the bounds of both.
+//! 4. A run that was given twice its steps is asked again on the way to its new end. By then it is known what an extension
+//!    gains: the one before has to have taken `PART` of their loss off, and it has to fall still. Then it has twice the
+//!    steps again.
 //! 5. The photos are given back when it has been asked: no photo is lost to the run.
 //!
-//! All of it is a function of capture, configuration and seed; the looks change no number of a step. When the
-//! photos are left out is known from the start, so that those who read photos ahead know their order.
+//! All of it is a function of capture, configuration and seed; the looks change no number of a step. When
+//! photos are left out follows from the configuration with the extensions that it notes, so that those who read photos
+//! ahead know their order.
 
 use crate::evaluate::mean_loss;
 use crate::evidence::LONGEST;
@@ -33,15 +35,11 @@ const LEAST_PHOTOS: usize = 8;
 const FROM: u64 = 55;
 const TO: u64 = 75;
 
-/// What has to come off the loss of photos set aside meanwhile, where 0.004 is a grey level of theirs: of ten
-/// captures those that longer runs lose by are below it, most by a rising loss; one has as large a part of its
-/// loss to gain as those above, but of a loss so small that nobody sees it (BENCHMARKS.md).
-const SEEN: f64 = 0.003;
-
-/// From which on the run takes more Gaussians, too.
+/// What has to come off the loss of photos set aside meanwhile for twice the steps and Gaussians, where 0.004 is a
+/// grey level of theirs. Of captures whose photos gain less, twice of both lose on some (BENCHMARKS.md).
 const MUCH: f64 = 0.006;
 
-/// The part of their loss that has to come off for another extension.
+/// The part of their loss that an extension has to have taken off for another one.
 const PART: f64 = 0.15;
 
 /// What photos said while some of them were set aside.
@@ -61,7 +59,7 @@ pub struct Outlook {
 pub enum Verdict {
     /// The run is extended.
     Extend,
-    /// What is learnt does not show in photos that are set aside, or too little to be seen.
+    /// What is learnt does not show in photos that are set aside.
     NotShared,
     /// The extension before has taken little off their loss.
     LittleGained,
@@ -93,15 +91,18 @@ impl Aside {
         if photos < LEAST_PHOTOS {
             return Self::default();
         }
+        let extended = config.extended.iter().map(|&[_, steps, _]| steps);
+        let ends = std::iter::once(config.steps).chain(extended);
         let mut times = Vec::new();
-        let mut steps = config.steps;
-        for _ in 0..config.extensions {
-            let Some(more) = longer(steps) else {
+        let mut before = None;
+        for steps in ends.take(config.extensions as usize) {
+            let is_asked = before.is_none_or(|before| steps > by_half(before));
+            if !is_asked || by_half(steps) > LONGEST {
                 break;
-            };
+            }
             let at = |part: u64| (u64::from(steps) * part / 100) as u32;
             times.push([at(FROM) + 1, at(TO)]);
-            steps = more;
+            before = Some(steps);
         }
         Self { times }
     }
@@ -121,16 +122,22 @@ pub(crate) fn is_aside(view: usize) -> bool {
     view % EVERY == EVERY / 2
 }
 
-/// The steps of a run that is extended; `None` where it is long enough.
-fn longer(steps: u32) -> Option<u32> {
-    let more = steps.saturating_mul(2).min(LONGEST);
-    (more >= steps.saturating_add(steps / 2)).then_some(more)
+/// The steps of a run that gains: half as many again.
+fn by_half(steps: u32) -> u32 {
+    steps.saturating_add(steps / 2)
+}
+
+/// The steps of a run that gains much.
+fn doubled(steps: u32) -> u32 {
+    steps.saturating_mul(2).min(LONGEST)
 }
 
 /// Asks the photos, and extends the run.
 pub(crate) struct Asking {
     aside: Aside,
     views: Vec<View>,
+    /// Of how many.
+    photos: usize,
     ssim_weight: f64,
     /// The loss of the photos that are set aside now, when they were.
     before: Option<f64>,
@@ -148,6 +155,7 @@ impl Asking {
         let asked = asked.iter().enumerate().filter(|&(i, _)| is_aside(i));
         Self {
             views: asked.map(|(_, view)| view.clone()).collect(),
+            photos: views.len(),
             aside,
             ssim_weight: config.ssim_weight,
             before: None,
@@ -166,8 +174,8 @@ impl Asking {
     fn verdict(&self, found: &Outlook) -> Verdict {
         let gains = |before: &Outlook| found.losses[1] <= (1.0 - PART) * before.losses[1];
         match self.said.last() {
-            None if found.fall() >= SEEN => Verdict::Extend,
-            Some(before) if found.gain() >= PART => match gains(before) {
+            None if found.fall() > 0.0 => Verdict::Extend,
+            Some(before) if found.fall() > 0.0 => match gains(before) {
                 true => Verdict::Extend,
                 false => Verdict::LittleGained,
             },
@@ -175,20 +183,19 @@ impl Asking {
         }
     }
 
-    fn extend(run: &mut Run, fall: f64) {
+    fn extend(&mut self, run: &mut Run, fall: f64) {
         let config = run.config();
-        let steps = config.last_step();
-        let Some(longer) = longer(steps) else {
-            return;
-        };
-        let now = config.last_budget();
-        let fit = run.engine.most_gaussians(config.sh_degree);
+        let (steps, now) = (config.last_step(), config.last_budget());
         // A number that somebody named is not raised.
         let budget = run.state.history.budget.filter(|_| fall >= MUCH);
-        run.extend(
-            longer,
-            budget.map_or(now, |budget| budget.extended(now, fit)),
-        );
+        let fit = run.engine.most_gaussians(config.sh_degree);
+        let longer = match fall >= MUCH || !self.said.is_empty() {
+            true => doubled(steps),
+            false => by_half(steps),
+        };
+        let most = budget.map_or(now, |budget| budget.extended(now, fit));
+        run.extend(longer, most);
+        self.aside = Aside::of(run.config(), self.photos);
     }
 }
 
@@ -228,7 +235,7 @@ impl Companion for Asking {
                 .iter()
                 .any(|&[after, ..]| after >= step);
             if !is_known && found.verdict == Verdict::Extend {
-                Self::extend(run, found.fall());
+                self.extend(run, found.fall());
             }
             self.said.push(found);
             observer.on_outlook(&found, run.config());
@@ -261,17 +268,29 @@ mod tests {
     }
 
     #[test]
-    fn photos_are_asked_on_the_way_to_each_end_that_a_run_may_have() {
-        let times = |steps, extensions| Aside::of(&config(steps, extensions), 60).times;
-        assert_eq!(times(7280, 2), [[4005, 5460], [8009, 10_920]]);
-        assert_eq!(times(7280, 1), [[4005, 5460]]);
-        // 14 560 become 29 120, and no more.
-        assert_eq!(times(7280, 5).len(), 2);
+    fn photos_are_asked_on_the_way_to_each_end_that_a_run_has() {
+        let times = |steps, extensions, extended: &[[u32; 3]]| {
+            let config = TrainConfig {
+                extended: extended.to_vec(),
+                ..config(steps, extensions)
+            };
+            Aside::of(&config, 60).times
+        };
+        let first = [4005, 5460];
+        assert_eq!(times(7280, 2, &[]), [first]);
+        let doubled = [[5460, 14_560, 100]];
+        assert_eq!(times(7280, 2, &doubled), [first, [8009, 10_920]]);
+        assert_eq!(times(7280, 1, &doubled), [first]);
+        // 29 120 are enough.
+        let twice = [doubled[0], [10_920, 29_120, 100]];
+        assert_eq!(times(7280, 5, &twice), [first, [8009, 10_920]]);
+        // Half as many again: it gains no more than that.
+        assert_eq!(times(7280, 2, &[[5460, 10_920, 100]]), [first]);
         // 20 000 become 30 000; 21 000 are enough.
-        assert_eq!(times(20_000, 2), [[11_001, 15_000]]);
-        assert!(times(21_000, 2).is_empty() && times(7280, 0).is_empty());
+        assert_eq!(times(20_000, 2, &[]), [[11_001, 15_000]]);
+        assert!(times(21_000, 2, &[]).is_empty() && times(7280, 0, &[]).is_empty());
         assert!(Aside::of(&config(7280, 2), 7).times.is_empty());
-        assert!(times(u32::MAX, 2).is_empty());
+        assert!(times(u32::MAX, 2, &[]).is_empty());
     }
 
     #[test]
@@ -300,14 +319,13 @@ mod tests {
         let mut asking = Asking::new(&[], &config(1000, 1));
         let verdict = |asking: &Asking, losses| asking.verdict(&outlook(losses));
         assert!((outlook([0.4, 0.3]).gain() - 0.25).abs() < 1e-9);
-        assert_eq!(verdict(&asking, [0.4, 0.396]), Verdict::Extend);
-        assert_eq!(verdict(&asking, [0.4, 0.398]), Verdict::NotShared);
+        assert_eq!(verdict(&asking, [0.4, 0.399]), Verdict::Extend);
+        assert_eq!(verdict(&asking, [0.4, 0.4]), Verdict::NotShared);
         assert_eq!(verdict(&asking, [0.4, 0.5]), Verdict::NotShared);
-        // A third of a loss that nobody sees.
-        assert_eq!(verdict(&asking, [0.006, 0.004]), Verdict::NotShared);
         asking.said.push(outlook([0.4, 0.3]));
         assert_eq!(verdict(&asking, [0.4, 0.28]), Verdict::LittleGained);
         assert_eq!(verdict(&asking, [0.4, 0.25]), Verdict::Extend);
-        assert_eq!(verdict(&asking, [0.25, 0.24]), Verdict::NotShared);
+        assert_eq!(verdict(&asking, [0.24, 0.23]), Verdict::Extend);
+        assert_eq!(verdict(&asking, [0.24, 0.25]), Verdict::NotShared);
     }
 }

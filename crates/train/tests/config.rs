@@ -238,7 +238,7 @@ fn a_capture_decides_what_nobody_names() {
     let unwatched = format!("{long}30000\n[data]\nwatch_every = 0");
     assert_eq!(of(14, &unwatched).2, 0);
     assert_eq!(of(1000, "preset = \"quick\"").0, 7000);
-    assert_eq!(of(75, "preset = \"quick\"").0, 6000);
+    assert_eq!(of(75, "preset = \"quick\"").0, 5250);
     assert_eq!(of(14, "preset = \"m10\"").0, 2000);
 }
 

@@ -22,7 +22,7 @@ pub enum Preset {
     M9,
     /// 2 000 steps, the full recipe scaled down.
     M10,
-    /// The full recipe scaled down: 80 steps for each photo, 3 500 to 7 000.
+    /// The full recipe scaled down: 70 steps for each photo, 3 500 to 7 000.
     Quick,
     /// The full recipe: 130 steps for each photo and 3 000 for each place, 7 000 to 30 000.
     #[default]
@@ -64,7 +64,7 @@ impl Preset {
             Self::M8 => "500 steps, no densification",
             Self::M9 => "1 000 steps with densification",
             Self::M10 => "2 000 steps, the full recipe scaled down",
-            Self::Quick => "the full recipe scaled down: 80 steps for each photo, 3 500 to 7 000",
+            Self::Quick => "the full recipe scaled down: 70 steps for each photo, 3 500 to 7 000",
             Self::Standard => {
                 "the full recipe: 130 steps for each photo and 3 000 for each place, 7 000 to 30 000"
             }

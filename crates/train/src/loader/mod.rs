@@ -171,11 +171,11 @@ impl PhotoLoader {
         }
     }
 
-    /// The last step, and the last that takes a coarse photo, may have moved.
-    pub(crate) fn set_last(&self, last: u32, last_coarse: u32) {
+    /// The last step and the order of the steps to come may have changed.
+    pub(crate) fn follow(&self, order: &PhotoOrder, last: u32) {
         let mut state = self.shared.lock();
         state.last = last;
-        state.uses.set_last_coarse(last_coarse);
+        state.uses.follow(order.clone());
         drop(state);
         self.shared.changed.notify_all();
     }

@@ -76,7 +76,7 @@ fn a_run_that_goes_on_begins_in_the_middle_of_an_epoch() {
     }
     // Nothing is read for steps that never come, until the end moves.
     assert!(loader.traffic().reads <= 10);
-    loader.set_last(45, 0);
+    loader.follow(&order, 45);
     for step in 41..=45 {
         let photo = loader.take(step).unwrap();
         assert_eq!(usize::from(photo.rgb[0]), order.view_at(step));
@@ -243,5 +243,43 @@ fn photos_that_are_set_aside_are_not_read_meanwhile() {
             let near = next.filter(|&next| next <= (from - 1) / 12 * 12 + 24);
             assert!(near.is_none_or(|near| found == near), "{view} after {from}");
         }
+    }
+}
+
+/// A run that is extended sets photos aside again: what was read ahead by the order of before is no use then.
+#[test]
+fn photos_are_read_in_the_order_of_an_extended_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = crate::TrainConfig {
+        steps: 40,
+        extensions: 2,
+        ..crate::TrainConfig::default()
+    };
+    let views = ViewOrder::new(3, VIEWS).without(Aside::of(&config, VIEWS));
+    let mut order = PhotoOrder::new(views, 0);
+    let photos = photos(folder.path());
+    let loader = PhotoLoader::start(photos, &order, 4 * BYTES, (1, 40)).unwrap();
+    let mut next = |order: &mut PhotoOrder, step| {
+        let photo = loader.take(step).unwrap();
+        assert_eq!(
+            usize::from(photo.rgb[0]),
+            order.view_at(step),
+            "step {step}"
+        );
+    };
+    for step in 1..=30 {
+        next(&mut order, step);
+    }
+    let before: Vec<usize> = (45..=60).map(|step| order.view_at(step)).collect();
+    config.extended = vec![[30, 80, 10]];
+    order.set_aside(Aside::of(&config, VIEWS));
+    loader.follow(&order, 80);
+    let after: Vec<usize> = (45..=60).map(|step| order.view_at(step)).collect();
+    assert!(
+        before.contains(&6) && !after.contains(&6),
+        "{before:?}, {after:?}"
+    );
+    for step in 31..=80 {
+        next(&mut order, step);
     }
 }

@@ -41,9 +41,10 @@ impl Uses {
         self.views as u32
     }
 
-    /// The last step that takes a coarse photo has moved.
-    pub(super) fn set_last_coarse(&mut self, step: u32) {
-        self.order.set_last_coarse(step);
+    /// The order of the steps to come has changed.
+    pub(super) fn follow(&mut self, order: PhotoOrder) {
+        self.order = order;
+        self.epochs.clear();
     }
 
     /// The photo of a step, from 1.

@@ -116,16 +116,20 @@ impl TrainPhotos {
         Ok(())
     }
 
-    /// The pace may have changed.
+    /// The pace may have changed, or the run been extended.
     pub(super) fn follow(&mut self, schedule: &Schedule) {
         let coarse = match self.coarse_ids.is_empty() {
             true => 0,
             false => schedule.last_coarse_step(),
         };
-        self.order.set_last_coarse(coarse);
-        self.announced.set_last_coarse(coarse);
+        let config = schedule.config();
+        let aside = Aside::of(config, self.names.len());
+        for order in [&mut self.order, &mut self.announced] {
+            order.set_last_coarse(coarse);
+            order.set_aside(aside.clone());
+        }
         if let Some(loader) = &self.loader {
-            loader.set_last(schedule.config().last_step(), coarse);
+            loader.follow(&self.order, config.last_step());
         }
     }
 

@@ -41,6 +41,8 @@ pub struct FakeEngine {
     pub fail_at: u32,
     /// From this step on renders differ from the capture's photos; 0 = never.
     pub worse_from: u32,
+    /// From which steps on renders have which brightness, where not that of the capture's photos.
+    pub shown: Vec<(u32, f32)>,
     /// After a failure the splats can still be had.
     pub answers_after_failure: bool,
     /// What a step takes on the device. Not zero: `step` returns at once and reports come later.
@@ -65,7 +67,9 @@ impl FakeEngine {
             .first()
             .map_or(0, |&opacity| opacity as u32);
         let is_worse = self.worse_from > 0 && step >= self.worse_from;
-        if is_worse { 0.9 } else { 0.5 }
+        let own = if is_worse { 0.9 } else { 0.5 };
+        let shown = self.shown.iter().rev().find(|(from, _)| step >= *from);
+        shown.map_or(own, |&(_, brightness)| brightness)
     }
 
     fn wait(&self) {

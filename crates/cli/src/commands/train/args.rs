@@ -27,10 +27,11 @@ The last line says where the wall time of the command went: opening the device, 
 first Gaussians), training, scoring, and writing, which is all that is none of the others. --json has it as
 wall_seconds, and as seconds that of the whole run, earlier commands that --resume went on with included.
 
-Where nobody says how long the run is (--steps, --time-budget, --preset quick), it may extend itself, twice at
-most: some photos are set aside for a fifth of it, and if their loss falls meanwhile by what an eye can see, it goes
-on as if it had been planned with twice the steps, and twice the Gaussians if it falls by twice that, up to 30 000
-steps and two million. The photos are trained on before and after. `extensions = 0` in a file given with --config switches it off.
+Where nobody says how long the run is (--steps, --time-budget, --preset quick), it may extend itself: some photos
+are set aside for a fifth of it, and if their loss falls meanwhile, it goes on as if it had been planned with half as
+many steps again; if it falls by what an eye can see, with twice the steps and twice the Gaussians, and is asked again,
+up to 30 000 steps and two million. The photos are trained on before and after. `extensions = 0` in a file given with
+--config switches it off.
 
 --time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,
 photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in

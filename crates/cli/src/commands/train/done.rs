@@ -233,12 +233,8 @@ fn length(outlooks: &[Outlook]) -> Option<String> {
             at(last)
         ),
         (None, _) => format!(
-            "length    as planned: until step {} photos set aside gained {}",
-            at(last),
-            match 100.0 * last.gain() {
-                gain if gain >= 1.0 => format!("{gain:.0} % of their loss, too little to be seen"),
-                _ => "nothing".to_owned(),
-            }
+            "length    as planned: until step {} photos set aside gained nothing",
+            at(last)
         ),
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! The number of sparse points says how many features a matcher was told to keep, not how much there is to
 //! see. Two things say that better:
-//! 1. *Detail*: how many Haar coefficients of the photos' luma stand out by `CONTRAST`, at structures of
+//! 1. *Detail*: how many Haar coefficients of the photos' luma stand out, at structures of
 //!    two pixels and more. A blank wall has none, gravel has one for every few pixels; the finest level is
 //!    left out, where sensors' noise and JPEG's ringing are. Of many photos some are looked at.
 //! 2. *Coverage*: in how many photos a place is seen, the mean number of cameras that have a sparse point
@@ -14,17 +14,14 @@
 //! functions of the capture alone; how their constants were found, and on which captures they were judged,
 //! is in BENCHMARKS.md.
 
-use dapple_scene::{Camera, Dataset, Photo, Point, Result};
+mod detail;
+
+use dapple_scene::{Camera, Dataset, Point, Result};
+use detail::details;
 use glam::DVec3;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// The least amplitude of a coefficient that counts, of 0 to 255: what JPEG keeps of dark photos too.
-const CONTRAST: f32 = 4.0;
-
-/// Levels of the transform that count, the finest left out: structures of 2 to 32 pixels.
-const LEVELS: usize = 4;
 
 /// Photos whose detail is counted, at most; spread evenly. More change the count by a few per cent.
 const LOOKED_AT: usize = 32;
@@ -43,8 +40,8 @@ const PIXELS_PER_GAUSSIAN: u64 = 30;
 /// The same where photos set aside have said that more would gain ([`mod@crate::outlook`]).
 const PIXELS_PER_EXTENDED: u64 = 15;
 
-/// The most that a budget allows by itself: what the published trainers take for scenes of any size. Two
-/// million gain SSIM alone on captures that ask for them, and take half as long again.
+/// The most that a budget allows by itself: what the published trainers take for scenes of any size. Half as many
+/// again and two million gain SSIM alone, on captures that ask for them, and take as much longer.
 const MOST: usize = 1_000_000;
 
 /// The same where photos set aside have said that more would gain.
@@ -65,7 +62,7 @@ pub(crate) const LONGEST: u32 = 30_000;
 
 /// Steps for each photo of a quick run, and the fewest and the most of all: what a capture's quality falls
 /// off below, for the time of a third of the other trainers' runs (BENCHMARKS.md).
-const QUICK_STEPS_PER_PHOTO: f64 = 80.0;
+const QUICK_STEPS_PER_PHOTO: f64 = 70.0;
 const QUICK_STEPS: [f64; 2] = [3500.0, 7000.0];
 
 /// What is known of a capture before its photos are decoded.
@@ -270,265 +267,5 @@ fn coverage(cameras: &[&Camera], points: &[Point]) -> Option<f64> {
     (!counts.is_empty()).then(|| sum as f64 / counts.len() as f64)
 }
 
-/// Counts the coefficients of a photo that stand out.
-fn details(photo: &Photo) -> u64 {
-    let mut level = Level::of(photo).halved();
-    let mut found = 0;
-    for _ in 0..LEVELS {
-        found += level.stand_out();
-        level = level.halved();
-    }
-    found
-}
-
-/// An image of a photo's pyramid.
-struct Level {
-    width: usize,
-    height: usize,
-    /// 0 to 255; NaN where a mask hides or nothing is opaque, which no comparison takes for detail.
-    luma: Vec<f32>,
-}
-
-impl Level {
-    fn of(photo: &Photo) -> Self {
-        let shown = |i: usize| {
-            let counts = |plane: &Option<Vec<u8>>| plane.as_ref().is_none_or(|p| p[i] >= 128);
-            counts(&photo.mask) && counts(&photo.alpha)
-        };
-        let luma = |(i, &[r, g, b]): (usize, &[u8; 3])| match shown(i) {
-            true => 0.299 * f32::from(r) + 0.587 * f32::from(g) + 0.114 * f32::from(b),
-            false => f32::NAN,
-        };
-        let pixels = photo.rgb.as_chunks::<3>().0.iter().enumerate();
-        Self {
-            width: photo.width as usize,
-            height: photo.height as usize,
-            luma: pixels.map(luma).collect(),
-        }
-    }
-
-    /// The four pixels of each block of two by two.
-    fn blocks(&self) -> impl Iterator<Item = [f32; 4]> + '_ {
-        (0..self.height / 2).flat_map(move |y| {
-            let top = &self.luma[2 * y * self.width..][..self.width];
-            let bottom = &self.luma[(2 * y + 1) * self.width..][..self.width];
-            let (top, bottom) = (top.as_chunks::<2>().0, bottom.as_chunks::<2>().0);
-            top.iter()
-                .zip(bottom)
-                .map(|(&[a, b], &[c, d])| [a, b, c, d])
-        })
-    }
-
-    fn halved(&self) -> Self {
-        Self {
-            width: self.width / 2,
-            height: self.height / 2,
-            luma: self
-                .blocks()
-                .map(|[a, b, c, d]| 0.25 * (a + b + c + d))
-                .collect(),
-        }
-    }
-
-    fn stand_out(&self) -> u64 {
-        let counts = |[a, b, c, d]: [f32; 4]| {
-            [a - b + c - d, a + b - c - d, a - b - c + d]
-                .into_iter()
-                .filter(|sum| 0.25 * sum.abs() > CONTRAST)
-                .count() as u64
-        };
-        self.blocks().map(counts).sum()
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use dapple_scene::{Pose, View};
-
-    fn seen(photos: usize, coverage: f64) -> Seen {
-        Seen {
-            photos,
-            coverage: Some(coverage),
-        }
-    }
-
-    fn evidence(pixels: u64, detail: u64, coverage: f64) -> Evidence {
-        Evidence {
-            seen: seen(100, coverage),
-            pixels,
-            detail,
-        }
-    }
-
-    /// Squares of `size` pixels, alternately 100 - contrast and 100 + contrast.
-    fn board(width: u32, size: u32, contrast: u8) -> Photo {
-        let value = |i: u32| match (i % width / size + i / width / size) % 2 {
-            0 => 100 - contrast,
-            _ => 100 + contrast,
-        };
-        let rgb = (0..width * width).flat_map(|i| [value(i); 3]).collect();
-        Photo::from_rgb(width, width, rgb)
-    }
-
-    #[test]
-    fn details_are_what_stands_out_at_two_pixels_and_more() {
-        assert_eq!(details(&board(64, 64, 50)), 0);
-        // A board of single pixels is noise: the finest level is left out.
-        assert_eq!(details(&board(64, 1, 50)), 0);
-        // One diagonal coefficient for each four squares.
-        assert_eq!(details(&board(64, 2, 50)), 16 * 16);
-        assert_eq!(details(&board(64, 4, 50)), 8 * 8);
-        assert_eq!(details(&board(64, 2, 4)), 0);
-        assert_eq!(details(&board(64, 2, 5)), 16 * 16);
-        // Smaller than a block, and odd sizes.
-        assert_eq!(details(&board(1, 1, 50)), 0);
-        assert_eq!(details(&board(9, 2, 50)), 4);
-    }
-
-    #[test]
-    fn what_a_mask_hides_or_alpha_leaves_out_is_no_detail() {
-        let mut photo = board(64, 2, 50);
-        photo.mask = Some(
-            (0..64 * 64)
-                .map(|i| if i % 64 < 32 { 255 } else { 0 })
-                .collect(),
-        );
-        assert_eq!(details(&photo), 16 * 8);
-        photo.alpha = Some(
-            (0..64 * 64)
-                .map(|i| if i / 64 < 32 { 255 } else { 0 })
-                .collect(),
-        );
-        assert_eq!(details(&photo), 8 * 8);
-    }
-
-    #[test]
-    fn coverage_is_the_mean_number_of_frames_that_hold_a_point() {
-        let camera = |x: f64| {
-            let pose = Pose::look_at(DVec3::new(x, 0.0, -2.0), DVec3::new(x, 0.0, 0.0), DVec3::Y);
-            Camera::pinhole(100, 100, 100.0, pose)
-        };
-        let cameras = [camera(0.0), camera(0.5), camera(10.0)];
-        let point = |x: f32, z: f32| Point {
-            position: [x, 0.0, z],
-            rgb: [0; 3],
-        };
-        // In two frames, in one, behind all, in none.
-        let points = [
-            point(0.2, 0.0),
-            point(10.0, 0.0),
-            point(0.0, -9.0),
-            point(50.0, 0.0),
-        ];
-        let seen = Seen::of(&cameras, &points);
-        assert_eq!(
-            seen,
-            Seen {
-                photos: 3,
-                coverage: Some(1.5)
-            }
-        );
-        assert_eq!(Seen::of(&cameras, &[]).coverage, None);
-        assert_eq!(Seen::of(&cameras, &points[2..]).coverage, None);
-    }
-
-    #[test]
-    fn steps_suit_photos_and_places() {
-        assert_eq!(seen(14, 11.0).steps(), 7000);
-        assert_eq!(seen(161, 157.0).steps(), 20_930);
-        // A drone's: a place is in 14 of 45 photos.
-        assert_eq!(seen(45, 14.0).steps(), 9640);
-        assert_eq!(seen(65, 1.0).steps(), 30_000);
-        assert_eq!(seen(500, 400.0).steps(), 30_000);
-        let quick = [14, 84, 161].map(|photos| seen(photos, 10.0).quick_steps());
-        assert_eq!(quick, [3500, 6720, 7000]);
-        let unknown = Seen {
-            photos: 100,
-            coverage: None,
-        };
-        assert_eq!(unknown.steps(), 13_000);
-        assert_eq!(
-            Seen {
-                photos: 0,
-                coverage: None
-            }
-            .steps(),
-            7000
-        );
-    }
-
-    #[test]
-    fn a_budget_goes_by_detail_within_its_bounds() {
-        let found = |evidence: Evidence, first, fit| {
-            let budget = evidence.budget(first, fit);
-            (budget.gaussians, budget.bound)
-        };
-        let some = evidence(100_000_000, 1_000_000, 25.0);
-        assert_eq!(found(some, 10, None), (537_000, Bound::Detail));
-        assert_eq!(found(some, 600_000, None), (600_000, Bound::First));
-        assert_eq!(found(some, 600_000, Some(50_000)), (50_000, Bound::Device));
-        assert_eq!(found(some, 10, Some(550_000)), (537_000, Bound::Detail));
-        let small = evidence(4_000_000, 1_000_000, 25.0);
-        assert_eq!(found(small, 10, None), (133_333, Bound::Pixels));
-        let rich = evidence(1_000_000_000, 100_000_000, 25.0);
-        assert_eq!(found(rich, 10, None), (MOST, Bound::Most));
-        // Twice the photos of all: what they repeat of each other is no detail.
-        let twice = evidence(200_000_000, 2_000_000, 50.0);
-        assert_eq!(found(twice, 10, None), (638_000, Bound::Detail));
-        assert_eq!(found(evidence(0, 0, 1.0), 0, None), (1, Bound::Detail));
-        let blind = Evidence {
-            seen: Seen {
-                photos: 25,
-                coverage: None,
-            },
-            ..some
-        };
-        assert_eq!(found(blind, 10, None), (537_000, Bound::Detail));
-    }
-
-    #[test]
-    fn an_extended_budget_is_twice_as_large_within_its_bounds() {
-        let budget = evidence(12_000_000, 1_000_000, 25.0).budget(10, None);
-        assert_eq!(budget.gaussians, 400_000);
-        assert_eq!(budget.extended(300_000, None), 600_000);
-        assert_eq!(budget.extended(500_000, None), 800_000, "pixels");
-        assert_eq!(budget.extended(400_000, Some(500_000)), 500_000);
-        assert_eq!(budget.extended(400_000, Some(300_000)), 400_000);
-        let rich = evidence(1_000_000_000, 100_000_000, 25.0).budget(10, None);
-        assert_eq!(rich.extended(1_500_000, None), MOST_EXTENDED);
-    }
-
-    #[test]
-    fn a_budget_says_why() {
-        let budget = evidence(1_000_000_000, 7_640_000, 44.0).budget(10, None);
-        assert_eq!(
-            budget.to_string(),
-            "1.00 M Gaussians at most (more are taken only when named): the photos show 7.64 M details, \
-             each place in 44 of 100 photos"
-        );
-    }
-
-    #[test]
-    fn evidence_is_of_the_photos_trained_on() {
-        let view = |size: u32| View {
-            name: String::new(),
-            camera: Camera::pinhole(64, 64, 64.0, Pose::IDENTITY),
-            source_model: String::new(),
-            photo: board(64, size, 50).into(),
-            depth: None,
-        };
-        let dataset = Dataset {
-            views: (0..40).map(|i| view(if i == 0 { 64 } else { 2 })).collect(),
-            ..Dataset::default()
-        };
-        let train: Vec<usize> = (1..40).collect();
-        let found = Evidence::of(&dataset, &train).unwrap();
-        assert_eq!(found.pixels, 39 * 64 * 64);
-        // Not all are looked at, all are counted.
-        assert_eq!(found.detail, 39 * 256);
-        assert_eq!(Evidence::of(&dataset, &[0]).unwrap().detail, 0);
-        assert_eq!(Evidence::of(&dataset, &[]).unwrap().detail, 0);
-    }
-}
+mod tests;
