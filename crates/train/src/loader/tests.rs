@@ -259,7 +259,7 @@ fn photos_are_read_in_the_order_of_an_extended_run() {
     let mut order = PhotoOrder::new(views, 0);
     let photos = photos(folder.path());
     let loader = PhotoLoader::start(photos, &order, 4 * BYTES, (1, 40)).unwrap();
-    let mut next = |order: &mut PhotoOrder, step| {
+    let next = |order: &mut PhotoOrder, step| {
         let photo = loader.take(step).unwrap();
         assert_eq!(
             usize::from(photo.rgb[0]),
