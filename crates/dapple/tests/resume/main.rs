@@ -1,99 +1,16 @@
 //! A run that is stopped and goes on ends with the bytes of one that was not, on both engines.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use dapple::contract::{DensifyReport, Engine};
-use dapple::gpu::Precision;
+mod captures;
+mod extended;
+mod running;
+
+use captures::{CAPTURE, capture_with_tracks};
+use dapple::contract::Engine;
 use dapple::prelude::*;
-use dapple::scene::{Tracks, lacking};
-use dapple::train::config::{AppearancePatch, Background, DensifyConfig, DensifyPatch, EvalConfig};
-use dapple::train::{
-    AppearanceModel, Checkpoint, ConfigPatch, DepthSource, EvalRow, LossRow, Metrics, Strategy,
-    Verdict, train_into,
-};
-use dapple::{EngineOptions, Point, open};
-use std::path::Path;
-use std::sync::LazyLock;
-
-/// What a run leaves that does not depend on how long it took.
-#[derive(Debug, PartialEq)]
-struct Left {
-    ply: Vec<u8>,
-    appearance: Option<Vec<u8>>,
-    losses: Vec<(u32, f32, u64)>,
-    evals: Vec<(u32, f64, f64, u64)>,
-    /// Where poses are refined.
-    cameras: Option<Vec<u8>>,
-    aligned: Option<f64>,
-    rounds: Vec<DensifyReport>,
-    csv_rows: usize,
-}
-
-fn metrics(folder: &RunFolder) -> Metrics {
-    serde_json::from_slice(&std::fs::read(folder.metrics_path()).unwrap()).unwrap()
-}
-
-fn left(folder: &RunFolder) -> Left {
-    let metrics = metrics(folder);
-    let loss = |row: &LossRow| (row.step, row.loss, row.gaussians);
-    let eval = |row: &EvalRow| (row.step, row.psnr, row.ssim, row.gaussians);
-    let csv = std::fs::read_to_string(folder.csv_path()).unwrap();
-    Left {
-        ply: std::fs::read(folder.splats_path()).unwrap(),
-        appearance: std::fs::read(folder.appearance_path()).ok(),
-        losses: metrics.losses.iter().map(loss).collect(),
-        evals: metrics.evals.iter().map(eval).collect(),
-        cameras: std::fs::read(folder.cameras_path()).ok(),
-        aligned: metrics.aligned_psnr,
-        rounds: metrics.densify,
-        csv_rows: csv.lines().count(),
-    }
-}
-
-/// Seen from 13 places, two of them held out.
-static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| ball(13, 0.7));
-
-/// A ball of coloured Gaussians and sparse points on it, seen from so many places with a turn between each.
-fn ball(places: usize, turn: f64) -> Dataset {
-    let mut truth = Splats::empty(0);
-    for i in 0..150 {
-        let t = (i as f32 + 0.5) / 150.0;
-        let (z, angle) = (1.0 - 2.0 * t, 2.399_963_2 * i as f32);
-        let r = (1.0 - z * z).sqrt();
-        truth.means.push([r * angle.cos(), r * angle.sin(), z]);
-        truth.scales.push([-1.9, -2.2, -2.6]);
-        truth.quats.push([angle.cos(), angle.sin(), t, 0.3]);
-        truth.opacities.push(3.0);
-        let band = if i % 5 < 2 { 0.9 } else { 0.2 };
-        let colour = [band, t, 1.0 - t];
-        truth.sh0.push(colour.map(|v| (v - 0.5) / SH_C0));
-    }
-    let mut engine = cpu();
-    engine.upload(&truth, None).unwrap();
-    let view = |i: usize| {
-        let angle = i as f64 * turn;
-        let eye = DVec3::new(3.5 * angle.cos(), 0.4 * (i % 3) as f64, 3.5 * angle.sin());
-        let camera = Camera::pinhole(40, 32, 38.0, Pose::look_at(eye, DVec3::ZERO, DVec3::Y));
-        let rendered = engine.render(&camera, &RenderSettings::default()).unwrap();
-        let bytes = rendered.rgb.iter().map(|v| (v * 255.0 + 0.5) as u8);
-        View {
-            name: format!("{i:02}.png"),
-            camera,
-            source_model: "PINHOLE".to_owned(),
-            photo: Photo::from_rgb(40, 32, bytes.collect()).into(),
-            depth: None,
-        }
-    };
-    let views = (0..places).map(view).collect();
-    let point = |i: usize| Point {
-        position: truth.means[i].map(|v| v + 0.03 * (7.0 * v + i as f32).sin()),
-        rgb: truth.sh0[i].map(|v| ((0.5 + v * SH_C0) * 255.0) as u8),
-    };
-    Dataset {
-        points: (0..150).step_by(2).map(point).collect(),
-        views,
-        ..Dataset::default()
-    }
-}
+use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
+use dapple::train::{AppearanceModel, Checkpoint, ConfigPatch, DepthSource};
+use running::{Left, cpu, gpu, left, metrics, run};
 
 /// 300 steps with everything that changes on the way: density control on both sides of step 150,
 /// opacity resets at 100 and 200, SH degrees from 60, 120 and 180 on, a scoring at 140 and at 200,
@@ -160,37 +77,6 @@ fn learning(appearance: AppearancePatch) -> TrainConfig {
     }
 }
 
-/// Runs until `stop_at`, from the checkpoint in the folder if there is one.
-fn run(
-    folder: &Path,
-    config: &TrainConfig,
-    engine: Box<dyn Engine>,
-    stop_at: Option<u32>,
-) -> RunFolder {
-    run_on(&CAPTURE, folder, config, engine, stop_at)
-}
-
-fn run_on(
-    capture: &Dataset,
-    folder: &Path,
-    config: &TrainConfig,
-    engine: Box<dyn Engine>,
-    stop_at: Option<u32>,
-) -> RunFolder {
-    let folder = RunFolder::create(folder).unwrap();
-    let mut trainer = if folder.checkpoint_path().exists() {
-        Trainer::resume(capture, folder.read_checkpoint().unwrap(), engine).unwrap()
-    } else {
-        Trainer::new(capture, config.clone(), engine).unwrap()
-    };
-    trainer.stop_at(stop_at);
-    train_into(&folder, &mut trainer, &mut Silent).unwrap();
-    let says = |word: &str| trainer.notes().iter().all(|note| note.contains(word));
-    assert!(says("background"), "{:?}", trainer.notes());
-    // Without the lock, which would keep the next run out.
-    RunFolder::open(folder.path())
-}
-
 #[track_caller]
 fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine>) {
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -234,24 +120,6 @@ fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine
     assert!(before.train > 0.0 && metrics.seconds.train > before.train);
     assert_eq!(metrics.steps, 300);
     assert!(!folder.checkpoint_path().exists());
-}
-
-fn cpu() -> Box<dyn Engine> {
-    dapple::engine(Device::Cpu).unwrap()
-}
-
-/// The GPU that tests take; `None` where there is no driver.
-fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
-    if dapple::runtime::adapters().is_empty() {
-        lacking::skipped("gpu", "no GPU driver on this machine");
-        return None;
-    }
-    let options = EngineOptions {
-        precision: precision.parse::<Precision>().unwrap(),
-        ..EngineOptions::default()
-    };
-    let opened = open(&lacking::test_gpu().parse().unwrap(), &options).unwrap();
-    Some(opened.engine.into_engine())
 }
 
 #[test]
@@ -391,21 +259,6 @@ fn across_the_order_of_gaussians_on_a_gpu() {
     }
 }
 
-/// The capture with tracks: a point of the ball is found from where it is seen.
-fn capture_with_tracks() -> Dataset {
-    let mut capture = CAPTURE.clone();
-    let mut tracks = Tracks::default();
-    for point in &capture.points {
-        let position = DVec3::from(point.position.map(f64::from));
-        let views = capture.views.iter().zip(0u32..);
-        let sees = |view: &View| position.dot(view.camera.camera_from_world.centre()) > 1.2;
-        let found = views.filter(|(view, _)| sees(view)).map(|(_, i)| i);
-        tracks.push(0.5, found);
-    }
-    capture.tracks = Some(tracks);
-    capture
-}
-
 /// Depths are a function of capture, configuration and step: nothing of them is in a checkpoint.
 #[track_caller]
 fn goes_on_with_depths(engine: &dyn Fn() -> Box<dyn Engine>) {
@@ -445,83 +298,4 @@ fn on_another_device_it_says_so() {
     let checkpoint = trainer.checkpoint().unwrap();
     let trainer = Trainer::resume(&CAPTURE, checkpoint, engine).unwrap();
     assert!(trainer.notes()[0].contains("the run began on cpu"));
-}
-
-/// From so many places that those set aside lie between others.
-static WIDE: LazyLock<Dataset> = LazyLock::new(|| ball(60, 0.11));
-
-/// A run that photos set aside extend to twice its steps, with more Gaussians than it began to plan for.
-fn extending() -> TrainConfig {
-    let patch = ConfigPatch {
-        steps: Some(400),
-        extensions: Some(1),
-        sh_degree: Some(1),
-        sh_every: Some(60),
-        checkpoint_minutes: Some(0.0),
-        densify: DensifyPatch {
-            strategy: Some(Strategy::Mcmc),
-            start: Some(10),
-            stop: Some(165),
-            every: Some(10),
-            ..DensifyPatch::default()
-        },
-        ..ConfigPatch::default()
-    };
-    let mut config = TrainConfig::resolve(None, None, patch).unwrap();
-    // So that there is something to gain until the end.
-    config.learning_rates.means_final = config.learning_rates.means;
-    config.learning_rates.decay = 1.0;
-    config
-}
-
-/// Stopped while photos are set aside, and after the extension: nobody sees it. And what the configuration
-/// notes repeats the run.
-#[track_caller]
-fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: bool) {
-    let folder = || tempfile::tempdir().unwrap();
-    let (whole, parts, repeated) = (folder(), folder(), folder());
-    let ended = run_on(&WIDE, whole.path(), &extending(), engine(), None);
-    let said = metrics(&ended);
-    let outlook = said.outlooks[0];
-    assert_eq!(outlook.verdict, Verdict::Extend, "{outlook:?}");
-    let [after, steps, most] = said.config.extended[0];
-    assert_eq!((after, steps, said.steps), (300, 800, 800));
-    let planned = said.budget.unwrap().gaussians as u64;
-    // Photos have gained much.
-    assert_eq!(u64::from(most), 2 * planned);
-    assert!(said.gaussians > planned, "{} of {planned}", said.gaussians);
-    assert_eq!(outlook.steps, [220, 300]);
-    let whole = left(&ended);
-
-    for stop in [250, 299, 301, 500] {
-        let stopped = run_on(&WIDE, parts.path(), &extending(), engine(), Some(stop));
-        let left = stopped.read_checkpoint().unwrap();
-        assert_eq!(left.step, stop);
-        assert_eq!(left.outlook_before.is_some(), stop < 300);
-        assert_eq!(left.outlooks.len(), usize::from(stop > 300));
-    }
-    let parts = run_on(&WIDE, parts.path(), &extending(), engine(), None);
-    assert!(left(&parts) == whole, "a stop is seen");
-    assert_eq!(metrics(&parts).outlooks, [outlook]);
-
-    if !repeated_too {
-        return;
-    }
-    let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
-    let config = config.unwrap();
-    assert_eq!(config.extended, [[300, 800, most]]);
-    let again = run_on(&WIDE, repeated.path(), &config, engine(), None);
-    assert!(
-        left(&again) == whole,
-        "the configuration repeats another run"
-    );
-}
-
-#[test]
-fn that_photos_extend() {
-    is_extended_bit_for_bit(&cpu, true);
-    if gpu("f32").is_some() {
-        // What a configuration says no engine knows, and a software GPU takes minutes for each run.
-        is_extended_bit_for_bit(&|| gpu("f32").unwrap(), false);
-    }
 }
