@@ -261,7 +261,7 @@ fn config(weights: &Path, weight: f64) -> TrainConfig {
             lpips: weights.to_owned(),
             ..EvalConfig::default()
         },
-        ..Preset::M8Smoke.config_for(120)
+        ..Preset::M8Smoke.config_for(60)
     }
 }
 
