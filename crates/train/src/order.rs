@@ -80,6 +80,11 @@ impl PhotoOrder {
         Self { views, last_coarse }
     }
 
+    /// When photos are set aside.
+    pub(crate) fn aside(&self) -> &Aside {
+        &self.views.aside
+    }
+
     /// Other photos are set aside from here on.
     pub(crate) fn set_aside(&mut self, aside: Aside) {
         self.views.aside = aside;

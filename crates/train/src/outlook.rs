@@ -107,6 +107,15 @@ impl Aside {
         Self { times }
     }
 
+    /// The first and last step of the time that begins after `step`, or ends with it.
+    pub(crate) fn at(&self, step: u32) -> Option<[u32; 2]> {
+        let found = self
+            .times
+            .iter()
+            .find(|[first, last]| first - 1 == step || *last == step);
+        found.copied()
+    }
+
     /// Whether `view` is not to be taken in `step`.
     pub(crate) fn leaves_out(&self, view: usize, step: u32) -> bool {
         is_aside(view)
@@ -134,10 +143,8 @@ fn doubled(steps: u32) -> u32 {
 
 /// Asks the photos, and extends the run.
 pub(crate) struct Asking {
-    aside: Aside,
+    /// Those that are set aside; none where nothing is asked.
     views: Vec<View>,
-    /// Of how many.
-    photos: usize,
     ssim_weight: f64,
     /// The loss of the photos that are set aside now, when they were.
     before: Option<f64>,
@@ -147,16 +154,13 @@ pub(crate) struct Asking {
 impl Asking {
     /// The `views` that a run with this configuration trains on.
     pub(crate) fn new(views: &[View], config: &TrainConfig) -> Self {
-        let aside = Aside::of(config, views.len());
-        let asked = match aside.times.is_empty() {
+        let asked = match Aside::of(config, views.len()).times.is_empty() {
             true => &[],
             false => views,
         };
         let asked = asked.iter().enumerate().filter(|&(i, _)| is_aside(i));
         Self {
             views: asked.map(|(_, view)| view.clone()).collect(),
-            photos: views.len(),
-            aside,
             ssim_weight: config.ssim_weight,
             before: None,
             said: Vec::new(),
@@ -172,42 +176,35 @@ impl Asking {
 
     /// What follows from these losses, and from what was said before.
     fn verdict(&self, found: &Outlook) -> Verdict {
-        let gains = |before: &Outlook| found.losses[1] <= (1.0 - PART) * before.losses[1];
+        let falls = found.fall() > 0.0;
+        let gained = |before: &Outlook| found.losses[1] <= (1.0 - PART) * before.losses[1];
         match self.said.last() {
-            None if found.fall() > 0.0 => Verdict::Extend,
-            Some(before) if found.fall() > 0.0 => match gains(before) {
-                true => Verdict::Extend,
-                false => Verdict::LittleGained,
-            },
-            _ => Verdict::NotShared,
+            _ if !falls => Verdict::NotShared,
+            Some(before) if !gained(before) => Verdict::LittleGained,
+            _ => Verdict::Extend,
         }
     }
 
-    fn extend(&mut self, run: &mut Run, fall: f64) {
+    fn extend(&self, run: &mut Run, gains_much: bool) {
         let config = run.config();
         let (steps, now) = (config.last_step(), config.last_budget());
         // A number that somebody named is not raised.
-        let budget = run.state.history.budget.filter(|_| fall >= MUCH);
+        let budget = run.state.history.budget.filter(|_| gains_much);
         let fit = run.engine.most_gaussians(config.sh_degree);
-        let longer = match fall >= MUCH || !self.said.is_empty() {
+        let longer = match gains_much || !self.said.is_empty() {
             true => doubled(steps),
             false => by_half(steps),
         };
         let most = budget.map_or(now, |budget| budget.extended(now, fit));
         run.extend(longer, most);
-        self.aside = Aside::of(run.config(), self.photos);
     }
 }
 
 impl Companion for Asking {
     fn after_step(&mut self, run: &mut Run, observer: &mut dyn Observer) -> Result<()> {
         let step = run.state.step;
-        let time = self
-            .aside
-            .times
-            .iter()
-            .find(|time| time[0] - 1 == step || time[1] == step);
-        let Some(&[first, last]) = time.filter(|_| !self.views.is_empty()) else {
+        let time = run.photos.aside().at(step);
+        let Some([first, last]) = time.filter(|_| !self.views.is_empty()) else {
             return Ok(());
         };
         run.drain(observer)?;
@@ -235,7 +232,7 @@ impl Companion for Asking {
                 .iter()
                 .any(|&[after, ..]| after >= step);
             if !is_known && found.verdict == Verdict::Extend {
-                self.extend(run, found.fall());
+                self.extend(run, found.fall() >= MUCH);
             }
             self.said.push(found);
             observer.on_outlook(&found, run.config());

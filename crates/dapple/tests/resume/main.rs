@@ -10,7 +10,7 @@ use dapple::contract::Engine;
 use dapple::prelude::*;
 use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
 use dapple::train::{AppearanceModel, Checkpoint, ConfigPatch, DepthSource};
-use running::{Left, cpu, gpu, left, metrics, run};
+use running::{Left, cpu, gpu, left, metrics, on_both_engines, run};
 
 /// 300 steps with everything that changes on the way: density control on both sides of step 150,
 /// opacity resets at 100 and 200, SH degrees from 60, 120 and 180 on, a scoring at 140 and at 200,
@@ -129,18 +129,12 @@ fn on_the_processor() {
 
 #[test]
 fn with_poses_that_are_refined() {
-    goes_on_bit_for_bit(&refining(), &cpu);
-    if gpu("f32").is_some() {
-        goes_on_bit_for_bit(&refining(), &|| gpu("f32").unwrap());
-    }
+    on_both_engines(|engine| goes_on_bit_for_bit(&refining(), engine));
 }
 
 #[test]
 fn with_the_appearance_of_photos() {
-    goes_on_bit_for_bit(&with_appearance(), &cpu);
-    if gpu("f32").is_some() {
-        goes_on_bit_for_bit(&with_appearance(), &|| gpu("f32").unwrap());
-    }
+    on_both_engines(|engine| goes_on_bit_for_bit(&with_appearance(), engine));
 }
 
 #[test]
@@ -191,10 +185,7 @@ fn keeps_what_belongs_together(engine: &dyn Fn() -> Box<dyn Engine>) {
 
 #[test]
 fn with_an_appearance_and_a_watch() {
-    keeps_what_belongs_together(&cpu);
-    if gpu("f32").is_some() {
-        keeps_what_belongs_together(&|| gpu("f32").unwrap());
-    }
+    on_both_engines(|engine| keeps_what_belongs_together(engine));
 }
 
 #[test]
@@ -215,10 +206,7 @@ fn anti_aliased() {
         antialias: true,
         ..config()
     };
-    goes_on_bit_for_bit(&config, &cpu);
-    if gpu("f32").is_some() {
-        goes_on_bit_for_bit(&config, &|| gpu("f32").unwrap());
-    }
+    on_both_engines(|engine| goes_on_bit_for_bit(&config, engine));
 }
 
 /// The GPU engine sorts Gaussians along a curve at step 5000. Ten steps make a checkpoint that says it
@@ -282,10 +270,7 @@ fn goes_on_with_depths(engine: &dyn Fn() -> Box<dyn Engine>) {
 
 #[test]
 fn with_depths_on_both_engines() {
-    goes_on_with_depths(&cpu);
-    if gpu("f32").is_some() {
-        goes_on_with_depths(&|| gpu("f32").unwrap());
-    }
+    on_both_engines(|engine| goes_on_with_depths(engine));
 }
 
 #[test]

@@ -79,6 +79,14 @@ pub fn cpu() -> Box<dyn Engine> {
     dapple::engine(Device::Cpu).unwrap()
 }
 
+/// The same for what makes a processor and, where there is one, a GPU.
+pub fn on_both_engines(test: impl Fn(&dyn Fn() -> Box<dyn Engine>)) {
+    test(&cpu);
+    if gpu("f32").is_some() {
+        test(&|| gpu("f32").unwrap());
+    }
+}
+
 /// The GPU that tests take; `None` where there is no driver.
 pub fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
     if dapple::runtime::adapters().is_empty() {

@@ -1,5 +1,6 @@
 //! How many details a photo shows: Haar coefficients of its luma that stand out.
 
+use dapple_engine::constants::LUMINANCE;
 use dapple_scene::Photo;
 
 /// The least amplitude of a coefficient that counts, of 0 to 255: what JPEG keeps of dark photos too.
@@ -33,8 +34,9 @@ impl Level {
             let counts = |plane: &Option<Vec<u8>>| plane.as_ref().is_none_or(|p| p[i] >= 128);
             counts(&photo.mask) && counts(&photo.alpha)
         };
+        let [of_red, of_green, of_blue] = LUMINANCE;
         let luma = |(i, &[r, g, b]): (usize, &[u8; 3])| match shown(i) {
-            true => 0.299 * f32::from(r) + 0.587 * f32::from(g) + 0.114 * f32::from(b),
+            true => of_red * f32::from(r) + of_green * f32::from(g) + of_blue * f32::from(b),
             false => f32::NAN,
         };
         let pixels = photo.rgb.as_chunks::<3>().0.iter().enumerate();

@@ -39,7 +39,16 @@ fn photos(folder: &Path) -> Vec<PhotoSource> {
 const BYTES: u64 = 10 * 20 * 3;
 
 fn started(folder: &Path, budget: u64, steps: (u32, u32)) -> (PhotoLoader, PhotoOrder) {
-    let order = PhotoOrder::new(ViewOrder::new(3, VIEWS), 0);
+    started_without(Aside::default(), folder, budget, steps)
+}
+
+fn started_without(
+    aside: Aside,
+    folder: &Path,
+    budget: u64,
+    steps: (u32, u32),
+) -> (PhotoLoader, PhotoOrder) {
+    let order = PhotoOrder::new(ViewOrder::new(3, VIEWS).without(aside), 0);
     let photos = photos(folder);
     let loader = PhotoLoader::start(photos, &order, budget, steps).unwrap();
     (loader, order)
@@ -217,10 +226,8 @@ fn photos_that_are_set_aside_are_not_read_meanwhile() {
         extensions: 1,
         ..crate::TrainConfig::default()
     };
-    let views = ViewOrder::new(3, VIEWS).without(Aside::of(&config, VIEWS));
-    let mut order = PhotoOrder::new(views, 0);
-    let photos = photos(folder.path());
-    let loader = PhotoLoader::start(photos, &order, 4 * BYTES, (1, 400)).unwrap();
+    let aside = Aside::of(&config, VIEWS);
+    let (loader, mut order) = started_without(aside, folder.path(), 4 * BYTES, (1, 400));
     for step in 1..=400 {
         let photo = loader.take(step).unwrap();
         let view = order.view_at(step);
@@ -255,10 +262,8 @@ fn photos_are_read_in_the_order_of_an_extended_run() {
         extensions: 2,
         ..crate::TrainConfig::default()
     };
-    let views = ViewOrder::new(3, VIEWS).without(Aside::of(&config, VIEWS));
-    let mut order = PhotoOrder::new(views, 0);
-    let photos = photos(folder.path());
-    let loader = PhotoLoader::start(photos, &order, 4 * BYTES, (1, 40)).unwrap();
+    let aside = Aside::of(&config, VIEWS);
+    let (loader, mut order) = started_without(aside, folder.path(), 4 * BYTES, (1, 40));
     let next = |order: &mut PhotoOrder, step| {
         let photo = loader.take(step).unwrap();
         assert_eq!(

@@ -123,14 +123,17 @@ impl TrainPhotos {
             false => schedule.last_coarse_step(),
         };
         let config = schedule.config();
-        let aside = Aside::of(config, self.names.len());
-        for order in [&mut self.order, &mut self.announced] {
-            order.set_last_coarse(coarse);
-            order.set_aside(aside.clone());
-        }
+        self.order.set_last_coarse(coarse);
+        self.order.set_aside(Aside::of(config, self.names.len()));
+        self.announced = self.order.clone();
         if let Some(loader) = &self.loader {
             loader.follow(&self.order, config.last_step());
         }
+    }
+
+    /// When some of them are left out of steps.
+    pub(crate) fn aside(&self) -> &Aside {
+        self.order.aside()
     }
 
     /// The shortest edge of all that steps look at, pixels.

@@ -39,9 +39,7 @@ pub struct FakeEngine {
     pub empty_at: u32,
     /// This step is refused, and every call that would need the device.
     pub fail_at: u32,
-    /// From this step on renders differ from the capture's photos; 0 = never.
-    pub worse_from: u32,
-    /// From which steps on renders have which brightness, where not that of the capture's photos.
+    /// From which steps on renders are how bright, in order; before the first 0.5, near the capture's photos.
     pub shown: Vec<(u32, f32)>,
     /// After a failure the splats can still be had.
     pub answers_after_failure: bool,
@@ -66,10 +64,8 @@ impl FakeEngine {
             .opacities
             .first()
             .map_or(0, |&opacity| opacity as u32);
-        let is_worse = self.worse_from > 0 && step >= self.worse_from;
-        let own = if is_worse { 0.9 } else { 0.5 };
         let shown = self.shown.iter().rev().find(|(from, _)| step >= *from);
-        shown.map_or(own, |&(_, brightness)| brightness)
+        shown.map_or(0.5, |&(_, brightness)| brightness)
     }
 
     fn wait(&self) {
