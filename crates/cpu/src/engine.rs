@@ -25,8 +25,8 @@ use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::crops::{no_crop_loss, origin};
 use dapple_engine::{
-    Appearance, CropLoss, DepthSample, Engine, ImageDerivative, Look, LossTerm, RefinedPose,
-    RenderSettings, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
+    Appearance, CropLoss, DepthSample, Dropout, Engine, ImageDerivative, Look, LossTerm,
+    RefinedPose, RenderSettings, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
     check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
@@ -184,6 +184,7 @@ impl CpuEngine {
         looked: bool,
         camera: &CameraF32,
         settings: &RenderSettings,
+        dropout: Option<Dropout>,
         beside: Beside,
         clock: &mut Clock,
     ) {
@@ -196,7 +197,7 @@ impl CpuEngine {
         } else {
             &self.params
         };
-        project::run(params, smoothing, camera, degree, frame);
+        project::run(params, smoothing, camera, degree, dropout, frame);
         clock.lap(Stage::Project);
         order::run(self.params.len, frame);
         clock.lap(Stage::Order);
@@ -249,7 +250,15 @@ impl CpuEngine {
             clock.lap(Stage::Appearance);
         }
         let through = prepared.is_some();
-        self.forward(through, &camera, &settings.render, beside, &mut clock);
+        let dropout = Dropout::of(settings);
+        self.forward(
+            through,
+            &camera,
+            &settings.render,
+            dropout,
+            beside,
+            &mut clock,
+        );
         if let Some(learnt) = &settings.appearance {
             let grid = self.appearance.grid(view.0);
             appearance::run(&camera, learnt.cells, grid, &mut self.frame);

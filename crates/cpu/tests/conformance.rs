@@ -75,6 +75,11 @@ fn extras_match_the_reference() {
 }
 
 #[test]
+fn dropout_matches_the_reference() {
+    conformance::dropout_matches_the_reference(&|| engine(2));
+}
+
+#[test]
 fn threads_change_nothing_with_mcmc() {
     conformance::mcmc_repeats_itself(&[&|| engine(1), &|| engine(2), &|| engine(3)]);
 }

@@ -123,6 +123,10 @@ pub struct StepSettings {
     pub refresh_smoothing: bool,
     /// What a density strategy adds to `update`.
     pub extras: Extras,
+    /// The part of the Gaussians that the step leaves out at random, 0 to below 1, keyed by [`Extras::seed`]; 0 by
+    /// default. See [`crate::Dropout`].
+    #[serde(default)]
+    pub dropout: f32,
     /// Step sizes of the view's pose; off by default.
     pub pose_rates: PoseRates,
     /// Whether the view's appearance is learnt, and how; without it the loss compares the photo with the
@@ -156,6 +160,7 @@ impl StepSettings {
             accumulate_density: false,
             refresh_smoothing: false,
             extras: Extras::default(),
+            dropout: 0.0,
             pose_rates: PoseRates::default(),
             appearance: None,
             look: None,
@@ -173,7 +178,7 @@ impl StepSettings {
 /// `dapple_reference::perturbation`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extras {
-    /// Seed of the run; keys the noise.
+    /// Seed of the run; keys the noise, and what a step leaves out.
     pub seed: u64,
     /// Moves centres at random by this times the covariance, world units; less the more opaque a
     /// Gaussian is. After Adam's step, with what that left.

@@ -1,6 +1,6 @@
 // `project`: from Gaussians to ellipses, colours and the number of tiles they touch. One invocation a
 // Gaussian:
-// 1. Leave out what is absent: a parameter that is not finite, no direction in the quaternion, nearer
+// 1. Leave out what is absent, and at random `step.dropout` of the others (engine::dropout): a parameter that is not finite, no direction in the quaternion, nearer
 //    than `near`, beyond what the lens shows, opacity below ALPHA_MIN, a covariance beyond f32.
 // 2. Project (shared/projection) and count tiles (shared/tiles): none means invisible.
 // 3. Of the visible, evaluate the colour; one that is not finite makes absent too.
@@ -25,6 +25,7 @@
 #import shared/step
 #import shared/groups
 #import shared/planes
+#import shared/noise
 #import shared/splat2d
 #import shared/projection
 #import shared/colour
@@ -92,7 +93,13 @@ fn splat_of(i: u32) -> Splat {
         return Splat();
     }
 #endif
-    let p = project_gaussian(g, point, view);
+    var p = project_gaussian(g, point, view);
+    if step.dropout > 0.0 {
+        if uniform_number(noise_key(step.seed, step.number, i), DROPOUT) < step.dropout {
+            return Splat();
+        }
+        p.opacity = min(p.opacity / (1.0 - step.dropout), ALPHA_MAX);
+    }
     let centre_is_finite = is_finite_bits(max(magnitude(p.mean2d.x), magnitude(p.mean2d.y)));
     if !p.is_sound || !centre_is_finite || p.opacity < ALPHA_MIN {
         return Splat();

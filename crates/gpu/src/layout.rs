@@ -54,8 +54,10 @@ pub struct Step {
     pub rate_turn: f32,
     /// Of its translation, world units.
     pub rate_shift: f32,
+    /// The part of the Gaussians that is left out ([`dapple_engine::Dropout`]).
+    pub dropout: f32,
     /// Alignment.
-    pub pad_end: [u32; 3],
+    pub pad_end: [u32; 2],
 }
 
 /// Twin of WGSL's `Parameters`: what else changes from step to step, sent through the runtime's ring. A new
@@ -388,7 +390,8 @@ pub fn defines() -> Defines {
         .u32("EMIT_BLOCK", EMIT_BLOCK)
         .u32("SLOT_SUMS_GAUSSIANS", SLOT_SUMS_GAUSSIANS)
         .u32("UPDATE_THREADS", UPDATE_THREADS)
-        .u32("LOOK_GROUPS", LOOK_GROUPS);
+        .u32("LOOK_GROUPS", LOOK_GROUPS)
+        .u32("DROPOUT", dapple_engine::DROPOUT);
     // Tap d is the weight at distance d from the centre of the symmetric window.
     let window = constants::ssim_window();
     let taps = SSIM_TAPS.iter().zip(&window[constants::SSIM_WINDOW / 2..]);

@@ -51,6 +51,7 @@ pub fn step_immediates(
         scale_reg: settings.losses[LossTerm::Scale],
         rate_turn: settings.pose_rates.rotation,
         rate_shift: settings.pose_rates.translation,
+        dropout: settings.dropout,
         ..render_immediates(&settings.render, sh_degree, default_cap)
     }
 }

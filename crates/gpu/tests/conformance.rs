@@ -63,6 +63,12 @@ fn extras_match_the_reference() {
 }
 
 #[test]
+fn dropout_matches_the_reference() {
+    conformance::dropout_matches_the_reference(&|| engine(false));
+    conformance::dropout_matches_the_reference(&|| engine(true));
+}
+
+#[test]
 fn mcmc_repeats_itself_without_subgroups_and_in_short_dispatches() {
     conformance::mcmc_repeats_itself(&[
         &|| engine(false),

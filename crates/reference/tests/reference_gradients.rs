@@ -60,6 +60,28 @@ fn every_parameter_and_the_pose_at_sh_degree_3() {
     });
 }
 
+/// A third left out, and the others as much more opaque.
+#[test]
+fn gaussians_left_out() {
+    let thinned = |scene: &Scene| {
+        let mut scene = scene.clone();
+        reference::leave_out(&mut scene.gaussians, 0.3, 3, 6);
+        scene
+    };
+    let recipe = Recipe {
+        logit_max: 0.7,
+        ..Recipe::PLAIN
+    };
+    let scene = thinned(&recipe.draw_where(|scene| {
+        let mut seen = thinned(scene);
+        seen.gaussians.retain(|g| g.shown > 0.0);
+        seen.is_smooth()
+    }));
+    let left_out = scene.gaussians.iter().filter(|g| g.shown == 0.0).count();
+    assert!((3..8).contains(&left_out), "{left_out}");
+    check_scene(&scene);
+}
+
 #[test]
 fn off_centre_principal_point_and_unequal_focal_lengths() {
     check(Recipe {

@@ -103,6 +103,7 @@ fn needle(opacity: f64) -> Gaussian {
         scale: [0.5, -1.0, -0.2],
         quat: [0.7, 0.4, -0.3, 0.6],
         opacity: (opacity / (1.0 - opacity)).ln(),
+        shown: 1.0,
         sh: vec![DVec3::ZERO],
     }
 }

@@ -15,7 +15,8 @@
 //! 9. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]),
 //!    and the first photos half as large ([`crate::config::DataConfig::coarse_until`]).
 //! 10. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
-//! 11. Where a run was extended, all of them are those of a run that had been planned so long ([`TrainConfig::extended`]).
+//! 11. Each step leaves out the same part of the Gaussians, other ones ([`dapple_engine::Dropout`]).
+//! 12. Where a run was extended, all of them are those of a run that had been planned so long ([`TrainConfig::extended`]).
 
 use crate::TrainConfig;
 use crate::config::{Background, DepthSource};
@@ -349,6 +350,7 @@ impl Schedule {
             accumulate_density: self.strategy.accumulates(self.place(step)),
             refresh_smoothing: false,
             extras: self.strategy.extras(self.place(step), &learning_rates),
+            dropout: self.config.dropout as f32,
             pose_rates: self.pose_rates(step),
             appearance: self
                 .config

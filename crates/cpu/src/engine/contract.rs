@@ -135,7 +135,7 @@ impl Engine for CpuEngine {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
             let beside = Beside::depths(settings.depth);
-            engine.forward(false, &camera, settings, beside, &mut Clock::start());
+            engine.forward(false, &camera, settings, None, beside, &mut Clock::start());
         });
         Ok(self.image(&camera, settings.depth))
     }
@@ -151,6 +151,7 @@ impl Engine for CpuEngine {
                 false,
                 &camera,
                 settings,
+                None,
                 Beside::Nothing,
                 &mut Clock::start(),
             );
@@ -165,6 +166,7 @@ impl Engine for CpuEngine {
                 false,
                 &camera,
                 settings,
+                None,
                 Beside::Counts,
                 &mut Clock::start(),
             );
@@ -206,7 +208,7 @@ impl Engine for CpuEngine {
         };
         on_pool(self, |engine| {
             let beside = Beside::depths(mode.depths);
-            engine.forward(false, &camera, settings, beside, &mut Clock::start());
+            engine.forward(false, &camera, settings, None, beside, &mut Clock::start());
             engine.set_image_gradient(&camera, derivative)?;
             let cap = settings.max_gaussians_per_tile;
             blend_backward::run(&camera, cap, mode, &mut engine.frame);

@@ -1,7 +1,8 @@
 //! `project`: from Gaussians to ellipses, colours and the tiles they touch.
 //!
 //! Each task takes a fixed chunk of Gaussians. For each block of 16:
-//! 1. Project (see the module `projection`) and evaluate the colour from SH.
+//! 1. Project (see the module `projection`) and evaluate the colour from SH; a step may leave some out
+//!    ([`dapple_engine::Dropout`]).
 //! 2. The ellipse where alpha falls to 1/255: |d|^2 in the conic's metric = 2 ln(255 opacity). Its
 //!    half width is sqrt(that * variance), tighter than three sigma for all but opaque Gaussians.
 //! 3. For each tile row that the ellipse crosses, the exact range of tile columns: the ellipse cut
@@ -13,6 +14,7 @@ use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Span, Splat2d, TileSpans, gr
 use crate::projection::{self, CameraV, V3};
 use crate::sh;
 use crate::simd::{M, ROW, Row, Splat, V, each, parts};
+use dapple_engine::Dropout;
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use pulp::Simd;
 use rayon::prelude::*;
@@ -24,6 +26,7 @@ pub fn run(
     smoothing: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
+    dropout: Option<Dropout>,
     frame: &mut Frame,
 ) {
     let run = match (camera.lens.is_some(), smoothing.is_some()) {
@@ -37,6 +40,7 @@ pub fn run(
         smoothing.unwrap_or_default(),
         camera,
         sh_degree,
+        dropout,
         frame,
     );
 }
@@ -48,6 +52,7 @@ fn run_with<const LENS: bool, const ANTIALIAS: bool>(
     smoothing: &[Row],
     camera: &CameraF32,
     sh_degree: u8,
+    dropout: Option<Dropout>,
     frame: &mut Frame,
 ) {
     let padded = params.count() * ROW;
@@ -72,6 +77,8 @@ fn run_with<const LENS: bool, const ANTIALIAS: bool>(
                 components: params.components,
                 camera,
                 sh_degree,
+                dropout,
+                first: chunk * PROJECT_CHUNK,
                 splats2d,
                 spans_of,
                 spans,
@@ -86,9 +93,20 @@ struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
     components: usize,
     camera: &'a CameraF32,
     sh_degree: u8,
+    dropout: Option<Dropout>,
+    /// Number of the first Gaussian.
+    first: usize,
     splats2d: &'a mut [Splat2d],
     spans_of: &'a mut [TileSpans],
     spans: &'a mut Vec<Span>,
+}
+
+/// How all Gaussians are seen.
+struct Seen<S: Simd, const LENS: bool> {
+    camera: CameraV<S, LENS>,
+    sh_degree: u8,
+    /// [`Dropout::shown`].
+    shown: Option<(f32, f32)>,
 }
 
 /// The results of 16 Gaussians before they are dealt out one by one.
@@ -106,7 +124,11 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS,
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
-        let camera = CameraV::<S, LENS>::new(s, self.camera);
+        let seen = Seen {
+            camera: CameraV::<S, LENS>::new(s, self.camera),
+            sh_degree: self.sh_degree,
+            shown: self.dropout.map(|dropout| dropout.shown()),
+        };
         let mut lanes = Lanes {
             splat: [Row::ZERO; 12],
             conic: [Row::ZERO; 4],
@@ -124,10 +146,14 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS,
                 &Row::ZERO
             };
             for part in 0..parts::<S>() {
-                let degree = self.sh_degree;
-                project_part::<S, LENS, ANTIALIAS>(
-                    s, block, part, &camera, smoothing, degree, &mut lanes,
-                );
+                project_part::<S, LENS, ANTIALIAS>(s, block, part, &seen, smoothing, &mut lanes);
+            }
+            if let Some(dropout) = &self.dropout {
+                for lane in 0..ROW {
+                    if dropout.leaves_out((self.first + i * ROW + lane) as u32) {
+                        lanes.level.0[lane] = -1.0;
+                    }
+                }
             }
             for lane in 0..ROW {
                 let fields: [f32; 12] = std::array::from_fn(|f| lanes.splat[f].0[lane]);
@@ -155,16 +181,19 @@ fn project_part<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
-    camera: &CameraV<S, LENS>,
+    seen: &Seen<S, LENS>,
     smoothing: &Row,
-    sh_degree: u8,
     lanes: &mut Lanes,
 ) {
+    let camera = &seen.camera;
     let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, smoothing);
     let (direction, _) = view_direction(s, p.mean, camera.centre);
-    let (rgb, finite) = colour(s, block, part, sh_degree, direction);
+    let (rgb, finite) = colour(s, block, part, seen.sh_degree, direction);
 
-    let log2_opacity = p.opacity.max(s.k(f32::MIN_POSITIVE)).log2();
+    let opacity = seen.shown.map_or(p.opacity, |(gain, most)| {
+        (p.opacity * s.k(gain)).min(s.k(most))
+    });
+    let log2_opacity = opacity.max(s.k(f32::MIN_POSITIVE)).log2();
     let level = (log2_opacity + s.k(255f32.log2())) * s.k(2.0 * std::f32::consts::LN_2);
     let level = p.valid.and(finite).select(level, s.k(-1.0));
     let radius = each!(2, |a| (p.variance[a] * level.max(s.k(0.0))).sqrt());

@@ -13,3 +13,8 @@ fn pcg(input: u32) -> u32 {
 fn noise_key(seed: vec2u, number: u32, index: u32) -> u32 {
     return pcg(pcg(pcg(pcg(seed.x) ^ seed.y) ^ number) ^ index);
 }
+
+// `noise::uniform`.
+fn uniform_number(key: u32, which: u32) -> f32 {
+    return (f32(pcg(key ^ which) >> 9u) + 0.5) * (1.0 / 8388608.0);
+}

@@ -31,10 +31,6 @@ fn cos_turns(u: f32) -> f32 {
     return select(value, -value, q == 1u || q == 2u);
 }
 
-fn uniform_number(key: u32, which: u32) -> f32 {
-    return (f32(pcg(key ^ which) >> 9u) + 0.5) * (1.0 / 8388608.0);
-}
-
 // `noise::normal`: Box & Muller (1958).
 fn normal_number(key: u32, which: u32) -> f32 {
     let radius = sqrt(-2.0 * exact_log(uniform_number(key, 2u * which)));

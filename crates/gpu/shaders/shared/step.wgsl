@@ -36,6 +36,8 @@ struct Step {
     // Step sizes of the view's pose, radians and world units; see poses.wgsl.
     rate_turn: f32,
     rate_shift: f32,
+    // The part of the Gaussians that is left out; see project.wgsl.
+    dropout: f32,
 }
 
 // Add screen-space gradients to the density statistics.

@@ -30,6 +30,7 @@ mod capture;
 mod decided;
 mod density;
 mod depth;
+mod dropout;
 mod finite;
 mod look;
 mod parity;
@@ -50,6 +51,7 @@ pub use depth::{
     depth_gradients_match_the_reference, depth_steps_match_the_reference,
     depth_steps_repeat_themselves, depths_match_the_reference,
 };
+pub use dropout::dropout_matches_the_reference;
 pub use finite::gaussians_that_are_not_finite_are_reported;
 pub use look::{looks_match_the_reference, looks_repeat_themselves};
 pub use parity::{

@@ -6,14 +6,14 @@
 //! 2. Covariance in the world: `R S S^T R^T` (Kerbl et al. 2023, eq. 6).
 //! 3. On the image: `J W Sigma W^T J^T` (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5),
 //!    plus the dilation that keeps it at least a pixel wide.
-//! 4. Opacity is the sigmoid of its logit, less what [`super::antialias`] takes; colour is `max(0, 0.5 + SH(direction))`, seen along the
+//! 4. Opacity is the sigmoid of its logit, times `shown`, less what [`super::antialias`] takes; colour is `max(0, 0.5 + SH(direction))`, seen along the
 //!    ray from the camera's centre.
 //! 5. Order: by camera z, ties by index.
 
 use super::lens::{LensProjection, PosedLens};
 use super::sh::sh_basis;
 use dapple_engine::RenderSettings;
-use dapple_engine::constants::ALPHA_MIN;
+use dapple_engine::constants::{ALPHA_MAX, ALPHA_MIN};
 use dapple_scene::{Splats, sh_coefficient_count};
 use glam::{DMat2, DMat3, DVec2, DVec3};
 
@@ -28,6 +28,8 @@ pub struct Gaussian {
     pub quat: [f64; 4],
     /// Logit.
     pub opacity: f64,
+    /// What the opacity is multiplied by in this render: 1, or what [`super::leave_out`] makes of it.
+    pub shown: f64,
     /// All stored coefficients, `sh0` first.
     pub sh: Vec<DVec3>,
 }
@@ -45,6 +47,7 @@ impl Gaussian {
                 scale: splats.scales[i].map(f64::from),
                 quat: splats.quats[i].map(f64::from),
                 opacity: f64::from(splats.opacities[i]),
+                shown: 1.0,
                 sh: first.chain(rest.iter().map(|&v| wide(v))).collect(),
             }
         };
@@ -200,6 +203,15 @@ pub(super) fn raw_colour(gaussian: &Gaussian, eye: &PosedLens, sh_degree: u8) ->
     sum + DVec3::splat(0.5)
 }
 
+/// What is blended, of a Gaussian whose opacity antialiasing multiplies by `compensation`.
+pub(super) fn shown_opacity(gaussian: &Gaussian, compensation: f64) -> f64 {
+    let opacity = sigmoid(gaussian.opacity) * compensation;
+    match gaussian.shown {
+        1.0 => opacity,
+        shown => (opacity * shown).min(f64::from(ALPHA_MAX)),
+    }
+}
+
 /// Projects one Gaussian; `None` if it is absent.
 pub fn project(
     index: usize,
@@ -226,7 +238,7 @@ pub fn project(
     if !(determinant > 0.0 && determinant < f64::from(f32::MAX)) {
         return None;
     }
-    let opacity = uncompensated * footprint.compensation(settings);
+    let opacity = shown_opacity(gaussian, footprint.compensation(settings));
     if opacity < f64::from(ALPHA_MIN) {
         return None;
     }

@@ -14,7 +14,9 @@
 //! 7. Pose: everything the camera sees moves by `p -> p + omega x p + t`.
 
 use super::lens::PosedLens;
-use super::project::{Footprint, Gaussian, ProjectedGradient, degree_of, raw_colour, sigmoid};
+use super::project::{
+    Footprint, Gaussian, ProjectedGradient, degree_of, raw_colour, shown_opacity, sigmoid,
+};
 use super::sh::{sh_basis, sh_basis_gradient};
 use dapple_engine::RenderSettings;
 use glam::{DMat2, DMat3, DVec2, DVec3};
@@ -45,7 +47,7 @@ pub fn project_backward(
 ) -> GaussianGradient {
     let footprint = Footprint::new(gaussian, eye, settings);
     let sh_degree = settings.sh_degree;
-    let opacity = sigmoid(gaussian.opacity) * footprint.compensation(settings);
+    let opacity = shown_opacity(gaussian, footprint.compensation(settings));
 
     // 1. Conic to covariance.
     let q = footprint.covariance.inverse();

@@ -107,6 +107,7 @@ impl Recipe {
                         .map(|s: f64| s.ln() + random.uniform(-0.4, 0.4) + world_per_pixel),
                     quat: std::array::from_fn(|_| random.uniform(-1.5, 1.5)),
                     opacity: random.uniform(-2.0, self.logit_max),
+                    shown: 1.0,
                     sh: (0..count)
                         .map(|_| DVec3::from(std::array::from_fn(|_| random.uniform(-0.6, 0.6))))
                         .collect(),

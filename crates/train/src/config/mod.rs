@@ -85,6 +85,8 @@ table! {
         antialias: bool = false,
         /// Weight of 1 - SSIM in the loss, 0 to 1; the rest is L1.
         ssim_weight: f64 = 0.2,
+        /// The part of the Gaussians that each step leaves out at random, 0 to 0.5, so that photos are learnt by heart less.
+        dropout: f64 = 0.0,
         /// Weight of LPIPS between a crop of the render and of the photo in the loss, 0 to 1000, by the weights of eval.lpips; 0 = no crop is compared.
         perceptual_weight: f64 = 0.0,
         /// Pixels along an edge of that crop, 16 to 4096; no larger than the smallest photo. Another place each step.

@@ -165,6 +165,7 @@ impl TrainConfig {
                 Range::closed(0.0, 1.0),
                 ": a round can double the Gaussians",
             ),
+            ("dropout", self.dropout, Range::closed(0.0, 0.5), ""),
             ("densify.noise", densify.noise, Range::closed(0.0, 1e9), ""),
             (
                 "densify.opacity_reg",

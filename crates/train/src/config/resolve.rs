@@ -98,6 +98,7 @@ impl TrainConfig {
             schedule_steps: Some(self.schedule_steps),
             ..ConfigPatch::default()
         };
+        named.dropout = Some(self.dropout);
         named.densify.strategy = Some(self.densify.strategy);
         named.densify.absgrad = Some(self.densify.absgrad);
         named.appearance.model = Some(self.appearance.model);

@@ -66,6 +66,7 @@ impl DensityStrategy for Adc {
 
     fn extras(&self, _: u32, _: &LearningRates) -> Extras {
         Extras {
+            seed: self.config.seed,
             absolute_density: self.config.densify.absgrad,
             ..Extras::default()
         }

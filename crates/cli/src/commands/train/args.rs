@@ -136,6 +136,11 @@ pub struct Args {
     #[arg(long, value_name = "MODEL", value_parser = appearance_parser())]
     pub(super) appearance: Option<String>,
 
+    /// The part of the Gaussians that each step leaves out at random, 0 to 0.5 [default: 0]. Photos are learnt
+    /// by heart less, and their detail is learnt less too: 0.1 gains up to 0.9 dB or loses as much (see BENCHMARKS.md)
+    #[arg(long, value_name = "X")]
+    pub(super) dropout: Option<f64>,
+
     /// Weight of the mean opacity in the loss [default: 0; mcmc 0.01]. Fades what photos do not need
     #[arg(long, value_name = "X")]
     pub(super) opacity_reg: Option<f64>,
@@ -313,6 +318,7 @@ impl Args {
             antialias: self.antialias.then_some(true),
             max_gaussians_per_tile: self.max_gaussians_per_tile,
             perceptual_weight: self.perceptual,
+            dropout: self.dropout,
             checkpoint_every: self.checkpoint_every,
             // Who names steps wants no clock.
             checkpoint_minutes: self.checkpoint_every.map(|_| 0.0),

@@ -1,0 +1,86 @@
+//! Gaussians that steps leave out at random.
+
+use super::training::{check_moments, photo, settings};
+use super::{Make, last_report, with_splats};
+use crate::oracle::{self as reference, Gaussian};
+use crate::scenes;
+use dapple_engine::{Engine, Extras, LossTerm, Report, StepSettings, TrainView};
+use dapple_scene::Splats;
+use std::sync::Arc;
+
+/// Loss and first moments of a step that leaves a third out; those have moments of zero. A step that leaves out
+/// nothing, and a render after it, know nothing of it.
+pub fn dropout_matches_the_reference(make: Make<'_>) {
+    for name in [
+        "random_sh3",
+        "crowd",
+        "deep_stack",
+        "lens_opencv",
+        "tile_cap",
+    ] {
+        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let photo = photo(&scene);
+        let plain = settings(&scene, 7);
+        let thinned = StepSettings {
+            dropout: 0.3,
+            extras: Extras {
+                seed: 0x2_0000_0005,
+                ..Extras::default()
+            },
+            ..plain
+        };
+        let mut gaussians = Gaussian::all(&scene.splats);
+        reference::leave_out(&mut gaussians, thinned.dropout, thinned.extras.seed, 7);
+        let (width, height) = (photo.width as usize, photo.height as usize);
+        let image =
+            reference::render_gaussians(&gaussians, &scene.camera, &scene.settings).unwrap();
+        let target = reference::photo_target(&photo, scene.settings.background);
+        let weight = thinned.losses[LossTerm::Ssim].into();
+        let (expected_loss, d_rgb) =
+            reference::loss(&image.rgb, &target, width, height, None, weight);
+        let stride = scene.splats.sh_rest_stride();
+        let (camera, render) = (&scene.camera, &scene.settings);
+        let expected =
+            reference::gradients_of_gaussians(&gaussians, stride, camera, render, &d_rgb, None)
+                .unwrap();
+
+        let mut engine = with_splats(make, &scene.splats);
+        let view = TrainView {
+            camera: scene.camera,
+            photo: Arc::new(photo.clone()),
+        };
+        let id = engine.add_views(vec![view]).unwrap()[0];
+        let before = engine.render(&scene.camera, &scene.settings).unwrap();
+        let loss_of = |engine: &mut dyn Engine, settings: &StepSettings| -> f32 {
+            engine.upload(&scene.splats, None).unwrap();
+            engine.step(id, settings).unwrap();
+            match last_report(engine) {
+                Report::Step(report) => report.loss,
+                other => panic!("no report of a step but {other:?}"),
+            }
+        };
+        let loss = loss_of(engine.as_mut(), &thinned);
+        let relative = (f64::from(loss) / expected_loss - 1.0).abs();
+        assert!(relative < 1e-5, "{name}: {loss} for {expected_loss}");
+        let moments = engine.download().unwrap().1.first_moments;
+        check_moments(&moments, &expected, name);
+        let left_out = gaussians.iter().enumerate().filter(|(_, g)| g.shown == 0.0);
+        let mut count = 0;
+        for (i, _) in left_out {
+            assert!(is_still(&moments, i), "{name}: {i} is left out, and learns");
+            count += 1;
+        }
+        assert!(count * 5 > gaussians.len(), "{name}: {count} are left out");
+
+        let whole = loss_of(engine.as_mut(), &plain);
+        assert_ne!(whole, loss, "{name}: nothing was left out");
+        engine.upload(&scene.splats, None).unwrap();
+        let after = engine.render(&scene.camera, &scene.settings).unwrap();
+        assert!(before.rgb == after.rgb, "{name}: a render leaves some out");
+    }
+}
+
+/// Whether these moments of Gaussian `i` are all zero.
+fn is_still(moments: &Splats, i: usize) -> bool {
+    moments.means[i] == [0.0; 3] && moments.opacities[i] == 0.0 && moments.sh0[i] == [0.0; 3]
+}
