@@ -26,8 +26,8 @@ mod picture_writer;
 mod snapshots;
 
 use crate::{
-    Checkpoint, EvalReport, Observer, Onlooker, Outcome, Seconds, StepProgress, TrainConfig,
-    Trainer,
+    Checkpoint, EvalReport, Observer, Onlooker, Outcome, Outlook, Seconds, StepProgress,
+    TrainConfig, Trainer,
 };
 use dapple_engine::{DensifyReport, Pictures};
 use dapple_scene::{Error, Result, Splats, View};
@@ -187,6 +187,10 @@ impl Observer for Saver<'_> {
 
     fn on_densify(&mut self, report: &DensifyReport) {
         self.inner.on_densify(report);
+    }
+
+    fn on_outlook(&mut self, outlook: &Outlook, config: &TrainConfig) {
+        self.inner.on_outlook(outlook, config);
     }
 
     fn on_eval(&mut self, step: u32, report: &EvalReport) {

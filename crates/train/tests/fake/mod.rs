@@ -8,7 +8,7 @@ use dapple_engine::{
     TrainView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
-use dapple_train::{EvalReport, Observer, StepProgress};
+use dapple_train::{EvalReport, Observer, Outlook, StepProgress, TrainConfig};
 use glam::DVec3;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -252,6 +252,8 @@ pub struct Listener {
     pub steps: Vec<StepProgress>,
     pub evals: Vec<u32>,
     pub densified: usize,
+    /// Steps at which photos set aside were heard.
+    pub outlooks: Vec<u32>,
     pub stop_after: Option<u32>,
 }
 
@@ -262,6 +264,10 @@ impl Observer for Listener {
 
     fn on_densify(&mut self, _: &DensifyReport) {
         self.densified += 1;
+    }
+
+    fn on_outlook(&mut self, outlook: &Outlook, _: &TrainConfig) {
+        self.outlooks.push(outlook.steps[1]);
     }
 
     fn on_eval(&mut self, step: u32, _: &EvalReport) {
