@@ -145,6 +145,11 @@ impl Observer for TrainingDisplay<'_> {
                 grouped(steps.into()),
                 gaussians(most.into())
             )),
+            (Verdict::NotShared, _) if config.dropout_after == step => self.console.note(&format!(
+                "{gain}: from here on {} % of the Gaussians are left out of each step, others each time, so \
+                 that photos are learnt by heart less (--dropout names a part)",
+                100.0 * config.dropout
+            )),
             _ => self.console.detail(&gain),
         }
     }

@@ -1,7 +1,7 @@
 //! Which photo each step takes: every epoch each training view once, in a permutation keyed by (seed, epoch); some
-//! are set aside for a while ([`mod@crate::outlook`]); the first steps take halves of their photos.
+//! are set aside for a while, and make up for it ([`mod@crate::outlook`]); the first steps take halves of their photos.
 
-use crate::outlook::{Aside, is_aside};
+use crate::outlook::{Aside, From, is_aside};
 use crate::random::{Purpose, below, generator, shuffle};
 
 /// Which training view each step takes. Steps may be asked for in any order; neighbours are cheap.
@@ -47,19 +47,20 @@ impl ViewOrder {
             self.epoch = Some(epoch);
         }
         let view = self.permutation[index % self.views];
-        match self.aside.leaves_out(view, step) {
-            true => self.in_place_of(step),
-            false => view,
+        match self.aside.allows(step) {
+            From::Others if is_aside(view) => self.another(step, false),
+            From::Aside if !is_aside(view) => self.another(step, true),
+            _ => view,
         }
     }
 
-    /// One that takes the place of a view that is set aside.
-    fn in_place_of(&self, step: u32) -> usize {
+    /// One of those that are set aside, or none of them, drawn for this step.
+    fn another(&self, step: u32, aside: bool) -> usize {
         let mut random = generator(self.seed, Purpose::Aside, step.into());
-        // Most views are none of these.
+        // There are some of both wherever photos are set aside.
         loop {
             let view = below(self.views, &mut random);
-            if !is_aside(view) {
+            if is_aside(view) == aside {
                 return view;
             }
         }

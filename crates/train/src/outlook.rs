@@ -1,4 +1,4 @@
-//! Whether a run gains by being longer: what photos that are set aside for a while say.
+//! Whether a run gains by being longer, or learns its photos by heart: what photos that are set aside for a while say.
 //!
 //! 1. From `FROM` to `TO` hundredths of the schedule every `EVERY`-th photo is left out of the order of
 //!    steps; other photos take its steps (`Aside`). Their loss is looked at when that begins and when it ends.
@@ -11,7 +11,10 @@
 //! 4. A run that was given twice its steps is asked again on the way to its new end. By then it is known what an extension
 //!    gains: the one before has to have taken `PART` of their loss off, and it has to fall still. Then it has twice the
 //!    steps again.
-//! 5. The photos are given back when it has been asked: no photo is lost to the run.
+//! 5. If their loss rises, the rest of the run leaves a part of the Gaussians out of each step
+//!    ([`TrainConfig::dropout_after`]): what is learnt of a photo by heart hangs on all Gaussians that it was learnt with.
+//! 6. The photos are given back when it has been asked, and make up for what they missed until the end, if it has not
+//!    moved (`CATCH_UP`): no photo is lost to the run.
 //!
 //! All of it is a function of capture, configuration and seed; the looks change no number of a step. When
 //! photos are left out follows from the configuration with the extensions that it notes, so that those who read photos
@@ -34,6 +37,13 @@ const LEAST_PHOTOS: usize = 8;
 /// When photos are set aside, and when they are given back, as hundredths of the schedule.
 const FROM: u64 = 55;
 const TO: u64 = 75;
+
+/// Of how many steps afterwards one is theirs besides, until the end: so they are taken as often as all others.
+const CATCH_UP: u64 = EVERY as u64 * (100 - TO) / (TO - FROM);
+
+/// The part of the Gaussians that steps leave out of what is learnt by heart. Twice as many gain a little more on large
+/// photos, and lose a decibel on small ones (BENCHMARKS.md).
+const LEFT_OUT: f64 = 0.1;
 
 /// What has to come off the loss of photos set aside meanwhile for twice the steps and Gaussians, where 0.004 is a
 /// grey level of theirs. Of captures whose photos gain less, twice of both lose on some (BENCHMARKS.md).
@@ -59,7 +69,8 @@ pub struct Outlook {
 pub enum Verdict {
     /// The run is extended.
     Extend,
-    /// What is learnt does not show in photos that are set aside.
+    /// What is learnt does not show in photos that are set aside: from here on steps leave Gaussians out, where nobody
+    /// named a part, or the most Gaussians.
     NotShared,
     /// The extension before has taken little off their loss.
     LittleGained,
@@ -81,8 +92,19 @@ impl Outlook {
 /// Which photos are left out of steps, and when.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Aside {
-    /// First and last step of each time.
-    times: Vec<[u32; 2]>,
+    /// First and last step of each time, and the last one in which they make up for it.
+    times: Vec<[u32; 3]>,
+}
+
+/// Which photos a step may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// Any.
+    All,
+    /// Those that are not set aside.
+    Others,
+    /// Those that were.
+    Aside,
 }
 
 impl Aside {
@@ -95,13 +117,19 @@ impl Aside {
         let ends = std::iter::once(config.steps).chain(extended);
         let mut times = Vec::new();
         let mut before = None;
-        for steps in ends.take(config.extensions as usize) {
+        for (i, steps) in ends.take(config.extensions as usize).enumerate() {
             let is_asked = before.is_none_or(|before| steps > by_half(before));
             if !is_asked || by_half(steps) > LONGEST {
                 break;
             }
             let at = |part: u64| (u64::from(steps) * part / 100) as u32;
-            times.push([at(FROM) + 1, at(TO)]);
+            // What an extended run misses of some photos is little beside the rest of it.
+            let is_extended = config.extended.len() > i;
+            times.push([
+                at(FROM) + 1,
+                at(TO),
+                if is_extended { at(TO) } else { steps },
+            ]);
             before = Some(steps);
         }
         Self { times }
@@ -112,17 +140,21 @@ impl Aside {
         let found = self
             .times
             .iter()
-            .find(|[first, last]| first - 1 == step || *last == step);
-        found.copied()
+            .find(|[first, last, _]| first - 1 == step || *last == step);
+        found.map(|&[first, last, _]| [first, last])
     }
 
-    /// Whether `view` is not to be taken in `step`.
-    pub(crate) fn leaves_out(&self, view: usize, step: u32) -> bool {
-        is_aside(view)
-            && self
-                .times
-                .iter()
-                .any(|&[from, to]| (from..=to).contains(&step))
+    /// Which photos `step` may take.
+    pub(crate) fn allows(&self, step: u32) -> From {
+        for &[first, last, end] in &self.times {
+            if (first..=last).contains(&step) {
+                return From::Others;
+            }
+            if (last + 1..=end).contains(&step) && u64::from(step - last).is_multiple_of(CATCH_UP) {
+                return From::Aside;
+            }
+        }
+        From::All
     }
 }
 
@@ -139,6 +171,12 @@ fn by_half(steps: u32) -> u32 {
 /// The steps of a run that gains much.
 fn doubled(steps: u32) -> u32 {
     steps.saturating_mul(2).min(LONGEST)
+}
+
+/// Whether the run may leave Gaussians out: nobody says how many, and it has as many as its photos ask for. Of fewer,
+/// which somebody named, none is there twice.
+fn can_leave_out(run: &Run) -> bool {
+    run.config().dropout == 0.0 && run.state.history.budget.is_some()
 }
 
 /// Asks the photos, and extends the run.
@@ -231,8 +269,10 @@ impl Companion for Asking {
                 .extended
                 .iter()
                 .any(|&[after, ..]| after >= step);
-            if !is_known && found.verdict == Verdict::Extend {
-                self.extend(run, found.fall() >= MUCH);
+            match found.verdict {
+                Verdict::Extend if !is_known => self.extend(run, found.fall() >= MUCH),
+                Verdict::NotShared if can_leave_out(run) => run.leave_out(LEFT_OUT),
+                _ => {}
             }
             self.said.push(found);
             observer.on_outlook(&found, run.config());
@@ -273,34 +313,36 @@ mod tests {
             };
             Aside::of(&config, 60).times
         };
-        let first = [4005, 5460];
+        let first = [4005, 5460, 7280];
+        // Nothing is made up for where the end has moved.
+        let moved = [4005, 5460, 5460];
         assert_eq!(times(7280, 2, &[]), [first]);
         let doubled = [[5460, 14_560, 100]];
-        assert_eq!(times(7280, 2, &doubled), [first, [8009, 10_920]]);
-        assert_eq!(times(7280, 1, &doubled), [first]);
+        assert_eq!(times(7280, 2, &doubled), [moved, [8009, 10_920, 14_560]]);
+        assert_eq!(times(7280, 1, &doubled), [moved]);
         // 29 120 are enough.
         let twice = [doubled[0], [10_920, 29_120, 100]];
-        assert_eq!(times(7280, 5, &twice), [first, [8009, 10_920]]);
+        assert_eq!(times(7280, 5, &twice), [moved, [8009, 10_920, 10_920]]);
         // Half as many again: it gains no more than that.
-        assert_eq!(times(7280, 2, &[[5460, 10_920, 100]]), [first]);
+        assert_eq!(times(7280, 2, &[[5460, 10_920, 100]]), [moved]);
         // 20 000 become 30 000; 21 000 are enough.
-        assert_eq!(times(20_000, 2, &[]), [[11_001, 15_000]]);
+        assert_eq!(times(20_000, 2, &[]), [[11_001, 15_000, 20_000]]);
         assert!(times(21_000, 2, &[]).is_empty() && times(7280, 0, &[]).is_empty());
         assert!(Aside::of(&config(7280, 2), 7).times.is_empty());
         assert!(times(u32::MAX, 2, &[]).is_empty());
     }
 
     #[test]
-    fn every_twelfth_photo_is_left_out_meanwhile() {
-        let aside = Aside::of(&config(1000, 1), 30);
-        let out = |step| {
-            (0..30)
-                .filter(|&view| aside.leaves_out(view, step))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(out(551), [6, 18]);
-        assert_eq!(out(750), [6, 18]);
-        assert!(out(550).is_empty() && out(751).is_empty());
+    fn every_twelfth_photo_is_left_out_meanwhile_and_makes_up_for_it() {
+        let aside = |view: &usize| is_aside(*view);
+        assert_eq!((0..30).filter(aside).collect::<Vec<_>>(), [6, 18]);
+        let allows = |step| Aside::of(&config(1000, 1), 30).allows(step);
+        assert!((551..=750).all(|step| allows(step) == From::Others));
+        let makes_up: Vec<u32> = (751..=1100)
+            .filter(|&step| allows(step) == From::Aside)
+            .collect();
+        assert_eq!((makes_up[0], makes_up[15], makes_up.len()), (765, 990, 16));
+        assert!([1, 550, 751, 1005].map(allows) == [From::All; 4]);
     }
 
     fn outlook(losses: [f64; 2]) -> Outlook {

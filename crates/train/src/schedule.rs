@@ -15,7 +15,7 @@
 //! 9. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]),
 //!    and the first photos half as large ([`crate::config::DataConfig::coarse_until`]).
 //! 10. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
-//! 11. Each step leaves out the same part of the Gaussians, other ones ([`dapple_engine::Dropout`]).
+//! 11. Steps, or those after one, leave out a part of the Gaussians, other ones each time ([`dapple_engine::Dropout`]).
 //! 12. Where a run was extended, all of them are those of a run that had been planned so long ([`TrainConfig::extended`]).
 
 use crate::TrainConfig;
@@ -77,6 +77,11 @@ impl Schedule {
             .extended
             .push([after, steps, u32::try_from(most).unwrap_or(u32::MAX)]);
         self.extended.push((after, Self::new(longer, self.extent)));
+    }
+
+    /// From after step `after` on, steps leave this part of the Gaussians out ([`TrainConfig::dropout_after`]).
+    pub(crate) fn leave_out(&mut self, after: u32, part: f64) {
+        (self.config.dropout_after, self.config.dropout) = (after, part);
     }
 
     /// Whose numbers step `step` has.
@@ -325,6 +330,11 @@ impl Schedule {
     pub fn step_settings(&self, step: u32) -> StepSettings {
         StepSettings {
             refresh_smoothing: self.refreshes_smoothing(step),
+            // Of the run, however often it was extended.
+            dropout: match step > self.config.dropout_after {
+                true => self.config.dropout as f32,
+                false => 0.0,
+            },
             ..self.of(step).own_settings(step)
         }
     }
@@ -350,7 +360,7 @@ impl Schedule {
             accumulate_density: self.strategy.accumulates(self.place(step)),
             refresh_smoothing: false,
             extras: self.strategy.extras(self.place(step), &learning_rates),
-            dropout: self.config.dropout as f32,
+            dropout: 0.0,
             pose_rates: self.pose_rates(step),
             appearance: self
                 .config

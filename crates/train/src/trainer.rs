@@ -442,7 +442,7 @@ fn settle_budget(
         (n, _) => n,
     };
     let fit = engine.most_gaussians(config.sh_degree);
-    let budget = Evidence::of(dataset, train)?.budget(first, fit);
+    let budget = Evidence::of(dataset, train)?.budget(config.preset, first, fit);
     config.max_gaussians = budget.gaussians;
     Ok(Some(budget))
 }

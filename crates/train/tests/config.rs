@@ -281,6 +281,7 @@ fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
     let mut config =
         TrainConfig::resolve_for(Some(seen(50)), None, None, ConfigPatch::default()).unwrap();
     config.extended = vec![[5000, 14_000, 300]];
+    (config.dropout, config.dropout_after) = (0.2, 10_000);
     std::fs::write(&path, config.to_toml().unwrap()).unwrap();
     assert_eq!(resolved(ConfigPatch::default()), config);
     let asked = ConfigPatch {
@@ -290,6 +291,22 @@ fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
     let asked = resolved(asked);
     assert_eq!((asked.steps, asked.extensions), (9000, 0));
     assert!(asked.extended.is_empty());
+    assert_eq!((asked.dropout, asked.dropout_after), (0.0, 0));
+}
+
+/// A run that goes on by the configuration that it began with has changed nothing of it by itself.
+#[test]
+fn what_a_run_left_out_by_itself_is_no_difference() {
+    let began = TrainConfig::default();
+    let mut run = began.clone();
+    (run.dropout, run.dropout_after) = (0.2, 5000);
+    let of = |text: &str| ConfigPatch::parse(text, "it").unwrap();
+    let differs = |run: &TrainConfig, patch| !run.differences(patch).unwrap().is_empty();
+    assert!(!differs(&run, of(&began.to_toml().unwrap())));
+    assert!(differs(&run, of("dropout = 0.1")));
+    assert!(differs(&run, of("dropout_after = 100")));
+    run.dropout_after = 0;
+    assert!(differs(&run, of("dropout = 0")));
 }
 
 #[test]

@@ -320,7 +320,7 @@ fn photos_with_more_detail_get_more_gaussians() {
     let engine = fake::fake(&Arc::default(), 0, 0);
     let trainer = Trainer::new(&capture, config, engine).unwrap();
     let budget = trainer.history().budget.unwrap();
-    assert_eq!(budget, evidence.budget(20, None));
+    assert_eq!(budget, evidence.budget(Preset::M9, 20, None));
     assert_eq!(trainer.config().max_gaussians, budget.gaussians);
     assert!(
         budget.gaussians > 40 && budget.bound != Bound::First,

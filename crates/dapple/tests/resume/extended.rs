@@ -1,4 +1,4 @@
-//! Runs that extend themselves.
+//! Runs that ask their photos: they extend themselves, or leave Gaussians out.
 
 use crate::captures::ball;
 use crate::running::{cpu, gpu, left, metrics, run_on};
@@ -34,6 +34,17 @@ fn extending() -> TrainConfig {
     config.learning_rates.decay = 1.0;
     config
 }
+
+/// From so few places that each photo can be learnt by heart, of colours that are another's in every second.
+static CONTRADICTORY: LazyLock<Dataset> = LazyLock::new(|| {
+    let mut capture = ball(14, 0.45);
+    for view in capture.views.iter_mut().step_by(2) {
+        let photo = view.photo.read().unwrap();
+        let inverted = photo.rgb.iter().map(|value| 255 - value).collect();
+        view.photo = Photo::from_rgb(photo.width, photo.height, inverted).into();
+    }
+    capture
+});
 
 /// Stopped while photos are set aside, and after the extension: nobody sees it. And what the configuration
 /// notes repeats the run.
@@ -76,6 +87,48 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: b
         left(&again) == whole,
         "the configuration repeats another run"
     );
+}
+
+/// Where what is learnt is not shared, the rest of the run leaves Gaussians out: nobody sees where it was stopped, and
+/// what the configuration notes repeats it.
+#[test]
+fn what_is_learnt_by_heart_leaves_gaussians_out() {
+    let folder = || tempfile::tempdir().unwrap();
+    let (whole, parts, repeated, unasked) = (folder(), folder(), folder(), folder());
+    let capture = &CONTRADICTORY;
+    let ended = run_on(capture, whole.path(), &extending(), cpu(), None);
+    let said = metrics(&ended);
+    let outlook = said.outlooks[0];
+    assert_eq!(outlook.verdict, Verdict::NotShared, "{outlook:?}");
+    assert_eq!((said.config.dropout, said.config.dropout_after), (0.1, 225));
+    assert_eq!(said.steps, 300);
+    let whole = left(&ended);
+
+    for stop in [190, 224, 226, 260] {
+        let stopped = run_on(capture, parts.path(), &extending(), cpu(), Some(stop));
+        let config = stopped.read_checkpoint().unwrap().config;
+        assert_eq!(config.dropout_after, if stop > 225 { 225 } else { 0 });
+    }
+    let parts = run_on(capture, parts.path(), &extending(), cpu(), None);
+    assert!(left(&parts) == whole, "a stop is seen");
+
+    let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
+    let config = config.unwrap();
+    assert_eq!((config.dropout, config.dropout_after), (0.1, 225));
+    let again = run_on(capture, repeated.path(), &config, cpu(), None);
+    assert!(
+        left(&again) == whole,
+        "the configuration repeats another run"
+    );
+    // The same without asking: it is the steps that leave Gaussians out, and photos that were set aside.
+    let config = TrainConfig {
+        extensions: 0,
+        dropout_after: 0,
+        dropout: 0.0,
+        ..config
+    };
+    let unasked = run_on(capture, unasked.path(), &config, cpu(), None);
+    assert!(left(&unasked) != whole);
 }
 
 #[test]

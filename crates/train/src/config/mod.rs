@@ -55,7 +55,7 @@ table! {
         schedule_steps: u32 = 0,
         /// Changes of pace, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; none where it was not given.
         pace: Vec<[u32; 2]> = Vec::new(),
-        /// How often the run may extend itself, 0 to 8: by half of its steps where the loss of photos that are set aside for a while falls meanwhile; to twice its steps and Gaussians where it falls by 0.006, and to twice those steps again where it still falls and the extension before has taken 15 % of it off; up to 30000 steps, 2000000 Gaussians and one for 15 pixels of the photos, and no more than a max_gaussians that is named. 0 = never; standard: 2 where nobody names how long the run is.
+        /// How often the run may extend itself, 0 to 8: by half of its steps where the loss of photos that are set aside for a while falls meanwhile; to twice its steps and Gaussians where it falls by 0.006 (where it rises, dropout_after), and to twice those steps again where it still falls and the extension before has taken 15 % of it off; up to 30000 steps, 2000000 Gaussians and one for 15 pixels of the photos, and no more than a max_gaussians that is named. 0 = never; standard: 2 where nobody names how long the run is.
         extensions: u32 = 0,
         /// Extensions of the run, each [after, steps, max_gaussians]: after step `after` all goes on as in a run that had had `steps` steps and at most `max_gaussians` Gaussians from its start. A run that extends itself writes them; none where none did.
         extended: Vec<[u32; 3]> = Vec::new(),
@@ -87,6 +87,8 @@ table! {
         ssim_weight: f64 = 0.2,
         /// The part of the Gaussians that each step leaves out at random, 0 to 0.5, so that photos are learnt by heart less.
         dropout: f64 = 0.0,
+        /// Steps up to this one leave none out. A run that asks photos which are set aside (extensions) writes it, with a dropout of 0.1, where their loss rises and neither dropout nor max_gaussians is named; 0 = none.
+        dropout_after: u32 = 0,
         /// Weight of LPIPS between a crop of the render and of the photo in the loss, 0 to 1000, by the weights of eval.lpips; 0 = no crop is compared.
         perceptual_weight: f64 = 0.0,
         /// Pixels along an edge of that crop, 16 to 4096; no larger than the smallest photo. Another place each step.

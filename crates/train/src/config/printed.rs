@@ -94,6 +94,10 @@ impl ConfigPatch {
         let mut left: Self = left.try_into().ok()?;
         // A length that is asked for is that of the run.
         (left.extensions, left.extended) = (None, None);
+        // What photos that were set aside had it leave out is the run's too.
+        if left.dropout_after.take().is_some() {
+            left.dropout = None;
+        }
         (left.preset, left.steps) = (self.preset, self.steps);
         // Beside a number of Gaussians, silence would mean another thing than "false".
         left.random_start = self.random_start;

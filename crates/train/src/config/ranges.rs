@@ -279,6 +279,7 @@ impl TrainConfig {
             ("initial_gaussians", many(self.initial_gaussians), gaussians),
             ("max_gaussians", many(self.max_gaussians), gaussians),
             ("extensions", wide(self.extensions), [0, 8]),
+            ("dropout_after", wide(self.dropout_after), steps),
             ("perceptual_crop", wide(self.perceptual_crop), [16, 4096]),
             ("log_every", wide(self.log_every), often),
             ("checkpoint_every", wide(self.checkpoint_every), steps),

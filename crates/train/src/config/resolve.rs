@@ -75,9 +75,14 @@ impl TrainConfig {
     /// A configuration that cannot be written as TOML: a defect.
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
-        // The configuration that a run began with knows none of its changes of pace, and none of its extensions.
+        // The configuration that a run began with knows none of its changes of pace, none of its extensions, and not
+        // from where on it left Gaussians out.
         patch.pace = patch.pace.filter(|pace| !pace.is_empty());
         patch.extended = patch.extended.filter(|extended| !extended.is_empty());
+        if self.dropout_after > 0 {
+            patch.dropout = patch.dropout.filter(|&part| part != 0.0);
+            patch.dropout_after = patch.dropout_after.filter(|&after| after != 0);
+        }
         patch.checkpoint_every = None;
         patch.checkpoint_minutes = None;
         let changed = patch.fill(self.clone()).normalised();
@@ -99,6 +104,7 @@ impl TrainConfig {
             ..ConfigPatch::default()
         };
         named.dropout = Some(self.dropout);
+        named.dropout_after = Some(self.dropout_after);
         named.densify.strategy = Some(self.densify.strategy);
         named.densify.absgrad = Some(self.densify.absgrad);
         named.appearance.model = Some(self.appearance.model);

@@ -76,7 +76,7 @@ fn steps_suit_photos_and_places() {
 #[test]
 fn a_budget_goes_by_detail_within_its_bounds() {
     let found = |evidence: Evidence, first, fit| {
-        let budget = evidence.budget(first, fit);
+        let budget = evidence.budget(Preset::Standard, first, fit);
         (budget.gaussians, budget.bound)
     };
     let some = evidence(100_000_000, 1_000_000, 25.0);
@@ -88,6 +88,8 @@ fn a_budget_goes_by_detail_within_its_bounds() {
     assert_eq!(found(small, 10, None), (133_333, Bound::Pixels));
     let rich = evidence(1_000_000_000, 100_000_000, 25.0);
     assert_eq!(found(rich, 10, None), (MOST, Bound::Most));
+    let quick = |evidence: Evidence| evidence.budget(Preset::Quick, 10, None).gaussians;
+    assert_eq!((quick(rich), quick(some)), (1_000_000, 537_000));
     // Twice the photos of all: what they repeat of each other is no detail.
     let twice = evidence(200_000_000, 2_000_000, 50.0);
     assert_eq!(found(twice, 10, None), (638_000, Bound::Detail));
@@ -104,22 +106,22 @@ fn a_budget_goes_by_detail_within_its_bounds() {
 
 #[test]
 fn an_extended_budget_is_twice_as_large_within_its_bounds() {
-    let budget = evidence(12_000_000, 1_000_000, 25.0).budget(10, None);
+    let budget = evidence(12_000_000, 1_000_000, 25.0).budget(Preset::Standard, 10, None);
     assert_eq!(budget.gaussians, 400_000);
     assert_eq!(budget.extended(300_000, None), 600_000);
     assert_eq!(budget.extended(500_000, None), 800_000, "pixels");
     assert_eq!(budget.extended(400_000, Some(500_000)), 500_000);
     assert_eq!(budget.extended(400_000, Some(300_000)), 400_000);
-    let rich = evidence(1_000_000_000, 100_000_000, 25.0).budget(10, None);
+    let rich = evidence(1_000_000_000, 100_000_000, 25.0).budget(Preset::Standard, 10, None);
     assert_eq!(rich.extended(1_500_000, None), MOST_EXTENDED);
 }
 
 #[test]
 fn a_budget_says_why() {
-    let budget = evidence(1_000_000_000, 7_640_000, 44.0).budget(10, None);
+    let budget = evidence(1_000_000_000, 7_640_000, 44.0).budget(Preset::Standard, 10, None);
     assert_eq!(
         budget.to_string(),
-        "1.00 M Gaussians at most (more are taken only when named): the photos show 7.64 M details, \
+        "1.50 M Gaussians at most (more are taken only when named): the photos show 7.64 M details, \
          each place in 44 of 100 photos"
     );
 }

@@ -96,9 +96,10 @@ pub fn train_into(
             folder.write_splats(&splats, trainer.config().antialias)
         }
     };
-    if !trainer.config().pace.is_empty() || !trainer.config().extended.is_empty() {
+    let config = trainer.config();
+    if !config.pace.is_empty() || !config.extended.is_empty() || config.dropout_after > 0 {
         // The run has become another since.
-        folder.write_config(trainer.config())?;
+        folder.write_config(config)?;
     }
     let learnt = write_learnt(folder, trainer);
     // Pictures that could not be written must not cost the splats.

@@ -106,6 +106,11 @@ impl Run {
         self.photos.follow(&self.schedule);
     }
 
+    /// Leaves this part of the Gaussians out of each step from here on. It is noted in the configuration.
+    pub(crate) fn leave_out(&mut self, part: f64) {
+        self.schedule.leave_out(self.state.step, part);
+    }
+
     /// Whether the run has ended well so far.
     pub(crate) fn is_sound(&self) -> bool {
         self.state.bad_end.is_none()

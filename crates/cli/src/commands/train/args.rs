@@ -30,8 +30,9 @@ wall_seconds, and as seconds that of the whole run, earlier commands that --resu
 Where nobody says how long the run is (--steps, --time-budget, --preset quick), it may extend itself: some photos
 are set aside for a fifth of it, and if their loss falls meanwhile, it goes on as if it had been planned with half as
 many steps again; if it falls by what an eye can see, with twice the steps and twice the Gaussians, and is asked again,
-up to 30 000 steps and two million. The photos are trained on before and after. `extensions = 0` in a file given with
---config switches it off.
+up to 30 000 steps and two million. If their loss rises, photos are learnt by heart, and each step from there on leaves
+out a tenth of the Gaussians, others each time (--dropout names a part, for all steps; with --max-gaussians none is
+left out). The photos are trained on before and after. `extensions = 0` in a file given with --config switches all of it off.
 
 --time-budget depends on how fast this machine is now; what came of it is in OUT/config.toml, steps,
 photo size, Gaussians and changes of pace: --config OUT/config.toml repeats that run bit for bit, in
@@ -121,7 +122,7 @@ pub struct Args {
     /// How Gaussians are added and removed [default: mcmc from 3 500 steps on, where it scores best; adc
     /// below, where it has no time to grow]. budgeted and mcmc work towards --max-gaussians; without it,
     /// towards what the photos' detail asks for (the end of a run says how much it found), at most one for
-    /// every 30 pixels of the photos, and a million; a run that extends itself may double that
+    /// every 30 pixels of the photos, and 1.5 million; a run that extends itself may have twice that, up to two million
     #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
     pub(super) strategy: Option<String>,
 
@@ -136,8 +137,9 @@ pub struct Args {
     #[arg(long, value_name = "MODEL", value_parser = appearance_parser())]
     pub(super) appearance: Option<String>,
 
-    /// The part of the Gaussians that each step leaves out at random, 0 to 0.5 [default: 0]. Photos are learnt
-    /// by heart less, and their detail is learnt less too: 0.1 gains up to 0.9 dB or loses as much (see BENCHMARKS.md)
+    /// The part of the Gaussians that each step leaves out at random, 0 to 0.5 [default: 0; 0.1 for the last quarter of
+    /// a run whose photos are learnt by heart, see above]. Photos are learnt by heart less, and their detail is
+    /// learnt less too: 0.1 all along gains up to 0.9 dB or loses as much (see BENCHMARKS.md)
     #[arg(long, value_name = "X")]
     pub(super) dropout: Option<f64>,
 

@@ -47,6 +47,9 @@ pub struct Summary {
     /// What photos set aside for a while said of a longer run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) outlooks: Vec<Outlook>,
+    /// The step after which they had Gaussians left out at random.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dropout_after: Option<u32>,
     /// Where held-out photos were shown better before the end.
     pub(super) got_worse: Option<GotWorse>,
     /// Photos that the capture names and that are not there, left out as asked.
@@ -103,6 +106,7 @@ impl Done {
                 watch: trainer.watch_report(),
                 budget: trainer.history().budget,
                 outlooks: trainer.outlooks().to_vec(),
+                dropout_after: Some(trainer.config().dropout_after).filter(|&after| after > 0),
                 got_worse: GotWorse::of(&trainer.history().evals),
                 skipped_photos: trainer.skipped_photos(),
                 peak_memory_bytes: machine::peak_memory_bytes(),
@@ -154,7 +158,7 @@ impl Done {
         if let Some(budget) = &s.budget {
             lines.push(format!("budget    {budget}"));
         }
-        if let Some(line) = length(&s.outlooks) {
+        if let Some(line) = length(&s.outlooks, s.dropout_after) {
             lines.push(line);
         }
         if s.cap.steps > 0 {
@@ -218,13 +222,13 @@ impl Done {
     }
 }
 
-/// Why the run is as long as it is, if photos were asked.
-fn length(outlooks: &[Outlook]) -> Option<String> {
+/// Why the run is as long as it is, and whether it left Gaussians out since, if photos were asked.
+fn length(outlooks: &[Outlook], dropout_after: Option<u32>) -> Option<String> {
     let at = |outlook: &Outlook| grouped(outlook.steps[1].into());
     let extended = outlooks.iter().filter(|o| o.verdict == Verdict::Extend);
     let last = outlooks.last()?;
     let until = extended.map(at).next_back();
-    Some(match (until, last.verdict) {
+    let length = match (until, last.verdict) {
         (Some(until), Verdict::Extend) => {
             format!("length    extended: photos set aside gained until step {until}")
         }
@@ -236,6 +240,11 @@ fn length(outlooks: &[Outlook]) -> Option<String> {
             "length    as planned: until step {} photos set aside gained nothing",
             at(last)
         ),
+    };
+    let is_since = dropout_after == Some(last.steps[1]);
+    Some(match is_since {
+        true => format!("{length}; steps since then left Gaussians out (dropout)"),
+        false => length,
     })
 }
 
