@@ -1,7 +1,7 @@
 //! Which photo each step takes: every epoch each training view once, in a permutation keyed by (seed, epoch); some
 //! are set aside for a while, and make up for it ([`mod@crate::outlook`]); the first steps take halves of their photos.
 
-use crate::outlook::{Aside, From, is_aside};
+use crate::outlook::{Allowed, Aside, is_aside};
 use crate::random::{Purpose, below, generator, shuffle};
 
 /// Which training view each step takes. Steps may be asked for in any order; neighbours are cheap.
@@ -48,8 +48,8 @@ impl ViewOrder {
         }
         let view = self.permutation[index % self.views];
         match self.aside.allows(step) {
-            From::Others if is_aside(view) => self.another(step, false),
-            From::Aside if !is_aside(view) => self.another(step, true),
+            Allowed::Others if is_aside(view) => self.another(step, false),
+            Allowed::Aside if !is_aside(view) => self.another(step, true),
             _ => view,
         }
     }

@@ -98,7 +98,7 @@ pub(crate) struct Aside {
 
 /// Which photos a step may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum Allowed {
     /// Any.
     All,
     /// Those that are not set aside.
@@ -145,16 +145,16 @@ impl Aside {
     }
 
     /// Which photos `step` may take.
-    pub(crate) fn allows(&self, step: u32) -> From {
+    pub(crate) fn allows(&self, step: u32) -> Allowed {
         for &[first, last, end] in &self.times {
             if (first..=last).contains(&step) {
-                return From::Others;
+                return Allowed::Others;
             }
             if (last + 1..=end).contains(&step) && u64::from(step - last).is_multiple_of(CATCH_UP) {
-                return From::Aside;
+                return Allowed::Aside;
             }
         }
-        From::All
+        Allowed::All
     }
 }
 
@@ -337,12 +337,12 @@ mod tests {
         let aside = |view: &usize| is_aside(*view);
         assert_eq!((0..30).filter(aside).collect::<Vec<_>>(), [6, 18]);
         let allows = |step| Aside::of(&config(1000, 1), 30).allows(step);
-        assert!((551..=750).all(|step| allows(step) == From::Others));
+        assert!((551..=750).all(|step| allows(step) == Allowed::Others));
         let makes_up: Vec<u32> = (751..=1100)
-            .filter(|&step| allows(step) == From::Aside)
+            .filter(|&step| allows(step) == Allowed::Aside)
             .collect();
         assert_eq!((makes_up[0], makes_up[15], makes_up.len()), (765, 990, 16));
-        assert!([1, 550, 751, 1005].map(allows) == [From::All; 4]);
+        assert!([1, 550, 751, 1005].map(allows) == [Allowed::All; 4]);
     }
 
     fn outlook(losses: [f64; 2]) -> Outlook {

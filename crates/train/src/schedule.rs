@@ -23,7 +23,7 @@ use crate::config::{Background, DepthSource};
 use crate::random::{Purpose, generator, unit};
 use crate::strategy::{self, DensityStrategy, in_extents};
 use dapple_engine::{
-    Adam, DensifyPlan, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings,
+    Adam, DensifyPlan, Extras, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings,
     StepSettings,
 };
 use rand_chacha::rand_core::Rng;
@@ -359,7 +359,10 @@ impl Schedule {
             crop: self.crop(step),
             accumulate_density: self.strategy.accumulates(self.place(step)),
             refresh_smoothing: false,
-            extras: self.strategy.extras(self.place(step), &learning_rates),
+            extras: Extras {
+                seed: self.config.seed,
+                ..self.strategy.extras(self.place(step), &learning_rates)
+            },
             dropout: 0.0,
             pose_rates: self.pose_rates(step),
             appearance: self

@@ -3,14 +3,14 @@
 
 use super::parity::{weights, widened};
 use super::training::{photo, settings};
-use super::{Make, growing, last_report, with_splats};
+use super::{Make, growing, last_loss, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::{
     DepthSample, Engine, Extras, Gradients, ImageDerivative, LossTerm, OptimizerState,
-    RenderSettings, Report, StepSettings, TrainView,
+    RenderSettings, StepSettings, TrainView,
 };
 use dapple_scene::Splats;
 use glam::DVec2;
@@ -157,10 +157,7 @@ fn step(
     let id = engine.add_views(vec![view]).unwrap()[0];
     engine.supervise_depth(id, samples.to_vec()).unwrap();
     engine.step(id, settings).unwrap();
-    match last_report(engine) {
-        Report::Step(report) => report.loss,
-        other => panic!("no report of a step but {other:?}"),
-    }
+    last_loss(engine)
 }
 
 fn supervised(scene: &TestScene, number: u32, depth_weight: f32) -> StepSettings {

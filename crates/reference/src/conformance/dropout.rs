@@ -1,12 +1,11 @@
 //! Gaussians that steps leave out at random.
 
-use super::training::{check_moments, photo, settings};
-use super::{Make, last_report, with_splats};
+use super::training::{check_moments, photo, settings, step_with};
+use super::{Make, with_splats};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes;
-use dapple_engine::{Engine, Extras, LossTerm, Report, StepSettings, TrainView};
+use dapple_engine::{Extras, LossTerm, StepSettings};
 use dapple_scene::Splats;
-use std::sync::Arc;
 
 /// Loss and first moments of a step that leaves a third out; those have moments of zero. A step that leaves out
 /// nothing, and a render after it, know nothing of it.
@@ -45,21 +44,8 @@ pub fn dropout_matches_the_reference(make: Make<'_>) {
                 .unwrap();
 
         let mut engine = with_splats(make, &scene.splats);
-        let view = TrainView {
-            camera: scene.camera,
-            photo: Arc::new(photo.clone()),
-        };
-        let id = engine.add_views(vec![view]).unwrap()[0];
         let before = engine.render(&scene.camera, &scene.settings).unwrap();
-        let loss_of = |engine: &mut dyn Engine, settings: &StepSettings| -> f32 {
-            engine.upload(&scene.splats, None).unwrap();
-            engine.step(id, settings).unwrap();
-            match last_report(engine) {
-                Report::Step(report) => report.loss,
-                other => panic!("no report of a step but {other:?}"),
-            }
-        };
-        let loss = loss_of(engine.as_mut(), &thinned);
+        let loss = step_with(engine.as_mut(), &scene, &photo, &thinned);
         let relative = (f64::from(loss) / expected_loss - 1.0).abs();
         assert!(relative < 1e-5, "{name}: {loss} for {expected_loss}");
         let moments = engine.download().unwrap().1.first_moments;
@@ -72,7 +58,8 @@ pub fn dropout_matches_the_reference(make: Make<'_>) {
         }
         assert!(count * 5 > gaussians.len(), "{name}: {count} are left out");
 
-        let whole = loss_of(engine.as_mut(), &plain);
+        engine.upload(&scene.splats, None).unwrap();
+        let whole = step_with(engine.as_mut(), &scene, &photo, &plain);
         assert_ne!(whole, loss, "{name}: nothing was left out");
         engine.upload(&scene.splats, None).unwrap();
         let after = engine.render(&scene.camera, &scene.settings).unwrap();

@@ -85,6 +85,14 @@ fn last_report(engine: &mut dyn Engine) -> Report {
     engine.poll().unwrap().pop().expect("no report came")
 }
 
+/// The loss of the step that was enqueued last.
+fn last_loss(engine: &mut dyn Engine) -> f32 {
+    match last_report(engine) {
+        Report::Step(report) => report.loss,
+        other => panic!("no report of a step but {other:?}"),
+    }
+}
+
 /// A round in which everything visible grows.
 fn growing() -> DensifyPlan {
     DensifyPlan {

@@ -1,12 +1,12 @@
 //! A training step against the reference: loss and its gradient through the whole chain, Adam,
 //! density statistics; and the same bits from run to run.
 
-use super::{Make, growing, last_report, with_splats};
+use super::{Make, growing, last_loss, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, Extras, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState, Report,
+    Adam, Engine, Extras, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
     StepSettings, TrainView,
 };
 use dapple_scene::{Photo, Splats};
@@ -61,7 +61,8 @@ fn step_loss(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, step: u3
     step_with(engine, scene, photo, &settings(scene, step))
 }
 
-fn step_with(
+/// The loss of one step that takes this photo.
+pub(super) fn step_with(
     engine: &mut dyn Engine,
     scene: &TestScene,
     photo: &Photo,
@@ -73,10 +74,7 @@ fn step_with(
     };
     let id = engine.add_views(vec![view]).unwrap()[0];
     engine.step(id, settings).unwrap();
-    match last_report(engine) {
-        Report::Step(report) => report.loss,
-        other => panic!("no report of a step but {other:?}"),
-    }
+    last_loss(engine)
 }
 
 /// After one step the first moments are 0.1 times the gradient.

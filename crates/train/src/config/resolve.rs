@@ -101,10 +101,10 @@ impl TrainConfig {
             preset: Some(self.preset),
             steps: Some(self.steps),
             schedule_steps: Some(self.schedule_steps),
+            dropout: Some(self.dropout),
+            dropout_after: Some(self.dropout_after),
             ..ConfigPatch::default()
         };
-        named.dropout = Some(self.dropout);
-        named.dropout_after = Some(self.dropout_after);
         named.densify.strategy = Some(self.densify.strategy);
         named.densify.absgrad = Some(self.densify.absgrad);
         named.appearance.model = Some(self.appearance.model);

@@ -96,10 +96,9 @@ pub fn train_into(
             folder.write_splats(&splats, trainer.config().antialias)
         }
     };
-    let config = trainer.config();
-    if !config.pace.is_empty() || !config.extended.is_empty() || config.dropout_after > 0 {
+    if *trainer.config() != config {
         // The run has become another since.
-        folder.write_config(config)?;
+        folder.write_config(trainer.config())?;
     }
     let learnt = write_learnt(folder, trainer);
     // Pictures that could not be written must not cost the splats.

@@ -66,7 +66,6 @@ impl DensityStrategy for Adc {
 
     fn extras(&self, _: u32, _: &LearningRates) -> Extras {
         Extras {
-            seed: self.config.seed,
             absolute_density: self.config.densify.absgrad,
             ..Extras::default()
         }

@@ -70,7 +70,6 @@ impl DensityStrategy for Mcmc {
         // Gaussians by the unit's square.
         let per_extent = self.config.densify.noise * f64::from(rates.means) / self.extent;
         Extras {
-            seed: self.config.seed,
             noise: in_extents(per_extent, self.extent),
             ..Extras::default()
         }

@@ -50,7 +50,8 @@ pub trait DensityStrategy: fmt::Debug + Send + Sync {
     /// Whether rounds to come need the screen-space gradients of step `step`.
     fn accumulates(&self, step: u32) -> bool;
 
-    /// What `update` adds in step `step`, whose step sizes are `rates`.
+    /// What `update` adds in step `step`, whose step sizes are `rates`. The trainer sets [`Extras::seed`], which keys
+    /// random numbers.
     fn extras(&self, step: u32, rates: &LearningRates) -> Extras;
 }
 
