@@ -3,13 +3,15 @@
 //! 1. Write to a temporary file in the same folder (so that renaming never crosses a file system),
 //!    through a buffer.
 //! 2. Flush and fsync: a full disk shows here, and the name never points at data that a power
-//!    cut could lose.
+//!    cut could lose. What is large is sent to the disk while more is written.
 //! 3. Rename over the target in one step. Any error before removes the temporary file and leaves
 //!    what was there untouched.
 
 use crate::{Error, Result};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// Names of temporary files begin and end so.
 const PREFIX: &str = ".dapple-";
@@ -17,6 +19,9 @@ const SUFFIX: &str = ".part";
 
 /// Bytes collected before the operating system is called.
 const BUFFER_BYTES: usize = 1 << 20;
+
+/// Bytes that are sent to the disk together, by a thread beside the one that writes.
+const SENT_AT_ONCE: usize = 1 << 26;
 
 /// Writes a file through `write` so that `path` holds all of it or what it held before.
 ///
@@ -44,12 +49,70 @@ pub fn write_atomically(
         .tempfile_in(&folder)
         .map_err(|source| Error::io("cannot write into the folder", &folder, source))?;
     // The file itself: errors of the temporary one would tell its name, which is another each time.
-    let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, temporary.as_file());
-    write(&mut buffered).map_err(failed)?;
-    buffered.into_inner().map_err(|e| failed(e.into_error()))?;
+    std::thread::scope(|scope| {
+        let sending = Sending::into(temporary.as_file(), scope);
+        let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, sending);
+        write(&mut buffered)?;
+        buffered.into_inner().map_err(|e| e.into_error())?.arrived()
+    })
+    .map_err(failed)?;
     temporary.as_file().sync_all().map_err(failed)?;
     temporary.persist(path).map_err(|e| failed(e.error))?;
     Ok(())
+}
+
+/// Writes to a file, and has what was written sent to the disk meanwhile: what is left for the last fsync is little.
+struct Sending<'scope, 'env> {
+    file: &'scope File,
+    scope: &'scope Scope<'scope, 'env>,
+    /// Bytes since the last ones were sent.
+    unsent: usize,
+    /// Sends.
+    thread: Option<ScopedJoinHandle<'scope, io::Result<()>>>,
+}
+
+impl<'scope, 'env> Sending<'scope, 'env> {
+    fn into(file: &'scope File, scope: &'scope Scope<'scope, 'env>) -> Self {
+        Self {
+            file,
+            scope,
+            unsent: 0,
+            thread: None,
+        }
+    }
+
+    /// Waits for what is on its way. An error is told once, to the one who sends: whoever asks later is not told.
+    fn arrived(&mut self) -> io::Result<()> {
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        let sent = thread.join();
+        sent.unwrap_or_else(|_| Err(io::Error::other("a thread that writes to the disk failed")))
+    }
+}
+
+impl Write for Sending<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.unsent += written;
+        let is_idle = self
+            .thread
+            .as_ref()
+            .is_none_or(ScopedJoinHandle::is_finished);
+        if self.unsent >= SENT_AT_ONCE && is_idle {
+            self.arrived()?;
+            self.unsent = 0;
+            let file = self.file;
+            let send = move || file.sync_data();
+            // Without a thread the last fsync sends it all.
+            self.thread = Builder::new().spawn_scoped(self.scope, send).ok();
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Writes a file into a folder and takes it away again, to see now that results can be written there and not
@@ -139,6 +202,42 @@ mod tests {
         write_atomically(&path, |out| out.write_all(b"new")).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(names(folder.path()), ["splats.ply"]);
+    }
+
+    #[test]
+    fn what_is_large_is_sent_meanwhile_and_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("splats.ply");
+        let block: Vec<u8> = (0..=255).cycle().take(3 * BUFFER_BYTES / 2).collect();
+        let blocks = 5 * SENT_AT_ONCE / 2 / block.len();
+        let write = |out: &mut dyn Write| (0..blocks).try_for_each(|_| out.write_all(&block));
+        write_atomically(&path, write).unwrap();
+        let found = std::fs::read(&path).unwrap();
+        assert_eq!(found.len(), blocks * block.len());
+        assert!(found.chunks(block.len()).all(|found| found == block));
+        // A disk that is full after some of it was sent.
+        let failing = |out: &mut dyn Write| {
+            write(out)?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        write_atomically(&path, failing).unwrap_err();
+        assert_eq!(std::fs::read(&path).unwrap().len(), found.len());
+        assert_eq!(names(folder.path()), ["splats.ply"]);
+    }
+
+    /// Nothing can be sent to the disk from `/dev/null`, and all can be written.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_cannot_be_sent_is_told() {
+        let file = File::options().write(true).open("/dev/null").unwrap();
+        let block = vec![0; BUFFER_BYTES];
+        let found = std::thread::scope(|scope| {
+            let mut sending = Sending::into(&file, scope);
+            let blocks = SENT_AT_ONCE / block.len();
+            (0..blocks).try_for_each(|_| sending.write_all(&block))?;
+            sending.arrived()
+        });
+        assert_eq!(found.unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -73,6 +73,14 @@ fn the_layout_is_the_ecosystems_byte_by_byte() {
 }
 
 #[test]
+fn rows_follow_each_other_however_many_are_encoded_together() {
+    for count in [(1 << 16) - 1, 1 << 16, (1 << 17) + 3] {
+        let splats = numbered(count, 0);
+        assert_eq!(body(&written(&splats)).len(), count * 17 * 4);
+    }
+}
+
+#[test]
 fn round_trips_are_bit_exact_at_every_degree() {
     for degree in 0..=3 {
         // More than one block of rows.

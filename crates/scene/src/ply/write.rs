@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Rows encoded in parallel before they are written: 16 MiB at degree 3.
+/// Rows encoded together, in parallel: 16 MiB at degree 3.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// Writes splats as binary little-endian PLY, with the normals that the layout asks for as zeros.
@@ -39,14 +39,22 @@ pub(crate) fn write_to(out: &mut dyn Write, splats: &Splats, is_mip: bool) -> io
     out.write_all(header.as_bytes())?;
 
     let stride = names.len() * size_of::<f32>();
-    let mut rows = vec![0u8; splats.len().min(ROWS_AT_ONCE) * stride];
+    let encode_from = |first: usize, rows: &mut Vec<u8>| {
+        let count = splats.len().saturating_sub(first).min(ROWS_AT_ONCE);
+        rows.resize(count * stride, 0);
+        let rows = rows.par_chunks_exact_mut(stride).enumerate();
+        rows.for_each(|(i, row)| encode(splats, first + i, row));
+    };
+    // While some rows are written, those that follow are encoded.
+    let (mut rows, mut following) = (Vec::new(), Vec::new());
+    encode_from(0, &mut rows);
     for first in (0..splats.len()).step_by(ROWS_AT_ONCE) {
-        let count = (splats.len() - first).min(ROWS_AT_ONCE);
-        let rows = &mut rows[..count * stride];
-        rows.par_chunks_mut(stride)
-            .enumerate()
-            .for_each(|(i, row)| encode(splats, first + i, row));
-        out.write_all(rows)?;
+        let next = &mut following;
+        rayon::in_place_scope(|scope| {
+            scope.spawn(|_| encode_from(first + ROWS_AT_ONCE, next));
+            out.write_all(&rows)
+        })?;
+        std::mem::swap(&mut rows, &mut following);
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ use crate::{
 };
 use dapple_engine::{DensifyReport, Pictures};
 use dapple_scene::{Error, Result, Splats, View};
+use rayon::prelude::*;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -202,7 +203,7 @@ impl Observer for Saver<'_> {
         let antialiased = self.config.antialias;
         let thread = std::thread::Builder::new().name("splats".to_owned());
         let write = move || {
-            if !(0..held.len()).all(|i| is_finite(&held, i)) {
+            if !(0..held.len()).into_par_iter().all(|i| is_finite(&held, i)) {
                 keep_finite(Arc::make_mut(&mut held));
             }
             folder.write_splats(&held, antialiased)
@@ -257,7 +258,8 @@ impl Observer for Saver<'_> {
 
 /// Drops Gaussians with a NaN or infinite parameter: readers refuse them.
 fn keep_finite(splats: &mut Splats) {
-    let finite: Vec<bool> = (0..splats.len()).map(|i| is_finite(splats, i)).collect();
+    let rows = (0..splats.len()).into_par_iter();
+    let finite: Vec<bool> = rows.map(|i| is_finite(splats, i)).collect();
     splats.retain(|i| finite[i]);
 }
 
