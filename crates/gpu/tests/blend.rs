@@ -171,7 +171,7 @@ fn runs_repeat_themselves_with_subgroups_and_without() {
     let contexts = [context(), context(), context_without_subgroups()];
     let all = contexts.map(|context| Stages::new(context, layout::BUCKET));
     for name in ["crowd", "tile_cap", "deep_stack"] {
-        let case = Case::of_scene(scenes::by_name(name).unwrap());
+        let case = Case::of_scene(scenes::named(name));
         let outputs = all.each_ref().map(|stages| run(stages, &case));
         for output in &outputs[1..] {
             assert!(*output == outputs[0], "{name}");

@@ -64,7 +64,7 @@ fn assert_same_image(engines: &mut [GpuEngine; 2], camera: &Camera, settings: &R
 fn images_and_gradients_are_those_of_any_other_device() {
     let mut engines = both();
     for name in ["random_sh3", "lens_opencv", "background", "crowd"] {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         for engine in &mut engines {
             engine.upload(&scene.splats, None).unwrap();
         }
@@ -131,7 +131,7 @@ fn trained(
             ..Room::default()
         };
     });
-    let splats = scenes::by_name("crowd").unwrap().splats;
+    let splats = scenes::named("crowd").splats;
     engine.upload(&splats, None).unwrap();
     engine.add_views(views()).unwrap();
     let sample = |k: usize| DepthSample {

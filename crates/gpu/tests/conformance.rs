@@ -235,7 +235,7 @@ fn stored_sh_moves_gradients_by_its_rounding() {
         ("bf16,f32", 2e-2, 2e-1),
     ];
     for name in ["crowd", "random_sh3"] {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         let pixels = (scene.camera.width * scene.camera.height) as usize;
         let d_rgb: Vec<f32> = (0..3 * pixels)
             .map(|i| (i * 7919 % 1000) as f32 / 500.0 - 1.0)

@@ -26,7 +26,7 @@ fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
 }
 
 fn scene(name: &str) -> TestScene {
-    scenes::by_name(name).unwrap()
+    scenes::named(name)
 }
 
 /// Prunes every Gaussian.

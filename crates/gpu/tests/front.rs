@@ -395,7 +395,7 @@ fn packed_harmonics_give_the_colours_of_what_was_stored() {
             "random_sh3",
             "active_degree_below_stored",
         ] {
-            let mut scene = scenes::by_name(name).unwrap();
+            let mut scene = scenes::named(name);
             let n = scene.splats.len();
             let stride = scene.splats.sh_rest_stride();
             // Gaussian by Gaussian: each is a capacity of one.
@@ -424,7 +424,7 @@ fn packed_harmonics_give_the_colours_of_what_was_stored() {
 #[test]
 fn too_little_room_halts_and_says_how_much_is_wanted() {
     let front = Front::new(context(), 8);
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let enough = Room::for_splats(&scene.splats);
     let run = |room| front.run(&scene.splats, &scene.camera, &scene.settings, room);
     let State {
@@ -509,7 +509,7 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
 #[test]
 fn nothing_to_see_leaves_empty_tiles() {
     let front = Front::new(context(), 8);
-    let scene = scenes::by_name("random_sh0").unwrap();
+    let scene = scenes::named("random_sh0");
     let mut away = scene.camera;
     away.camera_from_world = Pose::look_at(
         DVec3::new(0.0, 0.0, -50.0),

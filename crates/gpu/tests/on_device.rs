@@ -67,7 +67,7 @@ fn assert_same_image(engine: &mut GpuEngine, scene: &TestScene, settings: &Rende
 fn a_render_into_a_buffer_is_that_of_the_host() {
     let mut engine = engine(|_| {});
     for name in ["random_sh3", "lens_opencv", "background", "crowd"] {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         engine.upload(&scene.splats, None).unwrap();
         assert_same_image(&mut engine, &scene, &scene.settings);
         let antialias = RenderSettings {
@@ -81,7 +81,7 @@ fn a_render_into_a_buffer_is_that_of_the_host() {
 #[test]
 fn a_warm_render_into_a_buffer_waits_for_nothing() {
     let mut engine = engine(|_| {});
-    let scene = scenes::by_name("random_sh3").unwrap();
+    let scene = scenes::named("random_sh3");
     engine.upload(&scene.splats, None).unwrap();
     let target = engine
         .gpu()
@@ -117,7 +117,7 @@ fn tiny() -> GpuEngine {
 
 #[test]
 fn buffers_that_are_too_small_grow_when_it_is_asked() {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let mut engine = tiny();
     engine.upload(&scene.splats, None).unwrap();
     let bytes = 16 * pixels(&scene) as u64;
@@ -131,7 +131,7 @@ fn buffers_that_are_too_small_grow_when_it_is_asked() {
 /// The image before a step is what was asked about, though the step has made room meanwhile.
 #[test]
 fn an_image_that_is_not_whole_stays_so_and_harms_no_step() {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let bytes = 16 * pixels(&scene) as u64;
     let trained = |mut engine: GpuEngine, renders: bool| {
         engine.upload(&scene.splats, None).unwrap();
@@ -164,7 +164,7 @@ fn an_image_that_is_not_whole_stays_so_and_harms_no_step() {
 fn gradients_from_a_buffer_are_those_of_the_host() {
     let mut engine = engine(|_| {});
     for name in ["random_sh3", "lens_opencv"] {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         engine.upload(&scene.splats, None).unwrap();
         let wave = |i: usize| (0.37 * i as f32).sin();
         let rgb: Vec<f32> = (0..3 * pixels(&scene)).map(wave).collect();
@@ -236,7 +236,7 @@ fn assert_planes(
 #[test]
 fn buffers_that_do_not_do_are_refused() {
     let mut engine = engine(|_| {});
-    let scene = scenes::by_name("random_sh3").unwrap();
+    let scene = scenes::named("random_sh3");
     engine.upload(&scene.splats, None).unwrap();
     let (camera, settings) = (&scene.camera, &scene.settings);
     let small = engine

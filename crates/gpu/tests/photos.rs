@@ -28,7 +28,7 @@ fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
     };
     change(&mut options);
     let mut engine = GpuEngine::new(options).unwrap();
-    let splats = scenes::by_name("crowd").unwrap().splats;
+    let splats = scenes::named("crowd").splats;
     engine.upload(&splats, None).unwrap();
     engine
 }

@@ -26,7 +26,7 @@ fn engine(first_room: Room) -> GpuEngine {
 
 #[test]
 fn buffers_that_are_too_small_show_no_half_picture() {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let (camera, settings) = (&scene.camera, &scene.settings);
     let tiny = Room {
         visible: 7,

@@ -99,7 +99,7 @@ fn gradients_match_the_reference() {
 fn any_number_of_slots_adds_up() {
     let stages = stages();
     let mut failures = Vec::new();
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     // Around what one invocation, one job and one round take; then everybody above.
     let sizes = [1, 16, 17, 31, 33, 300, 511, 512, 513, 3000, 8200];
     check_gradients(
@@ -130,7 +130,7 @@ fn steps_are_those_of_the_reference() {
         "random_sh2",
         "random_sh3",
     ] {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         let (mut slots, _) = Slots::of_scene(&scene, few);
         // Some fall out of sight, and their moments go on.
         for i in (0..scene.splats.len()).step_by(4) {
@@ -194,7 +194,7 @@ fn steps_are_those_of_the_reference() {
 
 #[test]
 fn tiny_moments_are_flushed() {
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let (mut slots, _) = Slots::of_scene(&scene, few);
     slots.counts.fill(0);
     let mut fixture = Fixture::new(&stages(), &scene, &slots);
@@ -209,7 +209,7 @@ fn tiny_moments_are_flushed() {
 
 #[test]
 fn density_statistics_add_up() {
-    let scene = scenes::by_name("out_of_sight").unwrap();
+    let scene = scenes::named("out_of_sight");
     let (slots, expected) = Slots::of_scene(&scene, few);
     let fixture = Fixture::new(&stages(), &scene, &slots);
     let (n, capacity) = (fixture.n, fixture.capacity);
@@ -239,7 +239,7 @@ fn density_statistics_add_up() {
 
 #[test]
 fn a_halted_engine_changes_nothing() {
-    let scene = scenes::by_name("random_sh3").unwrap();
+    let scene = scenes::named("random_sh3");
     let (slots, _) = Slots::of_scene(&scene, few);
     let mut fixture = Fixture::new(&stages(), &scene, &slots);
     let before = fixture.words();
@@ -253,7 +253,7 @@ fn a_halted_engine_changes_nothing() {
 
 #[test]
 fn nothing_is_written_beyond_the_gaussians() {
-    let scene = scenes::by_name("random_sh3").unwrap();
+    let scene = scenes::named("random_sh3");
     let (slots, _) = Slots::of_scene(&scene, few);
     let fixture = Fixture::new(&stages(), &scene, &slots);
     fixture.update(&step(&scene, 1, FLAG_DENSITY));
@@ -265,7 +265,7 @@ fn nothing_is_written_beyond_the_gaussians() {
 
 #[test]
 fn runs_are_bit_identical() {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let (slots, _) = Slots::of_scene(&scene, |i| if i % 50 == 0 { 700 } else { 3 });
     let stages = stages();
     let run = || {

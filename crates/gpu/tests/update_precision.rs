@@ -64,7 +64,7 @@ fn storage_of(precision: Precision, kind: usize, plane: usize) -> Storage {
 
 #[test]
 fn every_precision_is_right_to_its_last_place() {
-    let scene = scenes::by_name("random_sh3").unwrap();
+    let scene = scenes::named("random_sh3");
     let (slots, expected) = Slots::of_scene(&scene, |_| 2);
     for sh in ALL {
         for moments in ALL {
@@ -103,7 +103,7 @@ fn every_precision_is_right_to_its_last_place() {
 
 /// Thousands of copies of one visible Gaussian, with tiny gradients.
 fn copies(n: usize, scale: f64) -> (TestScene, Slots) {
-    let mut scene = scenes::by_name("random_sh3").unwrap();
+    let mut scene = scenes::named("random_sh3");
     let (slots, _) = Slots::of_scene(&scene, |_| 1);
     let at = (0..scene.splats.len())
         .find(|&i| slots.counts[i] > 0 && slots.colours[i].iter().all(|&c| c > 0.0))
@@ -296,7 +296,7 @@ fn rounding_is_alike_in_every_run_and_leaves_what_can_be_stored() {
 #[test]
 fn half_a_pair_is_left_alone() {
     // Degree 1 ends with coefficient 3; coefficient 4 shares a word with it.
-    let scene = scenes::by_name("random_sh3").unwrap();
+    let scene = scenes::named("random_sh3");
     let (slots, _) = Slots::of_scene(&scene, |_| 1);
     for storage in [Storage::F16, Storage::Bf16] {
         let precision = Precision {

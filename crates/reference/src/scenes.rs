@@ -57,9 +57,13 @@ pub fn all() -> Vec<TestScene> {
     .collect()
 }
 
-/// The scene of this name, if there is one.
-pub fn by_name(name: &str) -> Option<TestScene> {
-    all().into_iter().find(|scene| scene.name == name)
+/// The scene of this name.
+///
+/// # Panics
+/// There is none: a test names one that it knows.
+pub fn named(name: &str) -> TestScene {
+    let scene = all().into_iter().find(|scene| scene.name == name);
+    scene.unwrap_or_else(|| panic!("no scene {name}"))
 }
 
 /// SplitMix64 (Steele et al. 2014): two lines, no dependency, the same everywhere. Tests use it

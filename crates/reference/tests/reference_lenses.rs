@@ -132,7 +132,7 @@ fn every_parameter_and_the_pose_through_every_lens() {
 /// A lens whose coefficients are zero is a pinhole: the same image, to the last bit.
 #[test]
 fn a_lens_without_distortion_is_a_pinhole() {
-    let mut scene = scenes::by_name("random_sh1").unwrap();
+    let mut scene = scenes::named("random_sh1");
     let plain = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
     scene.camera.lens = Lens::OpenCv([0.0; 4]);
     let same = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
@@ -144,7 +144,7 @@ fn a_lens_without_distortion_is_a_pinhole() {
 #[test]
 fn beyond_the_fold_nothing_is_seen() {
     let folding = Lens::Radial([-0.3, 0.0]);
-    let scene = scenes::by_name("random_sh0").unwrap();
+    let scene = scenes::named("random_sh0");
     let camera = Camera {
         lens: folding,
         ..Camera::pinhole(72, 52, 66.0, Pose::IDENTITY)

@@ -11,7 +11,7 @@ use glam::{DQuat, DVec3};
 /// From a camera that is off, steps lead back to where the picture was taken.
 #[test]
 fn steps_lead_back_to_the_true_pose() {
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let truth = scene.camera.camera_from_world;
     let (splats, settings) = (&scene.splats, &scene.settings);
     let photo = reference::render(splats, &scene.camera, settings).unwrap();

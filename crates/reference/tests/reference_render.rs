@@ -155,7 +155,7 @@ fn spherical_harmonics_follow_the_files_convention() {
 
 #[test]
 fn an_empty_scene_is_background() {
-    let scene = scenes::by_name("empty").unwrap();
+    let scene = scenes::named("empty");
     let image = render(&scene);
     assert!(image.alpha.iter().all(|&a| a == 0.0));
     for pixel in image.rgb.chunks(3) {
@@ -194,7 +194,7 @@ fn every_scene_is_finite_and_shows_something() {
 #[test]
 fn absent_gaussians_are_those_named_and_have_no_gradient() {
     let absent = |name: &str| {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         let absent = reference::absent(&scene.splats, &scene.camera, &scene.settings).unwrap();
         let g = gradients(&scene);
         for &i in &absent {
@@ -222,7 +222,7 @@ fn absent_gaussians_are_those_named_and_have_no_gradient() {
 /// Removing absent Gaussians changes nothing: they are as if they were not there.
 #[test]
 fn absent_gaussians_can_be_removed() {
-    let mut scene = scenes::by_name("non_finite").unwrap();
+    let mut scene = scenes::named("non_finite");
     let before = render(&scene);
     let absent = reference::absent(&scene.splats, &scene.camera, &scene.settings).unwrap();
     scene.splats.retain(|i| !absent.contains(&i));
@@ -231,7 +231,7 @@ fn absent_gaussians_can_be_removed() {
 
 #[test]
 fn ties_in_depth_are_blended_by_index() {
-    let scene = scenes::by_name("depth_ties").unwrap();
+    let scene = scenes::named("depth_ties");
     let visible = visible(&scene);
     let ties = visible.windows(2).filter(|w| w[0].depth == w[1].depth);
     assert!(ties.clone().count() > 200);
@@ -241,7 +241,7 @@ fn ties_in_depth_are_blended_by_index() {
 #[test]
 fn an_ellipse_touches_the_rectangles_its_points_lie_in() {
     let mut random = Random::new(9);
-    let scene = scenes::by_name("needles").unwrap();
+    let scene = scenes::named("needles");
     let (mut touching, mut missing) = (0, 0);
     for v in visible(&scene) {
         let corner = DVec2::new(random.uniform(-20.0, 80.0), random.uniform(-20.0, 60.0));
@@ -286,7 +286,7 @@ fn tile_lists_hold_everything_that_pixels_see() {
 
 #[test]
 fn the_cap_cuts_where_it_should() {
-    let mut scene = scenes::by_name("tile_cap").unwrap();
+    let mut scene = scenes::named("tile_cap");
     let cap = scene.settings.max_gaussians_per_tile as usize;
     let tiles = TileLists::touching(&visible(&scene), &scene.camera);
     assert!(tiles.lists.iter().any(|list| list.len() > 2 * cap));
@@ -351,7 +351,7 @@ fn the_jacobian_is_limited_from_the_images_edges() {
 
 #[test]
 fn bad_cameras_and_sizes_are_errors() {
-    let scene = scenes::by_name("random_sh0").unwrap();
+    let scene = scenes::named("random_sh0");
     let kind = |camera: Camera| {
         let result = reference::render(&scene.splats, &camera, &scene.settings);
         result.unwrap_err().kind()

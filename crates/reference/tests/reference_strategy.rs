@@ -50,7 +50,7 @@ fn no_regulariser_is_missing() {
 
 #[test]
 fn regularisers_have_the_slope_that_finite_differences_find() {
-    let splats = scenes::by_name("random_sh0").unwrap().splats;
+    let splats = scenes::named("random_sh0").splats;
     let gaussians = Gaussian::all(&splats);
     let h = 1e-5;
     for (which, term) in REGULARISERS.iter().enumerate() {
@@ -144,7 +144,7 @@ fn noise_stops_where_a_gaussian_is_opaque() {
 
 #[test]
 fn draws_go_by_opacity_and_never_to_the_dead() {
-    let mut splats = scenes::by_name("crowd").unwrap().splats;
+    let mut splats = scenes::named("crowd").splats;
     let n = splats.len();
     for (i, logit) in splats.opacities.iter_mut().enumerate() {
         *logit = if i % 2 == 0 { -9.0 } else { -1.5 };

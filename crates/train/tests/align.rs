@@ -57,7 +57,7 @@ fn error(engine: &mut CpuEngine, scene: &TestScene, view: &View) -> f64 {
 
 #[test]
 fn a_pose_comes_back_to_where_the_photo_was_taken() {
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let truth = scene.camera.camera_from_world;
     let given = Pose {
         rotation: DQuat::from_scaled_axis(DVec3::new(0.01, -0.008, 0.012)) * truth.rotation,
@@ -74,7 +74,7 @@ fn a_pose_comes_back_to_where_the_photo_was_taken() {
 /// In steps as long as the scene nothing better is met: the pose that was given is kept.
 #[test]
 fn no_pose_is_taken_that_shows_the_photo_worse() {
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let truth = scene.camera.camera_from_world;
     let aligned = align(
         &mut engine(&scene),

@@ -63,7 +63,7 @@ pub fn settings(step: u32) -> StepSettings {
         },
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
         accumulate_density: true,
-        ..StepSettings::new(step, scenes::by_name("crowd").unwrap().settings)
+        ..StepSettings::new(step, scenes::named("crowd").settings)
     }
 }
 

@@ -311,7 +311,7 @@ pub fn photo(camera: &Camera) -> Photo {
 
 /// Two thousand Gaussians on an image of 200 x 120 pixels, and a cap that cuts some lists.
 fn synthetic() -> TestScene {
-    let mut scene = scenes::by_name("crowd").unwrap();
+    let mut scene = scenes::named("crowd");
     scene.camera = scene.camera.resized(200, 120);
     scene.settings.max_gaussians_per_tile = 150;
     scene
@@ -321,11 +321,11 @@ fn synthetic() -> TestScene {
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for name in ["random_sh3", "crowd"] {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         let photo = photo(&scene.camera);
         all.push(Case::new(name, scene, photo));
     }
-    let scene = scenes::by_name("background").unwrap();
+    let scene = scenes::named("background");
     let mut masked = photo(&scene.camera);
     let (width, height) = (masked.width, masked.height);
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));

@@ -141,7 +141,7 @@ fn errors(
 /// A step that is told to sets the 3D filters by the views to train on before it renders, and goes back
 /// through them; one that is not leaves them.
 pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let cameras = three_cameras(&scene);
     let photo = photo(&scene);
     let mut engine = with_splats(make, &scene.splats);
@@ -239,7 +239,7 @@ fn three_cameras(scene: &TestScene) -> [Camera; 3] {
 
 /// Density control carries deviations with the Gaussians, and copies have their parent's.
 pub fn density_control_carries_the_3d_filter(make: Make<'_>) {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let n = scene.splats.len();
     // Each its own, so that none can be taken for another.
     let smoothing: Vec<f32> = (0..n).map(|i| (i + 1) as f32 / 1024.0).collect();
@@ -285,7 +285,7 @@ pub fn density_control_carries_the_3d_filter(make: Make<'_>) {
 
 /// Six steps and a round of density control, once with an engine of each of `makes`: the same bits.
 pub fn antialiased_runs_repeat_themselves(makes: &[Make<'_>]) {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let run = |make: Make<'_>| {
         let mut engine = with_splats(make, &scene.splats);
         let views = vec![TrainView {

@@ -201,7 +201,7 @@ impl Bench<'_> {
 pub fn appearance_matches_the_reference(make: Make<'_>) {
     let mut engine = make();
     for cells in GRIDS {
-        let scene = scenes::by_name("random_sh3").unwrap();
+        let scene = scenes::named("random_sh3");
         let bench = Bench {
             scene: &scene,
             photo: photo(&scene),
@@ -216,7 +216,7 @@ pub fn appearance_matches_the_reference(make: Make<'_>) {
         ("background", false),
         ("tiny_image", false),
     ] {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         let bench = Bench {
             photo: if masked {
                 masked_photo(&scene)
@@ -234,7 +234,7 @@ pub fn appearance_matches_the_reference(make: Make<'_>) {
 
 /// Splats that do not move, so that only the grid's steps matter; begun by the step itself.
 fn its_own_steps_count(make: Make<'_>) {
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let bench = Bench {
         photo: photo(&scene),
         settings: settings(&scene, 1),
@@ -276,7 +276,7 @@ fn its_own_steps_count(make: Make<'_>) {
 /// another engine; then, whole, with an engine of each of `makes`: splats, moments and grids are the same
 /// to the bit.
 pub fn appearance_repeats_itself(makes: &[Make<'_>]) {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let view = TrainView {
         camera: scene.camera,
         photo: Arc::new(photo(&scene)),

@@ -76,7 +76,7 @@ fn wrong_medians(scene: &TestScene, actual: &[f32], expected: &reference::Image)
 fn antialiased() -> impl Iterator<Item = TestScene> {
     let names = ["random_sh3", "needles", "lens_fisheye"];
     names.into_iter().map(|name| {
-        let mut scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let mut scene = scenes::named(name);
         scene.settings.antialias = true;
         scene
     })
@@ -199,7 +199,7 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
         "tiny_image",
         "lens_fisheye",
     ] {
-        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let scene = scenes::named(name);
         let samples = samples(&scene);
         assert!(!samples.is_empty(), "{name}: nothing to compare");
         let mut run = |samples: &[DepthSample], settings: &StepSettings| {
@@ -258,7 +258,7 @@ fn moments(state: &OptimizerState) -> Vec<(&'static str, Vec<f64>)> {
 /// Supervised steps and a round of density control leave the same bits, with an engine of each of
 /// `makes`.
 pub fn depth_steps_repeat_themselves(makes: &[Make<'_>]) {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let samples = samples(&scene);
     let run = |make: Make<'_>| -> (Splats, OptimizerState) {
         let mut engine = with_splats(make, &scene.splats);

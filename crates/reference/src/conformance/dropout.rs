@@ -17,7 +17,7 @@ pub fn dropout_matches_the_reference(make: Make<'_>) {
         "lens_opencv",
         "tile_cap",
     ] {
-        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let scene = scenes::named(name);
         let photo = photo(&scene);
         let plain = settings(&scene, 7);
         let thinned = StepSettings {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Every [`FINITE_EVERY`] steps a report counts the Gaussians with a parameter that is NaN or infinite, and
 /// tells which tensors they are of; other reports tell nothing, and so do those of sound splats.
 pub fn gaussians_that_are_not_finite_are_reported(make: Make<'_>) {
-    let scene = scenes::by_name("random_sh3").unwrap();
+    let scene = scenes::named("random_sh3");
     let of_step = |splats: &Splats, step: u32| {
         let mut engine = with_splats(make, splats);
         let view = TrainView {

@@ -179,7 +179,7 @@ pub fn looks_match_the_reference(make: Make<'_>) {
         ("background", false),
         ("crowd", false),
     ] {
-        let scene = scenes::by_name(name).unwrap();
+        let scene = scenes::named(name);
         let photo = if masked {
             masked_photo(&scene)
         } else {
@@ -188,7 +188,7 @@ pub fn looks_match_the_reference(make: Make<'_>) {
         step_matches(make().as_mut(), &scene, &photo, name);
     }
     features_follow_their_gaussians(make().as_mut());
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let mut engine = make();
     engine.upload(&scene.splats, None).unwrap();
     let view = TrainView {
@@ -207,7 +207,7 @@ pub fn looks_match_the_reference(make: Make<'_>) {
 
 /// What density control makes of a Gaussian has its features, and nothing of their moments.
 fn features_follow_their_gaussians(engine: &mut dyn Engine) {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let view = TrainView {
         camera: scene.camera,
         photo: Arc::new(photo(&scene)),
@@ -236,7 +236,7 @@ fn features_follow_their_gaussians(engine: &mut dyn Engine) {
 /// Steps over two views with poses that are refined and a round of density control, taken down after three steps and
 /// gone on with in another engine; then, whole, with an engine of each of `makes`: all is the same to the bit.
 pub fn looks_repeat_themselves(makes: &[Make<'_>]) {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let view = TrainView {
         camera: scene.camera,
         photo: Arc::new(photo(&scene)),

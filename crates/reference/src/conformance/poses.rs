@@ -26,7 +26,7 @@ const STEPS: u32 = 4;
 /// with the same bits, and `makes` differ in what may not change the result.
 pub fn poses_match_the_reference(makes: &[Make<'_>]) {
     for name in ["random_sh3", "off_centre", "crowd"] {
-        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let scene = scenes::named(name);
         let photo = photo(&scene);
         follows_the_reference(makes[0], &scene, &photo);
         let whole = run(makes[0], &scene, &photo, RATES, None);
@@ -201,7 +201,7 @@ fn motion(from: &Pose, to: &Pose) -> (DVec3, DVec3) {
 
 /// Refinement comes after everything else of a step.
 fn a_first_step_changes_no_splat(make: Make<'_>) {
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let photo = photo(&scene);
     let one = |rates: PoseRates| {
         let mut engine = make();

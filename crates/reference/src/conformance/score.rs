@@ -28,7 +28,7 @@ enum Mask {
 /// what the reference says of the render, pictures within a level, and the same sums without them. Returns
 /// on how many views the engine had a way: none is right too.
 pub fn scores_match_the_reference(make: Make<'_>) -> usize {
-    let scene = scenes::by_name("random_sh3").expect("there is such a scene");
+    let scene = scenes::named("random_sh3");
     let mut engine = with_splats(make, &scene.splats);
     let settings = RenderSettings {
         background: [0.2, 0.9, 0.4],

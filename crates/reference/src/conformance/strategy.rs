@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// for none of the new ones; where none is dead, where all are, and where some are not finite.
 pub fn relocation_follows_the_plan(make: Make<'_>) {
     let mut engine = make();
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let n = scene.splats.len();
     let mixed = opacities(&scene.splats, |i| [-9.0, -1.0, 3.0, -5.2, 0.5][i % 5]);
     let mut broken = mixed.clone();
@@ -167,7 +167,7 @@ fn step(engine: &mut dyn Engine, scene: &TestScene, settings: &StepSettings) {
 /// Noise and regularisers of a step match the reference's, for Gaussians in sight and out of it.
 pub fn extras_match_the_reference(make: Make<'_>) {
     for name in ["random_sh3", "out_of_sight", "crowd", "lens_thin_prism"] {
-        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let scene = scenes::named(name);
         check_noise(make, &scene);
         check_regularisers(make, &scene);
     }
@@ -257,7 +257,7 @@ fn check_regularisers(make: Make<'_>, scene: &TestScene) {
 
 /// Steps with noise and rounds of relocation leave the same bits, with an engine of each of `makes`.
 pub fn mcmc_repeats_itself(makes: &[Make<'_>]) {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let start = opacities(&scene.splats, |i| [-9.0, -1.0, 3.0][i % 3]);
     let run = |make: Make<'_>| -> (Splats, OptimizerState) {
         let mut engine = with_splats(make, &start);

@@ -153,26 +153,26 @@ pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
         "lens_rad_tan_prism",
         "background",
     ] {
-        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let scene = scenes::named(name);
         check_chain(engine, &scene, &photo(&scene), name);
     }
 
     check_masks(engine);
 
-    let scene = scenes::by_name("background").unwrap();
+    let scene = scenes::named("background");
     let mut transparent = photo(&scene);
     transparent.alpha = plane(&scene, |x, y| (x * 5 + y * 3) as u8);
     check_chain(engine, &scene, &transparent, "alpha");
     transparent.mask = plane(&scene, |x, y| if (x + y) % 13 < 4 { 0 } else { 255 });
     check_chain(engine, &scene, &transparent, "alpha, mask");
 
-    let scene = scenes::by_name("tiny_image").unwrap();
+    let scene = scenes::named("tiny_image");
     check_chain(engine, &scene, &photo(&scene), "tiny");
 }
 
 /// Masks with whole windows, with pixels that no window has as its centre, and without a pixel.
 fn check_masks(engine: &mut dyn Engine) {
-    let scene = scenes::by_name("random_sh3").unwrap();
+    let scene = scenes::named("random_sh3");
     let (width, height) = (scene.camera.width, scene.camera.height);
     let masked = |counts: &dyn Fn(u32, u32) -> bool| {
         let mut masked = photo(&scene);
@@ -211,7 +211,7 @@ pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
         "deep_stack",
         "lens_fisheye",
     ] {
-        let scene = scenes::by_name(name).unwrap_or_else(|| panic!("no scene {name}"));
+        let scene = scenes::named(name);
         let photo = photo(&scene);
         let plain = settings(&scene, 1);
         let absolute = StepSettings {
@@ -262,7 +262,7 @@ fn absolute_norms(scene: &TestScene, photo: &Photo) -> Vec<f64> {
 
 /// Three steps of Adam, each from what the engine held before.
 pub fn adam_takes_the_textbook_step(make: Make<'_>) {
-    let scene = scenes::by_name("random_sh1").unwrap();
+    let scene = scenes::named("random_sh1");
     let mut engine = with_splats(make, &scene.splats);
     let photo = photo(&scene);
     let (mut before, mut state) = engine.download().unwrap();
@@ -293,7 +293,7 @@ pub fn adam_takes_the_textbook_step(make: Make<'_>) {
 /// Six steps and a round of density control on a crowded scene, once with an engine of each of
 /// `makes`: splats and moments are the same to the bit.
 pub fn runs_repeat_themselves(makes: &[Make<'_>]) {
-    let scene = scenes::by_name("crowd").unwrap();
+    let scene = scenes::named("crowd");
     let photo = photo(&scene);
     let run = |make: Make<'_>| -> (Splats, OptimizerState) {
         let mut engine = with_splats(make, &scene.splats);
