@@ -66,13 +66,11 @@ fn a_lora_adapts_looks_to_light_that_the_network_has_not_learnt() {
             let camera = Camera::pinhole(48, 40, 44.0, Pose::look_at(eye, DVec3::ZERO, DVec3::Y));
             let rendered = engine.render(&camera, &settings).unwrap();
             let bytes = rendered.rgb.iter().map(|v| (v * 255.0 + 0.5) as u8);
-            View {
-                name: format!("{i}.png"),
+            View::new(
+                format!("{i}.png"),
                 camera,
-                source_model: "PINHOLE".to_owned(),
-                photo: Photo::from_rgb(48, 40, bytes.collect()).into(),
-                depth: None,
-            }
+                Photo::from_rgb(48, 40, bytes.collect()),
+            )
         })
         .collect();
     let patch = ConfigPatch {

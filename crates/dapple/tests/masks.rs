@@ -106,13 +106,7 @@ fn ball() -> Dataset {
         let rgb = seen.rgb.iter().enumerate().map(straight).collect();
         let mut photo = Photo::from_rgb(64, 48, rgb);
         photo.alpha = Some(seen.alpha.iter().map(|&a| byte(a)).collect());
-        View {
-            name: format!("{i:02}.png"),
-            camera,
-            source_model: "PINHOLE".to_owned(),
-            photo: photo.into(),
-            depth: None,
-        }
+        View::new(format!("{i:02}.png"), camera, photo)
     };
     let views = (0..25).map(view).collect();
     let on = (0..300).step_by(2).map(|i| (sphere(i, 1.02), [120; 3]));

@@ -231,13 +231,11 @@ fn capture() -> Dataset {
             let shade = if (x / 5 + y / 4) % 2 == 0 { 0.45 } else { 1.0 };
             (v * shade * 255.0 + 0.5) as u8
         });
-        View {
-            name: format!("{i}.png"),
+        View::new(
+            format!("{i}.png"),
             camera,
-            source_model: "PINHOLE".to_owned(),
-            photo: Photo::from_rgb(WIDTH, HEIGHT, bytes.collect()).into(),
-            depth: None,
-        }
+            Photo::from_rgb(WIDTH, HEIGHT, bytes.collect()),
+        )
     };
     let views = (0..9).map(view).collect();
     let point = |i: usize| dapple::Point {

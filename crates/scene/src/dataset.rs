@@ -20,6 +20,19 @@ pub struct View {
     pub depth: Option<Arc<DepthMap>>,
 }
 
+impl View {
+    /// A photo in memory, or where it is read, that a pinhole camera of the same size has taken.
+    pub fn new(name: impl Into<String>, camera: Camera, photo: impl Into<PhotoSource>) -> Self {
+        Self {
+            name: name.into(),
+            camera,
+            source_model: "PINHOLE".to_owned(),
+            photo: photo.into(),
+            depth: None,
+        }
+    }
+}
+
 /// A sparse point of the reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {

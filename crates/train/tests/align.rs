@@ -29,13 +29,7 @@ fn view(scene: &TestScene, pose: Pose) -> View {
     );
     let mut camera = scene.camera;
     camera.camera_from_world = pose;
-    View {
-        name: "held out".to_owned(),
-        camera,
-        source_model: "PINHOLE".to_owned(),
-        photo: photo.into(),
-        depth: None,
-    }
+    View::new("held out".to_owned(), camera, photo)
 }
 
 fn engine(scene: &TestScene) -> CpuEngine {

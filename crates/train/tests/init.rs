@@ -18,18 +18,16 @@ fn ring(points: Vec<Point>) -> Dataset {
     let view = |i: usize| {
         let angle = i as f64;
         let eye = DVec3::new(5.0 + 4.0 * angle.cos(), 1.0, 4.0 * angle.sin());
-        View {
-            name: format!("{i:02}.png"),
-            camera: Camera::pinhole(
+        View::new(
+            format!("{i:02}.png"),
+            Camera::pinhole(
                 16,
                 12,
                 16.0,
                 Pose::look_at(eye, DVec3::new(5.0, 0.0, 0.0), DVec3::Y),
             ),
-            source_model: "PINHOLE".to_owned(),
-            photo: Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]).into(),
-            depth: None,
-        }
+            Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]),
+        )
     };
     Dataset {
         views: (0..8).map(view).collect(),

@@ -49,13 +49,7 @@ fn capture() -> Dataset {
             .iter()
             .map(|v| (v * 255.0 + 0.5) as u8)
             .collect();
-        View {
-            name: format!("{i:02}.png"),
-            camera,
-            source_model: "PINHOLE".to_owned(),
-            photo: Photo::from_rgb(96, 80, rgb).into(),
-            depth: None,
-        }
+        View::new(format!("{i:02}.png"), camera, Photo::from_rgb(96, 80, rgb))
     };
     Dataset {
         views: (0..16).map(view).collect(),

@@ -32,13 +32,11 @@ pub fn ball(places: usize, turn: f64) -> Dataset {
         let camera = Camera::pinhole(40, 32, 38.0, Pose::look_at(eye, DVec3::ZERO, DVec3::Y));
         let rendered = engine.render(&camera, &RenderSettings::default()).unwrap();
         let bytes = rendered.rgb.iter().map(|v| (v * 255.0 + 0.5) as u8);
-        View {
-            name: format!("{i:02}.png"),
+        View::new(
+            format!("{i:02}.png"),
             camera,
-            source_model: "PINHOLE".to_owned(),
-            photo: Photo::from_rgb(40, 32, bytes.collect()).into(),
-            depth: None,
-        }
+            Photo::from_rgb(40, 32, bytes.collect()),
+        )
     };
     let views = (0..places).map(view).collect();
     let point = |i: usize| Point {

@@ -35,13 +35,11 @@ pub fn synthetic(count: u32, size: [u32; 2], open: &Open<'_>) -> Result<Subject>
     for i in 0..SYNTHETIC_VIEWS {
         let camera = turned(synth::bench_camera(size[0], size[1]), 2.0 * i as f64);
         let rendered = engine.render(&camera, &RenderSettings::default())?;
-        views.push(View {
-            name: format!("{i:02}.png"),
+        views.push(View::new(
+            format!("{i:02}.png"),
             camera,
-            source_model: "PINHOLE".to_owned(),
-            photo: changed(photo(&rendered)).into(),
-            depth: None,
-        });
+            changed(photo(&rendered)),
+        ));
     }
     let points = splats
         .means

@@ -321,13 +321,7 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
         .par_iter()
         .zip(photo_names(options.photos))
         .enumerate()
-        .map(|(index, (camera, name))| View {
-            name,
-            camera: *camera,
-            source_model: "PINHOLE".to_owned(),
-            photo: capture.photo(index, &NoProgress).into(),
-            depth: None,
-        })
+        .map(|(index, (camera, name))| View::new(name, *camera, capture.photo(index, &NoProgress)))
         .collect();
     let found = capture.points(options);
     let mut tracks = Tracks::default();

@@ -223,17 +223,17 @@ pub fn fake(log: &Arc<Mutex<Log>>, nan_at: u32, empty_at: u32) -> Box<dyn Engine
 }
 
 pub fn capture(photos: usize) -> Dataset {
-    let view = |i: usize| View {
-        name: format!("cam/{i:02}.jpg"),
-        camera: Camera::pinhole(
-            16,
-            12,
-            16.0,
-            Pose::look_at(DVec3::new(i as f64, 1.0, -4.0), DVec3::ZERO, DVec3::Y),
-        ),
-        source_model: "PINHOLE".to_owned(),
-        photo: Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]).into(),
-        depth: None,
+    let view = |i: usize| {
+        View::new(
+            format!("cam/{i:02}.jpg"),
+            Camera::pinhole(
+                16,
+                12,
+                16.0,
+                Pose::look_at(DVec3::new(i as f64, 1.0, -4.0), DVec3::ZERO, DVec3::Y),
+            ),
+            Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]),
+        )
     };
     let point = |i: usize| Point {
         position: [i as f32 * 0.1, 0.0, 0.0],
