@@ -49,38 +49,37 @@ pub fn write_atomically(
         .tempfile_in(&folder)
         .map_err(|source| Error::io("cannot write into the folder", &folder, source))?;
     // The file itself: errors of the temporary one would tell its name, which is another each time.
-    std::thread::scope(|scope| {
-        let sending = Sending::into(temporary.as_file(), scope);
-        let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, sending);
-        write(&mut buffered)?;
-        buffered.into_inner().map_err(|e| e.into_error())?.arrived()
-    })
-    .map_err(failed)?;
+    fill(temporary.as_file(), write).map_err(failed)?;
     temporary.as_file().sync_all().map_err(failed)?;
     temporary.persist(path).map_err(|e| failed(e.error))?;
     Ok(())
 }
 
 /// Writes to a file, and has what was written sent to the disk meanwhile: what is left for the last fsync is little.
+fn fill(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let sending = Sending {
+            file,
+            scope,
+            unsent: 0,
+            thread: None,
+        };
+        let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, sending);
+        write(&mut buffered)?;
+        buffered.into_inner().map_err(|e| e.into_error())?.arrived()
+    })
+}
+
+/// A file, and the thread that sends what was written to it.
 struct Sending<'scope, 'env> {
     file: &'scope File,
     scope: &'scope Scope<'scope, 'env>,
     /// Bytes since the last ones were sent.
     unsent: usize,
-    /// Sends.
     thread: Option<ScopedJoinHandle<'scope, io::Result<()>>>,
 }
 
-impl<'scope, 'env> Sending<'scope, 'env> {
-    fn into(file: &'scope File, scope: &'scope Scope<'scope, 'env>) -> Self {
-        Self {
-            file,
-            scope,
-            unsent: 0,
-            thread: None,
-        }
-    }
-
+impl Sending<'_, '_> {
     /// Waits for what is on its way. An error is told once, to the one who sends: whoever asks later is not told.
     fn arrived(&mut self) -> io::Result<()> {
         let Some(thread) = self.thread.take() else {
@@ -231,11 +230,9 @@ mod tests {
     fn what_cannot_be_sent_is_told() {
         let file = File::options().write(true).open("/dev/null").unwrap();
         let block = vec![0; BUFFER_BYTES];
-        let found = std::thread::scope(|scope| {
-            let mut sending = Sending::into(&file, scope);
-            let blocks = SENT_AT_ONCE / block.len();
-            (0..blocks).try_for_each(|_| sending.write_all(&block))?;
-            sending.arrived()
+        let blocks = SENT_AT_ONCE / block.len();
+        let found = fill(&file, |out| {
+            (0..blocks).try_for_each(|_| out.write_all(&block))
         });
         assert_eq!(found.unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }

@@ -65,12 +65,7 @@ fn a_lora_adapts_looks_to_light_that_the_network_has_not_learnt() {
             let eye = DVec3::new(3.0 * angle.cos(), 0.4, 3.0 * angle.sin());
             let camera = Camera::pinhole(48, 40, 44.0, Pose::look_at(eye, DVec3::ZERO, DVec3::Y));
             let rendered = engine.render(&camera, &settings).unwrap();
-            let bytes = rendered.rgb.iter().map(|v| (v * 255.0 + 0.5) as u8);
-            View::new(
-                format!("{i}.png"),
-                camera,
-                Photo::from_rgb(48, 40, bytes.collect()),
-            )
+            View::new(format!("{i}.png"), camera, rendered.photo())
         })
         .collect();
     let patch = ConfigPatch {

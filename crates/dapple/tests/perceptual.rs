@@ -45,8 +45,7 @@ fn photo() -> Photo {
     let rendered = engine
         .render(&camera(), &RenderSettings::default())
         .unwrap();
-    let bytes = rendered.rgb.iter().map(|v| (v * 255.0 + 0.5) as u8);
-    let mut photo = Photo::from_rgb(WIDTH, HEIGHT, bytes.collect());
+    let mut photo = rendered.photo();
     let each = |value: fn(u32, u32) -> u8| {
         let pixels = (0..WIDTH * HEIGHT).map(|i| value(i % WIDTH, i / WIDTH));
         Some(pixels.collect())

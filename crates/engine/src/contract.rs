@@ -4,6 +4,7 @@
 //! may wait for the host. Schedules live in training and arrive as numbers in the settings.
 
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
+use crate::score::to_byte;
 use crate::{
     BlendCounts, CropLoss, DensifyPlan, Gradients, RenderSettings, RenderedBytes, Report,
     ScoreAsks, ScoredView, StepCounts, StepSettings, ViewState,
@@ -75,6 +76,14 @@ pub struct Rendered {
     pub depth: Option<DepthImage>,
     /// What was rendered.
     pub counts: StepCounts,
+}
+
+impl Rendered {
+    /// The colours as bytes, each clamped and rounded.
+    pub fn photo(&self) -> Photo {
+        let bytes = self.rgb.iter().map(|&value| to_byte(value)).collect();
+        Photo::from_rgb(self.width, self.height, bytes)
+    }
 }
 
 /// An engine holds splats, their optimizer state and the views to train on, and does the work.

@@ -4,7 +4,7 @@
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{Engine, RenderSettings};
-use dapple_scene::{Camera, Dataset, Photo, Point, Pose, SH_C0, Splats, View, ply};
+use dapple_scene::{Camera, Dataset, Point, Pose, SH_C0, Splats, View, ply};
 use dapple_train::{Outcome, Preset, RunFolder, Silent, TrainConfig, Trainer, train_into};
 use glam::DVec3;
 
@@ -44,12 +44,7 @@ fn capture() -> Dataset {
         let eye = DVec3::new(3.5 * angle.cos(), 0.4 * (i % 3) as f64, 3.5 * angle.sin());
         let camera = Camera::pinhole(96, 80, 90.0, Pose::look_at(eye, DVec3::ZERO, DVec3::Y));
         let rendered = engine.render(&camera, &RenderSettings::default()).unwrap();
-        let rgb = rendered
-            .rgb
-            .iter()
-            .map(|v| (v * 255.0 + 0.5) as u8)
-            .collect();
-        View::new(format!("{i:02}.png"), camera, Photo::from_rgb(96, 80, rgb))
+        View::new(format!("{i:02}.png"), camera, rendered.photo())
     };
     Dataset {
         views: (0..16).map(view).collect(),

@@ -31,12 +31,7 @@ pub fn ball(places: usize, turn: f64) -> Dataset {
         let eye = DVec3::new(3.5 * angle.cos(), 0.4 * (i % 3) as f64, 3.5 * angle.sin());
         let camera = Camera::pinhole(40, 32, 38.0, Pose::look_at(eye, DVec3::ZERO, DVec3::Y));
         let rendered = engine.render(&camera, &RenderSettings::default()).unwrap();
-        let bytes = rendered.rgb.iter().map(|v| (v * 255.0 + 0.5) as u8);
-        View::new(
-            format!("{i:02}.png"),
-            camera,
-            Photo::from_rgb(40, 32, bytes.collect()),
-        )
+        View::new(format!("{i:02}.png"), camera, rendered.photo())
     };
     let views = (0..places).map(view).collect();
     let point = |i: usize| Point {

@@ -16,7 +16,7 @@ use dapple::contract::{
     Stage, StepCounts, StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::{CpuEngine, CpuOptions};
-use dapple::{Camera, Engine, Photo, Rendered, Result, Splats};
+use dapple::{Camera, Engine, Photo, Result, Splats};
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
@@ -141,13 +141,6 @@ fn short(count: f64) -> String {
     } else {
         format!("{count:.3}")
     }
-}
-
-/// A render as a photo.
-pub fn photo(rendered: &Rendered) -> Photo {
-    let byte = |value: &f32| (value.clamp(0.0, 1.0) * 255.0).round() as u8;
-    let bytes = rendered.rgb.iter().map(byte).collect();
-    Photo::from_rgb(rendered.width, rendered.height, bytes)
 }
 
 /// A photo, slightly changed, so that the loss has a gradient everywhere.

@@ -5,7 +5,7 @@
 //! 3. Hold the operations and bytes that the engine counts
 //!    ([`Instrumented::cost`](crate::Instrumented::cost)) against the median times.
 
-use super::measure::{HostPerStep, Job, changed, measure, photo, standing_still, view_of};
+use super::measure::{HostPerStep, Job, changed, measure, standing_still, view_of};
 use super::rows::{LimitRow, StageRow, rows};
 use super::times::Times;
 use crate::Open;
@@ -70,7 +70,7 @@ pub fn run(
     let measured = measure(&Job {
         open,
         splats,
-        views: &[view_of(camera, changed(photo(&rendered)))],
+        views: &[view_of(camera, changed(rendered.photo()))],
         learning_rates: standing_still(),
         warm_up: WARM_UP,
         steps,

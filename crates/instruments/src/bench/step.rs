@@ -6,7 +6,7 @@
 //! 3. Time the steps, and the stages in a run of their own ([`measure`](super::measure)).
 
 use super::garden::{self, Garden};
-use super::measure::{HostPerStep, Job, measure, photo, view_of};
+use super::measure::{HostPerStep, Job, measure, view_of};
 use super::rows::{LimitRow, StageRow, rows};
 use super::times::Times;
 use crate::Open;
@@ -114,7 +114,7 @@ pub fn run(
     for camera in garden.cameras(size) {
         let rendered = engine.render(&camera, &settings)?;
         cameras.push(rendered.counts.into());
-        views.push(view_of(camera, photo(&rendered)));
+        views.push(view_of(camera, rendered.photo()));
     }
     drop(engine);
     let splats = garden::start(truth.clone(), SEED);

@@ -2,7 +2,7 @@
 //! already; or synthetic splats and renders of them.
 
 use crate::Open;
-use crate::bench::measure::{changed, photo};
+use crate::bench::measure::changed;
 use dapple::contract::RenderSettings;
 use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, synth};
 use glam::{DQuat, DVec3};
@@ -38,7 +38,7 @@ pub fn synthetic(count: u32, size: [u32; 2], open: &Open<'_>) -> Result<Subject>
         views.push(View::new(
             format!("{i:02}.png"),
             camera,
-            changed(photo(&rendered)),
+            changed(rendered.photo()),
         ));
     }
     let points = splats

@@ -203,7 +203,7 @@ impl Observer for Saver<'_> {
         let antialiased = self.config.antialias;
         let thread = std::thread::Builder::new().name("splats".to_owned());
         let write = move || {
-            if !(0..held.len()).into_par_iter().all(|i| is_finite(&held, i)) {
+            if !all_finite(&held) {
                 keep_finite(Arc::make_mut(&mut held));
             }
             folder.write_splats(&held, antialiased)
@@ -254,6 +254,13 @@ impl Observer for Saver<'_> {
     fn should_stop(&self) -> bool {
         self.inner.should_stop()
     }
+}
+
+/// Whether all parameters of all Gaussians are numbers.
+fn all_finite(splats: &Splats) -> bool {
+    (0..splats.len())
+        .into_par_iter()
+        .all(|i| is_finite(splats, i))
 }
 
 /// Drops Gaussians with a NaN or infinite parameter: readers refuse them.

@@ -8,7 +8,7 @@
 //!    to come every second one is left out. One is always kept.
 //! 4. A run that goes on keeps the snapshots that are there. Which places it leaves out follows from them.
 
-use super::{RunFolder, is_finite};
+use super::{RunFolder, all_finite};
 use crate::{Onlooker, TrainConfig};
 use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result};
@@ -101,7 +101,7 @@ impl Snapshots {
         }
         run.save(|splats| {
             // What is broken ends the run, and is nothing to look back at.
-            if !(0..splats.len()).all(|i| is_finite(&splats, i)) {
+            if !all_finite(&splats) {
                 return Ok(Taken::default());
             }
             self.folder.reclaim(&self.config)?;
