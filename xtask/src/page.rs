@@ -2,7 +2,7 @@
 //!
 //! The checks are those of the crate `dapple-profile`'s own tests.
 
-#[path = "../../crates/profile/tests/support/chromium.rs"]
+#[path = "../../crates/profile/tests/all/support/chromium.rs"]
 pub mod chromium;
 
 use crate::shell;

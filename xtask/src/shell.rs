@@ -2,7 +2,9 @@
 
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
@@ -67,8 +69,33 @@ pub fn run(command: &mut Command) -> Result<Output, String> {
     ended.map(|()| output)
 }
 
+/// Like [`run`], but standard output is only kept: it is for a program to read.
+///
+/// # Errors
+/// If it cannot be started or its exit code is not 0.
+pub fn run_quietly(command: &mut Command) -> Result<Output, String> {
+    let (output, ended) = attempt_with(command, &mut std::io::sink(), None);
+    ended.map(|()| output)
+}
+
 /// Like [`run`], but what was printed comes back in any case.
 pub fn attempt(command: &mut Command) -> (Output, Result<(), String>) {
+    attempt_with(command, &mut std::io::stdout(), None)
+}
+
+/// Like [`attempt`]; ends a command that has printed nothing for `silence`.
+pub fn attempt_unless_silent(
+    command: &mut Command,
+    silence: Duration,
+) -> (Output, Result<(), String>) {
+    attempt_with(command, &mut std::io::stdout(), Some(silence))
+}
+
+fn attempt_with(
+    command: &mut Command,
+    stdout: &mut (impl Write + Send),
+    silence: Option<Duration>,
+) -> (Output, Result<(), String>) {
     let shown = show(command);
     println!("$ {shown}");
     let started = command
@@ -86,25 +113,55 @@ pub fn attempt(command: &mut Command) -> (Output, Result<(), String>) {
         }
     };
     let mut output = Output::default();
-    std::thread::scope(|scope| {
+    let printed = Mutex::new(Instant::now());
+    let ended = std::thread::scope(|scope| {
         if let Some(pipe) = child.stdout.take() {
-            let kept = &mut output.stdout;
-            scope.spawn(|| tee(pipe, &mut std::io::stdout(), kept));
+            let (kept, printed) = (&mut output.stdout, &printed);
+            scope.spawn(move || tee(pipe, stdout, kept, printed));
         }
         if let Some(pipe) = child.stderr.take() {
-            let kept = &mut output.stderr;
-            scope.spawn(|| tee(pipe, &mut std::io::stderr(), kept));
+            let (kept, printed) = (&mut output.stderr, &printed);
+            scope.spawn(move || tee(pipe, &mut std::io::stderr(), kept, printed));
         }
+        wait(&mut child, &printed, silence)
     });
-    let ended = match child.wait() {
+    let ended = match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{shown}` failed: {status}")),
-        Err(e) => Err(format!("cannot wait for `{shown}`: {e}")),
+        Err(why) => Err(format!("`{shown}`: {why}")),
     };
     (output, ended)
 }
 
-fn tee(from: impl Read, to: &mut impl Write, kept: &mut String) {
+/// Waits for a command; ends it if it prints nothing for `silence`.
+fn wait(
+    child: &mut Child,
+    printed: &Mutex<Instant>,
+    silence: Option<Duration>,
+) -> Result<ExitStatus, String> {
+    let cannot_wait = |e| format!("cannot wait for it: {e}");
+    let Some(silence) = silence else {
+        return child.wait().map_err(cannot_wait);
+    };
+    loop {
+        if let Some(status) = child.try_wait().map_err(cannot_wait)? {
+            return Ok(status);
+        }
+        let last = *printed.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() > silence {
+            // It may have ended just now.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!(
+                "printed nothing for {} s and was ended",
+                silence.as_secs()
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn tee(from: impl Read, to: &mut impl Write, kept: &mut String, printed: &Mutex<Instant>) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
@@ -112,6 +169,7 @@ fn tee(from: impl Read, to: &mut impl Write, kept: &mut String) {
         let _ = to.write_all(&line).and_then(|()| to.flush());
         kept.push_str(&String::from_utf8_lossy(&line));
         line.clear();
+        *printed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! 1. Print what is here and what is missing (captures, optional tools), loudly.
 //! 2. Run the chosen steps; stop at the first that fails unless told to keep going.
-//! 3. Print a table of steps with their times, and the totals, as the last lines.
+//! 3. Print the slowest tests, a table of steps with their times, and the totals, as the last lines; write all times to
+//!    `target/test-times.json`.
 
 use crate::page::chromium;
+use crate::programs::{self, LONGEST_TEST, TestRun};
 use crate::totals::Totals;
 use crate::{captures, shell, splat_transform};
 use clap::{Args, ValueEnum};
+use serde_json::json;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -23,7 +26,13 @@ pub struct TestArgs {
     /// Runs the later steps although one has failed
     #[arg(long)]
     keep_going: bool,
+    /// Omits slow steps and the tests in `xtask/slow_tests.txt`; takes a few minutes once everything is compiled
+    #[arg(long)]
+    quick: bool,
 }
+
+/// How many of the slowest tests the summary shows.
+const SLOWEST_SHOWN: usize = 10;
 
 /// A part of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,7 +49,7 @@ pub enum Step {
     Shear,
     /// Licences and advisories, if `cargo-deny` is installed
     Deny,
-    /// Unit and integration tests, with nextest if it is installed
+    /// Unit and integration tests
     Tests,
     /// The examples in the documentation
     Doctests,
@@ -69,14 +78,15 @@ pub enum Outcome {
 pub fn run(args: &TestArgs) -> Result<(), String> {
     print_surroundings();
     let mut results = Vec::new();
+    let mut tests = TestRun::default();
     for &step in Step::value_variants() {
         let chosen = args.only.is_empty() || args.only.contains(&step);
-        if !chosen || args.skip.contains(&step) {
+        if !chosen || args.skip.contains(&step) || (args.quick && step.is_slow()) {
             continue;
         }
         println!("\n=== {} ===", name(step));
         let start = Instant::now();
-        let outcome = step.run();
+        let outcome = step.run(args.quick, &mut tests);
         let elapsed = start.elapsed();
         let failed = matches!(outcome, Outcome::Failed(..));
         if let Outcome::Skipped(why) = &outcome {
@@ -91,16 +101,57 @@ pub fn run(args: &TestArgs) -> Result<(), String> {
             break;
         }
     }
+    print_slowest(&tests);
+    if args.quick {
+        print_omitted();
+    }
+    write_times(&results, &tests);
     summarise(&results)
+}
+
+fn print_slowest(tests: &TestRun) {
+    if tests.tests.is_empty() {
+        return;
+    }
+    println!("\n=== the slowest tests ===");
+    for test in tests.slowest(SLOWEST_SHOWN) {
+        let remark = if test.time > LONGEST_TEST {
+            "  too long: 120 s at most on two cores"
+        } else {
+            ""
+        };
+        println!("{:>7.1} s  {}{remark}", test.time.as_secs_f64(), test.name);
+    }
+}
+
+fn print_omitted() {
+    let steps: Vec<String> = Step::value_variants()
+        .iter()
+        .filter(|step| step.is_slow())
+        .map(|step| name(*step))
+        .collect();
+    println!(
+        "\n--quick omitted the steps {} and {} lines of xtask/slow_tests.txt",
+        steps.join(", "),
+        programs::omitted()
+    );
+}
+
+/// Writes the time of each step, program and test, so that runs can be compared.
+fn write_times(results: &[(Step, Outcome, Duration)], tests: &TestRun) {
+    let step = |(step, _, elapsed): &(Step, Outcome, Duration)| json!({"name": name(*step), "seconds": elapsed.as_secs_f64()});
+    let mut times = tests.to_json();
+    times["steps"] = results.iter().map(step).collect();
+    let path = shell::target_folder().join("test-times.json");
+    match std::fs::write(&path, format!("{times:#}\n")) {
+        Ok(()) => println!("\ntimes of all steps and tests: {}", path.display()),
+        Err(e) => println!("\nwarning: {} cannot be written: {e}", path.display()),
+    }
 }
 
 fn print_surroundings() {
     let yes_no = |found: bool| if found { "found" } else { "MISSING" };
     println!("What this machine has:");
-    println!(
-        "  cargo-nextest    {}  (else cargo test: slower)",
-        yes_no(has_nextest())
-    );
     println!(
         "  typos            {}  (spelling)",
         yes_no(shell::works("typos", &["--version"]))
@@ -132,17 +183,21 @@ fn print_surroundings() {
     );
 }
 
-fn has_nextest() -> bool {
-    shell::works("cargo", &["nextest", "--version"])
-}
-
 fn name(step: Step) -> String {
     step.to_possible_value()
         .map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 impl Step {
-    fn run(self) -> Outcome {
+    /// Returns true if `--quick` omits the step.
+    fn is_slow(self) -> bool {
+        matches!(
+            self,
+            Self::Deny | Self::Doctests | Self::Docs | Self::Examples | Self::Captures
+        )
+    }
+
+    fn run(self, quick: bool, tests: &mut TestRun) -> Outcome {
         match self {
             Self::Fmt => cargo(&["fmt", "--all", "--check"]),
             Self::Clippy => cargo(&[
@@ -191,15 +246,26 @@ impl Step {
                 }
                 cargo(&["deny", "check"])
             }
-            Self::Tests if has_nextest() => {
-                cargo(&["nextest", "run", "--workspace", "--no-fail-fast"])
-            }
-            Self::Tests => cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"]),
+            Self::Tests => run_tests(quick, tests),
             Self::Doctests => cargo(&["test", "--workspace", "--doc"]),
             Self::Docs => finished(shell::attempt(&mut shell::documentation())),
             Self::Examples => examples(),
             Self::Captures => captures::run(),
         }
+    }
+}
+
+fn run_tests(quick: bool, tests: &mut TestRun) -> Outcome {
+    match programs::run(quick) {
+        Ok(run) => {
+            *tests = run;
+            if tests.failures.is_empty() {
+                Outcome::Passed(tests.totals)
+            } else {
+                Outcome::Failed(tests.failures.join("; "), tests.totals)
+            }
+        }
+        Err(why) => Outcome::Failed(why, Totals::default()),
     }
 }
 

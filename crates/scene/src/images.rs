@@ -323,7 +323,7 @@ mod tests {
     }
 
     /// 16x16 pixels in ten scans, by libjpeg.
-    const PROGRESSIVE: &[u8] = include_bytes!("../tests/data/progressive.jpg");
+    const PROGRESSIVE: &[u8] = include_bytes!("../tests/all/data/progressive.jpg");
 
     /// The first bytes with an end of image after them, as programs that repair downloads write it.
     fn ended(bytes: &[u8], length: usize) -> Vec<u8> {

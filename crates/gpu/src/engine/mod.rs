@@ -132,9 +132,18 @@ impl GpuEngine {
     /// No such device, or one that lacks what is needed.
     pub fn new(options: GpuEngineOptions) -> Result<Self> {
         let gpu = Gpu::open(&options.gpu)?;
-        options.precision.check(gpu.report())?;
-        check_bindings(&gpu)?;
-        let mut context = Context::new(gpu);
+        Self::on(&Context::new(gpu), options)
+    }
+
+    /// An engine without splats on an open device. Kernels that `context` has compiled, for other engines too, are not
+    /// compiled again. `options.gpu` is not used.
+    ///
+    /// # Errors
+    /// A device that lacks what is needed.
+    pub fn on(context: &Context, options: GpuEngineOptions) -> Result<Self> {
+        let mut context = context.clone();
+        options.precision.check(context.gpu.report())?;
+        check_bindings(&context.gpu)?;
         context.defines = options.precision.define(context.defines);
         if let Some(bounds) = options.bounds_dispatches {
             context.bounds_dispatches = bounds;

@@ -1,5 +1,5 @@
 //! The textbook renderer in `f64`: slow, readable, right. Engines are held to it, and it is held to
-//! central finite differences of itself (`tests/reference_*.rs`).
+//! central finite differences of itself (`tests/all/reference_*.rs`).
 //!
 //! 1. [`project`](fn@project): each Gaussian becomes an ellipse with a colour, or is absent.
 //! 2. [`order`]: by camera z, ties by index.

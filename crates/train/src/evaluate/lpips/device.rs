@@ -8,7 +8,7 @@
 //! 4. A view brings two pictures, and shares where it has a mask; one number is read back.
 //!
 //! Sums have an order that depends on the size alone: the same pictures give the same bytes. They are `f32` in another order than
-//! the processor's, which agree within 1e-4 (`tests/lpips_device.rs`).
+//! the processor's, which agree within 1e-4 (`tests/all/lpips_device.rs`).
 
 use super::network::Window;
 use super::{Backbone, DEVIATION, EPSILON, Lpips, MEAN, is_shown};

@@ -1,0 +1,93 @@
+//! Captures whose lens distorts, through every verb that looks at photos: natively, and undistorted.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::common;
+
+use common::{TRAIN, files, json, ok_in, synth};
+use std::path::Path;
+
+/// Trains `capture/` into `out`, with further options; what was said.
+fn train(folder: &Path, out: &str, more: &[&str]) -> String {
+    let mut args: Vec<&str> = TRAIN.to_vec();
+    args.retain(|arg| *arg != "-q");
+    let at = args.iter().position(|arg| *arg == "out").unwrap();
+    args[at] = out;
+    args.extend(more);
+    ok_in(folder, &args).stderr
+}
+
+/// Sizes of all pictures below a folder.
+fn sizes(folder: &Path) -> Vec<(u32, u32)> {
+    let pictures = files(folder).into_iter();
+    let pictures = pictures.filter(|path| path.extension().is_some_and(|e| e == "png"));
+    let sizes: Vec<_> = pictures
+        .map(|path| image::image_dimensions(folder.join(path)).unwrap())
+        .collect();
+    assert!(!sizes.is_empty(), "no pictures in {}", folder.display());
+    sizes
+}
+
+#[test]
+fn a_fisheye_trains_natively_and_undistorted() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    synth(at, &["--lens", "opencv-fisheye"]);
+
+    let native = train(at, "native", &[]);
+    assert!(
+        native.contains("of a lens that distorts (OPENCV_FISHEYE)"),
+        "{native}"
+    );
+    let flat = train(at, "flat", &["--undistort"]);
+    assert!(flat.contains("are undistorted (OPENCV_FISHEYE)"), "{flat}");
+    assert!(!flat.contains("that distorts"), "{flat}");
+
+    // Scored, and rendered, as they were trained.
+    for (out, is_native) in [("native", true), ("flat", false)] {
+        let splats = format!("{out}/splats.ply");
+        let scores = json(&ok_in(at, &["eval", "capture", &splats, "-q", "--json"]));
+        assert!(scores["psnr"].as_f64().unwrap() > 5.0, "{scores}");
+        let config = std::fs::read_to_string(at.join(out).join("config.toml")).unwrap();
+        assert!(
+            config.contains(&format!("undistort = {}", !is_native)),
+            "{config}"
+        );
+        let pictures = format!("{out}-views");
+        let views = [
+            "render", &splats, "--scene", "capture", "--views", "held-out", "-q", "-o", &pictures,
+        ];
+        ok_in(at, &views);
+        for size in sizes(&at.join(&pictures)) {
+            assert_eq!(size == (48, 36), is_native, "{out}: {size:?}");
+        }
+    }
+
+    // Splats of one run can be looked at the other way.
+    let args = [
+        "render",
+        "native/splats.ply",
+        "--scene",
+        "capture",
+        "--views",
+        "held-out",
+        "-q",
+    ];
+    ok_in(at, &[&args[..], &["--undistort", "-o", "other"]].concat());
+    assert_eq!(sizes(&at.join("other")), sizes(&at.join("flat-views")));
+    // A ring is a pinhole camera's whatever the capture's lens.
+    let args = [
+        "render",
+        "native/splats.ply",
+        "--scene",
+        "capture",
+        "--path",
+        "orbit",
+        "-q",
+    ];
+    ok_in(at, &[&args[..], &["--frames", "2", "-o", "ring"]].concat());
+    assert_eq!(
+        sizes(&at.join("ring")),
+        [sizes(&at.join("flat-views"))[0]; 2]
+    );
+}

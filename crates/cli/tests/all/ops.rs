@@ -1,0 +1,113 @@
+//! `dapple profile ops` and what `dapple bench ops` has beside its rows: files, options, refusals. Never how fast
+//! anything is.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::common;
+
+use common::{files, json, ok_in, refused, run_in};
+use dapple_profile::read_profile;
+
+#[test]
+fn operations_are_profiled_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = [
+        "profile",
+        "ops",
+        "-q",
+        "--only",
+        "lora_512,softmax_1024",
+        "--iterations",
+        "20",
+        "--time-limit",
+        "5",
+        "--device",
+        "cpu",
+        "--threads",
+        "2",
+    ];
+    let ran = ok_in(folder.path(), &base);
+    for words in ["Budget", "softmax_1024", "report.html", "Measures"] {
+        let text = std::fs::read_to_string(folder.path().join("profile/ops/PROFILE.md")).unwrap();
+        let found = ran.stdout.contains(words) || text.contains(words);
+        assert!(found, "{words}: {}", ran.stdout);
+    }
+    let out = folder.path().join("profile/ops");
+    for name in ["PROFILE.md", "profile.json", "report.html", "trace.json"] {
+        assert!(
+            files(&out).iter().any(|file| file.ends_with(name)),
+            "{name}"
+        );
+    }
+    let profile = read_profile(&out.join("profile.json")).unwrap();
+    let stages: Vec<&str> = profile.stages.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(stages[..2], ["lora_512", "softmax_1024"]);
+    let wall: f64 = profile.budget.rows.iter().map(|row| row.total_ns).sum();
+    assert!((wall / profile.budget.wall_ns - 1.0).abs() < 1e-6);
+    // What is there is not replaced.
+    assert_ne!(run_in(folder.path(), &base).code, 0);
+    let more = [
+        "-o",
+        "after",
+        "--compare",
+        "profile/ops/profile.json",
+        "--json",
+    ];
+    let after = json(&ok_in(folder.path(), &[&base[..], &more].concat()));
+    assert_eq!(after["stages"].as_array().unwrap().len(), stages.len());
+    let report = std::fs::read_to_string(folder.path().join("after/PROFILE.md")).unwrap();
+    assert!(report.contains("lora_512"));
+}
+
+#[test]
+fn what_is_not_there_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = [
+        "profile", "ops", "--only", "nonsense", "--device", "cpu", "-q",
+    ];
+    refused(folder.path(), &args, 3, &["nonsense", "--only", "softmax"]);
+    assert!(files(folder.path()).is_empty());
+    let usage = run_in(folder.path(), &["profile", "ops", "--plant", "luck"]);
+    assert_eq!(usage.code, 2, "{}", usage.stderr);
+    assert!(usage.stderr.contains("naive-matmul"), "{}", usage.stderr);
+    let usage = run_in(
+        folder.path(),
+        &["bench", "ops", "--suite", "performance", "--unfused"],
+    );
+    assert_eq!(usage.code, 2, "{}", usage.stderr);
+}
+
+#[test]
+fn rows_stand_beside_pytorchs() {
+    let folder = tempfile::tempdir().unwrap();
+    let torch = r#"{"gpu": "a device", "torch": "2.9", "seconds": 1.0, "skipped": [], "rows": [
+        {"group": "fused", "op": "add_relu", "shape": [1000], "dtype": "f32", "mode": "eager", "us": 1e9}]}"#;
+    std::fs::write(folder.path().join("torch.json"), torch).unwrap();
+    let args = [
+        "bench",
+        "ops",
+        "--only",
+        "fused",
+        "--dtype",
+        "f32",
+        "--most",
+        "1000",
+        "--samples",
+        "2",
+        "--device",
+        "cpu",
+        "--compare",
+        "torch.json",
+    ];
+    let ran = ok_in(folder.path(), &args);
+    assert!(
+        ran.stderr.contains("PyTorch 2.9 on a device"),
+        "{}",
+        ran.stderr
+    );
+    let row = ran
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("add + relu 1 k"));
+    assert!(row.unwrap().contains("faster"), "{}", ran.stdout);
+}

@@ -1,0 +1,332 @@
+//! Pages of the viewer: a client that speaks its protocol, and Chromium driven through its debugging port.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::stream::MaybeTlsStream;
+use tungstenite::{Message, WebSocket};
+
+#[allow(
+    dead_code,
+    reason = "of the reports' checks only the browser is found here"
+)]
+use crate::chromium as browser;
+
+/// A program that serves a page, and what it has said so far.
+pub struct Served {
+    pub child: Child,
+    pub url: String,
+    rest: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Served {
+    /// Starts a command of ours and waits for the address that it prints.
+    pub fn start(command: &mut Command) -> Self {
+        let mut this = Self {
+            child: command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+            url: String::new(),
+            rest: None,
+        };
+        let mut lines = BufReader::new(this.child.stderr.take().unwrap());
+        let mut said = String::new();
+        while this.url.is_empty() {
+            let mut line = String::new();
+            let read = lines.read_line(&mut line).unwrap();
+            said += &line;
+            assert!(read > 0, "it ended without an address:\n{said}");
+            if let Some(url) = line.trim().strip_prefix("viewer: open ") {
+                this.url = url.to_owned();
+            }
+        }
+        this.rest = Some(std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = lines.read_to_string(&mut text);
+            said + &text
+        }));
+        this
+    }
+
+    fn host(&self) -> String {
+        let rest = self.url.strip_prefix("http://").unwrap();
+        rest.split('/').next().unwrap().to_owned()
+    }
+
+    /// A page that speaks the viewer's protocol.
+    pub fn page(&self) -> Page {
+        let host = self.host();
+        let token = self.url.split("token=").nth(1).unwrap();
+        let port = host.rsplit(':').next().unwrap();
+        let mut request = format!("ws://{host}/ws").into_client_request().unwrap();
+        let headers = request.headers_mut();
+        headers.insert("Cookie", format!("dapple_{port}={token}").parse().unwrap());
+        headers.insert("Origin", format!("http://{host}").parse().unwrap());
+        let stream = TcpStream::connect(&host).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        Page(tungstenite::client(request, stream).unwrap().0)
+    }
+
+    /// Waits for the end: exit code and everything said to people.
+    pub fn end(mut self) -> (i32, String) {
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        (code, self.rest.take().unwrap().join().unwrap())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client that speaks the viewer's protocol.
+pub struct Page(WebSocket<TcpStream>);
+
+impl Page {
+    pub fn say(&mut self, message: &Value) -> bool {
+        let text = message.to_string();
+        self.0.send(Message::Text(text.into())).is_ok()
+    }
+
+    /// Asks for a picture from a place around the scene; `false` where the connection has ended.
+    pub fn look(&mut self, id: u32, turn: f64) -> bool {
+        let half = turn / 2.0;
+        let rotation = [half.cos(), 0.0, half.sin(), 0.0];
+        self.say(&json!({
+            "type": "look", "id": id, "width": 64, "height": 48, "focal": 1.0, "moving": true,
+            "position": [3.0 * turn.sin(), -0.5, -3.0 * turn.cos()], "rotation": rotation,
+        }))
+    }
+
+    /// The next picture's number, with each text before it; nothing where the connection has ended.
+    pub fn picture(&mut self, mut text: impl FnMut(Value)) -> Option<u32> {
+        loop {
+            match self.0.read().ok()? {
+                Message::Binary(bytes) => {
+                    let id = u32::from_le_bytes(bytes[..4].try_into().unwrap());
+                    self.say(&json!({"type": "shown", "id": id}));
+                    return Some(id);
+                }
+                Message::Text(said) => text(serde_json::from_str(said.as_str()).unwrap()),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Page {
+    /// The next text of which this holds.
+    #[track_caller]
+    pub fn told(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            if let Message::Text(said) = self.0.read().unwrap() {
+                let value: Value = serde_json::from_str(said.as_str()).unwrap();
+                if wanted(&value) {
+                    return value;
+                }
+            }
+        }
+    }
+}
+
+/// Where Chromium is, if it is here; says so where it is not.
+pub fn chromium() -> Option<PathBuf> {
+    let found = browser::find().unwrap();
+    if found.is_none() {
+        eprintln!(
+            "SKIPPED: the page is NOT opened: no Chromium here. Install it, or name it in {}",
+            browser::VARIABLE
+        );
+    }
+    found
+}
+
+/// Chromium, showing one page.
+pub struct Browser {
+    child: Child,
+    socket: WebSocket<MaybeTlsStream<TcpStream>>,
+    session: String,
+    next: u64,
+    /// What went wrong in the page: exceptions, errors of its console and of its requests.
+    pub wrong: Vec<String>,
+}
+
+impl Browser {
+    /// Opens Chromium with a profile in `scratch`.
+    pub fn open(chromium: &Path, scratch: &Path) -> Self {
+        Self::open_with(chromium, scratch, &["--disable-gpu"])
+    }
+
+    /// The same with WebGL, which the processor draws.
+    pub fn open_drawing(chromium: &Path, scratch: &Path) -> Self {
+        let options = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"];
+        Self::open_with(chromium, scratch, &options)
+    }
+
+    /// The same with WebGPU as well, which the processor runs too.
+    pub fn open_computing(chromium: &Path, scratch: &Path) -> Self {
+        let options = [
+            "--enable-unsafe-webgpu",
+            "--use-webgpu-adapter=swiftshader",
+            "--use-angle=swiftshader",
+            // Without a Vulkan of its own Chromium cannot show on a canvas what WebGPU has drawn.
+            "--enable-features=Vulkan",
+            "--use-vulkan=swiftshader",
+            "--ignore-gpu-blocklist",
+        ];
+        Self::open_with(chromium, scratch, &options)
+    }
+
+    fn open_with(chromium: &Path, scratch: &Path, options: &[&str]) -> Self {
+        let child = Command::new(chromium)
+            .args(["--headless=new", "--no-sandbox", "--no-first-run"])
+            .args(options)
+            .args(["--remote-debugging-port=0", "--window-size=1000,700"])
+            .arg(format!("--user-data-dir={}", scratch.display()))
+            .arg("about:blank")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut child = child;
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let browser = loop {
+            let mut line = String::new();
+            assert!(
+                lines.read_line(&mut line).unwrap() > 0,
+                "Chromium does not start"
+            );
+            if let Some(address) = line.trim().strip_prefix("DevTools listening on ") {
+                break address.to_owned();
+            }
+        };
+        // Its later remarks are nobody's.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let (socket, _) = tungstenite::connect(browser.as_str()).unwrap();
+        let mut this = Self {
+            child,
+            socket,
+            session: String::new(),
+            next: 0,
+            wrong: Vec::new(),
+        };
+        let targets = this.call("Target.getTargets", &json!({}));
+        let targets = targets["targetInfos"].as_array().unwrap().clone();
+        let page = targets.iter().find(|t| t["type"] == "page").unwrap();
+        let session = this.call(
+            "Target.attachToTarget",
+            &json!({"targetId": page["targetId"], "flatten": true}),
+        );
+        this.session = session["sessionId"].as_str().unwrap().to_owned();
+        for domain in ["Runtime", "Log", "Page"] {
+            this.call(&format!("{domain}.enable"), &json!({}));
+        }
+        this
+    }
+
+    /// Calls a method of the page, or of the browser before there is one.
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.next += 1;
+        let mut message = json!({"id": self.next, "method": method, "params": params});
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        self.socket
+            .send(Message::Text(message.to_string().into()))
+            .unwrap();
+        loop {
+            let Message::Text(text) = self.socket.read().unwrap() else {
+                continue;
+            };
+            let answer: Value = serde_json::from_str(text.as_str()).unwrap();
+            if answer["id"] == self.next {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+            let is_wrong = match answer["method"].as_str() {
+                Some("Runtime.exceptionThrown") => true,
+                Some("Log.entryAdded") => answer["params"]["entry"]["level"] == "error",
+                Some("Runtime.consoleAPICalled") => answer["params"]["type"] == "error",
+                _ => false,
+            };
+            if is_wrong {
+                self.wrong.push(answer["params"].to_string());
+            }
+        }
+    }
+
+    /// The value of an expression in the page; a promise's when it is there.
+    #[track_caller]
+    pub fn value(&mut self, expression: &str) -> Value {
+        let asked = json!({
+            "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true,
+        });
+        let answer = self.call("Runtime.evaluate", &asked);
+        assert!(
+            answer["exceptionDetails"].is_null(),
+            "{expression}: {answer}"
+        );
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true.
+    #[track_caller]
+    pub fn wait_for(&mut self, expression: &str) {
+        let until = Instant::now() + Duration::from_secs(90);
+        while self.value(expression) != json!(true) {
+            assert!(Instant::now() < until, "never true: {expression}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// A key, as a keyboard sends it.
+    pub fn key(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({"type": kind, "key": key});
+            // Keys with names, such as Escape, write nothing.
+            if kind == "keyDown" && key.chars().count() == 1 {
+                event["text"] = json!(key);
+            }
+            self.call("Input.dispatchKeyEvent", &event);
+        }
+    }
+
+    /// A drag of the mouse over the page.
+    pub fn drag(&mut self, from: [f64; 2], to: [f64; 2]) {
+        let mut mouse = |kind: &str, [x, y]: [f64; 2], buttons: u32| {
+            let event = json!({
+                "type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1,
+            });
+            self.call("Input.dispatchMouseEvent", &event);
+        };
+        mouse("mousePressed", from, 1);
+        for i in 1..=5 {
+            let part = f64::from(i) / 5.0;
+            mouse(
+                "mouseMoved",
+                [0, 1].map(|k| from[k] + part * (to[k] - from[k])),
+                1,
+            );
+        }
+        mouse("mouseReleased", to, 0);
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,370 @@
+//! `dapple view`, and trainings that are looked at: what is served, and that it changes nothing.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::common;
+use crate::page;
+
+use common::{TRAIN, dapple, ok_in, refused, small_capture};
+use page::{Browser, Served, chromium};
+use serde_json::json;
+use std::path::Path;
+
+/// A training that densifies, of enough steps to be looked at for some seconds.
+const LONG: [&str; 6] = ["train", "capture", "--preset", "m9", "--view", "--port=0"];
+
+fn splats(folder: &Path, out: &str) -> Vec<u8> {
+    std::fs::read(folder.join(out).join("splats.ply")).unwrap()
+}
+
+#[test]
+fn a_run_has_the_same_bytes_whoever_looks() {
+    let folder = small_capture();
+    let alone = [
+        "train",
+        "capture",
+        "-q",
+        "--preset",
+        "m9",
+        "--steps=400",
+        "-o",
+        "alone",
+    ];
+    ok_in(folder.path(), &alone);
+    let served = Served::start(
+        dapple()
+            .args(LONG)
+            .args(["-o", "seen", "--steps=400", "--view-share", "0.8"])
+            .current_dir(folder.path()),
+    );
+    let mut page = served.page();
+    let mut pictures = 0;
+    let mut rested = false;
+    let mut last_note = String::new();
+    let mut hear = |said: serde_json::Value| {
+        rested |= said["paused"] == true;
+        if let Some(note) = said["note"].as_str() {
+            last_note = note.to_owned();
+        }
+    };
+    // It moves all the time, rests, steps, and has a checkpoint written.
+    for id in 0.. {
+        if !page.look(id, f64::from(id) * 0.1) {
+            break;
+        }
+        let command = match id {
+            3 => "pause",
+            5 => "step",
+            7 => "save",
+            14 => "resume",
+            _ => "",
+        };
+        if !command.is_empty() {
+            page.say(&json!({"type": "run", "command": command}));
+        }
+        match page.picture(&mut hear) {
+            Some(_) => pictures += 1,
+            None => break,
+        }
+    }
+    let (code, said) = served.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(pictures > 10, "only {pictures} pictures: {said}");
+    assert!(rested, "it never rested");
+    assert!(
+        last_note.contains("finished after 400 steps"),
+        "{last_note}"
+    );
+    assert_eq!(
+        splats(folder.path(), "alone"),
+        splats(folder.path(), "seen")
+    );
+}
+
+#[test]
+fn a_page_that_never_reads_and_one_that_vanishes_end_no_run() {
+    let folder = small_capture();
+    let served = Served::start(
+        dapple()
+            .args(LONG)
+            .args(["-o", "out", "--steps=400"])
+            .current_dir(folder.path()),
+    );
+    let mut stuck = served.page();
+    let mut lost = served.page();
+    for id in 0..300 {
+        stuck.look(id, 0.1);
+        lost.look(id, 0.2);
+    }
+    drop(lost);
+    let (code, said) = served.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(!splats(folder.path(), "out").is_empty());
+}
+
+#[test]
+fn a_video_without_ffmpeg_says_what_is_missing() {
+    let folder = small_capture();
+    ok_in(folder.path(), &TRAIN);
+    let film = [
+        "render", "out", "--path", "orbit", "--frames", "2", "--width", "32", "-o", "film.mp4",
+    ];
+    let ran = dapple()
+        .args(film)
+        .current_dir(folder.path())
+        .env("PATH", folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(5), "{said}");
+    assert!(said.contains("hint: install ffmpeg"), "{said}");
+    assert!(!folder.path().join("film.mp4").exists());
+    refused(
+        folder.path(),
+        &["render", "out", "--path", "none.json", "-o", "x"],
+        4,
+        &["none.json"],
+    );
+    std::fs::write(folder.path().join("bad.json"), "{}").unwrap();
+    refused(
+        folder.path(),
+        &["render", "out", "--path", "bad.json", "-o", "x"],
+        3,
+        &["no path"],
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_video_is_made_by_ffmpeg_from_numbered_pictures() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = small_capture();
+    ok_in(folder.path(), &TRAIN);
+    // It stands in for the real one: counts the pictures it is given.
+    let tool = folder.path().join("ffmpeg");
+    let script = "#!/bin/sh\n[ \"$1\" = -version ] && exit 0\nfor last; do :; done\n\
+                  while [ \"$1\" != -i ]; do shift; done\nls \"$(dirname \"$2\")\" | grep -c png > \"$last\"\n";
+    std::fs::write(&tool, script).unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let film = [
+        "render", "out", "--path", "orbit", "--frames", "4", "--width", "32", "-o", "film.mp4",
+    ];
+    let path = format!(
+        "{}:{}",
+        folder.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let ran = dapple()
+        .args(film)
+        .current_dir(folder.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    let made = std::fs::read_to_string(folder.path().join("film.mp4")).unwrap();
+    assert_eq!(made.trim(), "4");
+    let left = common::files(folder.path());
+    assert!(
+        !left
+            .iter()
+            .any(|f| f.to_string_lossy().contains("dapple-film")
+                || f.to_string_lossy().contains(".part-")),
+        "{left:?}"
+    );
+    refused(folder.path(), &film, 3, &["there already"]);
+}
+
+#[test]
+fn a_port_that_is_taken_is_refused_before_anything_is_made() {
+    let folder = small_capture();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let view = ["train", "capture", "-o", "out", "--view", "--port", &port];
+    refused(folder.path(), &view, 5, &["another program listens"]);
+    assert!(!folder.path().join("out").exists());
+    ok_in(folder.path(), &TRAIN);
+    refused(
+        folder.path(),
+        &["view", "out", "--port", &port],
+        5,
+        &["another program"],
+    );
+    let share = [
+        "train",
+        "capture",
+        "-o",
+        "new",
+        "--view",
+        "--view-share",
+        "7",
+    ];
+    refused(folder.path(), &share, 3, &["--view-share"]);
+    refused(folder.path(), &["view", "nothing"], 4, &["nothing"]);
+}
+
+#[test]
+fn a_browser_shows_a_training_and_steers_it() {
+    let Some(chromium) = chromium() else { return };
+    let folder = small_capture();
+    let served = Served::start(
+        dapple()
+            .args(LONG)
+            .args(["-o", "out", "--steps=3000", "--view-share", "0.9"])
+            .current_dir(folder.path()),
+    );
+    let mut browser = Browser::open(&chromium, &folder.path().join("profile"));
+    browser.call("Page.navigate", &json!({"url": served.url}));
+    let shown = "Number(document.getElementById('picture')?.dataset.look)";
+    browser.wait_for(&format!("{shown} > 0"));
+    // The token is not in the address that people copy.
+    assert_eq!(browser.value("location.search"), json!(""));
+    assert_eq!(
+        browser.value("document.querySelectorAll('#list button').length"),
+        json!(9)
+    );
+    browser.value("document.getElementById('pause').click()");
+    browser.wait_for("document.getElementById('progress').textContent.includes('resting')");
+    let step = "Number(document.getElementById('progress').textContent.match(/step (\\d+)/)[1])";
+    let before = browser.value(step).as_i64().unwrap();
+    browser.value("document.getElementById('step').click()");
+    browser.wait_for(&format!("{step} === {}", before + 1));
+    browser.value("document.getElementById('save').click()");
+    let checkpoint = folder.path().join("out/checkpoint.safetensors");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !checkpoint.exists() {
+        assert!(std::time::Instant::now() < until, "no checkpoint");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(
+        browser.value(step).as_i64().unwrap(),
+        before + 1,
+        "it rests on"
+    );
+
+    // A photo's camera, its comparisons, and every channel: each is another picture.
+    browser.value("document.querySelectorAll('#list button')[2].click()");
+    let frames =
+        "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))";
+    let mut pictures = Vec::new();
+    for channel in ["rgb", "depth", "normals", "alpha", "error"] {
+        // What was asked for before has come, so that the next picture is of this channel.
+        browser.value(frames);
+        browser.wait_for(&format!(
+            "{shown} === Number(document.getElementById('view').dataset.asked)"
+        ));
+        let last = browser.value(shown).as_i64().unwrap();
+        browser.value(&format!(
+            "(() => {{ const s = document.getElementById('show'); s.value = '{channel}'; \
+             s.dispatchEvent(new Event('change')); }})()"
+        ));
+        browser.wait_for(&format!("{shown} > {last}"));
+        pictures.push(browser.value("document.getElementById('picture').toDataURL()"));
+    }
+    for (i, picture) in pictures.iter().enumerate() {
+        assert!(
+            pictures[..i].iter().all(|other| other != picture),
+            "channel {i}"
+        );
+    }
+    for mode in ["slider", "difference"] {
+        browser.value(&format!(
+            "(() => {{ const c = document.getElementById('compare'); c.value = '{mode}'; \
+             c.dispatchEvent(new Event('change')); }})()"
+        ));
+        browser.wait_for("document.getElementById('photo').naturalWidth === 48");
+        assert_eq!(
+            browser.value("document.getElementById('photo').className"),
+            json!(mode)
+        );
+    }
+    // A drag leaves the photo's camera and turns.
+    let last = browser.value(shown).as_i64().unwrap();
+    browser.drag([300.0, 300.0], [400.0, 320.0]);
+    browser.wait_for(&format!("{shown} > {last}"));
+    assert_eq!(
+        browser.value("document.getElementById('photo').hidden"),
+        json!(true)
+    );
+    browser.key("1");
+    // A path of two views: played, saved, and rendered by the binary.
+    browser.value("document.getElementById('key').click()");
+    browser.drag([300.0, 300.0], [500.0, 320.0]);
+    browser.key("k");
+    let told = "document.getElementById('keys-told').textContent";
+    browser.wait_for(&format!("{told}.includes('2 keys')"));
+    let last = browser.value(shown).as_i64().unwrap();
+    browser.key("p");
+    browser.wait_for(&format!("{shown} > {}", last + 3));
+    browser.value("URL.createObjectURL = (blob) => { window.saved = blob; return 'blob:none'; }");
+    browser.value("HTMLAnchorElement.prototype.click = () => {}");
+    browser.value("document.getElementById('path-save').click()");
+    let saved = browser.value("window.saved.text()");
+    std::fs::write(folder.path().join("tour.json"), saved.as_str().unwrap()).unwrap();
+    // Phone width: the panel goes below.
+    browser.call(
+        "Emulation.setDeviceMetricsOverride",
+        &json!({"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true}),
+    );
+    browser.wait_for("document.getElementById('view').clientWidth === 390");
+    assert_eq!(browser.value("document.body.scrollWidth"), json!(390));
+    browser.value("document.getElementById('pause').click()");
+    browser.wait_for(&format!("{step} > {}", before + 1));
+    assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+    ok_in(
+        folder.path(),
+        &TRAIN.map(|arg| if arg == "out" { "flown" } else { arg }),
+    );
+    let fly = [
+        "render",
+        "flown",
+        "--path",
+        "tour.json",
+        "--width",
+        "64",
+        "--height",
+        "48",
+    ];
+    ok_in(
+        folder.path(),
+        &[&fly[..], &["--frames", "3", "-o", "film"]].concat(),
+    );
+    assert_eq!(
+        common::files(&folder.path().join("film"))
+            .iter()
+            .filter(|f| f.extension().is_some_and(|e| e == "png"))
+            .count(),
+        3
+    );
+    // The run's end is told, and the last picture stays.
+    drop(served);
+    browser
+        .wait_for("document.getElementById('notice').textContent.includes('connection has ended')");
+}
+
+#[test]
+fn a_browser_looks_at_a_run_and_at_a_capture() {
+    let Some(chromium) = chromium() else { return };
+    let folder = small_capture();
+    ok_in(folder.path(), &TRAIN);
+    for (what, photos) in [
+        (vec!["view", "out", "--port=0"], 7),
+        (vec!["view", "out", "--scene", "capture", "--port=0"], 9),
+        (vec!["view", "capture", "--port=0"], 9),
+        (vec!["view", "out/splats.ply", "--port=0"], 7),
+    ] {
+        let served = Served::start(dapple().args(&what).current_dir(folder.path()));
+        let mut browser = Browser::open(&chromium, &folder.path().join("profile"));
+        browser.call("Page.navigate", &json!({"url": served.url}));
+        browser.wait_for("Number(document.getElementById('picture')?.dataset.look) > 0");
+        let buttons = browser.value("document.querySelectorAll('#list button').length");
+        assert_eq!(buttons, json!(photos), "{what:?}");
+        assert_eq!(
+            browser.value("document.getElementById('run').hidden"),
+            json!(true)
+        );
+        assert!(browser.wrong.is_empty(), "{what:?}: {:?}", browser.wrong);
+    }
+}

@@ -1,0 +1,141 @@
+//! Runs that ask their photos: they extend themselves, or leave Gaussians out.
+
+use crate::resume::captures::ball;
+use crate::resume::running::{cpu, gpu, left, metrics, run_on};
+use dapple::contract::Engine;
+use dapple::prelude::*;
+use dapple::train::config::DensifyPatch;
+use dapple::train::{ConfigPatch, Strategy, Verdict};
+use std::sync::LazyLock;
+
+/// From so many places that those set aside lie between others.
+static WIDE: LazyLock<Dataset> = LazyLock::new(|| ball(60, 0.11));
+
+/// A run that photos set aside extend to twice its steps, with more Gaussians than it began to plan for.
+fn extending() -> TrainConfig {
+    let patch = ConfigPatch {
+        steps: Some(300),
+        extensions: Some(1),
+        sh_degree: Some(1),
+        sh_every: Some(60),
+        checkpoint_minutes: Some(0.0),
+        densify: DensifyPatch {
+            strategy: Some(Strategy::Mcmc),
+            start: Some(10),
+            stop: Some(125),
+            every: Some(10),
+            ..DensifyPatch::default()
+        },
+        ..ConfigPatch::default()
+    };
+    let mut config = TrainConfig::resolve(None, None, patch).unwrap();
+    // So that there is something to gain until the end.
+    config.learning_rates.means_final = config.learning_rates.means;
+    config.learning_rates.decay = 1.0;
+    config
+}
+
+/// From so few places that each photo can be learnt by heart, of colours that are another's in every second.
+static CONTRADICTORY: LazyLock<Dataset> = LazyLock::new(|| {
+    let mut capture = ball(14, 0.45);
+    for view in capture.views.iter_mut().step_by(2) {
+        let photo = view.photo.read().unwrap();
+        let inverted = photo.rgb.iter().map(|value| 255 - value).collect();
+        view.photo = Photo::from_rgb(photo.width, photo.height, inverted).into();
+    }
+    capture
+});
+
+/// Stopped while photos are set aside, and after the extension: nobody sees it. And what the configuration
+/// notes repeats the run.
+#[track_caller]
+fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: bool) {
+    let folder = || tempfile::tempdir().unwrap();
+    let (whole, parts, repeated) = (folder(), folder(), folder());
+    let ended = run_on(&WIDE, whole.path(), &extending(), engine(), None);
+    let said = metrics(&ended);
+    let outlook = said.outlooks[0];
+    assert_eq!(outlook.verdict, Verdict::Extend, "{outlook:?}");
+    let [after, steps, most] = said.config.extended[0];
+    assert_eq!((after, steps, said.steps), (225, 600, 600));
+    let planned = said.budget.unwrap().gaussians as u64;
+    // Photos have gained much.
+    assert_eq!(u64::from(most), 2 * planned);
+    assert!(said.gaussians > planned, "{} of {planned}", said.gaussians);
+    assert_eq!(outlook.steps, [165, 225]);
+    let whole = left(&ended);
+
+    for stop in [190, 224, 226, 375] {
+        let stopped = run_on(&WIDE, parts.path(), &extending(), engine(), Some(stop));
+        let left = stopped.read_checkpoint().unwrap();
+        assert_eq!(left.step, stop);
+        assert_eq!(left.outlook_before.is_some(), stop < 225);
+        assert_eq!(left.outlooks.len(), usize::from(stop > 225));
+    }
+    let parts = run_on(&WIDE, parts.path(), &extending(), engine(), None);
+    assert!(left(&parts) == whole, "a stop is seen");
+    assert_eq!(metrics(&parts).outlooks, [outlook]);
+
+    if !repeated_too {
+        return;
+    }
+    let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
+    let config = config.unwrap();
+    assert_eq!(config.extended, [[225, 600, most]]);
+    let again = run_on(&WIDE, repeated.path(), &config, engine(), None);
+    assert!(
+        left(&again) == whole,
+        "the configuration repeats another run"
+    );
+}
+
+/// Where what is learnt is not shared, the rest of the run leaves Gaussians out: nobody sees where it was stopped, and
+/// what the configuration notes repeats it.
+#[test]
+fn what_is_learnt_by_heart_leaves_gaussians_out() {
+    let folder = || tempfile::tempdir().unwrap();
+    let (whole, parts, repeated, unasked) = (folder(), folder(), folder(), folder());
+    let capture = &CONTRADICTORY;
+    let ended = run_on(capture, whole.path(), &extending(), cpu(), None);
+    let said = metrics(&ended);
+    let outlook = said.outlooks[0];
+    assert_eq!(outlook.verdict, Verdict::NotShared, "{outlook:?}");
+    assert_eq!((said.config.dropout, said.config.dropout_after), (0.1, 225));
+    assert_eq!(said.steps, 300);
+    let whole = left(&ended);
+
+    for stop in [190, 224, 226, 260] {
+        let stopped = run_on(capture, parts.path(), &extending(), cpu(), Some(stop));
+        let config = stopped.read_checkpoint().unwrap().config;
+        assert_eq!(config.dropout_after, if stop > 225 { 225 } else { 0 });
+    }
+    let parts = run_on(capture, parts.path(), &extending(), cpu(), None);
+    assert!(left(&parts) == whole, "a stop is seen");
+
+    let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
+    let config = config.unwrap();
+    assert_eq!((config.dropout, config.dropout_after), (0.1, 225));
+    let again = run_on(capture, repeated.path(), &config, cpu(), None);
+    assert!(
+        left(&again) == whole,
+        "the configuration repeats another run"
+    );
+    // The same without asking: it is the steps that leave Gaussians out, and photos that were set aside.
+    let config = TrainConfig {
+        extensions: 0,
+        dropout_after: 0,
+        dropout: 0.0,
+        ..config
+    };
+    let unasked = run_on(capture, unasked.path(), &config, cpu(), None);
+    assert!(left(&unasked) != whole);
+}
+
+#[test]
+fn that_photos_extend() {
+    is_extended_bit_for_bit(&cpu, true);
+    if gpu("f32").is_some() {
+        // What a configuration says no engine knows, and a software GPU takes minutes for each run.
+        is_extended_bit_for_bit(&|| gpu("f32").unwrap(), false);
+    }
+}

@@ -1,0 +1,107 @@
+//! Runs, and what they leave.
+
+use crate::lease;
+use crate::resume::captures::CAPTURE;
+use dapple::contract::{DensifyReport, Engine};
+use dapple::gpu::{GpuEngine, GpuEngineOptions, Precision};
+use dapple::prelude::*;
+use dapple::runtime::GpuOptions;
+use dapple::scene::lacking;
+use dapple::train::{EvalRow, LossRow, Metrics, train_into};
+use std::path::Path;
+
+/// What a run leaves that does not depend on how long it took.
+#[derive(Debug, PartialEq)]
+pub struct Left {
+    pub ply: Vec<u8>,
+    pub appearance: Option<Vec<u8>>,
+    pub losses: Vec<(u32, f32, u64)>,
+    pub evals: Vec<(u32, f64, f64, u64)>,
+    /// Where poses are refined.
+    pub cameras: Option<Vec<u8>>,
+    pub aligned: Option<f64>,
+    pub rounds: Vec<DensifyReport>,
+    pub csv_rows: usize,
+}
+
+pub fn metrics(folder: &RunFolder) -> Metrics {
+    serde_json::from_slice(&std::fs::read(folder.metrics_path()).unwrap()).unwrap()
+}
+
+pub fn left(folder: &RunFolder) -> Left {
+    let metrics = metrics(folder);
+    let loss = |row: &LossRow| (row.step, row.loss, row.gaussians);
+    let eval = |row: &EvalRow| (row.step, row.psnr, row.ssim, row.gaussians);
+    let csv = std::fs::read_to_string(folder.csv_path()).unwrap();
+    Left {
+        ply: std::fs::read(folder.splats_path()).unwrap(),
+        appearance: std::fs::read(folder.appearance_path()).ok(),
+        losses: metrics.losses.iter().map(loss).collect(),
+        evals: metrics.evals.iter().map(eval).collect(),
+        cameras: std::fs::read(folder.cameras_path()).ok(),
+        aligned: metrics.aligned_psnr,
+        rounds: metrics.densify,
+        csv_rows: csv.lines().count(),
+    }
+}
+
+/// Runs until `stop_at`, from the checkpoint in the folder if there is one.
+pub fn run(
+    folder: &Path,
+    config: &TrainConfig,
+    engine: Box<dyn Engine>,
+    stop_at: Option<u32>,
+) -> RunFolder {
+    run_on(&CAPTURE, folder, config, engine, stop_at)
+}
+
+pub fn run_on(
+    capture: &Dataset,
+    folder: &Path,
+    config: &TrainConfig,
+    engine: Box<dyn Engine>,
+    stop_at: Option<u32>,
+) -> RunFolder {
+    let folder = RunFolder::create(folder).unwrap();
+    let mut trainer = if folder.checkpoint_path().exists() {
+        Trainer::resume(capture, folder.read_checkpoint().unwrap(), engine).unwrap()
+    } else {
+        Trainer::new(capture, config.clone(), engine).unwrap()
+    };
+    trainer.stop_at(stop_at);
+    train_into(&folder, &mut trainer, &mut Silent).unwrap();
+    let says = |word: &str| trainer.notes().iter().all(|note| note.contains(word));
+    assert!(says("background"), "{:?}", trainer.notes());
+    // Without the lock, which would keep the next run out.
+    RunFolder::open(folder.path())
+}
+
+pub fn cpu() -> Box<dyn Engine> {
+    dapple::engine(Device::Cpu).unwrap()
+}
+
+/// The same for what makes a processor and, where there is one, a GPU.
+pub fn on_both_engines(test: impl Fn(&dyn Fn() -> Box<dyn Engine>)) {
+    test(&cpu);
+    if gpu("f32").is_some() {
+        test(&|| gpu("f32").unwrap());
+    }
+}
+
+/// The GPU that tests take; `None` where there is no driver.
+pub fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
+    if dapple::runtime::adapters().is_empty() {
+        lacking::skipped("gpu", "no GPU driver on this machine");
+        return None;
+    }
+    let options = GpuEngineOptions {
+        gpu: GpuOptions {
+            choice: lacking::test_gpu().parse().unwrap(),
+            ..GpuOptions::default()
+        },
+        precision: precision.parse::<Precision>().unwrap(),
+        ..GpuEngineOptions::default()
+    };
+    let device = lease::device(&options.gpu).unwrap();
+    Some(Box::new(GpuEngine::on(&device, options).unwrap()))
+}

@@ -1,0 +1,269 @@
+//! A device that is held to what every browser grants (8 storage buffers a kernel, 16 KiB of workgroup memory, no
+//! subgroups, no immediates) gives the bytes of one that is not: renders, gradients, scores and trainings.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use crate::support;
+
+use dapple_engine::{
+    Appearance, AppearanceSettings, DensifyPlan, DepthSample, Engine, Extras, ImageDerivative,
+    LossTerm, PoseRates, Relocation, RenderSettings, StepSettings, ViewId,
+};
+use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple_reference::scenes;
+use dapple_runtime::DeviceClass;
+use dapple_scene::{Camera, Pose, Splats};
+use glam::DVec3;
+use support::{plan, settings, views};
+
+fn engine(class: DeviceClass, change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
+    let mut options = GpuEngineOptions {
+        gpu: support::options(false),
+        ..GpuEngineOptions::default()
+    };
+    options.gpu.class = class;
+    change(&mut options);
+    let engine = support::engine_on(options);
+    let granted = engine.gpu().granted();
+    if class == DeviceClass::WebGpuDefault {
+        assert_eq!(
+            (
+                granted.storage_buffers,
+                granted.workgroup_bytes,
+                granted.immediate_bytes
+            ),
+            (8, 16 << 10, 0)
+        );
+        assert_eq!(
+            (granted.subgroup_size, granted.binding_bytes),
+            (None, 128 << 20)
+        );
+    } else {
+        assert!(granted.storage_buffers >= 16);
+    }
+    engine
+}
+
+/// One that is not held to them, and one that is.
+fn both() -> [GpuEngine; 2] {
+    [DeviceClass::Native, DeviceClass::WebGpuDefault].map(|class| engine(class, |_| {}))
+}
+
+fn assert_same_image(engines: &mut [GpuEngine; 2], camera: &Camera, settings: &RenderSettings) {
+    let [a, b] = engines
+        .each_mut()
+        .map(|engine| engine.render(camera, settings).unwrap());
+    assert!(
+        a.alpha.iter().any(|alpha| *alpha > 0.5),
+        "there is something to see"
+    );
+    assert!(a == b, "the images differ");
+}
+
+#[test]
+fn images_and_gradients_are_those_of_any_other_device() {
+    require_gpu!();
+    let mut engines = both();
+    for name in ["random_sh3", "lens_opencv", "background", "crowd"] {
+        let scene = scenes::named(name);
+        for engine in &mut engines {
+            engine.upload(&scene.splats, None).unwrap();
+        }
+        let pixels = scene.camera.width as usize * scene.camera.height as usize;
+        let by_rgb: Vec<f32> = (0..3 * pixels).map(|v| (v % 7) as f32 * 1e-2).collect();
+        let by_depth: Vec<f32> = (0..pixels).map(|v| (v % 5) as f32 * 1e-2).collect();
+        for (antialias, depth) in [(false, false), (true, true)] {
+            let settings = RenderSettings {
+                antialias,
+                depth,
+                ..scene.settings
+            };
+            assert_same_image(&mut engines, &scene.camera, &settings);
+            let derivative = ImageDerivative {
+                rgb: &by_rgb,
+                alpha: None,
+                depth: depth.then_some(&by_depth[..]),
+            };
+            let [a, b] = engines.each_mut().map(|engine| {
+                let gradients = engine.differentiate(&scene.camera, &settings, &derivative);
+                format!("{:?}", gradients.unwrap())
+            });
+            assert!(a == b, "{name}: the gradients differ");
+        }
+    }
+}
+
+/// Everything that a step can be asked for, appearance apart.
+fn everything(step: u32) -> StepSettings {
+    let plain = settings(step);
+    StepSettings {
+        render: RenderSettings {
+            antialias: true,
+            ..plain.render
+        },
+        losses: plain
+            .losses
+            .with(LossTerm::Depth, 0.1)
+            .with(LossTerm::Opacity, 0.01),
+        refresh_smoothing: step.is_multiple_of(4),
+        extras: Extras {
+            absolute_density: true,
+            noise: 0.1,
+            ..plain.extras
+        },
+        pose_rates: PoseRates {
+            rotation: 1e-3,
+            translation: 1e-3,
+        },
+        ..plain
+    }
+}
+
+/// Steps, with density control after every fourth; buffers overflow on the way.
+fn trained(
+    class: DeviceClass,
+    of_step: fn(u32) -> StepSettings,
+    plan: fn(u32) -> DensifyPlan,
+) -> GpuEngine {
+    let mut engine = engine(class, |options| {
+        options.first_room = Room {
+            visible: 7,
+            instances: 64,
+            ..Room::default()
+        };
+    });
+    let splats = scenes::named("crowd").splats;
+    engine.upload(&splats, None).unwrap();
+    engine.add_views(views()).unwrap();
+    let sample = |k: usize| DepthSample {
+        pixel: (9 * k) as u32,
+        inverse_depth: 1.0 / (3.0 + 0.01 * k as f32),
+        weight: 0.01,
+    };
+    engine
+        .supervise_depth(ViewId(1), (0..60).map(sample).collect())
+        .unwrap();
+    for step in 1..=12 {
+        engine
+            .step(ViewId(step as usize % 3), &of_step(step))
+            .unwrap();
+        if step.is_multiple_of(4) {
+            engine.densify(&plan(step)).unwrap();
+        }
+    }
+    engine.finish().unwrap();
+    engine
+}
+
+#[track_caller]
+fn assert_same_training(of_step: fn(u32) -> StepSettings, plan: fn(u32) -> DensifyPlan) {
+    let classes = [DeviceClass::Native, DeviceClass::WebGpuDefault];
+    let [mut a, mut b] = classes.map(|class| trained(class, of_step, plan));
+    assert_eq!(a.poll().unwrap(), b.poll().unwrap());
+    let ((splats, state), (others, other_state)) = (a.download().unwrap(), b.download().unwrap());
+    assert_eq!(splats.len(), others.len());
+    assert!(splats == others, "the splats differ");
+    assert!(state == other_state, "the optimizer states differ");
+}
+
+#[test]
+fn a_training_is_that_of_any_other_device() {
+    require_gpu!();
+    assert_same_training(settings, plan);
+}
+
+#[test]
+fn a_training_with_everything_is_too() {
+    require_gpu!();
+    assert_same_training(everything, plan);
+}
+
+/// The sums of the appearance's grid come in two halves where workgroups share 16 KiB: the same additions in the same
+/// order, but other code, whose products a compiler may round otherwise.
+#[test]
+fn appearance_is_learnt_there_too_but_for_rounding() {
+    require_gpu!();
+    let of_step = |step| StepSettings {
+        appearance: Some(AppearanceSettings {
+            cells: [4, 3, 8],
+            rate: 1e-2,
+            smoothness: 10.0,
+            identity: 0.1,
+        }),
+        ..settings(step)
+    };
+    let plan = |step| DensifyPlan {
+        grow_gradient: None,
+        prune_opacity: None,
+        ..plan(step)
+    };
+    let classes = [DeviceClass::Native, DeviceClass::WebGpuDefault];
+    let [a, b] = classes.map(|class| {
+        trained(class, of_step, plan)
+            .view_state()
+            .unwrap()
+            .appearance
+    });
+    assert_eq!((&a.seen, &b.seen), (&vec![4; 3], &vec![4; 3]));
+    let start = Appearance::identity(a.cells, 3).coefficients;
+    let (mut moved, mut apart) = (0.0f64, 0.0f64);
+    for ((a, b), start) in a.coefficients.iter().zip(&b.coefficients).zip(&start) {
+        moved += f64::from((a - start).powi(2));
+        apart += f64::from((a - b).powi(2));
+    }
+    assert!(moved > 0.0 && apart <= 1e-10 * moved, "{apart} of {moved}");
+}
+
+#[test]
+fn a_training_that_relocates_is_too() {
+    require_gpu!();
+    assert_same_training(settings, |step| DensifyPlan {
+        relocate: Some(Relocation {
+            dead_opacity: 0.2,
+            add_permille: 50,
+        }),
+        ..plan(step)
+    });
+}
+
+/// Cameras around the middle of a scene, the whole of it in view.
+fn around(splats: &Splats) -> Vec<Camera> {
+    let n = splats.len() as f64;
+    let mean = splats
+        .means
+        .iter()
+        .map(|m| DVec3::from(m.map(f64::from)))
+        .sum::<DVec3>()
+        / n;
+    let distance = |m: &[f32; 3]| (DVec3::from(m.map(f64::from)) - mean).length();
+    let radius = splats.means.iter().map(distance).sum::<f64>() / n;
+    let camera = |angle: f64| {
+        let eye = mean + 3.0 * radius * DVec3::new(angle.sin(), -0.3, -angle.cos());
+        Camera::pinhole(640, 480, 500.0, Pose::look_at(eye, mean, DVec3::NEG_Y))
+    };
+    (0..4).map(|k| camera(1.6 * f64::from(k))).collect()
+}
+
+#[test]
+fn the_guitar_is_that_of_any_other_device() {
+    require_gpu!();
+    let Some(path) =
+        dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")
+    else {
+        return;
+    };
+    let splats = dapple_scene::ply::read(&path).unwrap();
+    let mut engines = both();
+    for engine in &mut engines {
+        engine.upload(&splats, None).unwrap();
+    }
+    for camera in around(&splats) {
+        for antialias in [false, true] {
+            let settings = RenderSettings {
+                antialias,
+                ..RenderSettings::default()
+            };
+            assert_same_image(&mut engines, &camera, &settings);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+
+/// Ends a test, loudly, on a machine without any GPU driver.
+macro_rules! require_gpu {
+    () => {
+        if !crate::support::has_gpu() {
+            return;
+        }
+    };
+}
+
+mod blend;
+mod blocks;
+mod browser_limits;
+mod conformance;
+mod densify;
+mod engine;
+mod front;
+mod layout;
+mod loss;
+mod morton;
+mod nearest;
+mod on_device;
+mod passes;
+mod photos;
+mod score;
+mod shown;
+mod support;
+mod translate;
+mod twins;
+mod update;
+mod update_precision;

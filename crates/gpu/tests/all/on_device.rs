@@ -1,0 +1,263 @@
+//! Renders and derivatives that stay on the device are those that come to the host, to the bit.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::support;
+
+use dapple_engine::{Engine, Gradients, RenderSettings, TrainView};
+use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple_reference::scenes::{self, TestScene};
+use dapple_runtime::wgpu;
+use dapple_scene::Photo;
+use std::sync::Arc;
+use support::{options, settings};
+
+fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
+    let mut own = GpuEngineOptions {
+        gpu: options(false),
+        ..GpuEngineOptions::default()
+    };
+    change(&mut own);
+    support::engine_on(own)
+}
+
+fn pixels(scene: &TestScene) -> usize {
+    scene.camera.width as usize * scene.camera.height as usize
+}
+
+/// The image in the caller's buffer, whose size and content before do not matter.
+fn rendered_to(
+    engine: &mut GpuEngine,
+    scene: &TestScene,
+    settings: &RenderSettings,
+) -> Vec<[f32; 4]> {
+    let before = vec![[f32::NAN; 4]; pixels(scene) + 3];
+    let target = engine.gpu().upload("target", &before).unwrap();
+    loop {
+        engine.render_to(&scene.camera, settings, &target).unwrap();
+        if engine.rendered_whole().unwrap() {
+            break;
+        }
+    }
+    let image: Vec<[f32; 4]> = engine.gpu().read(&target, before.len()).unwrap();
+    assert!(image[pixels(scene)..].iter().flatten().all(|v| v.is_nan()));
+    image[..pixels(scene)].to_vec()
+}
+
+fn assert_same_image(engine: &mut GpuEngine, scene: &TestScene, settings: &RenderSettings) {
+    let expected = engine.render(&scene.camera, settings).unwrap();
+    let image = rendered_to(engine, scene, settings);
+    for (i, pixel) in image.iter().enumerate() {
+        assert_eq!(
+            pixel[..3],
+            expected.rgb[3 * i..3 * i + 3],
+            "{}, pixel {i}",
+            scene.name
+        );
+        assert_eq!(
+            1.0 - pixel[3],
+            expected.alpha[i],
+            "{}, pixel {i}",
+            scene.name
+        );
+    }
+}
+
+#[test]
+fn a_render_into_a_buffer_is_that_of_the_host() {
+    require_gpu!();
+    let mut engine = engine(|_| {});
+    for name in ["random_sh3", "lens_opencv", "background", "crowd"] {
+        let scene = scenes::named(name);
+        engine.upload(&scene.splats, None).unwrap();
+        assert_same_image(&mut engine, &scene, &scene.settings);
+        let antialias = RenderSettings {
+            antialias: true,
+            ..scene.settings
+        };
+        assert_same_image(&mut engine, &scene, &antialias);
+    }
+}
+
+#[test]
+fn a_warm_render_into_a_buffer_waits_for_nothing() {
+    require_gpu!();
+    let mut engine = engine(|_| {});
+    let scene = scenes::named("random_sh3");
+    engine.upload(&scene.splats, None).unwrap();
+    let target = engine
+        .gpu()
+        .buffer("target", 16 * pixels(&scene) as u64)
+        .unwrap();
+    let render = |engine: &mut GpuEngine| {
+        let settings = &scene.settings;
+        engine.render_to(&scene.camera, settings, &target).unwrap();
+    };
+    render(&mut engine);
+    assert!(engine.rendered_whole().unwrap());
+    let before = engine.counters();
+    for _ in 0..5 {
+        render(&mut engine);
+    }
+    let after = engine.counters();
+    assert_eq!(after.waits, before.waits);
+    assert_eq!(after.buffers_created, before.buffers_created);
+    assert!(engine.rendered_whole().unwrap());
+    assert!(engine.counters().waits > after.waits, "asking waits");
+}
+
+/// Room for less than any scene needs.
+fn tiny() -> GpuEngine {
+    engine(|o| {
+        o.first_room = Room {
+            visible: 1,
+            instances: 1,
+            ..Room::default()
+        };
+    })
+}
+
+#[test]
+fn buffers_that_are_too_small_grow_when_it_is_asked() {
+    require_gpu!();
+    let scene = scenes::named("crowd");
+    let mut engine = tiny();
+    engine.upload(&scene.splats, None).unwrap();
+    let bytes = 16 * pixels(&scene) as u64;
+    let target = engine.gpu().buffer("target", bytes).unwrap();
+    let (camera, settings) = (&scene.camera, &scene.settings);
+    engine.render_to(camera, settings, &target).unwrap();
+    assert!(!engine.rendered_whole().unwrap(), "everything fits");
+    assert_same_image(&mut engine, &scene, settings);
+}
+
+/// The image before a step is what was asked about, though the step has made room meanwhile.
+#[test]
+fn an_image_that_is_not_whole_stays_so_and_harms_no_step() {
+    require_gpu!();
+    let scene = scenes::named("crowd");
+    let bytes = 16 * pixels(&scene) as u64;
+    let trained = |mut engine: GpuEngine, renders: bool| {
+        engine.upload(&scene.splats, None).unwrap();
+        let (width, height) = (scene.camera.width, scene.camera.height);
+        let photo = Photo::from_rgb(width, height, vec![90; 3 * pixels(&scene)]);
+        let view = TrainView {
+            camera: scene.camera,
+            photo: Arc::new(photo),
+        };
+        let id = engine.add_views(vec![view]).unwrap()[0];
+        let target = engine.gpu().buffer("target", bytes).unwrap();
+        if renders {
+            let (camera, settings) = (&scene.camera, &scene.settings);
+            engine.render_to(camera, settings, &target).unwrap();
+        }
+        engine.step(id, &settings(1)).unwrap();
+        engine.finish().unwrap();
+        if renders {
+            assert!(!engine.rendered_whole().unwrap());
+            assert_same_image(&mut engine, &scene, &scene.settings);
+        }
+        engine.step(id, &settings(2)).unwrap();
+        engine.download().unwrap()
+    };
+    let with = trained(tiny(), true);
+    assert!(with == trained(engine(|_| {}), false));
+}
+
+#[test]
+fn gradients_from_a_buffer_are_those_of_the_host() {
+    require_gpu!();
+    let mut engine = engine(|_| {});
+    for name in ["random_sh3", "lens_opencv"] {
+        let scene = scenes::named(name);
+        engine.upload(&scene.splats, None).unwrap();
+        let wave = |i: usize| (0.37 * i as f32).sin();
+        let rgb: Vec<f32> = (0..3 * pixels(&scene)).map(wave).collect();
+        let alpha: Vec<f32> = (0..pixels(&scene)).map(|i| wave(7 * i)).collect();
+        let expected: Gradients<f32> = engine
+            .gradients(&scene.camera, &scene.settings, &rgb, Some(&alpha))
+            .unwrap();
+        let four: Vec<[f32; 4]> = (0..pixels(&scene))
+            .map(|i| [rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2], -alpha[i]])
+            .collect();
+        let derivative = engine.gpu().upload("derivative", &four).unwrap();
+        let gradients = engine
+            .backward_from(&scene.camera, &scene.settings, &derivative)
+            .unwrap();
+        assert!(gradients == expected, "{name}");
+        assert!(gradients.opacities.iter().any(|&g| g != 0.0));
+        assert_planes(&mut engine, &scene, &derivative, &expected);
+    }
+}
+
+/// Gradients that stay on the device are the same numbers, and nobody waits for them.
+fn assert_planes(
+    engine: &mut GpuEngine,
+    scene: &TestScene,
+    derivative: &wgpu::Buffer,
+    expected: &Gradients<f32>,
+) {
+    let gpu = engine.gpu().clone();
+    let before = gpu.counters();
+    let there = engine
+        .backward_to(&scene.camera, &scene.settings, derivative)
+        .unwrap();
+    let cost = gpu.counters() - before;
+    assert_eq!((cost.waits, cost.buffers_created), (1, 0), "{cost:?}");
+    let (n, stride) = (scene.splats.len(), there.stride);
+    assert_eq!(there.gaussians, n);
+    // What comes after on the same queue finds them: here a copy into a buffer of the caller's.
+    let own = gpu.buffer("own", there.geometry.size()).unwrap();
+    let mut encoder = gpu.encoder();
+    encoder.copy_buffer_to_buffer(there.geometry, 0, &own, 0, None);
+    gpu.submit(encoder);
+    let geometry: Vec<f32> = gpu.read(&own, 14 * stride).unwrap();
+    let plane = |p: usize| geometry[p * stride..p * stride + n].to_vec();
+    let column = |rows: &[[f32; 3]], k: usize| rows.iter().map(|row| row[k]).collect::<Vec<_>>();
+    for k in 0..3 {
+        assert_eq!(plane(k), column(&expected.means, k));
+        assert_eq!(plane(3 + k), column(&expected.scales, k));
+        assert_eq!(plane(11 + k), column(&expected.sh0, k));
+    }
+    assert_eq!(plane(10), expected.opacities);
+    let planes = expected.sh_rest.len() / n;
+    let rest: Vec<f32> = gpu.read(there.sh_rest, planes * stride).unwrap();
+    for (i, row) in expected.sh_rest.chunks_exact(planes.max(1)).enumerate() {
+        assert!((0..planes).all(|p| rest[p * stride + i] == row[p]));
+    }
+    let means2d: Vec<f32> = gpu.read(there.means2d, 2 * stride).unwrap();
+    for (i, by_mean) in expected.means2d.iter().enumerate() {
+        assert_eq!([means2d[i], means2d[stride + i]], *by_mean);
+    }
+    let parts: Vec<[f32; 6]> = gpu.read(there.pose, n.div_ceil(256)).unwrap();
+    for (k, sum) in expected.pose.iter().enumerate() {
+        assert_eq!(
+            parts.iter().map(|part| f64::from(part[k])).sum::<f64>(),
+            *sum
+        );
+    }
+}
+
+#[test]
+fn buffers_that_do_not_do_are_refused() {
+    require_gpu!();
+    let mut engine = engine(|_| {});
+    let scene = scenes::named("random_sh3");
+    engine.upload(&scene.splats, None).unwrap();
+    let (camera, settings) = (&scene.camera, &scene.settings);
+    let small = engine
+        .gpu()
+        .buffer("small", 16 * pixels(&scene) as u64 - 16)
+        .unwrap();
+    let error = engine.render_to(camera, settings, &small).unwrap_err();
+    assert!(error.to_string().contains("bytes"), "{error}");
+    let error = engine.backward_from(camera, settings, &small).unwrap_err();
+    assert!(error.to_string().contains("bytes"), "{error}");
+    let bytes = 16 * pixels(&scene) as u64;
+    let usage = wgpu::BufferUsages::STORAGE;
+    let closed = engine.gpu().buffer_with("closed", bytes, usage).unwrap();
+    let error = engine.render_to(camera, settings, &closed).unwrap_err();
+    assert!(error.to_string().contains("COPY_DST"), "{error}");
+    let error = engine.backward_from(camera, settings, &closed).unwrap_err();
+    assert!(error.to_string().contains("COPY_SRC"), "{error}");
+}

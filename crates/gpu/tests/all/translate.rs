@@ -1,0 +1,460 @@
+//! Every shader, in every permutation that the engine can ask for, is valid with no more than any
+//! device grants, and has a translation for Vulkan, Metal and DX12. No device is needed.
+//!
+//! 1. Shaders are listed from disk, so that none is forgotten; each must be in the engine's set.
+//! 2. Each is composed once for every combination of the [`axes`] that its text (with imports)
+//!    names. A flag that no axis knows is a failure.
+//! 3. Each is translated, with subgroup operations and packing of `f16` granted only where the
+//!    permutation says that it needs them, and each entry point is held to the limits of the
+//!    smallest device.
+//! 4. Those without subgroups are translated once more as a device with WebGPU's default limits gets them: with
+//!    bindings joined, and held to those.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::support;
+
+use dapple_engine::AppearanceSettings;
+use dapple_gpu::stages::appearance;
+use dapple_gpu::{Precision, Storage, layout};
+use dapple_runtime::join::{self, Joins};
+use dapple_runtime::{Defines, EntryNeeds, Grants, ShaderSet, primitives, translate_with};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// What any device of ours binds at once: `dapple_runtime` refuses devices with less.
+const STORAGE_BUFFERS: u32 = 16;
+/// The same with WebGPU's default limits, where bindings are joined.
+const LEAST_STORAGE_BUFFERS: usize = 8;
+const LEAST_WORKGROUP_BYTES: u32 = 16 << 10;
+/// Apple's GPUs and Mesa's software renderer share no more.
+const WORKGROUP_BYTES: u32 = 32 << 10;
+/// WebGPU's default, and what devices are opened with at least.
+const INVOCATIONS: u32 = 256;
+
+/// One way in which permutations differ: the flags and constants it sets, and its settings.
+struct Axis {
+    names: &'static [&'static str],
+    settings: Vec<Setting>,
+}
+
+struct Setting {
+    label: String,
+    /// What a device must have for it.
+    needs: Grants,
+    apply: Box<dyn Fn(Defines) -> Defines>,
+}
+
+const NOTHING: Grants = Grants {
+    subgroups: false,
+    packs_f16: false,
+};
+
+/// What joined bindings are translated with: whether a permutation packs is for the other translation to say.
+const NOTHING_BUT_F16: Grants = Grants {
+    packs_f16: true,
+    ..NOTHING
+};
+
+fn setting(label: impl Into<String>, apply: impl Fn(Defines) -> Defines + 'static) -> Setting {
+    Setting {
+        label: label.into(),
+        needs: NOTHING,
+        apply: Box::new(apply),
+    }
+}
+
+fn switch(names: &'static [&'static str]) -> Axis {
+    let name = names[0];
+    Axis {
+        names,
+        settings: vec![
+            setting("", |d| d),
+            setting(name, move |d| d.flag(name, true)),
+        ],
+    }
+}
+
+/// Twin of `primitives::defines`, for any device. 0 lanes = no subgroup operations.
+fn lanes(defines: Defines, lanes: u32) -> Defines {
+    let size = if lanes == 0 { 32 } else { lanes };
+    let threads = if lanes == 0 { 128 } else { (8 * size).min(256) };
+    let few = lanes > 0 && threads < 256;
+    defines
+        .flag("SUBGROUPS", lanes > 0)
+        .flag("WIDE_SUBGROUPS", size > 32)
+        .u32("SUBGROUP_SIZE", size)
+        .u32("SCAN_BLOCK", primitives::SCAN_BLOCK)
+        .u32("RADIX_BLOCK", threads * if few { 16 } else { 8 })
+        .u32("RADIX_THREADS", threads)
+}
+
+/// All that the engine varies.
+fn axes() -> Vec<Axis> {
+    let subgroups = [0, 8, 16, 32, 64].map(|size| Setting {
+        needs: Grants {
+            subgroups: size > 0,
+            ..NOTHING
+        },
+        ..setting(format!("{size} lanes"), move |d| lanes(d, size))
+    });
+    let storages = [Storage::F32, Storage::F16, Storage::Bf16];
+    let precisions = storages
+        .iter()
+        .flat_map(|&sh| storages.map(|moments| (sh, moments)));
+    let precisions = precisions.map(|(sh, moments)| {
+        let precision = Precision { sh, moments };
+        let label = format!("SH {sh}, moments {moments}");
+        Setting {
+            needs: Grants {
+                packs_f16: [sh, moments].contains(&Storage::F16),
+                ..NOTHING
+            },
+            ..setting(label, move |d| precision.define(d))
+        }
+    });
+    // Digits are of 1 to 8 bits.
+    let bits = [1, 4, 7, 8]
+        .map(|bits| setting(format!("{bits} bits"), move |d| d.u32("RADIX_BITS", bits)));
+    // One cell, the largest, the default.
+    let grids = [[1, 1, 1], [64, 64, 8], [16, 16, 8]].map(|cells| {
+        let learnt = AppearanceSettings {
+            cells,
+            rate: 1e-3,
+            smoothness: 10.0,
+            identity: 0.1,
+        };
+        setting(format!("{cells:?}"), move |d| {
+            appearance::define(d, &learnt)
+        })
+    });
+    vec![
+        Axis {
+            names: &[
+                "SUBGROUPS",
+                "WIDE_SUBGROUPS",
+                "SUBGROUP_SIZE",
+                "SCAN_BLOCK",
+                "RADIX_BLOCK",
+                "RADIX_THREADS",
+            ],
+            settings: subgroups.into(),
+        },
+        Axis {
+            names: &[
+                "MOMENT_SCALE",
+                "SH_F16",
+                "SH_BF16",
+                "SH_PACKED",
+                "MOMENTS_F16",
+                "MOMENTS_BF16",
+                "MOMENTS_PACKED",
+            ],
+            settings: precisions.collect(),
+        },
+        Axis {
+            names: &["RADIX_BITS"],
+            settings: bits.into(),
+        },
+        switch(&["IOTA"]),
+        switch(&["GATHER"]),
+        switch(&["IMAGE_ONLY"]),
+        switch(&["COUNTS"]),
+        switch(&["EXTRAS"]),
+        Axis {
+            names: &["ABSOLUTE", "DEPTH", "EXTRA_SLOTS"],
+            settings: vec![
+                setting("", |d| d),
+                setting("ABSOLUTE", |d| {
+                    d.flag("ABSOLUTE", true).flag("EXTRA_SLOTS", true)
+                }),
+                setting("DEPTH", |d| d.flag("DEPTH", true).flag("EXTRA_SLOTS", true)),
+                setting("ABSOLUTE and DEPTH", |d| {
+                    let d = d.flag("ABSOLUTE", true).flag("DEPTH", true);
+                    d.flag("EXTRA_SLOTS", true)
+                }),
+            ],
+        },
+        switch(&["LENS"]),
+        switch(&["LOOK"]),
+        switch(&["SMALL_WORKGROUPS"]),
+        Axis {
+            names: &["ANTIALIAS"],
+            settings: vec![
+                setting("", |d| d),
+                setting("ANTIALIAS", |d| layout::antialias(d, true)),
+            ],
+        },
+        Axis {
+            names: &["GRID_X", "GRID_Y", "GRID_L", "GRID_SLICES", "LUMA_R"],
+            settings: grids.into(),
+        },
+        Axis {
+            names: &["PARTS", "PART"],
+            settings: vec![
+                setting("", |d| d),
+                setting("PARTS", |d| d.flag("PARTS", true).u32("PART", 3)),
+            ],
+        },
+    ]
+}
+
+/// Text of every shader and piece under `folder`, by name.
+fn on_disk(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) {
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            on_disk(&path, &format!("{prefix}{stem}/"), texts);
+        } else if path.extension().is_some_and(|e| e == "wgsl") {
+            texts.insert(
+                format!("{prefix}{stem}"),
+                std::fs::read_to_string(&path).unwrap(),
+            );
+        }
+    }
+}
+
+/// Arguments of a directive in `text`.
+fn arguments<'a>(text: &'a str, directive: &'a str) -> impl Iterator<Item = &'a str> {
+    let argument = move |line: &'a str| {
+        let rest = line.trim().strip_prefix(directive)?;
+        rest.starts_with(' ').then(|| rest.trim())
+    };
+    text.lines().filter_map(argument)
+}
+
+/// `name` and all it imports.
+fn reach<'a>(name: &'a str, texts: &'a BTreeMap<String, String>, seen: &mut BTreeSet<&'a str>) {
+    if let Some(text) = texts.get(name)
+        && seen.insert(name)
+    {
+        arguments(text, "#import").for_each(|import| reach(import, texts, seen));
+    }
+}
+
+/// What is wrong with shader `name`, and how many permutations were tried.
+fn examine(set: &ShaderSet, texts: &BTreeMap<String, String>, name: &str) -> (Vec<String>, usize) {
+    let axes = axes();
+    let mut pieces = BTreeSet::new();
+    reach(name, texts, &mut pieces);
+    let all: String = pieces.iter().map(|piece| texts[*piece].as_str()).collect();
+    let mut wrong = Vec::new();
+    for flag in arguments(&all, "#if").map(|flag| flag.trim_start_matches('!')) {
+        if !axes.iter().any(|axis| axis.names.contains(&flag)) {
+            wrong.push(format!("{name}: this test does not know the flag {flag}"));
+        }
+    }
+    let mut permutations = vec![(String::new(), NOTHING, layout::defines())];
+    for axis in axes
+        .iter()
+        .filter(|axis| axis.names.iter().any(|n| all.contains(n)))
+    {
+        let with = |(label, needs, defines): (String, Grants, Defines)| {
+            axis.settings.iter().map(move |setting| {
+                let needs = Grants {
+                    subgroups: needs.subgroups || setting.needs.subgroups,
+                    packs_f16: needs.packs_f16 || setting.needs.packs_f16,
+                };
+                let label = format!("{label} [{}]", setting.label);
+                (label, needs, (setting.apply)(defines.clone()))
+            })
+        };
+        permutations = permutations.into_iter().flat_map(with).collect();
+    }
+    let tried = permutations.len();
+    for (label, grants, defines) in permutations {
+        let translated = set.compose(name, &defines).and_then(|wgsl| {
+            let translated = translate_with(&wgsl, grants)?;
+            if !grants.subgroups && defines == in_browsers(&all, defines.clone()) {
+                let beyond = translated
+                    .entries
+                    .iter()
+                    .filter_map(|entry| joined(&wgsl, entry));
+                wrong.extend(beyond.map(|what| format!("{name}{label}: {what}")));
+            }
+            Ok(translated)
+        });
+        match translated {
+            Ok(t) if t.entries.is_empty() => wrong.push(format!("{name}{label}: no entry point")),
+            Ok(t) => {
+                let beyond = t.entries.iter().filter_map(exceeds);
+                wrong.extend(beyond.map(|what| format!("{name}{label}: {what}")));
+            }
+            Err(e) => wrong.push(format!("{name}{label}: {e}")),
+        }
+    }
+    (wrong, tried)
+}
+
+/// The permutation that a device with WebGPU's default limits takes in place of one.
+fn in_browsers(text: &str, defines: Defines) -> Defines {
+    match text.contains("SMALL_WORKGROUPS") {
+        true => defines.and(&Defines::new().flag("SMALL_WORKGROUPS", true)),
+        false => defines,
+    }
+}
+
+/// What is wrong with an entry point where WebGPU's default limits hold: sizes of tensors are such that all are
+/// equally good to join.
+fn joined(wgsl: &str, entry: &EntryNeeds) -> Option<String> {
+    let examined = || {
+        let bindings = join::storage_bindings(wgsl, &entry.name)?;
+        let joins = Joins::choose(&bindings, |_| 1 << 10, LEAST_STORAGE_BUFFERS)?;
+        let translated = translate_with(&joins.apply(wgsl), NOTHING_BUT_F16)?;
+        let found = translated.entries.into_iter();
+        Ok::<_, dapple_scene::Error>(found.filter(|found| found.name == entry.name).collect())
+    };
+    let entries: Vec<EntryNeeds> = match examined() {
+        Ok(entries) => entries,
+        Err(e) => return Some(format!("{}, joined: {e}", entry.name)),
+    };
+    let within = |entry: &EntryNeeds| {
+        entry.storage_buffers as usize <= LEAST_STORAGE_BUFFERS
+            && entry.workgroup_bytes <= LEAST_WORKGROUP_BYTES
+    };
+    let beyond = entries.iter().find(|entry| !within(entry))?;
+    Some(format!("{beyond:?} is more than WebGPU's default limits"))
+}
+
+/// What an entry point needs beyond the limits.
+fn exceeds(entry: &EntryNeeds) -> Option<String> {
+    let within = entry.storage_buffers <= STORAGE_BUFFERS
+        && entry.workgroup_bytes <= WORKGROUP_BYTES
+        && entry.invocations <= INVOCATIONS;
+    (!within).then(|| format!("{entry:?} is more than every device has"))
+}
+
+#[test]
+fn every_permutation_translates_for_every_backend() {
+    let mut texts = BTreeMap::new();
+    on_disk(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders"),
+        "",
+        &mut texts,
+    );
+    let set = layout::shaders();
+    let known: BTreeSet<&str> = set.names().collect();
+    let missing: Vec<_> = texts
+        .keys()
+        .filter(|name| !known.contains(name.as_str()))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "not among layout::shaders(): {missing:?}"
+    );
+    let kernels: Vec<&String> = texts.keys().filter(|n| !n.starts_with("shared/")).collect();
+    let mut imported = BTreeSet::new();
+    kernels
+        .iter()
+        .for_each(|name| reach(name, &texts, &mut imported));
+    let unused: Vec<_> = texts
+        .keys()
+        .filter(|n| !imported.contains(n.as_str()))
+        .collect();
+    assert!(unused.is_empty(), "no shader imports {unused:?}");
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    for name in &kernels {
+        let (found, permutations) = examine(&set, &texts, name);
+        wrong.extend(found);
+        tried += permutations;
+    }
+    println!("{} shaders, {tried} permutations", kernels.len());
+    assert!(
+        wrong.is_empty(),
+        "{} of {tried}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn this_devices_permutation_is_among_them() {
+    require_gpu!();
+    let gpu = support::context().gpu;
+    let asked = primitives::defines(&gpu, Defines::new());
+    assert_eq!(
+        asked,
+        lanes(Defines::new(), gpu.subgroup_size().unwrap_or(0))
+    );
+    let gpu = support::context_without_subgroups().gpu;
+    assert_eq!(
+        primitives::defines(&gpu, Defines::new()),
+        lanes(Defines::new(), 0)
+    );
+}
+
+/// The test above can fail: each of these is one mistake in an otherwise good shader.
+#[test]
+fn planted_mistakes_are_found() {
+    const GOOD: &str = "#import piece
+var<workgroup> few: array<u32, SUBGROUP_SIZE>;
+@group(0) @binding(0) var<storage, read_write> values: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) i: u32) {
+    few[i % SUBGROUP_SIZE] = 1u;
+#if IOTA
+    values[i] = twice(i);
+#else
+#if SUBGROUPS
+    values[i] = subgroupAdd(i) + few[0];
+#else
+    values[i] = few[0];
+#endif
+#endif
+}";
+    const PIECE: &str = "fn twice(x: u32) -> u32 { return 2u * x; }";
+    let find = |shader: &'static str, piece: &'static str| {
+        let set = ShaderSet::new(&[("kernel", shader), ("piece", piece)]);
+        let texts = [("kernel", shader), ("piece", piece)];
+        let texts = texts
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into();
+        examine(&set, &texts, "kernel")
+    };
+    assert_eq!(find(GOOD, PIECE), (vec![], 10));
+    // What to replace, by what, in how many permutations it shows, and the complaint.
+    let mistakes: [(&str, &str, usize, &str); 8] = [
+        ("= twice(i);", "= thrice(i);", 5, "does not parse"),
+        (
+            "    values[i] = few[0];",
+            "    values[i] = subgroupAdd(i);",
+            1,
+            "is not valid",
+        ),
+        (
+            "    few[i",
+            "    subgroupBarrier(); few[i",
+            10,
+            "is not valid",
+        ),
+        ("#if IOTA", "#if IOTAS", 1, "the flag IOTAS"),
+        (
+            "SUBGROUP_SIZE>",
+            "9000>",
+            10,
+            "is more than every device has",
+        ),
+        (
+            "workgroup_size(64)",
+            "workgroup_size(512)",
+            10,
+            "is more than every device has",
+        ),
+        ("fn main", "fn main(", 10, "does not parse"),
+        (
+            "@compute @workgroup_size(64)\nfn main(@builtin(local_invocation_index) i",
+            "fn main(i",
+            10,
+            "no entry point",
+        ),
+    ];
+    for (from, to, count, complaint) in mistakes {
+        assert!(GOOD.contains(from), "{from}");
+        let (wrong, tried) = find(String::leak(GOOD.replace(from, to)), PIECE);
+        let found = wrong.iter().filter(|what| what.contains(complaint)).count();
+        assert_eq!(found, count, "{to}, {tried} tried: {wrong:#?}");
+    }
+    let (wrong, _) = find(GOOD, "fn twice(x: f32) -> u32 { return 2u; }");
+    assert_eq!(wrong.len(), 5, "{wrong:#?}");
+}

@@ -1,0 +1,15 @@
+//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+
+mod compare;
+mod finite_differences;
+mod only_for_tests;
+mod reference_antialias;
+mod reference_appearance;
+mod reference_depth;
+mod reference_gradients;
+mod reference_lenses;
+mod reference_look;
+mod reference_loss;
+mod reference_poses;
+mod reference_render;
+mod reference_strategy;

@@ -1,0 +1,143 @@
+//! The reference's looks against finite differences of themselves, and the engines' shared formulas against them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use crate::finite_differences;
+
+use dapple_engine::look::{self, CODE, NETWORK};
+use dapple_engine::{Gradients, Look};
+use dapple_reference::scenes::Random;
+use dapple_reference::{Gaussian, LookNetwork};
+use dapple_scene::Splats;
+use finite_differences::{assert_close, central_difference, weights};
+use glam::DVec3;
+
+/// Gaussians of SH degree 1, inside the frame and outside of it.
+fn splats() -> Splats {
+    let mut random = Random::new(5);
+    let mut splats = dapple_engine::groups::zeros(9, 1);
+    let mut draw = |size: f64| random.uniform(-size, size) as f32;
+    for i in 0..splats.len() {
+        splats.means[i] = std::array::from_fn(|_| draw(3.0));
+        splats.sh0[i] = std::array::from_fn(|_| draw(1.0));
+    }
+    splats.sh_rest.iter_mut().for_each(|v| *v = draw(1.0));
+    splats
+}
+
+fn drawn() -> Look {
+    let mut random = Random::new(6);
+    let mut look = Look::new([0.3, -0.2, 0.1], 1.7, 2, 9, 3);
+    look.codes
+        .iter_mut()
+        .chain(&mut look.features)
+        .for_each(|v| *v = random.uniform(-0.6, 0.6) as f32);
+    look
+}
+
+/// All colours weighed by fixed numbers: what they weigh is the derivative.
+fn value(gaussians: &[Gaussian], by: &[f64]) -> f64 {
+    let numbers = gaussians
+        .iter()
+        .flat_map(|g| g.sh.iter().flat_map(|c| c.to_array()));
+    numbers.zip(by).map(|(v, w)| v * w).sum()
+}
+
+#[test]
+fn the_way_back_agrees_with_finite_differences() {
+    let gaussians = Gaussian::all(&splats());
+    let model = LookNetwork::new(&drawn(), 1);
+    let by = weights(8, gaussians.len() * 12);
+    let mut by_looked = Gradients::<f64>::zeros(gaussians.len(), 9);
+    for i in 0..gaussians.len() {
+        by_looked.sh0[i] = std::array::from_fn(|c| by[12 * i + c]);
+        by_looked.sh_rest[9 * i..9 * (i + 1)].copy_from_slice(&by[12 * i + 3..12 * (i + 1)]);
+    }
+    let (by_own, by_look) = model.backward(&gaussians, by_looked);
+    let numeric: Vec<f64> = (0..NETWORK)
+        .map(|i| {
+            central_difference(|step| {
+                let mut moved = model.clone();
+                moved.network[i] += step;
+                value(&moved.looked(&gaussians), &by)
+            })
+        })
+        .collect();
+    assert_close("network", &by_look.network, &numeric);
+    let numeric: Vec<f64> = (0..CODE)
+        .map(|i| {
+            central_difference(|step| {
+                let mut moved = model.clone();
+                moved.code[i] += step;
+                value(&moved.looked(&gaussians), &by)
+            })
+        })
+        .collect();
+    assert_close("code", &by_look.code, &numeric);
+    let numeric: Vec<f64> = (0..model.features.len())
+        .map(|i| {
+            central_difference(|step| {
+                let mut moved = model.clone();
+                moved.features[i] += step;
+                value(&moved.looked(&gaussians), &by)
+            })
+        })
+        .collect();
+    assert_close("features", &by_look.features, &numeric);
+    let mut own = Vec::new();
+    let mut numeric = Vec::new();
+    for i in 0..gaussians.len() {
+        own.extend(by_own.sh0[i]);
+        own.extend(&by_own.sh_rest[9 * i..9 * (i + 1)]);
+        for k in 0..4 {
+            for c in 0..3 {
+                numeric.push(central_difference(|step| {
+                    let mut moved = gaussians.clone();
+                    moved[i].sh[k][c] += step;
+                    value(&model.looked(&moved), &by)
+                }));
+            }
+        }
+    }
+    assert_close("colours", &own, &numeric);
+}
+
+/// What engines and files are made of, in `f32`.
+#[test]
+fn baked_splats_are_the_references() {
+    let (look, mut baked) = (drawn(), splats());
+    let expected = LookNetwork::new(&look, 1).looked(&Gaussian::all(&baked));
+    look::bake(&mut baked, &look, &look.code(1));
+    for (found, expected) in Gaussian::all(&baked).iter().zip(&expected) {
+        for (a, b) in found.sh.iter().zip(&expected.sh) {
+            assert!(a.distance(*b) < 2e-5 * (1.0 + b.length()), "{a} {b}");
+        }
+    }
+}
+
+#[test]
+fn a_code_of_zeros_changes_nothing() {
+    let look = Look::new([0.0; 3], 2.0, 1, 9, 9);
+    let mut baked = splats();
+    look::bake(&mut baked, &look, &look.code(0));
+    assert_eq!(baked, splats());
+}
+
+/// By hand: one unit that is on left of the middle, and doubles red.
+#[test]
+fn a_known_look() {
+    let mut model = LookNetwork::new(&Look::new([0.0; 3], 1.0, 1, 1, 0), 0);
+    model.network.fill(0.0);
+    model.network[1] = -4.0;
+    model.network[look::HIDDEN * look::ENCODED] = 0.5;
+    model.code[0] = 1.0;
+    let none = [0.0; look::FEATURES];
+    assert_eq!(model.affine(DVec3::new(-0.5, 0.6, 0.0), &none)[0], 1.0);
+    assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &none), [0.0; 6]);
+    model.code[look::HIDDEN] = 3.0;
+    assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &none)[0], 0.5);
+    // And for those that have learnt so: their second number, twice.
+    model.network[look::WAVES + 1] = 2.0;
+    let own = [9.0, 0.5, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0];
+    assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &own)[0], 1.0);
+}

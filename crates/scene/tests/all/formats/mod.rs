@@ -1,0 +1,14 @@
+//! Formats of splats beside PLY: bytes by hand, other tools, damage.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod damage;
+mod glb;
+mod ksplat;
+mod measure;
+mod progress;
+mod sog;
+mod spz;
+mod streamed;
+mod support;
+mod tool;

@@ -1,0 +1,210 @@
+//! SPZ, bytes by hand.
+
+use crate::formats::support::{Steps, assert_near, crowd};
+use dapple_scene::splat_file::{
+    self, Axes, Format, ReadOptions, SpzVersion, WriteOptions, parse, parse_with,
+};
+use dapple_scene::{ErrorKind, Splats};
+use flate2::read::GzEncoder;
+use std::io::Read;
+
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = GzEncoder::new(bytes, flate2::Compression::default());
+    encoder.read_to_end(&mut out).unwrap();
+    out
+}
+
+/// Two Gaussians of degree 1 as the description says, before gzip.
+pub fn by_hand(version: u32) -> Vec<u8> {
+    let mut bytes = b"NGSP".to_vec();
+    bytes.extend(version.to_le_bytes());
+    bytes.extend(2u32.to_le_bytes());
+    // Degree 1, 8 bits after the point, anti-aliased.
+    bytes.extend([1, 8, 1, 0]);
+    match version {
+        // Halves: 1, -2, 0.5; 0, 0, 0.
+        1 => bytes.extend([0x00, 0x3c, 0x00, 0xc0, 0x00, 0x38, 0, 0, 0, 0, 0, 0]),
+        // In steps of 1/256: 256, -512, 128; 0, -1, 2^23 - 1.
+        _ => bytes.extend([
+            0, 1, 0, 0, 0xfe, 0xff, 0x80, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
+        ]),
+    }
+    bytes.extend([51, 255]); // opacities 0.2 and 1
+    bytes.extend([0, 255, 51, 128, 128, 128]);
+    bytes.extend([0, 160, 255, 16, 32, 48]);
+    match version {
+        1 | 2 => bytes.extend([0, 255, 0, 128, 128, 128]),
+        // The largest is w (3); x -511 of 511, y 0, z 1. The largest is x (0); y, z, w 0.
+        _ => {
+            bytes.extend((3u32 << 30 | (1 << 9 | 511) << 20 | 1).to_le_bytes());
+            bytes.extend(0u32.to_le_bytes());
+        }
+    }
+    bytes.extend([0, 128, 255, 64, 192, 136, 120, 130, 126]);
+    bytes.extend([128; 9]);
+    bytes
+}
+
+#[track_caller]
+fn assert_close(found: &[f32], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        let off = (f64::from(*found) - expected).abs();
+        assert!(
+            off < 1e-5 * expected.abs().max(1.0),
+            "{found} is not {expected}"
+        );
+    }
+}
+
+#[test]
+fn bytes_mean_what_the_description_says() {
+    for version in 1..=3 {
+        let (splats, aside) = parse(&gzip(&by_hand(version)), Format::Spz).unwrap();
+        assert_eq!((splats.len(), splats.sh_degree), (2, 1));
+        assert!(aside.antialiased && aside.notes.is_empty() && aside.axes.is_none());
+        // Right, up, back in the file; right, down, forward in Dapple.
+        assert_close(&splats.means[0], &[1.0, 2.0, -0.5]);
+        if version > 1 {
+            assert_close(&splats.means[1], &[0.0, 1.0 / 256.0, -8_388_607.0 / 256.0]);
+        }
+        assert_close(&splats.opacities, &[(0.25f64).ln(), 509.0f64.ln()]);
+        assert_close(&splats.sh0[0], &[-0.5 / 0.15, 0.5 / 0.15, -0.3 / 0.15]);
+        assert_close(&splats.scales[0], &[-10.0, 0.0, 255.0 / 16.0 - 10.0]);
+        assert_close(&splats.scales[1], &[-9.0, -8.0, -7.0]);
+        let half = 0.5f64.sqrt();
+        if version == 3 {
+            let z = half / 511.0;
+            assert_close(&splats.quats[0], &[(0.5 - z * z).sqrt(), -half, 0.0, -z]);
+            assert_close(&splats.quats[1], &[0.0, 1.0, 0.0, 0.0]);
+        } else {
+            // Longer than 1 without w, as damaged or coarse files are: w is 0.
+            assert_close(&splats.quats[0], &[0.0, -1.0, -1.0, 1.0]);
+        }
+        let rest = [
+            -1.0,
+            0.0,
+            127.0 / 128.0,
+            -0.5,
+            0.5,
+            0.0625,
+            -0.0625,
+            2.0 / 128.0,
+            -2.0 / 128.0,
+        ];
+        // y and z are odd in what was turned round, x is not.
+        let signs = [-1.0, -1.0, 1.0];
+        let rest: Vec<f64> = (0..9).map(|k| rest[k] * signs[k / 3]).collect();
+        assert_close(&splats.sh_rest[..9], &rest);
+    }
+}
+
+#[test]
+fn axes_are_those_that_are_declared_or_named() {
+    let splats = crowd(50, 3);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spz");
+    let turned = |axes, version| WriteOptions {
+        axes,
+        spz_version: version,
+        // As many for all: signs are what is looked at.
+        spz_sh_bits: Some([6, 5]),
+        antialiased: true,
+        ..WriteOptions::default()
+    };
+    for axes in Axes::ALL {
+        // Version 4 says its axes.
+        splat_file::write_with(&path, &splats, Format::Spz, &turned(axes, SpzVersion::V4)).unwrap();
+        let (read, aside) = splat_file::read(&path).unwrap();
+        assert_eq!((aside.axes, aside.antialiased), (Some(axes), true));
+        assert_near(&read, &splats, Steps::of(Format::Spz), axes.name());
+        // Version 3 does not: who reads has to know.
+        splat_file::write_with(&path, &splats, Format::Spz, &turned(axes, SpzVersion::V3)).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let options = ReadOptions {
+            undeclared_axes: axes,
+            ..ReadOptions::default()
+        };
+        let (read, aside) = parse_with(&bytes, Format::Spz, &options).unwrap();
+        assert_eq!(aside.axes, None);
+        assert_near(&read, &splats, Steps::of(Format::Spz), axes.name());
+        let (raw, _) = parse(&bytes, Format::Spz).unwrap();
+        assert_eq!(raw.means[7] == read.means[7], axes == Axes::Rub);
+    }
+}
+
+#[test]
+fn positions_have_the_bits_that_the_scene_needs() {
+    let at = |scale: f32| {
+        let mut splats = crowd(200, 0);
+        splats
+            .means
+            .iter_mut()
+            .for_each(|m| *m = m.map(|v| v * scale));
+        splats
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spz");
+    // The scene is 14 units long; a step is at most a 16384th of that, or a 4096th of a unit.
+    for (scale, step) in [
+        (1.0, 1.0 / 4096.0),
+        (0.01, 0.14 / 16_384.0),
+        (1000.0, 1.0 / 512.0),
+        (1e-6, 1.0 / 8_388_608.0),
+    ] {
+        let splats = at(scale);
+        splat_file::write(&path, &splats, Format::Spz).unwrap();
+        let (read, _) = splat_file::read(&path).unwrap();
+        for (a, b) in read
+            .means
+            .as_flattened()
+            .iter()
+            .zip(splats.means.as_flattened())
+        {
+            assert!((a - b).abs() <= 0.51 * step, "{scale}: {a} {b}");
+        }
+    }
+    let error = splat_file::write(&path, &at(1e7), Format::Spz).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.hint_text().is_some());
+    let error = splat_file::write(&path, &Splats::empty(0), Format::Spz).unwrap_err();
+    assert!(error.to_string().contains("at least one"), "{error}");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_with_its_place() {
+    let refused = |bytes: &[u8], word: &str| {
+        let error = parse(bytes, Format::Spz).unwrap_err();
+        assert!(error.to_string().contains(word), "{word}: {error}");
+        assert!(
+            error.place().is_some() && error.hint_text().is_some(),
+            "{error}"
+        );
+    };
+    let with = |at: usize, byte: u8| {
+        let mut bytes = by_hand(3);
+        bytes[at] = byte;
+        gzip(&bytes)
+    };
+    refused(&with(0, 0), "does not begin with NGSP");
+    refused(&with(4, 5), "version 5");
+    refused(&with(12, 5), "degree 5");
+    refused(&with(13, 24), "24 bits");
+    refused(&with(11, 1), "cannot hold");
+    refused(&with(8, 3), "ends or is damaged within its rotations");
+    refused(&gzip(b"NGSP"), "within its header");
+    let mut long = by_hand(3);
+    long.push(0);
+    let (_, aside) = parse(&gzip(&long), Format::Spz).unwrap();
+    assert!(aside.notes[0].starts_with("1 bytes follow"), "{aside:?}");
+    // A record of axes behind the harmonics of version 3, as its flag says.
+    let mut declared = by_hand(3);
+    declared[14] |= 2;
+    for word in [0xADBE_0002u32, 4, 0, 0xADBE_0003, 4, 6] {
+        declared.extend(word.to_le_bytes());
+    }
+    let (splats, aside) = parse(&gzip(&declared), Format::Spz).unwrap();
+    assert_eq!(aside.axes, Some(Axes::Rdf));
+    assert_eq!(splats.means[0], [1.0, -2.0, 0.5]);
+}

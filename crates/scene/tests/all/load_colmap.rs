@@ -1,0 +1,586 @@
+//! COLMAP captures from disk: what is read, what is refused and in what words.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use crate::load_support;
+
+use dapple_scene::{Dataset, Error, Lens, LoadOptions, MaskMode, NoProgress, load};
+use load_support::{Tiny, write_png};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn load_with(root: &Path, options: &LoadOptions) -> Result<Dataset, Error> {
+    load(root, options, &NoProgress)
+}
+
+fn written(tiny: &Tiny) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    tiny.write(root.path());
+    root
+}
+
+fn loaded(root: &TempDir) -> Dataset {
+    load_with(root.path(), &LoadOptions::default()).unwrap()
+}
+
+#[track_caller]
+fn assert_noted(dataset: &Dataset, words: &str) {
+    let found = dataset.notes.iter().any(|note| note.contains(words));
+    assert!(found, "no note says \"{words}\": {:?}", dataset.notes);
+}
+
+#[test]
+fn views_come_sorted_with_their_own_pose_and_pixels() {
+    let dataset = loaded(&written(&Tiny::default()));
+    let names: Vec<&str> = dataset.views.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(names, ["a.png", "c.png", "sub/b.png"]);
+    // a.png is the second record: translation (1, 0.5, 2).
+    let camera = &dataset.views[0].camera;
+    let pose = camera.camera_from_world;
+    assert_eq!(pose.translation.to_array(), [1.0, 0.5, 2.0]);
+    // wxyz (0.8, 0, 0.6, 0) turns about y: x -> (0.28, 0, -0.96)
+    let turned = pose.rotation * glam::DVec3::X;
+    assert!(
+        turned.abs_diff_eq(glam::DVec3::new(0.28, 0.0, -0.96), 1e-12),
+        "{turned}"
+    );
+    assert_eq!(
+        (camera.fx, camera.fy, camera.cx, camera.cy),
+        (18.0, 19.0, 10.5, 7.0)
+    );
+    assert_eq!(dataset.views[0].source_model, "PINHOLE");
+    let photo = dataset.views[0].photo.read().unwrap();
+    assert_eq!((photo.width, photo.height), (20, 15));
+    assert_eq!(&photo.rgb[3 * (20 + 1)..3 * (20 + 2)], &[12, 17, 77]);
+    assert!(photo.alpha.is_none() && photo.mask.is_none());
+    assert_eq!(dataset.points.len(), 2);
+    assert_eq!(dataset.points[1].position, [-1.0, 0.25, 4.0]);
+    assert_eq!(dataset.points[1].rgb, [10, 20, 30]);
+    assert!(dataset.notes.is_empty(), "{:?}", dataset.notes);
+}
+
+#[test]
+fn intrinsics_follow_the_actual_size() {
+    let root = written(&Tiny::default());
+    let size_and_camera = |options: &LoadOptions| {
+        let dataset = load_with(root.path(), options).unwrap();
+        let view = &dataset.views[0];
+        assert_eq!(view.photo.size(), [view.camera.width, view.camera.height]);
+        (
+            view.camera.width,
+            view.camera.height,
+            view.camera.fx,
+            view.camera.cy,
+        )
+    };
+    let half = LoadOptions {
+        downscale: Some(2),
+        ..LoadOptions::default()
+    };
+    // 15 / 2 rounds to 8, so the vertical factor is 8/15, not 1/2.
+    assert_eq!(size_and_camera(&half), (10, 8, 9.0, 7.0 * 8.0 / 15.0));
+    let limited = LoadOptions {
+        max_resolution: Some(16),
+        ..LoadOptions::default()
+    };
+    assert_eq!(
+        size_and_camera(&limited),
+        (16, 12, 14.4, 7.0 * (12.0 / 15.0))
+    );
+    // Never enlarged.
+    let large = LoadOptions {
+        max_resolution: Some(1000),
+        ..LoadOptions::default()
+    };
+    assert_eq!(size_and_camera(&large).0, 20);
+    // With images_2 there, its photos are taken as they are: rounded down here.
+    for (name, ..) in &Tiny::default().photos {
+        write_png(&root.path().join("images_2").join(name), 10, 7);
+    }
+    assert_eq!(size_and_camera(&half), (10, 7, 9.0, 7.0 * 7.0 / 15.0));
+    assert_noted(&load_with(root.path(), &half).unwrap(), "images_2");
+    let both = LoadOptions {
+        max_resolution: Some(5),
+        ..half
+    };
+    assert_eq!(size_and_camera(&both).0, 5);
+}
+
+#[test]
+fn another_image_folder_may_be_named_and_is_scaled_to() {
+    let root = written(&Tiny::default());
+    for (name, ..) in &Tiny::default().photos {
+        write_png(&root.path().join("small").join(name), 12, 9);
+    }
+    let options = LoadOptions {
+        images: Some("small".into()),
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(root.path(), &options).unwrap();
+    assert_eq!(dataset.views[0].camera.fx, 18.0 * 0.6);
+    assert_noted(&dataset, "3 of 3 photos differ in size");
+    let nowhere = LoadOptions {
+        images: Some("nowhere".into()),
+        ..LoadOptions::default()
+    };
+    let error = load_with(root.path(), &nowhere).unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+}
+
+#[test]
+fn the_largest_of_several_models_is_taken() {
+    let root = written(&Tiny::default());
+    let mut small = Tiny::default();
+    small.images.truncate(1);
+    fs::rename(root.path().join("sparse/0"), root.path().join("sparse/1")).unwrap();
+    small.write_model(&root.path().join("sparse/0"));
+    let dataset = loaded(&root);
+    assert_eq!(dataset.views.len(), 3);
+    assert_noted(&dataset, "1 with 3, 0 with 1");
+}
+
+#[test]
+fn models_are_found_where_tools_put_them() {
+    for place in [
+        "sparse",
+        "sparse/0",
+        "sparse/3",
+        "colmap/sparse/0",
+        "dense/sparse",
+    ] {
+        let root = written(&Tiny::default());
+        fs::rename(root.path().join("sparse"), root.path().join("old")).unwrap();
+        Tiny::default().write_model(&root.path().join(place));
+        fs::remove_dir_all(root.path().join("old")).unwrap();
+        assert_eq!(loaded(&root).views.len(), 3, "{place}");
+    }
+    // A model folder itself.
+    let root = written(&Tiny::default());
+    let model = root.path().join("sparse/0");
+    assert_eq!(
+        load_with(&model, &LoadOptions::default())
+            .unwrap()
+            .views
+            .len(),
+        3
+    );
+    // Binary wins over text.
+    for file in ["cameras.txt", "images.txt", "points3D.txt"] {
+        fs::write(model.join(file), "rubbish").unwrap();
+    }
+    assert_eq!(loaded(&root).views.len(), 3);
+}
+
+#[test]
+fn views_can_be_limited_and_oddities_are_noted() {
+    let mut tiny = Tiny::default();
+    tiny.points.push([f64::NAN, 0.0, 0.0]);
+    tiny.points.push([0.0, f64::INFINITY, 0.0]);
+    let root = written(&tiny);
+    let dataset = load_with(
+        root.path(),
+        &LoadOptions {
+            max_views: Some(1),
+            ..LoadOptions::default()
+        },
+    )
+    .unwrap();
+    assert_eq!(dataset.views.len(), 1);
+    assert_eq!(dataset.points.len(), 2);
+    assert_noted(&dataset, "1 of 3 photos are used");
+    assert_noted(&dataset, "single photo");
+    assert_noted(&dataset, "2 sparse points with NaN");
+    assert_eq!(dataset.missing_points, None);
+    let file = root.path().join("sparse/0/points3D.bin");
+    fs::remove_file(&file).unwrap();
+    let dataset = loaded(&root);
+    assert_noted(&dataset, "no sparse points");
+    assert_eq!(dataset.missing_points, Some(file));
+}
+
+#[test]
+fn masks_are_found_by_name_and_follow_the_size() {
+    let root = written(&Tiny::default());
+    let mask = |name: &str, width: u32, height: u32| {
+        let path = root.path().join("masks").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        image::GrayImage::from_fn(width, height, |x, _| {
+            image::Luma([if x < width / 2 { 0 } else { 255 }])
+        })
+        .save(path)
+        .unwrap();
+    };
+    mask("a.png", 20, 15);
+    mask("c.png.png", 40, 30);
+    mask("sub/b.png", 4, 3);
+    let dataset = loaded(&root);
+    for view in &dataset.views {
+        let photo = view.photo.read().unwrap();
+        let mask = photo.mask.as_ref().unwrap();
+        let want: Vec<u8> = (0..20 * 15)
+            .map(|i| if i % 20 < 10 { 0 } else { 255 })
+            .collect();
+        assert_eq!(mask, &want, "{}", view.name);
+    }
+    assert_noted(&dataset, "3 of 3 photos have a mask");
+    mask("a.png", 15, 20);
+    let error = load_with(root.path(), &LoadOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("aspect ratio"), "{error}");
+}
+
+#[test]
+fn distorted_photos_come_out_as_pinhole() {
+    let mut tiny = Tiny::default();
+    let parameters = vec![18.0, 19.0, 10.5, 7.0, -0.1, 0.01, 0.001, 0.0];
+    tiny.cameras[0] = (7, 4, 20, 15, parameters);
+    let undistort = LoadOptions {
+        undistort: true,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(written(&tiny).path(), &undistort).unwrap();
+    for view in &dataset.views {
+        assert_eq!(view.camera.lens, Lens::Pinhole);
+        assert_eq!(view.source_model, "OPENCV");
+        assert_eq!(view.photo.size(), [view.camera.width, view.camera.height]);
+        assert_eq!((view.camera.fx, view.camera.fy), (18.0, 19.0));
+    }
+    assert_noted(&dataset, "3 of 3 photos are undistorted (OPENCV)");
+}
+
+#[test]
+fn distorted_photos_keep_their_lens_and_their_pixels() {
+    let mut tiny = Tiny::default();
+    let parameters = vec![18.0, 19.0, 10.5, 7.0, -0.1, 0.01, 0.001, 0.0];
+    let plain = loaded(&written(&tiny));
+    tiny.cameras[0] = (7, 4, 20, 15, parameters);
+    let dataset = loaded(&written(&tiny));
+    for (view, same) in dataset.views.iter().zip(&plain.views) {
+        assert_eq!(view.camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
+        assert_eq!(view.photo.read().unwrap(), same.photo.read().unwrap());
+        assert_eq!((view.camera.cx, view.camera.cy), (10.5, 7.0));
+    }
+    assert_noted(
+        &dataset,
+        "3 of 3 photos are of a lens that distorts (OPENCV)",
+    );
+
+    // Reduced photos: the intrinsics follow, the lens is in units of the focal length.
+    let half = LoadOptions {
+        downscale: Some(2),
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(written(&tiny).path(), &half).unwrap();
+    let camera = dataset.views[0].camera;
+    assert_eq!((camera.width, camera.height), (10, 8));
+    assert_eq!((camera.fx, camera.cx), (9.0, 5.25));
+    assert_eq!(camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
+}
+
+/// A photo that goes on where the polynomial folds: the corners have no ray.
+#[test]
+fn pixels_beyond_the_lens_are_masked() {
+    let mut tiny = Tiny::default();
+    tiny.cameras[0] = (7, 2, 20, 15, vec![12.0, 10.0, 7.5, -0.6]);
+    let dataset = loaded(&written(&tiny));
+    assert_noted(&dataset, "show more than their lens model reaches");
+    let photo = dataset.views[0].photo.read().unwrap();
+    let mask = photo.mask.as_ref().unwrap();
+    assert_eq!((mask[0], mask[7 * 20 + 10]), (0, 255));
+}
+
+#[test]
+fn every_camera_model_loads_or_is_refused_by_name() {
+    for model in dapple_scene::colmap::MODELS {
+        let mut tiny = Tiny::default();
+        let one_focal = model.name.starts_with("SIMPLE")
+            || model.name.contains("RADIAL") && !model.name.contains("FULL");
+        let mut parameters = if one_focal {
+            vec![18.0, 10.0, 7.5]
+        } else {
+            vec![18.0, 18.0, 10.0, 7.5]
+        };
+        parameters.resize(model.parameter_count, 0.01);
+        tiny.cameras[0].1 = model.id as u32;
+        tiny.cameras[0].4 = parameters;
+        match load_with(written(&tiny).path(), &LoadOptions::default()) {
+            Ok(dataset) => {
+                assert_eq!(dataset.views[0].source_model, model.name);
+                assert!(
+                    model.id <= 11 || model.name.ends_with("FISHEYE"),
+                    "{model:?}"
+                );
+            }
+            Err(error) => {
+                assert!(model.id > 11, "{model:?}: {error}");
+                assert!(error.to_string().contains(model.name), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bad_captures_get_one_clear_error() {
+    type Change = fn(&mut Tiny);
+    let cases: &[(&str, Change, &[&str])] = &[
+        (
+            "one photo missing",
+            |t| drop(t.photos.remove(1)),
+            &["\"a.png\" is missing", "--images"],
+        ),
+        (
+            "several missing",
+            |t| t.photos.truncate(1),
+            &["2 of 3 photos", "\"a.png\""],
+        ),
+        (
+            "another aspect",
+            |t| t.photos[1].1 = 40,
+            &["\"a.png\"", "40x15", "20x15"],
+        ),
+        (
+            "rotated",
+            |t| (t.photos[0].1, t.photos[0].2) = (15, 20),
+            &["\"c.png\"", "rotated"],
+        ),
+        (
+            "NaN pose",
+            |t| t.images[2].2[1] = f64::NAN,
+            &["\"sub/b.png\"", "NaN"],
+        ),
+        (
+            "infinite quaternion",
+            |t| t.images[0].1[0] = f64::INFINITY,
+            &["\"c.png\"", "infinite"],
+        ),
+        (
+            "zero quaternion",
+            |t| t.images[0].1 = [0.0; 4],
+            &["\"c.png\"", "quaternion"],
+        ),
+        (
+            "image id twice",
+            |t| t.images[1].0 = 10,
+            &["image id 10 appears twice"],
+        ),
+        (
+            "name twice",
+            |t| t.images[1].4 = "c.png".into(),
+            &["\"c.png\" appears twice"],
+        ),
+        (
+            "camera id twice",
+            |t| t.cameras.push(t.cameras[0].clone()),
+            &["camera id 7 appears twice"],
+        ),
+        (
+            "unknown camera",
+            |t| t.images[1].3 = 9,
+            &["\"a.png\"", "camera 9"],
+        ),
+        ("no area", |t| t.cameras[0].2 = 0, &["camera 7", "0x15"]),
+        (
+            "absurd size",
+            |t| t.cameras[0].3 = 1 << 40,
+            &["camera 7", "1099511627776"],
+        ),
+        (
+            "no focal length",
+            |t| t.cameras[0].4[1] = 0.0,
+            &["camera 7", "focal length"],
+        ),
+        (
+            "negative focal",
+            |t| t.cameras[0].4[0] = -5.0,
+            &["camera 7", "focal length"],
+        ),
+        (
+            "NaN parameter",
+            |t| t.cameras[0].4[2] = f64::NAN,
+            &["camera 7", "NaN"],
+        ),
+        (
+            "no lens",
+            |t| {
+                (t.cameras[0].1, t.cameras[0].4) = (2, vec![18.0, 10.0, 7.0, -1e9]);
+            },
+            &["\"a.png\"", "lens shows"],
+        ),
+        (
+            "no such model",
+            |t| t.cameras[0].1 = 99,
+            &["camera 7", "99", "image_undistorter"],
+        ),
+        (
+            "path outside",
+            |t| t.images[0].4 = "../c.png".into(),
+            &["../c.png", "leads out"],
+        ),
+        (
+            "absolute path",
+            |t| t.images[0].4 = "/etc/passwd".into(),
+            &["/etc/passwd", "leads out"],
+        ),
+        ("no images", |t| t.images.clear(), &["no registered images"]),
+        (
+            "no photos at all",
+            |t| t.photos.clear(),
+            &["no image folder", "--images"],
+        ),
+    ];
+    for (name, change, words) in cases {
+        let mut tiny = Tiny::default();
+        change(&mut tiny);
+        let root = written(&tiny);
+        let error = match load_with(root.path(), &LoadOptions::default()) {
+            Ok(_) => panic!("{name}: accepted"),
+            Err(error) => error,
+        };
+        let text = error.to_string();
+        for word in *words {
+            assert!(text.contains(word), "{name}: no \"{word}\" in\n{text}");
+        }
+        assert!(
+            error.place().is_some() && error.hint_text().is_some(),
+            "{name}:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn bad_files_and_paths_get_one_clear_error() {
+    let fails = |root: &Path, words: &[&str]| {
+        let text = load_with(root, &LoadOptions::default())
+            .unwrap_err()
+            .to_string();
+        for word in words.iter().chain(&["at:", "hint:"]) {
+            assert!(text.contains(word), "no \"{word}\" in\n{text}");
+        }
+    };
+    fails(Path::new("/no/such/capture"), &["/no/such/capture"]);
+    let empty = tempfile::tempdir().unwrap();
+    fails(
+        empty.path(),
+        &["no capture found", "sparse/0", "transforms.json"],
+    );
+    let root = written(&Tiny::default());
+    fails(&root.path().join("images/a.png"), &["not a capture"]);
+    let photo = root.path().join("images/c.png");
+    let whole = fs::read(&photo).unwrap();
+    fs::write(&photo, &whole[..whole.len() / 2]).unwrap();
+    fails(root.path(), &["c.png", "cannot be decoded"]);
+    fs::write(&photo, "not a photo").unwrap();
+    fails(root.path(), &["c.png", "neither a JPEG nor a PNG"]);
+    // The first by name is reported, whatever the threads do.
+    fs::write(root.path().join("images/sub/b.png"), "").unwrap();
+    fails(root.path(), &["c.png"]);
+    fs::write(&photo, whole).unwrap();
+    fails(root.path(), &["b.png", "empty file"]);
+    for (field, options) in [
+        (
+            "downscale",
+            LoadOptions {
+                downscale: Some(0),
+                ..LoadOptions::default()
+            },
+        ),
+        (
+            "max_resolution",
+            LoadOptions {
+                max_resolution: Some(0),
+                ..LoadOptions::default()
+            },
+        ),
+        (
+            "max_views",
+            LoadOptions {
+                max_views: Some(0),
+                ..LoadOptions::default()
+            },
+        ),
+    ] {
+        let error = load_with(root.path(), &options).unwrap_err();
+        assert!(error.what().contains(field));
+    }
+}
+
+/// A mask for each photo, black on the left, and what comes of it.
+fn masked_capture() -> TempDir {
+    let root = written(&Tiny::default());
+    for name in ["a.png", "c.png.png", "sub/b.png"] {
+        let path = root.path().join("masks").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        image::GrayImage::from_fn(20, 15, |x, _| image::Luma([if x < 5 { 0 } else { 255 }]))
+            .save(path)
+            .unwrap();
+    }
+    root
+}
+
+#[test]
+fn masks_segment_and_are_inverted() {
+    let root = masked_capture();
+    let left = |value: u8| -> Vec<u8> {
+        let other = 255 - value;
+        (0..20 * 15)
+            .map(|i| if i % 20 < 5 { value } else { other })
+            .collect()
+    };
+    let segment = LoadOptions {
+        mask_mode: MaskMode::Segment,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(root.path(), &segment).unwrap();
+    for view in &dataset.views {
+        let photo = view.photo.read().unwrap();
+        assert_eq!(photo.alpha, Some(left(0)), "{}", view.name);
+        assert_eq!(photo.mask, None);
+    }
+    assert_noted(&dataset, "3 of 3 photos have transparent pixels");
+    let inverted = LoadOptions {
+        invert_masks: true,
+        ..LoadOptions::default()
+    };
+    let dataset = load_with(root.path(), &inverted).unwrap();
+    assert_eq!(dataset.views[0].photo.read().unwrap().mask, Some(left(255)));
+    // A lens leaves pixels that no photo shows: those are no part of the object and do not count.
+    let mut tiny = Tiny::default();
+    tiny.cameras[0] = (7, 4, 20, 15, vec![6.0, 6.0, 10.0, 7.0, -0.9, 0.0, 0.0, 0.0]);
+    tiny.write_model(&root.path().join("sparse/0"));
+    let dataset = load_with(root.path(), &segment).unwrap();
+    let photo = dataset.views[0].photo.read().unwrap();
+    assert!(photo.alpha.is_some() && photo.mask.is_some());
+}
+
+#[test]
+fn contradictions_about_masks_are_refused() {
+    let plain = written(&Tiny::default());
+    let refused = |root: &TempDir, options: LoadOptions, words: &str| {
+        let error = load_with(root.path(), &options).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.hint_text().is_some() && error.place().is_some());
+    };
+    for mask_mode in [MaskMode::Segment, MaskMode::Ignore] {
+        let options = LoadOptions {
+            mask_mode,
+            ..LoadOptions::default()
+        };
+        refused(&plain, options, "no photo has a mask");
+    }
+    let inverted = LoadOptions {
+        invert_masks: true,
+        ..LoadOptions::default()
+    };
+    refused(&plain, inverted.clone(), "inverted, but no photo has one");
+    // A folder whose names fit nothing is told of.
+    fs::create_dir_all(plain.path().join("masks")).unwrap();
+    assert_noted(&loaded(&plain), "named as a photo");
+
+    let white = masked_capture();
+    for name in ["a.png", "c.png.png", "sub/b.png"] {
+        image::GrayImage::from_pixel(20, 15, image::Luma([255]))
+            .save(white.path().join("masks").join(name))
+            .unwrap();
+    }
+    assert!(load_with(white.path(), &LoadOptions::default()).is_ok());
+    refused(&white, inverted, "leave nothing of any photo");
+}

@@ -1,0 +1,12 @@
+//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+
+mod chains;
+mod edges;
+mod fusion;
+mod gradients;
+mod layers;
+mod lifetimes;
+mod operations;
+mod support;
+mod translate;
+mod windows;

@@ -1,0 +1,281 @@
+//! An engine that only remembers what it was told, a capture for it, and a listener.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple_engine::constants::FINITE_EVERY;
+use dapple_engine::{
+    DensifyPlan, DensifyReport, DepthSample, Engine, Gradients, ImageDerivative, NotFinite,
+    OptimizerState, RenderSettings, Rendered, Report, StepCounts, StepReport, StepSettings,
+    TrainView, ViewId, ViewState,
+};
+use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
+use dapple_train::{EvalReport, Observer, Outlook, StepProgress, TrainConfig};
+use glam::DVec3;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What a run told its engine.
+#[derive(Default)]
+pub struct Log {
+    pub steps: Vec<(usize, StepSettings)>,
+    pub plans: Vec<DensifyPlan>,
+    pub views: usize,
+    pub photos: Vec<(usize, Arc<Photo>)>,
+    /// Views of coming steps.
+    pub announced: Vec<usize>,
+    pub downloads: usize,
+    pub depths: Vec<(usize, Vec<DepthSample>)>,
+}
+
+/// Does nothing, but reports as told. The opacity of its first Gaussian is the last step's number.
+#[derive(Default)]
+pub struct FakeEngine {
+    pub log: Arc<Mutex<Log>>,
+    /// The loss of this step is NaN.
+    pub nan_at: u32,
+    /// From this step on no scale is finite, and the loss does not tell; 0 = never.
+    pub broken_from: u32,
+    /// Density control after this step leaves nothing.
+    pub empty_at: u32,
+    /// This step is refused, and every call that would need the device.
+    pub fail_at: u32,
+    /// From which steps on renders are how bright, in order; before the first 0.5, near the capture's photos.
+    pub shown: Vec<(u32, f32)>,
+    /// After a failure the splats can still be had.
+    pub answers_after_failure: bool,
+    /// What a step takes on the device. Not zero: `step` returns at once and reports come later.
+    pub step_time: Duration,
+    pub splats: Splats,
+    pub failed: bool,
+    pub pending: VecDeque<(Instant, Report)>,
+}
+
+impl FakeEngine {
+    fn device(&self) -> Result<()> {
+        if self.failed && !self.answers_after_failure {
+            return Err(Error::unsupported("the device is lost").hint("plug it in"));
+        }
+        Ok(())
+    }
+
+    fn brightness(&self) -> f32 {
+        let step = self
+            .splats
+            .opacities
+            .first()
+            .map_or(0, |&opacity| opacity as u32);
+        let shown = self.shown.iter().rev().find(|(from, _)| step >= *from);
+        shown.map_or(0.5, |&(_, brightness)| brightness)
+    }
+
+    fn wait(&self) {
+        if let Some((ready, _)) = self.pending.back() {
+            std::thread::sleep(ready.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        let now = Instant::now();
+        let busy_until = self
+            .pending
+            .back()
+            .map_or(now, |(ready, _)| now.max(*ready));
+        self.pending
+            .push_back((busy_until + self.step_time, report));
+    }
+}
+
+impl Engine for FakeEngine {
+    fn description(&self) -> String {
+        "fake".to_owned()
+    }
+
+    fn upload(&mut self, splats: &Splats, _: Option<&OptimizerState>) -> Result<()> {
+        self.splats = splats.clone();
+        Ok(())
+    }
+
+    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+        self.device()?;
+        self.wait();
+        self.log.lock().unwrap().downloads += 1;
+        Ok((self.splats.clone(), OptimizerState::default()))
+    }
+
+    fn view_state(&mut self) -> Result<ViewState> {
+        Ok(ViewState::default())
+    }
+
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
+        self.log.lock().unwrap().views = views.len();
+        Ok((0..views.len()).map(ViewId).collect())
+    }
+
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        self.log.lock().unwrap().views = cameras.len();
+        Ok((0..cameras.len()).map(ViewId).collect())
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        self.log.lock().unwrap().photos.push((view.0, photo));
+        Ok(())
+    }
+
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
+        assert!(photo.is_none(), "the engine holds all photos");
+        self.log.lock().unwrap().announced.push(view.0);
+        Ok(())
+    }
+
+    fn render(&mut self, camera: &Camera, _: &RenderSettings) -> Result<Rendered> {
+        self.device()?;
+        self.wait();
+        Ok(Rendered {
+            width: camera.width,
+            height: camera.height,
+            rgb: vec![self.brightness(); (camera.width * camera.height * 3) as usize],
+            ..Rendered::default()
+        })
+    }
+
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        if settings.step == self.fail_at {
+            self.failed = true;
+            return Err(Error::unsupported("the device is lost").hint("plug it in"));
+        }
+        self.log.lock().unwrap().steps.push((view.0, *settings));
+        if let Some(opacity) = self.splats.opacities.first_mut() {
+            *opacity = settings.step as f32;
+        }
+        if self.broken_from > 0 && settings.step >= self.broken_from {
+            self.splats.scales.fill([f32::INFINITY; 3]);
+        }
+        let loss = if settings.step == self.nan_at {
+            self.splats.means[0] = [f32::NAN; 3];
+            f32::NAN
+        } else {
+            1.0 / settings.step as f32
+        };
+        self.report(Report::Step(StepReport {
+            step: settings.step,
+            loss,
+            counts: StepCounts {
+                gaussians: self.splats.len() as u64,
+                ..StepCounts::default()
+            },
+            stages: Vec::new(),
+            not_finite: settings
+                .step
+                .is_multiple_of(FINITE_EVERY)
+                .then(|| NotFinite::of(&self.splats))
+                .flatten(),
+        }));
+        Ok(())
+    }
+
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        self.log.lock().unwrap().plans.push(*plan);
+        if plan.step == self.empty_at {
+            self.splats = Splats::empty(self.splats.sh_degree);
+        }
+        self.report(Report::Densify(DensifyReport {
+            step: plan.step,
+            total: self.splats.len() as u64,
+            ..DensifyReport::default()
+        }));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.device()?;
+        self.wait();
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Vec<Report>> {
+        let now = Instant::now();
+        let ready = self.pending.partition_point(|(ready, _)| *ready <= now);
+        Ok(self.pending.drain(..ready).map(|(_, r)| r).collect())
+    }
+
+    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
+        self.log.lock().unwrap().depths.push((view.0, samples));
+        Ok(())
+    }
+
+    fn differentiate(
+        &mut self,
+        _: &Camera,
+        _: &RenderSettings,
+        _: &ImageDerivative<'_, f32>,
+    ) -> Result<Gradients<f32>> {
+        Err(Error::unsupported("a fake engine has no gradients"))
+    }
+}
+
+pub fn fake(log: &Arc<Mutex<Log>>, nan_at: u32, empty_at: u32) -> Box<dyn Engine> {
+    Box::new(FakeEngine {
+        log: log.clone(),
+        nan_at,
+        empty_at,
+        ..FakeEngine::default()
+    })
+}
+
+pub fn capture(photos: usize) -> Dataset {
+    let view = |i: usize| {
+        View::new(
+            format!("cam/{i:02}.jpg"),
+            Camera::pinhole(
+                16,
+                12,
+                16.0,
+                Pose::look_at(DVec3::new(i as f64, 1.0, -4.0), DVec3::ZERO, DVec3::Y),
+            ),
+            Photo::from_rgb(16, 12, vec![100; 16 * 12 * 3]),
+        )
+    };
+    let point = |i: usize| Point {
+        position: [i as f32 * 0.1, 0.0, 0.0],
+        rgb: [200; 3],
+    };
+    Dataset {
+        views: (0..photos).map(view).collect(),
+        points: (0..20).map(point).collect(),
+        ..Dataset::default()
+    }
+}
+
+/// Listens, and stops after a step.
+#[derive(Default)]
+pub struct Listener {
+    pub steps: Vec<StepProgress>,
+    pub evals: Vec<u32>,
+    pub densified: usize,
+    /// Steps at which photos set aside were heard.
+    pub outlooks: Vec<u32>,
+    pub stop_after: Option<u32>,
+}
+
+impl Observer for Listener {
+    fn on_step(&mut self, progress: &StepProgress) {
+        self.steps.push(*progress);
+    }
+
+    fn on_densify(&mut self, _: &DensifyReport) {
+        self.densified += 1;
+    }
+
+    fn on_outlook(&mut self, outlook: &Outlook, _: &TrainConfig) {
+        self.outlooks.push(outlook.steps[1]);
+    }
+
+    fn on_eval(&mut self, step: u32, _: &EvalReport) {
+        self.evals.push(step);
+    }
+
+    fn should_stop(&self) -> bool {
+        self.stop_after
+            .is_some_and(|stop| self.steps.len() as u32 >= stop)
+    }
+}

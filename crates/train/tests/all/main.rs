@@ -1,0 +1,22 @@
+//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+
+mod align;
+mod checkpoint;
+mod config;
+mod depth;
+mod evaluate;
+mod fake;
+mod gpu;
+mod init;
+mod lpips;
+mod lpips_device;
+mod lpips_weights;
+mod outlook;
+mod own_strategy;
+mod queues;
+mod real_capture;
+mod schedule;
+mod strategy;
+mod time_budget;
+mod trainer;
+mod training;

@@ -1,0 +1,158 @@
+//! Photos that are set aside for a while, and what follows for the run's length.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::fake;
+
+use dapple_train::{Preset, RunFolder, Silent, Trainer, Verdict, train_into};
+use fake::{FakeEngine, Listener, Log, capture, fake};
+use std::sync::{Arc, Mutex};
+
+/// Some photos are left out while it is asked whether a longer run gains, and others take their steps; on an
+/// engine that learns nothing the run stays as long as it is. Who listens hears of it.
+#[test]
+fn photos_are_set_aside_for_a_while_and_given_back() {
+    let log: Arc<Mutex<Log>> = Arc::default();
+    let mut config = Preset::Standard.config_for(4000);
+    config.extensions = 1;
+    let mut trainer = Trainer::new(&capture(48), config, fake(&log, 0, 0)).unwrap();
+    assert_eq!(trainer.train_view_count(), 42);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(folder.path()).unwrap();
+    let mut listener = Listener::default();
+    let outcome = train_into(&folder, &mut trainer, &mut listener).unwrap();
+    assert_eq!(outcome.steps, 4000);
+    assert_eq!(listener.outlooks, [3000]);
+    let [said] = trainer.outlooks() else {
+        panic!("{:?}", trainer.outlooks());
+    };
+    assert_eq!(
+        (said.steps, said.verdict),
+        ([2200, 3000], Verdict::NotShared)
+    );
+    let aside = [6, 18, 30];
+    let log = log.lock().unwrap();
+    let taken = |from: usize, to: usize| {
+        let mut times = [0; 42];
+        for (view, _) in &log.steps[from..to] {
+            times[*view] += 1;
+        }
+        times
+    };
+    for (view, &times) in taken(2200, 3000).iter().enumerate() {
+        assert_eq!(times == 0, aside.contains(&view), "view {view}");
+        // 19 or 20 of its own, and a few of those set aside: no photo takes all of another's.
+        assert!(times < 30, "view {view} {times} times");
+    }
+    // 2184 is the last step of an epoch.
+    assert!(taken(2100, 2184).iter().all(|&times| times == 2));
+    // They make up for it until the end: 19 more each than the others' 22 to 24.
+    for (view, &times) in taken(3000, 4000).iter().enumerate() {
+        let usual = if aside.contains(&view) {
+            36..52
+        } else {
+            18..25
+        };
+        assert!(usual.contains(&times), "view {view} {times} times");
+    }
+    // What is not shared is learnt by heart: from here on steps leave Gaussians out.
+    let part = |step: usize| log.steps[step - 1].1.dropout;
+    assert!((1..=3000).all(|step| part(step) == 0.0));
+    assert!((3001..=4000).all(|step| part(step) == 0.1));
+    let config = trainer.config();
+    assert_eq!((config.dropout, config.dropout_after), (0.1, 3000));
+}
+
+/// A part that somebody names stays, whatever photos say, and where somebody names the most Gaussians none is spared.
+#[test]
+fn what_is_named_is_left_as_it_is() {
+    for (dropout, max_gaussians) in [(0.125, 0), (0.0, 100)] {
+        let log: Arc<Mutex<Log>> = Arc::default();
+        let mut config = Preset::Standard.config_for(4000);
+        config.extensions = 1;
+        (config.dropout, config.max_gaussians) = (dropout, max_gaussians);
+        let mut trainer = Trainer::new(&capture(48), config, fake(&log, 0, 0)).unwrap();
+        trainer.run(&mut Silent).unwrap();
+        assert_eq!(trainer.outlooks()[0].verdict, Verdict::NotShared);
+        assert_eq!(trainer.config().dropout_after, 0);
+        let log = log.lock().unwrap();
+        let mut parts = log.steps.iter().map(|(_, step)| step.dropout);
+        assert!(parts.all(|part| part == dropout as f32));
+    }
+}
+
+/// Where photos set aside gain, half as many steps again follow; where they gain much, twice as many, and they are
+/// asked again on the way.
+#[test]
+fn photos_that_gain_extend_the_run_by_what_they_gain() {
+    use Verdict::{Extend, LittleGained, NotShared};
+    let run = |shown: &[(u32, f32)]| {
+        let log: Arc<Mutex<Log>> = Arc::default();
+        let engine = FakeEngine {
+            log: log.clone(),
+            shown: shown.to_vec(),
+            ..FakeEngine::default()
+        };
+        let mut config = Preset::Standard.config_for(4000);
+        config.extensions = 2;
+        let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
+        let planned = trainer.config().max_gaussians as u32;
+        let steps = trainer.run(&mut Silent).unwrap().steps;
+        let verdicts: Vec<Verdict> = trainer.outlooks().iter().map(|o| o.verdict).collect();
+        let extended: Vec<(u32, u32, u32)> = trainer
+            .config()
+            .extended
+            .iter()
+            .map(|&[after, steps, most]| (after, steps, most / planned))
+            .collect();
+        let log = log.lock().unwrap();
+        assert_eq!(log.steps.len(), steps as usize);
+        // Nothing is left out of what is shared.
+        let left_out = log.steps.iter().position(|(_, step)| step.dropout > 0.0);
+        let not_shared = trainer.outlooks().iter().find(|o| o.verdict == NotShared);
+        assert_eq!(left_out, not_shared.map(|o| o.steps[1] as usize));
+        // The photo that is set aside first, and when it is not taken for more than three epochs.
+        let taken = log
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(_, (view, _))| *view == 6);
+        let taken: Vec<usize> = taken.map(|(step, _)| step).collect();
+        let gaps = taken.windows(2).filter(|pair| pair[1] - pair[0] > 126);
+        let gaps: Vec<usize> = gaps.map(|pair| pair[0] / 100).collect();
+        (steps, verdicts, extended, gaps)
+    };
+    let little = run(&[(0, 0.51), (2400, 0.507)]);
+    assert_eq!(
+        little,
+        (6000, vec![Extend], vec![(3000, 6000, 1)], vec![21])
+    );
+    let much = run(&[(0, 0.54), (2400, 0.52)]);
+    let doubled = (3000, 8000, 2);
+    assert_eq!(
+        much,
+        (8000, vec![Extend, NotShared], vec![doubled], vec![21, 43])
+    );
+    // Less than a seventh by all of the extension.
+    let late = run(&[(0, 0.54), (2400, 0.52), (5000, 0.519)]);
+    assert_eq!(
+        late,
+        (
+            8000,
+            vec![Extend, LittleGained],
+            vec![doubled],
+            vec![21, 43]
+        )
+    );
+    let on = run(&[(0, 0.9), (2400, 0.85), (4000, 0.6), (5000, 0.595)]);
+    let again = (6000, 16_000, 2);
+    assert_eq!(
+        on,
+        (
+            16_000,
+            vec![Extend, Extend],
+            vec![doubled, again],
+            vec![21, 43]
+        )
+    );
+}

@@ -1,0 +1,5 @@
+//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+
+mod common;
+mod edits;
+mod server;
