@@ -113,7 +113,9 @@ pub(super) fn undo(splats: &mut Splats, found: Found, axes: usize) -> Option<Str
         }
     }
     let opacities = match (found.opacities, found.bytes) {
-        (true, _) => Some("opacities that all lie between 0 and 1 are read as opacities, not as logits"),
+        (true, _) => {
+            Some("opacities that all lie between 0 and 1 are read as opacities, not as logits")
+        }
         (_, true) => Some("opacities in bytes are read as opacities from 0 to 255, not as logits"),
         _ => None,
     };
@@ -136,7 +138,9 @@ mod tests {
         let mut splats = Splats::empty(0);
         let wave = |i: usize, k: usize| ((i * 7 + k * 13) as f32 * 0.618).fract();
         for i in 0..2000 {
-            splats.means.push([0, 1, 2].map(|k| 4.0 * unit * wave(i, k)));
+            splats
+                .means
+                .push([0, 1, 2].map(|k| 4.0 * unit * wave(i, k)));
             let scale = |k| unit.ln() - 6.0 + 3.0 * wave(i, 3 + k);
             splats.scales.push([0, 1, 2].map(scale));
             splats.quats.push([1.0, 0.0, 0.0, 0.0]);
@@ -164,17 +168,28 @@ mod tests {
     fn activated_numbers_come_back_and_others_stay() {
         for unit in [0.01f32, 1.0, 10.0] {
             let plain = scene(unit);
-            for (opacities, scales) in [(false, false), (true, false), (true, true), (false, true)] {
+            for (opacities, scales) in [(false, false), (true, false), (true, true), (false, true)]
+            {
                 let mut read = activated(plain.clone(), opacities, scales);
                 let found = Found::of(&read, 3, false);
                 let what = format!("unit {unit}: {opacities} {scales}");
-                assert_eq!((found.opacities, found.scales), (opacities, scales), "{what}");
+                assert_eq!(
+                    (found.opacities, found.scales),
+                    (opacities, scales),
+                    "{what}"
+                );
                 let note = undo(&mut read, found, 3);
                 assert_eq!(note.is_some(), opacities || scales);
                 for i in 0..plain.len() {
-                    assert!((read.opacities[i] - plain.opacities[i]).abs() < 1e-3, "{what}");
+                    assert!(
+                        (read.opacities[i] - plain.opacities[i]).abs() < 1e-3,
+                        "{what}"
+                    );
                     for k in 0..3 {
-                        assert!((read.scales[i][k] - plain.scales[i][k]).abs() < 1e-3, "{what}");
+                        assert!(
+                            (read.scales[i][k] - plain.scales[i][k]).abs() < 1e-3,
+                            "{what}"
+                        );
                     }
                 }
             }

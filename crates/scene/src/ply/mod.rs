@@ -111,7 +111,9 @@ fn is_mip(comment: &str) -> Option<bool> {
 /// axis of captures, where y points down and z forward: its `y` and `z` mean -y and -z up.
 fn vertical_axis(comments: &[String]) -> Option<[f64; 3]> {
     let lines: Vec<String> = comments.iter().map(|c| c.to_ascii_lowercase()).collect();
-    let is_brush = lines.iter().any(|line| line.contains("exported from brush"));
+    let is_brush = lines
+        .iter()
+        .any(|line| line.contains("exported from brush"));
     let axes = lines
         .iter()
         .filter_map(|line| line.strip_prefix("vertical axis:"));
@@ -235,7 +237,11 @@ mod tests {
             assert_eq!(up(&[brush, &line]), Some([0.0, 0.0, 1.0]), "{numbers}");
         }
         // The last one counts; what is no direction does not.
-        let lines = ["Vertical axis: x", "Vertical axis: 0.5 -0.5 0", "Vertical axis: 0 0 0"];
+        let lines = [
+            "Vertical axis: x",
+            "Vertical axis: 0.5 -0.5 0",
+            "Vertical axis: 0 0 0",
+        ];
         assert_eq!(up(&lines), Some([0.5, -0.5, 0.0]));
         for none in ["0 0", "nan 0 1", "up", "1 2 3 4", ""] {
             assert_eq!(up(&[&format!("Vertical axis: {none}")]), None, "{none}");

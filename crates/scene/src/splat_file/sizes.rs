@@ -15,7 +15,11 @@ pub(super) fn told((splats, mut aside): (Splats, Aside)) -> Result<(Splats, Asid
     if count > 0
         && let Some(first) = splats.scales.iter().position(|s| is_too_large(s))
     {
-        let (s, have) = if count == 1 { ("", "has") } else { ("s", "have") };
+        let (s, have) = if count == 1 {
+            ("", "has")
+        } else {
+            ("s", "have")
+        };
         aside.notes.push(format!(
             "{count} Gaussian{s} {have} a size that floats cannot hold, Gaussian {first} the first, with a scale of \
              e^{:.0}: the training that wrote the file diverged, or it is damaged; `dapple edit in.ply out.ply --keep \
@@ -37,10 +41,17 @@ mod tests {
         splats.scales = vec![[-3.0, -3.0, 40.0], [f32::NAN; 3], [-3.0, 45.0, 1.0]];
         let (_, aside) = told((splats.clone(), Aside::default())).unwrap();
         let note = &aside.notes[0];
-        assert!(note.contains("1 Gaussian has") && note.contains("Gaussian 2 the first"), "{note}");
+        assert!(
+            note.contains("1 Gaussian has") && note.contains("Gaussian 2 the first"),
+            "{note}"
+        );
         splats.scales[1] = [f32::INFINITY, 0.0, 0.0];
         let (_, aside) = told((splats.clone(), Aside::default())).unwrap();
-        assert!(aside.notes[0].starts_with("2 Gaussians have"), "{:?}", aside.notes);
+        assert!(
+            aside.notes[0].starts_with("2 Gaussians have"),
+            "{:?}",
+            aside.notes
+        );
         splats.scales.truncate(1);
         let (_, aside) = told((splats, Aside::default())).unwrap();
         assert!(aside.notes.is_empty());

@@ -196,6 +196,10 @@ fn counts_that_differ_are_told_and_what_is_there_is_read() {
         longer.extend(b"more");
         let (read, aside) = parse(&longer, Format::Ksplat).unwrap();
         assert_eq!(read, whole);
-        assert!(aside.notes[0].starts_with("4 bytes follow"), "{:?}", aside.notes);
+        assert!(
+            aside.notes[0].starts_with("4 bytes follow"),
+            "{:?}",
+            aside.notes
+        );
     }
 }

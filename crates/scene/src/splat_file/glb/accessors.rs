@@ -50,6 +50,12 @@ impl<'a> Accessors<'a> {
         self.gltf.accessors.get(index).map_or(0, |a| a.count)
     }
 
+    /// Returns true if an accessor's numbers are in a view, or if there is no such accessor.
+    pub(super) fn has_view(&self, index: usize) -> bool {
+        let accessor = self.gltf.accessors.get(index);
+        accessor.is_none_or(|a| a.buffer_view.is_some())
+    }
+
     /// The bytes of a view.
     pub(super) fn view(&self, index: usize, at: &str) -> Result<&[u8]> {
         let Some(view) = self.gltf.buffer_views.get(index) else {
@@ -84,7 +90,8 @@ impl<'a> Accessors<'a> {
     fn place(&self, accessor: &Accessor, at: &str) -> Result<Place> {
         let Some(view) = accessor.buffer_view else {
             return refuse(
-                "an attribute of the glTF file's splats has no numbers: an extension may hold them".to_owned(),
+                "an attribute of the glTF file's splats has no numbers: an extension may hold them"
+                    .to_owned(),
                 at,
             );
         };
@@ -102,7 +109,8 @@ impl<'a> Accessors<'a> {
         };
         if accessor.sparse.is_some() {
             return refuse(
-                "an attribute of the glTF file's splats is sparse, which Dapple does not read".to_owned(),
+                "an attribute of the glTF file's splats is sparse, which Dapple does not read"
+                    .to_owned(),
                 at,
             );
         }
@@ -125,7 +133,10 @@ impl<'a> Accessors<'a> {
         };
         let Some(needed) = needed else {
             return refuse(
-                format!("{} rows of an attribute of the glTF file are beyond the file", accessor.count),
+                format!(
+                    "{} rows of an attribute of the glTF file are beyond the file",
+                    accessor.count
+                ),
                 at,
             );
         };
@@ -142,7 +153,9 @@ impl<'a> Accessors<'a> {
     pub(super) fn floats(&self, index: usize, at: &str) -> Result<Floats> {
         let Some(accessor) = self.gltf.accessors.get(index) else {
             return refuse(
-                format!("an attribute of the glTF file's splats has no numbers: there is no accessor {index}"),
+                format!(
+                    "an attribute of the glTF file's splats has no numbers: there is no accessor {index}"
+                ),
                 at,
             );
         };

@@ -103,7 +103,9 @@ impl<'a> Buffers<'a> {
                 "a buffer of the glTF file is at {shown:?}, not next to it"
             ))
             .at(at)
-            .hint("download that file next to it, and put its name into the JSON, or export as .glb"));
+            .hint(
+                "download that file next to it, and put its name into the JSON, or export as .glb",
+            ));
         }
         let Some(files) = self.files else {
             return Err(Error::unsupported(format!(
@@ -167,9 +169,11 @@ fn unescape(text: &[u8]) -> Vec<u8> {
 /// What a data URI holds, behind its `data:`.
 fn inline(data: &str, index: usize) -> Result<Vec<u8>> {
     let refused = |what: &str| {
-        Error::input(format!("the text of buffer {index} of the glTF file {what}"))
-            .at(format!("buffers[{index}]"))
-            .hint(DAMAGED)
+        Error::input(format!(
+            "the text of buffer {index} of the glTF file {what}"
+        ))
+        .at(format!("buffers[{index}]"))
+        .hint(DAMAGED)
     };
     let Some((kind, content)) = data.split_once(',') else {
         return Err(refused("has no comma before its content"));
@@ -181,7 +185,10 @@ fn inline(data: &str, index: usize) -> Result<Vec<u8>> {
     let settings = NO_PAD.with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let engine = GeneralPurpose::new(&base64::alphabet::STANDARD, settings);
     let folded = |byte: &u8| !byte.is_ascii_whitespace();
-    let text: Vec<u8> = unescape(content.as_bytes()).into_iter().filter(folded).collect();
+    let text: Vec<u8> = unescape(content.as_bytes())
+        .into_iter()
+        .filter(folded)
+        .collect();
     engine
         .decode(text)
         .map_err(|e| refused("is no base64").caused_by(e))
@@ -212,7 +219,10 @@ mod tests {
         }
         for data in ["application/octet-stream;base64", ";base64,A!"] {
             let error = inline(data, 0).unwrap_err();
-            assert!(error.place().is_some() && error.hint_text().is_some(), "{data}");
+            assert!(
+                error.place().is_some() && error.hint_text().is_some(),
+                "{data}"
+            );
         }
     }
 }

@@ -26,10 +26,7 @@ pub(super) fn to_display(splats: &mut Splats) {
         ((srgb(linear) - 0.5) / f64::from(SH_C0)) as f32
     };
     if stride == 0 {
-        splats
-            .sh0
-            .par_iter_mut()
-            .for_each(|dc| *dc = dc.map(alone));
+        splats.sh0.par_iter_mut().for_each(|dc| *dc = dc.map(alone));
         return;
     }
     let directions: Vec<([f64; 16], f64)> = quadrature()
@@ -82,7 +79,9 @@ mod tests {
             let mut splats = Splats::empty(degree);
             let wanted = [0.8f64, 0.25, 0.02];
             splats.means.push([0.0; 3]);
-            splats.sh0.push(wanted.map(|v| ((linear(v) - 0.5) / c0) as f32));
+            splats
+                .sh0
+                .push(wanted.map(|v| ((linear(v) - 0.5) / c0) as f32));
             splats.sh_rest = vec![0.0; splats.sh_rest_stride()];
             to_display(&mut splats);
             for (dc, wanted) in splats.sh0[0].iter().zip(wanted) {

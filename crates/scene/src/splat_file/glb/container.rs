@@ -18,7 +18,11 @@ impl<'a> Chunks<'a> {
     /// The chunks of a binary file; bytes that begin otherwise are JSON.
     pub(super) fn find(bytes: &'a [u8]) -> Result<Self> {
         let mark = b"\xef\xbb\xbf";
-        let json_at = if bytes.starts_with(mark) { mark.len() } else { 0 };
+        let json_at = if bytes.starts_with(mark) {
+            mark.len()
+        } else {
+            0
+        };
         let text = &bytes[json_at..];
         if text.trim_ascii_start().starts_with(b"{") {
             return Ok(Self {

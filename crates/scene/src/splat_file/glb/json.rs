@@ -98,16 +98,22 @@ pub(super) struct Buffer {
 }
 
 /// Extensions that a file may require: those that are read, and those that change nothing of splats.
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 8] = [
     super::EXTENSION,
     "KHR_gaussian_splatting_compression_spz",
     "KHR_gaussian_splatting_compression_spz_2",
     "KHR_spz_gaussian_splats_compression",
+    "KHR_spz_compression",
     "KHR_mesh_quantization",
     "KHR_lights_punctual",
     "KHR_xmp_json_ld",
 ];
-const HARMLESS: [&str; 4] = ["KHR_materials_", "KHR_texture_", "EXT_texture_", "EXT_lights_"];
+const HARMLESS: [&str; 4] = [
+    "KHR_materials_",
+    "KHR_texture_",
+    "EXT_texture_",
+    "EXT_lights_",
+];
 
 impl Gltf {
     /// Reads JSON that begins at byte `at` of its file, and refuses what it requires and is not known.
@@ -115,7 +121,9 @@ impl Gltf {
         let gltf: Self = serde_json::from_slice(bytes).map_err(|e| {
             let (line, column) = (e.line(), e.column());
             Error::input(format!("the glTF file's JSON is not understood: {e}"))
-                .at(format!("byte {at}, line {line} column {column} of the JSON"))
+                .at(format!(
+                    "byte {at}, line {line} column {column} of the JSON"
+                ))
                 .hint(DAMAGED)
         })?;
         let is_known = |name: &&String| {

@@ -106,7 +106,9 @@ fn stretch(splats: &mut Splats, matrix: DMat3, translation: DVec3, nearest: DMat
 
 /// Directions of columns as a rotation: the sign of an ellipsoid's axis says nothing.
 fn axes(columns: [DVec3; 3], lengths: [f64; 3]) -> Option<DMat3> {
-    let is_sound = lengths.iter().all(|&l| l > f64::MIN_POSITIVE && l.is_finite());
+    let is_sound = lengths
+        .iter()
+        .all(|&l| l > f64::MIN_POSITIVE && l.is_finite());
     if !is_sound {
         return None;
     }
@@ -183,11 +185,8 @@ mod tests {
             (DVec3::new(1.0, 1.0, -1.0), Change::Mirrored),
             (DVec3::new(-2.0, 0.5, 1.0), Change::Mirrored),
         ] {
-            let shear = DMat4::from_scale_rotation_translation(
-                scale,
-                turn,
-                DVec3::new(5.0, -6.0, 7.0),
-            );
+            let shear =
+                DMat4::from_scale_rotation_translation(scale, turn, DVec3::new(5.0, -6.0, 7.0));
             let before = one();
             let mut after = before.clone();
             assert_eq!(place(&mut after, &shear), change, "{scale}");
@@ -201,7 +200,10 @@ mod tests {
             let moved = shear.transform_point3(mean(&before));
             assert!(moved.abs_diff_eq(mean(&after), 1e-5), "{scale}");
             // The thinnest axis keeps its precision.
-            let thin = after.scales[0].iter().copied().fold(f32::INFINITY, f32::min);
+            let thin = after.scales[0]
+                .iter()
+                .copied()
+                .fold(f32::INFINITY, f32::min);
             assert!((-13.0..-10.5).contains(&thin), "{scale}: {thin}");
         }
     }
@@ -215,7 +217,9 @@ mod tests {
         assert_eq!(place(&mut after, &mirror), Change::Mirrored);
         let colour = |s: &Splats, d: DVec3| {
             let basis = basis(d.normalize());
-            (0..8).map(|k| basis[k + 1] * f64::from(s.sh_rest[3 * k])).sum::<f64>()
+            (0..8)
+                .map(|k| basis[k + 1] * f64::from(s.sh_rest[3 * k]))
+                .sum::<f64>()
         };
         for d in [DVec3::new(0.2, 0.5, -0.7), DVec3::new(-0.9, 0.1, 0.3)] {
             let back = DVec3::new(-d.x, d.y, d.z);
@@ -226,7 +230,10 @@ mod tests {
     #[test]
     fn what_is_left_of_nothing_is_said() {
         for scale in [DVec3::ZERO, DVec3::new(1.0, 0.0, 1.0), DVec3::splat(1e-13)] {
-            assert_eq!(place(&mut one(), &DMat4::from_scale(scale)), Change::Nothing);
+            assert_eq!(
+                place(&mut one(), &DMat4::from_scale(scale)),
+                Change::Nothing
+            );
         }
         let far = DMat4::from_translation(DVec3::new(f64::INFINITY, 0.0, 0.0));
         assert_eq!(place(&mut one(), &far), Change::Nothing);

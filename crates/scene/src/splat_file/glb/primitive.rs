@@ -6,7 +6,7 @@ use super::{EXTENSION, coefficient, refuse, signs};
 use crate::ply::empty;
 use crate::splat_file::packed::{cut_harmonics, unit};
 use crate::splat_file::{ReadOptions, spz};
-use crate::{MAX_SH_DEGREE, NoProgress, Result, SH_C0, Splats};
+use crate::{Error, MAX_SH_DEGREE, NoProgress, Result, SH_C0, Splats};
 use serde_json::Value;
 
 /// What compresses splats into an SPZ file, by all names that it has had, within the extension or next to it.
@@ -41,6 +41,19 @@ fn spz_view(primitive: &Primitive) -> Option<usize> {
     usize::try_from(found.get("bufferView")?.as_u64()?).ok()
 }
 
+/// The extension that holds a primitive's numbers, where these are in no view and the extension is not SPZ's.
+fn unknown_packing<'a>(primitive: &'a Primitive, accessors: &Accessors<'_>) -> Option<&'a str> {
+    let position = *primitive.attributes.get("POSITION")?;
+    if accessors.has_view(position) || spz_view(primitive).is_some() {
+        return None;
+    }
+    let own = primitive.extensions.get(EXTENSION);
+    let inner = own.and_then(|own| own.get("extensions")?.as_object());
+    let mut names = inner.into_iter().flatten().map(|(name, _)| name);
+    let outer = || primitive.extensions.keys().find(|name| *name != EXTENSION);
+    names.next().or_else(outer).map(String::as_str)
+}
+
 /// Gaussians that a primitive promises.
 pub(super) fn promised(primitive: &Primitive, accessors: &Accessors<'_>) -> usize {
     let position = primitive.attributes.get("POSITION");
@@ -55,6 +68,13 @@ pub(super) fn read(
     at: &str,
 ) -> Result<Part> {
     let declared = Declared::read(primitive.extensions.get(EXTENSION));
+    if let Some(name) = unknown_packing(primitive, accessors) {
+        return Err(Error::unsupported(format!(
+            "splats of the glTF file are compressed by {name}, which Dapple does not read"
+        ))
+        .at(at.to_owned())
+        .hint("export it without compression or with SPZ, or as .ply or .spz"));
+    }
     let mut part = match spz_view(primitive) {
         Some(view) => packed(accessors.view(view, at)?, options, at)?,
         None => plain(primitive, accessors, at)?,
@@ -79,26 +99,42 @@ struct Declared {
 
 impl Declared {
     fn read(extension: Option<&Value>) -> Self {
-        let text = |key: &str| extension.and_then(|e| e.get(key)?.as_str()).map(str::to_owned);
+        let text = |key: &str| {
+            extension
+                .and_then(|e| e.get(key)?.as_str())
+                .map(str::to_owned)
+        };
         let mut notes = Vec::new();
         let mut unknown = |what: &str, found: &str, read: &str| {
             let found: String = found.chars().take(60).collect();
             notes.push(format!("the {what} {found:?} is not known: {read}"));
         };
         if let Some(kernel) = text("kernel").filter(|k| k != "ellipse") {
-            unknown("kernel", &kernel, "the splats are read as ellipsoids, and may look otherwise");
+            unknown(
+                "kernel",
+                &kernel,
+                "the splats are read as ellipsoids, and may look otherwise",
+            );
         }
         // The second of each is what drafts of the extension had.
         let is_linear = match text("colorSpace").as_deref() {
             None | Some("srgb_rec709_display" | "BT.709-sRGB") => false,
             Some("lin_rec709_display" | "BT.709-linear") => true,
             Some(space) => {
-                unknown("colour space", space, "colours are read as sRGB, and may look otherwise");
+                unknown(
+                    "colour space",
+                    space,
+                    "colours are read as sRGB, and may look otherwise",
+                );
                 false
             }
         };
         if let Some(projection) = text("projection").filter(|p| p != "perspective") {
-            unknown("projection", &projection, "the splats are drawn in perspective");
+            unknown(
+                "projection",
+                &projection,
+                "the splats are drawn in perspective",
+            );
         }
         if let Some(sorting) = text("sortingMethod").filter(|s| s != "cameraDistance") {
             unknown("sorting method", &sorting, "the splats are sorted by depth");
@@ -137,7 +173,9 @@ impl Attributes<'_, '_> {
     /// An attribute by the first of these names that it has.
     fn find(&self, names: &[&str], width: usize) -> Result<Option<Vec<f32>>> {
         let all = &self.primitive.attributes;
-        let found = names.iter().find_map(|name| Some((*name, *all.get(*name)?)));
+        let found = names
+            .iter()
+            .find_map(|name| Some((*name, *all.get(*name)?)));
         let Some((name, index)) = found else {
             return Ok(None);
         };
@@ -215,7 +253,8 @@ fn plain(primitive: &Primitive, accessors: &Accessors<'_>, at: &str) -> Result<P
             opacities = Some(rows().map(|row| row[3]).collect());
         }
         notes.push(
-            "colours or opacities are taken from COLOR_0, where drafts of the extension had them".to_owned(),
+            "colours or opacities are taken from COLOR_0, where drafts of the extension had them"
+                .to_owned(),
         );
     }
     let (Some(opacities), Some(sh0)) = (opacities, sh0) else {

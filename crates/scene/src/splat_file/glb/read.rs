@@ -37,11 +37,7 @@ pub(in crate::splat_file) fn parse_beside(
     read(bytes, Some(files), options)
 }
 
-fn read(
-    bytes: &[u8],
-    files: Option<&dyn Files>,
-    options: &ReadOptions,
-) -> Result<(Splats, Aside)> {
+fn read(bytes: &[u8], files: Option<&dyn Files>, options: &ReadOptions) -> Result<(Splats, Aside)> {
     let chunks = Chunks::find(bytes)?;
     let gltf = Gltf::parse(chunks.json, chunks.json_at)?;
     let buffers = Buffers::new(&gltf, chunks.numbers, files);
@@ -76,21 +72,28 @@ impl File<'_> {
             mesh.is_some_and(|mesh| mesh.primitives.iter().any(holds_splats))
         };
         if !(0..gltf.meshes.len()).any(holds) {
-            return Err(Error::unsupported(format!("the glTF file has no primitive with {EXTENSION}"))
-                .at("its JSON")
-                .hint("it holds meshes or points, not splats: export splats as .ply, .spz or .sog"));
+            return Err(Error::unsupported(format!(
+                "the glTF file has no primitive with {EXTENSION}"
+            ))
+            .at("its JSON")
+            .hint("it holds meshes or points, not splats: export splats as .ply, .spz or .sog"));
         }
         let mut shown: Vec<Instance> = instances(gltf)?;
         if let Some(bad) = shown.iter().find(|s| s.mesh >= gltf.meshes.len()) {
             return refuse(
-                format!("node {} of the glTF file has mesh {}, which there is not", bad.node, bad.mesh),
+                format!(
+                    "node {} of the glTF file has mesh {}, which there is not",
+                    bad.node, bad.mesh
+                ),
                 "nodes",
             );
         }
         shown.retain(|instance| holds(instance.mesh));
         self.note_what_is_not_read(&shown, holds, notes);
         if shown.is_empty() {
-            notes.push("no node of the scene shows the splats: they are read where they are".to_owned());
+            notes.push(
+                "no node of the scene shows the splats: they are read where they are".to_owned(),
+            );
             shown = (0..gltf.meshes.len())
                 .filter(|&mesh| holds(mesh))
                 .map(|mesh| Instance {
@@ -122,7 +125,9 @@ impl File<'_> {
             ));
         }
         let primitives = gltf.meshes.iter().flat_map(|mesh| &mesh.primitives);
-        let others = primitives.filter(|primitive| !holds_splats(primitive)).count();
+        let others = primitives
+            .filter(|primitive| !holds_splats(primitive))
+            .count();
         if others > 0 {
             notes.push(format!(
                 "{others} primitives of the glTF file hold no splats: meshes and points are left out"
@@ -133,7 +138,10 @@ impl File<'_> {
         }
         for instance in shown {
             let node = &gltf.nodes[instance.node];
-            let moved = node.extensions.keys().find(|name| name.contains("instancing"));
+            let moved = node
+                .extensions
+                .keys()
+                .find(|name| name.contains("instancing"));
             let moved = moved.map(String::as_str);
             if let Some(what) = moved.or(node.skin.map(|_| "a skin")) {
                 notes.push(format!(
@@ -164,7 +172,11 @@ impl File<'_> {
         for instance in shown {
             if !meshes.contains_key(&instance.mesh) {
                 let mut parts = Vec::new();
-                for (p, primitive) in self.gltf.meshes[instance.mesh].primitives.iter().enumerate() {
+                for (p, primitive) in self.gltf.meshes[instance.mesh]
+                    .primitives
+                    .iter()
+                    .enumerate()
+                {
                     if !holds_splats(primitive) {
                         continue;
                     }
@@ -173,7 +185,12 @@ impl File<'_> {
                     if !parts.is_empty() || !meshes.is_empty() {
                         spend(promised(primitive, &self.accessors), &mut read)?;
                     }
-                    parts.push(primitive::read(primitive, &self.accessors, self.options, &at)?);
+                    parts.push(primitive::read(
+                        primitive,
+                        &self.accessors,
+                        self.options,
+                        &at,
+                    )?);
                 }
                 meshes.insert(instance.mesh, parts);
             }
@@ -279,7 +296,11 @@ fn settle(meshes: &mut Meshes, notes: &mut Vec<String>) {
 
 /// Says that floats are too coarse for where nodes put the splats.
 fn coarse(splats: &Splats) -> Option<String> {
-    let far = splats.means.iter().flatten().fold(0.0f32, |far, v| far.max(v.abs()));
+    let far = splats
+        .means
+        .iter()
+        .flatten()
+        .fold(0.0f32, |far, v| far.max(v.abs()));
     let step = far * f32::EPSILON;
     let longest = |s: &[f32; 3]| s.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut sizes: Vec<f32> = splats.scales.iter().map(longest).collect();

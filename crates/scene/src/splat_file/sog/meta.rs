@@ -143,9 +143,9 @@ impl AnyMeta {
             (Some(2), _) | (None, None) => second(bytes).map_err(failed),
             (Some(found), _) => {
                 let what = format!("this is a SOG file of version {found}");
-                Err(Error::unsupported(what).at(super::META).hint(
-                    "Dapple reads versions 1 and 2; a newer Dapple may read it",
-                ))
+                Err(Error::unsupported(what)
+                    .at(super::META)
+                    .hint("Dapple reads versions 1 and 2; a newer Dapple may read it"))
             }
         }
     }

@@ -98,7 +98,9 @@ impl Plan {
 
     fn first(meta: &First) -> Result<Self> {
         let Some(&count) = meta.means.shape.first() else {
-            return refuse("the SOG file's meta.json does not say how many Gaussians it has".to_owned());
+            return refuse(
+                "the SOG file's meta.json does not say how many Gaussians it has".to_owned(),
+            );
         };
         let rest = meta.sh_rest.as_ref().map(|rest| {
             let bits = rest.quantization.filter(|bits| (1..=8).contains(bits));

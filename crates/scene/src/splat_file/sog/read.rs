@@ -252,7 +252,11 @@ fn from_files(
 fn more_than(count: usize, means: &[Picture; 2]) -> Option<String> {
     let end = |picture: &Picture| {
         let is_used = |texel: &[u8; 4]| texel[..3] != [0; 3];
-        picture.texels.iter().rposition(is_used).map_or(0, |at| at + 1)
+        picture
+            .texels
+            .iter()
+            .rposition(is_used)
+            .map_or(0, |at| at + 1)
     };
     let held = end(&means[0]).max(end(&means[1]));
     (held > count).then(|| {

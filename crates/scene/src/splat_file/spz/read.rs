@@ -61,11 +61,7 @@ pub(in crate::splat_file) fn parse(
 }
 
 /// The file at the beginning of bytes.
-fn one<'a>(
-    bytes: &'a [u8],
-    options: &ReadOptions,
-    progress: &dyn Progress,
-) -> Result<Part<'a>> {
+fn one<'a>(bytes: &'a [u8], options: &ReadOptions, progress: &dyn Progress) -> Result<Part<'a>> {
     if !bytes.starts_with(&MAGIC) {
         let stream = Gunzip {
             decoder: GzDecoder::new(bytes),

@@ -106,7 +106,9 @@ pub(in crate::splat_file) fn parse_beside(
         ));
     }
     if let Some(name) = &meta.environment {
-        let (part, _) = sog_file(name, files, progress)?;
+        let (part, beside) = sog_file(name, files, progress)?;
+        let named = |note| format!("{name}: {note}");
+        aside.notes.extend(beside.notes.into_iter().map(named));
         aside.notes.push(format!(
             "the last {} Gaussians are the scene's environment, which other levels of detail share",
             part.len()
@@ -143,7 +145,8 @@ fn sog_file(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(S
     let name = plain(name);
     if !is_inside(name) {
         return Err(damaged(format!(
-            "{META} names {name:?}, which is no file beside it"
+            "{META} names {name:?}, which is no {} in a folder and no .sog bundle beside it",
+            sog::META
         )));
     }
     let is_bundle = name.to_lowercase().ends_with(".sog");
