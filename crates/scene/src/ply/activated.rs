@@ -141,7 +141,7 @@ mod tests {
             splats
                 .means
                 .push([0, 1, 2].map(|k| 4.0 * unit * wave(i, k)));
-            let scale = |k| unit.ln() - 6.0 + 3.0 * wave(i, 3 + k);
+            let scale = |k: usize| unit.ln() - 6.0 + 3.0 * wave(i, 3 + k);
             splats.scales.push([0, 1, 2].map(scale));
             splats.quats.push([1.0, 0.0, 0.0, 0.0]);
             splats.opacities.push(6.0 * wave(i, 7) - 2.0);

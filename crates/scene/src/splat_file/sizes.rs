@@ -13,7 +13,7 @@ pub(super) fn told((splats, mut aside): (Splats, Aside)) -> Result<(Splats, Asid
     let is_too_large = |s: &[f32; 3]| longest(s) > LARGEST;
     let count = splats.scales.par_iter().filter(|s| is_too_large(s)).count();
     if count > 0
-        && let Some(first) = splats.scales.iter().position(|s| is_too_large(s))
+        && let Some(first) = splats.scales.iter().position(is_too_large)
     {
         let (s, have) = if count == 1 {
             ("", "has")

@@ -138,10 +138,18 @@ fn textures_that_hold_more_than_is_promised_are_told() {
         "{:?}",
         aside.notes
     );
+    meta["count"] = json!(303);
+    let (read, aside) = parse_files(&with_meta(&files, &meta), Format::SogFolder).unwrap();
+    assert_eq!(read.len(), 303);
+    assert!(
+        aside.notes[0].contains("the textures hold 300"),
+        "{:?}",
+        aside.notes
+    );
 }
 
 #[test]
-fn what_follows_or_precedes_an_archive_is_told() {
+fn what_follows_an_archive_is_told() {
     let splats = crowd(100, 0);
     let whole = encode(&splats, Format::Sog, &WriteOptions::default()).unwrap();
     let plain = parse(&whole, Format::Sog).unwrap();
@@ -191,4 +199,50 @@ fn a_folder_without_a_texture_is_one_and_the_texture_is_named() {
     assert!(describes_splats(&meta));
     std::fs::write(&other, "{\"frames\":[],\"meshes\":1}").unwrap();
     assert!(!describes_splats(&other));
+}
+
+/// An archive of levels of detail: the finest is read, not the first folder.
+#[test]
+fn levels_of_detail_in_an_archive_are_read() {
+    let options = WriteOptions::default();
+    let files = encode_files(&crowd(400, 0), Format::StreamedSog, &options).unwrap();
+    let (plain, _) = parse_files(&files, Format::StreamedSog).unwrap();
+    assert!(files.len() > 7, "two levels");
+    let mut archive = zip(&files);
+    let (read, aside) = parse(&archive, Format::Sog).unwrap();
+    assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+    assert!(read == plain);
+    // Another archive names what is in it.
+    archive = zip(&[("a/garden.ply".to_owned(), b"ply".to_vec())]);
+    let error = parse(&archive, Format::Sog).unwrap_err();
+    assert!(error.hint_text().unwrap().contains("name a/garden.ply"));
+    archive = zip(&[("x/data.pkl".to_owned(), vec![128])]);
+    let error = parse(&archive, Format::Sog).unwrap_err();
+    assert!(error.what().contains("PyTorch"));
+}
+
+/// A ZIP archive of stored files.
+fn zip(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    for (name, bytes) in files {
+        let at = out.len() as u32;
+        let mut fields = [20u16, 0, 0, 0, 0x21].map(u16::to_le_bytes).concat();
+        let size = bytes.len() as u32;
+        for word in [crc32fast::hash(bytes), size, size] {
+            fields.extend(word.to_le_bytes());
+        }
+        fields.extend((name.len() as u32).to_le_bytes());
+        out.extend([b"PK\x03\x04", &fields[..], name.as_bytes(), bytes].concat());
+        directory.extend([b"PK\x01\x02\x14\0", &fields[..], &[0; 10]].concat());
+        directory.extend(at.to_le_bytes());
+        directory.extend(name.as_bytes());
+    }
+    let at = out.len() as u32;
+    out.extend(&directory);
+    out.extend(b"PK\x05\x06\0\0\0\0");
+    out.extend([(files.len() as u16).to_le_bytes(); 2].concat());
+    out.extend((directory.len() as u32).to_le_bytes());
+    out.extend(at.to_le_bytes());
+    out.extend([0, 0]);
+    out
 }

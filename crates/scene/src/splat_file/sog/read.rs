@@ -37,21 +37,21 @@ pub(in crate::splat_file) fn parse(
 ) -> Result<(Splats, Aside)> {
     let archive = Archive::open(bytes)?;
     let all = archive.all_bytes();
-    let (splats, mut aside) = match archive.find(META) {
-        Some(meta) => {
+    // Streamed SOG has a file of the other name in each of its folders.
+    let streamed = archive.find(streamed::META);
+    let (splats, mut aside) = match (streamed, archive.find(META)) {
+        (Some(meta), _) => {
+            let files = Below::new(&archive, meta);
+            streamed::parse_beside(&archive.get(meta)?, &files, progress)?
+        }
+        (None, Some(meta)) => {
             let files = Below::new(&archive, meta);
             from_files(&Plan::parse(&archive.get(meta)?)?, &files, all, progress)?
         }
-        None => match archive.find(streamed::META) {
-            Some(meta) => {
-                let files = Below::new(&archive, meta);
-                streamed::parse_beside(&archive.get(meta)?, &files, progress)?
-            }
-            None => return Err(no_scene(&archive)),
-        },
+        (None, None) => return Err(no_scene(&archive)),
     };
     let scenes = archive.names().filter(|name| is_named(name, META)).count();
-    if scenes > 1 && archive.find(streamed::META).is_none() {
+    if scenes > 1 && streamed.is_none() {
         aside.notes.push(format!(
             "the archive holds {scenes} files {META}: the first is read"
         ));
@@ -242,14 +242,14 @@ fn from_files(
     }
     let aside = Aside {
         antialiased: plan.antialiased,
-        notes: more_than(count, &textures.means).into_iter().collect(),
+        notes: compare_counts(count, &textures).into_iter().collect(),
         ..Aside::default()
     };
     Ok((splats, aside))
 }
 
-/// Says that textures hold more Gaussians than are promised: writers leave texels that stand for none black.
-fn more_than(count: usize, means: &[Picture; 2]) -> Option<String> {
+/// Says that textures hold more Gaussians than are promised, or less: writers leave texels that stand for none black.
+fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
     let end = |picture: &Picture| {
         let is_used = |texel: &[u8; 4]| texel[..3] != [0; 3];
         picture
@@ -258,10 +258,17 @@ fn more_than(count: usize, means: &[Picture; 2]) -> Option<String> {
             .rposition(is_used)
             .map_or(0, |at| at + 1)
     };
-    let held = end(&means[0]).max(end(&means[1]));
-    (held > count).then(|| {
-        format!(
+    let held = textures.means.iter().map(end).max().unwrap_or(0);
+    if held > count {
+        return Some(format!(
             "{META} promises {count} Gaussians, and the textures hold {held}: the first {count} are read"
+        ));
+    }
+    // A rotation is black only where there is none.
+    let held = held.max(end(&textures.quats));
+    (held < count).then(|| {
+        format!(
+            "{META} promises {count} Gaussians, and the textures hold {held}: the last ones are of black texels"
         )
     })
 }
