@@ -1,4 +1,4 @@
-//! Binary glTF; bytes that are no such file become the JSON of one with a few numbers.
+//! glTF, binary and as text; bytes that are no such file become the JSON of one with a few numbers.
 #![no_main]
 
 use dapple_scene::splat_file::{Format, parse};
@@ -6,6 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     drop(parse(data, Format::Glb));
+    drop(parse(data, Format::Gltf));
     let mut file = b"glTF\x02\0\0\0\0\0\0\0".to_vec();
     file.extend((data.len() as u32).to_le_bytes());
     file.extend(b"JSON");

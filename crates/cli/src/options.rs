@@ -234,6 +234,9 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
     if let Some(meta) = sog_meta(path) {
         return Ok(meta);
     }
+    if let Some(error) = splat_file::foreign(path) {
+        return Err(error);
+    }
     let hint = match folder.checkpoint_path().is_file() {
         true => format!(
             "the run in it is not finished: `dapple train --resume {}` goes on with it",
@@ -249,12 +252,9 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
 /// The `meta.json` of a folder of SOG's textures, or the `lod-meta.json` of streamed ones; other programs' captures can
 /// have a file of the first name.
 pub fn sog_meta(folder: &Path) -> Option<PathBuf> {
-    let [meta, texture, streamed] =
-        ["meta.json", "means_l.webp", "lod-meta.json"].map(|name| folder.join(name));
-    match meta.is_file() && texture.is_file() {
-        true => Some(meta),
-        false => streamed.is_file().then_some(streamed),
-    }
+    let names = ["meta.json", "lod-meta.json"];
+    let mut files = names.into_iter().map(|name| folder.join(name));
+    files.find(|file| splat_file::describes_splats(file))
 }
 
 /// Reads splats, and says what is odd about their file.

@@ -53,13 +53,17 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         return Err(Error::io("cannot open it", path, missing));
     }
     // A SOG file's folder, or its meta.json; a capture's can have that name.
-    let folder = match path.is_dir() {
-        true => path,
-        false => path.parent().unwrap_or(path),
+    let meta = match path.is_dir() {
+        true => sog_meta(path),
+        false => Some(path.clone()).filter(|path| splat_file::describes_splats(path)),
     };
-    let is_named = |meta: &PathBuf| path.is_dir() || meta.file_name() == path.file_name();
-    if let Some(meta) = sog_meta(folder).filter(is_named) {
+    if let Some(meta) = meta {
         return show(&SplatsInfo::read(&meta)?, args.json, console);
+    }
+    if path.is_dir()
+        && let Some(error) = splat_file::foreign(path)
+    {
+        return Err(error);
     }
     let is_json = path.extension().is_some_and(|e| e == "json");
     let inner = path.join("splats.ply");

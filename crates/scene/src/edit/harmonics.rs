@@ -93,7 +93,7 @@ impl Turn {
 }
 
 /// Directions and weights that integrate polynomials up to degree 6 over the sphere exactly.
-fn quadrature() -> Vec<(DVec3, f64)> {
+pub(crate) fn quadrature() -> Vec<(DVec3, f64)> {
     // Roots of the Legendre polynomial P4 and its weights, in closed form (Abramowitz & Stegun 25.4.30).
     let root = (6.0f64 / 5.0).sqrt();
     let (inner, outer) = (

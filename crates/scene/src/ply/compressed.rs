@@ -15,10 +15,10 @@
 //! 4. What is found becomes [`Splats`] in blocks of rows, in parallel.
 
 use super::header::{Header, Scalar};
-use super::splats::{Block, blocks, empty, not_finite, sh_degree};
+use super::splats::{Block, Degrees, blocks, empty, not_finite};
 use super::table::{BLOCK_ROWS, Column, Table};
 use crate::splat_file::ReadOptions;
-use crate::{Error, Result, SH_C0, Splats, sh_coefficient_count};
+use crate::{Error, Result, SH_C0, Splats};
 use rayon::prelude::*;
 
 /// Gaussians that share a row of `chunk`.
@@ -75,8 +75,12 @@ pub(super) fn is_compressed(header: &Header) -> bool {
     })
 }
 
-/// Unpacks a compressed file.
-pub(super) fn read(header: &Header, bytes: &[u8], options: &ReadOptions) -> Result<Splats> {
+/// Unpacks a compressed file; notes on what is left out.
+pub(super) fn read(
+    header: &Header,
+    bytes: &[u8],
+    options: &ReadOptions,
+) -> Result<(Splats, Vec<String>)> {
     let vertices = Table::find(header, bytes, "vertex")?;
     let packed = vertices.require(&PACKED, "a compressed file")?;
     for column in &packed {
@@ -88,20 +92,20 @@ pub(super) fn read(header: &Header, bytes: &[u8], options: &ReadOptions) -> Resu
         true => Some(Table::find(header, bytes, "sh")?),
         false => None,
     };
-    let (degree, rest) = match &harmonics {
+    let (degrees, rest) = match &harmonics {
         Some(table) => rest_columns(table, rows)?,
-        None => (0, Vec::new()),
+        None => (Degrees::NONE, Vec::new()),
     };
 
     // Within a small factor of the file's size, which has been checked.
-    let mut splats = empty(rows, degree);
+    let mut splats = empty(rows, degrees.read);
     blocks(&mut splats).into_par_iter().for_each(|block| {
         if let Some(table) = &harmonics {
             unpack_rest(table, &rest, block.first, block.sh_rest);
         }
         unpack(&vertices, &packed, &chunks, block);
     });
-    Ok(splats)
+    Ok((splats, degrees.note().into_iter().collect()))
 }
 
 fn expect_type(column: &Column, known: &[Scalar], name: &str) -> Result<()> {
@@ -153,8 +157,8 @@ fn chunks(
     Ok(ranges)
 }
 
-/// The degree of the element `sh`, and its columns in the file's order.
-fn rest_columns<'a>(table: &'a Table<'_>, rows: usize) -> Result<(u8, Vec<&'a Column>)> {
+/// The degrees of the element `sh`, and its columns in the file's order.
+fn rest_columns<'a>(table: &'a Table<'_>, rows: usize) -> Result<(Degrees, Vec<&'a Column>)> {
     if table.rows() != rows {
         return Err(Error::input(format!(
             "the compressed PLY file has spherical harmonics of {} Gaussians, but {rows} Gaussians",
@@ -162,16 +166,14 @@ fn rest_columns<'a>(table: &'a Table<'_>, rows: usize) -> Result<(u8, Vec<&'a Co
         ))
         .hint(DAMAGED));
     }
-    let degree = sh_degree(table)?;
-    let names: Vec<String> = (0..(sh_coefficient_count(degree) - 1) * 3)
-        .map(|i| format!("f_rest_{i}"))
-        .collect();
+    let degrees = Degrees::find(table)?;
+    let names = degrees.rest_names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let columns = table.require(&names, "a compressed file")?;
     for column in &columns {
         expect_type(column, &[Scalar::U8], "uchar")?;
     }
-    Ok((degree, columns))
+    Ok((degrees, columns))
 }
 
 /// Fills a block's `[rows, K-1, 3]` from columns `[3, K-1]`.

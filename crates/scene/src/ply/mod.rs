@@ -11,9 +11,11 @@
 //!    allocated; any scalar type, either byte order, ASCII too.
 //! 3. `splats`, `points`: columns found by name, in any order, copied in blocks of rows in
 //!    parallel; the rest is ignored.
-//! 4. `compressed`: SuperSplat's layout of 256 Gaussians a chunk, packed into integers.
+//! 4. `compressed`: SuperSplat's layout of 256 Gaussians a chunk, packed into integers; `activated`: opacities and
+//!    lengths of programs that store these in place of logits and logarithms.
 //! 5. `write`: the plain layout backwards, always binary little-endian; `pack`: the compressed one.
 
+mod activated;
 mod compressed;
 mod header;
 mod pack;
@@ -54,7 +56,10 @@ pub(crate) fn parse_all(
     options: &ReadOptions,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    Ok((parse_with(bytes, options, progress)?, aside(bytes)?))
+    let (splats, notes) = parse_with(bytes, options, progress)?;
+    let mut aside = aside(bytes)?;
+    aside.notes.extend(notes);
+    Ok((splats, aside))
 }
 
 /// What a PLY file says beside its rows.
@@ -80,7 +85,7 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
     };
     let left = table::left_over(&header, bytes).filter(|&count| count > 0);
     Ok(Aside {
-        up: header.comments.iter().find_map(|text| vertical_axis(text)),
+        up: vertical_axis(&header.comments),
         antialiased: header
             .comments
             .iter()
@@ -102,19 +107,39 @@ fn is_mip(comment: &str) -> Option<bool> {
     }
 }
 
-fn vertical_axis(comment: &str) -> Option<[f64; 3]> {
-    let text = comment.to_ascii_lowercase();
-    let axis = text.strip_prefix("vertical axis:")?.trim();
-    let (sign, axis) = match axis.strip_prefix('-') {
-        Some(axis) => (-1.0, axis),
-        None => (1.0, axis),
+/// The direction that comments call up: an axis or three numbers; the last comment counts. Brush names the vertical
+/// axis of captures, where y points down and z forward: its `y` and `z` mean -y and -z up.
+fn vertical_axis(comments: &[String]) -> Option<[f64; 3]> {
+    let lines: Vec<String> = comments.iter().map(|c| c.to_ascii_lowercase()).collect();
+    let is_brush = lines
+        .iter()
+        .any(|line| line.contains("exported from brush"));
+    let axes = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("vertical axis:"));
+    axes.filter_map(|axis| direction(axis.trim(), is_brush))
+        .next_back()
+}
+
+fn direction(text: &str, is_brush: bool) -> Option<[f64; 3]> {
+    let (sign, axis) = match text.strip_prefix(['-', '+']) {
+        Some(axis) if text.starts_with('-') => (-1.0, axis),
+        Some(axis) => (1.0, axis),
+        None => (1.0, text),
     };
-    Some(match axis {
-        "x" => [sign, 0.0, 0.0],
-        "y" => [0.0, sign, 0.0],
-        "z" => [0.0, 0.0, sign],
-        _ => return None,
-    })
+    let down = if is_brush && axis == text { -1.0 } else { 1.0 };
+    match axis {
+        "x" => return Some([sign, 0.0, 0.0]),
+        "y" => return Some([0.0, sign * down, 0.0]),
+        "z" => return Some([0.0, 0.0, sign * down]),
+        _ => {}
+    }
+    let is_between = |c: char| c.is_whitespace() || ",;[]()".contains(c);
+    let words = text.split(is_between).filter(|word| !word.is_empty());
+    let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
+    let up: [f64; 3] = numbers?.try_into().ok()?;
+    let is_one = up.iter().all(|v| v.is_finite()) && up.iter().any(|&v| v != 0.0);
+    is_one.then_some(up)
 }
 
 /// Reads splats from the bytes of a PLY file.
@@ -130,17 +155,24 @@ fn vertical_axis(comment: &str) -> Option<[f64; 3]> {
 ///   rendering would;
 /// - no `scale_2` (2D Gaussians): a thousandth of the shorter axis, so that a disc stays one;
 /// - an opacity of +-infinity and a scale of -infinity (converters that take the logarithm of 0):
-///   the nearest value that the compressed layout knows, +-16 and -20.
+///   the nearest value that the compressed layout knows, +-16 and -20;
+/// - opacities from 0 to 1 and lengths where logits and logarithms belong: turned into these;
+/// - harmonics above degree 3: left out.
 ///
 /// # Errors
 /// A malformed header, a missing property, fewer bytes than the header promises, chunks or harmonics
 /// that are not as many as the Gaussians need, any other value that is NaN or infinite (named by
 /// property and vertex).
 pub fn parse(bytes: &[u8]) -> Result<Splats> {
-    parse_with(bytes, &ReadOptions::default(), &NoProgress)
+    Ok(parse_with(bytes, &ReadOptions::default(), &NoProgress)?.0)
 }
 
-fn parse_with(bytes: &[u8], options: &ReadOptions, progress: &dyn Progress) -> Result<Splats> {
+/// Splats, and notes on how they were read.
+fn parse_with(
+    bytes: &[u8],
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<(Splats, Vec<String>)> {
     let header = header::Header::parse(bytes)?;
     if compressed::is_compressed(&header) {
         return compressed::read(&header, bytes, options);
@@ -176,11 +208,43 @@ pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
 pub fn parse_points(bytes: &[u8]) -> Result<Vec<Point>> {
     let header = header::Header::parse(bytes)?;
     if compressed::is_compressed(&header) {
-        return Ok(points::of_splats(&compressed::read(
-            &header,
-            bytes,
-            &ReadOptions::default(),
-        )?));
+        let (splats, _) = compressed::read(&header, bytes, &ReadOptions::default())?;
+        return Ok(points::of_splats(&splats));
     }
     points::from_table(&table::Table::find(&header, bytes, "vertex")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::vertical_axis;
+
+    #[test]
+    fn up_is_what_the_program_that_wrote_it_means() {
+        let up = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+            vertical_axis(&lines)
+        };
+        // Nerfstudio.
+        assert_eq!(up(&["Vertical Axis: z"]), Some([0.0, 0.0, 1.0]));
+        assert_eq!(up(&["Vertical Axis: -y"]), Some([0.0, -1.0, 0.0]));
+        let brush = "Exported from Brush";
+        assert_eq!(up(&[brush, "Vertical axis: y"]), Some([0.0, -1.0, 0.0]));
+        assert_eq!(up(&["Vertical axis: Z", brush]), Some([0.0, 0.0, -1.0]));
+        assert_eq!(up(&[brush, "Vertical axis: x"]), Some([1.0, 0.0, 0.0]));
+        assert_eq!(up(&[brush, "Vertical axis: -y"]), Some([0.0, -1.0, 0.0]));
+        for numbers in ["0 0 1", "[0, 0, 1]", "0.0,0.0,1.0"] {
+            let line = format!("Vertical axis: {numbers}");
+            assert_eq!(up(&[brush, &line]), Some([0.0, 0.0, 1.0]), "{numbers}");
+        }
+        // The last one counts; what is no direction does not.
+        let lines = [
+            "Vertical axis: x",
+            "Vertical axis: 0.5 -0.5 0",
+            "Vertical axis: 0 0 0",
+        ];
+        assert_eq!(up(&lines), Some([0.5, -0.5, 0.0]));
+        for none in ["0 0", "nan 0 1", "up", "1 2 3 4", ""] {
+            assert_eq!(up(&[&format!("Vertical axis: {none}")]), None, "{none}");
+        }
+    }
 }

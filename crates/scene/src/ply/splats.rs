@@ -3,11 +3,13 @@
 //! 1. Find the columns; some may be missing or stand under another name.
 //! 2. Copy them block by block. Infinities that have a meaning become numbers.
 //! 3. Put a separate 3D filter (Mip-Splatting) into scales and opacities.
+//! 4. Turn opacities and lengths back into logits and logarithms where the file holds these (`activated`).
 
+use super::activated::{self, Found};
 use super::header::Scalar;
 use super::table::{BLOCK_ROWS, Column, NotFinite, Table};
 use crate::splat_file::watch::Watch;
-use crate::splat_file::{NON_FINITE_HINT, ReadOptions};
+use crate::splat_file::{NON_FINITE_HINT, ReadOptions, cut_harmonics};
 use crate::{Error, MAX_SH_DEGREE, Progress, Result, SH_C0, Splats, sh_coefficient_count};
 use rayon::prelude::*;
 
@@ -26,7 +28,7 @@ const LOWEST_SCALE: f32 = -20.0;
 
 /// ln 1000: how much shorter the third axis of a 2D Gaussian is than the shorter one of the others.
 /// Next to nothing, but a matrix of `f32` still has an inverse.
-const DISC: f32 = 6.907_755_4;
+pub(super) const DISC: f32 = 6.907_755_4;
 
 /// Columns by what they fill.
 struct Columns<'a> {
@@ -45,10 +47,8 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn find(table: &'a Table<'_>, sh_degree: u8) -> Result<Self> {
-        let rest: Vec<String> = (0..(sh_coefficient_count(sh_degree) - 1) * 3)
-            .map(|i| format!("f_rest_{i}"))
-            .collect();
+    fn find(table: &'a Table<'_>, degrees: Degrees) -> Result<Self> {
+        let rest = degrees.rest_names();
         let has = |names: &[&str]| names.iter().all(|name| table.column(name).is_some());
         // Colours alone make no splats of a point cloud: an error then names all that is missing.
         let no_sh0 = has(&["opacity"]) && COLOUR.iter().all(|name| table.column(name).is_none());
@@ -102,11 +102,11 @@ pub(super) fn from_table(
     table: &Table<'_>,
     options: &ReadOptions,
     progress: &dyn Progress,
-) -> Result<Splats> {
-    let sh_degree = sh_degree(table)?;
-    let columns = Columns::find(table, sh_degree)?;
+) -> Result<(Splats, Vec<String>)> {
+    let degrees = Degrees::find(table)?;
+    let columns = Columns::find(table, degrees)?;
     // Within a small factor of the file's size, which has been checked.
-    let mut splats = empty(table.rows(), sh_degree);
+    let mut splats = empty(table.rows(), degrees.read);
     let watch = Watch::reading(progress, table.rows());
     let bad = blocks(&mut splats)
         .into_par_iter()
@@ -118,9 +118,19 @@ pub(super) fn from_table(
         })
         .min_by_key(|(bad, _)| bad.row);
     match bad {
-        Some((bad, name)) if !options.keeps_non_finite() => Err(not_finite(bad, &name, "vertex")),
-        _ => Ok(splats),
+        Some((bad, name)) if !options.keeps_non_finite() => {
+            return Err(not_finite(bad, &name, "vertex"));
+        }
+        _ => {}
     }
+    let mut notes: Vec<String> = degrees.note().into_iter().collect();
+    // What a filter has widened is neither.
+    if columns.filter.is_none() {
+        let is_bytes = columns.opacity.declared == Scalar::U8;
+        let found = Found::of(&splats, columns.scales.len(), is_bytes);
+        notes.extend(activated::undo(&mut splats, found, columns.scales.len()));
+    }
+    Ok((splats, notes))
 }
 
 /// Room for Gaussians.
@@ -147,21 +157,53 @@ pub(super) fn not_finite(bad: NotFinite, name: &str, element: &str) -> Error {
     .hint(NON_FINITE_HINT)
 }
 
-/// The degree that the number of `f_rest_*` properties stands for.
-pub(super) fn sh_degree(table: &Table<'_>) -> Result<u8> {
-    let count = table
-        .names()
-        .filter(|name| name.starts_with("f_rest_"))
-        .count();
-    (0..=MAX_SH_DEGREE)
-        .find(|&degree| (sh_coefficient_count(degree) - 1) * 3 == count)
-        .ok_or_else(|| {
-            Error::unsupported(format!(
-                "the PLY file has {count} f_rest_* properties, which is no degree of spherical \
-                 harmonics that Dapple knows"
-            ))
-            .hint("degree 0 has none, 1 has 9, 2 has 24, 3 has 45")
+/// The highest degree of harmonics that is known, to be cut.
+const HIGHEST_DEGREE: u8 = 10;
+
+/// Degrees of a file's harmonics.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Degrees {
+    /// The degree that is read, at most [`MAX_SH_DEGREE`].
+    pub(super) read: u8,
+    /// The degree that the file has.
+    stored: u8,
+}
+
+impl Degrees {
+    /// No harmonics.
+    pub(super) const NONE: Self = Self { read: 0, stored: 0 };
+
+    /// The degree that the number of `f_rest_*` properties stands for.
+    pub(super) fn find(table: &Table<'_>) -> Result<Self> {
+        let names = table.names().filter(|name| name.starts_with("f_rest_"));
+        let count = names.count();
+        let known = (0..=HIGHEST_DEGREE)
+            .find(|&degree| (sh_coefficient_count(degree) - 1) * 3 == count)
+            .ok_or_else(|| {
+                Error::unsupported(format!(
+                    "the PLY file has {count} f_rest_* properties, which is no degree of spherical \
+                     harmonics that Dapple knows"
+                ))
+                .hint("degree 0 has none, 1 has 9, 2 has 24, 3 has 45, 4 has 72")
+            })?;
+        Ok(Self {
+            read: known.min(MAX_SH_DEGREE),
+            stored: known,
         })
+    }
+
+    /// Names of the properties that are read, `[3, K-1]`.
+    pub(super) fn rest_names(self) -> Vec<String> {
+        let [read, stored] = [self.read, self.stored].map(|d| sh_coefficient_count(d) - 1);
+        (0..3 * read)
+            .map(|at| format!("f_rest_{}", at / read * stored + at % read))
+            .collect()
+    }
+
+    /// Says what is left out.
+    pub(super) fn note(self) -> Option<String> {
+        (self.stored > self.read).then(|| cut_harmonics(self.stored))
+    }
 }
 
 /// Cuts the arrays into blocks.

@@ -21,7 +21,7 @@ pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Asid
         );
         return Err(Error::input(what)
             .at(format!("byte {}", records.len() * BYTES))
-            .hint("copy the file again: it is cut, or it is another format under this name"));
+            .hint("copy the file again: it is cut, more follows its last Gaussian, or it is another format under this name"));
     }
     let mut splats = Splats::empty(0);
     for (i, record) in records.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Formats of several files: where these are, by names relative to the one that says what the others are.
 
+use super::foreign;
 use crate::{Error, Result, bounded};
 use std::borrow::Cow;
 use std::path::Path;
@@ -13,6 +14,10 @@ pub(super) trait Files: Sync {
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>>;
     /// Its bytes; 0 where it is not there.
     fn size(&self, name: &str) -> usize;
+    /// Returns true if it is not there, as far as that is known before it is read.
+    fn is_missing(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 /// Those of a folder.
@@ -22,7 +27,14 @@ impl Files for Folder<'_> {
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
         let path = self.0.join(name);
         let bytes = bounded::read("cannot read the file", &path, bounded::IMAGE_BYTES)?;
-        Ok(Cow::Owned(bytes))
+        match foreign::by_content(&bytes) {
+            Some(error) => Err(error.at_path(&path)),
+            None => Ok(Cow::Owned(bytes)),
+        }
+    }
+
+    fn is_missing(&self, name: &str) -> bool {
+        !self.0.join(name).is_file()
     }
 
     fn size(&self, name: &str) -> usize {
@@ -52,6 +64,10 @@ impl Files for Memory<'_> {
 
     fn size(&self, name: &str) -> usize {
         self.find(name).map_or(0, <[u8]>::len)
+    }
+
+    fn is_missing(&self, name: &str) -> bool {
+        self.find(name).is_none()
     }
 }
 
@@ -90,6 +106,13 @@ impl Files for Beside<'_> {
         match name.contains('/') || !is_inside(name) {
             true => 0,
             false => self.files.size(&format!("{}{name}", self.folder)),
+        }
+    }
+
+    fn is_missing(&self, name: &str) -> bool {
+        // A name that leads elsewhere is refused when it is read.
+        !name.contains('/') && is_inside(name) && {
+            self.files.is_missing(&format!("{}{name}", self.folder))
         }
     }
 }

@@ -7,6 +7,8 @@
 //! 3. A Gaussian: centre, linear scales, rotation `w x y z`, colour and opacity in bytes, harmonics. Level 0 has
 //!    `f32`; levels 1 and 2 have centres in 16 bits about their bucket's, the others as halves; level 2 harmonics as
 //!    bytes between the header's ends. Harmonics go band by band, channel by channel within.
+//! 4. Counts are in three places: the header's, the sections', and what the bytes hold. Converters leave the first two
+//!    at 0: what the bytes hold is read, and a note says so.
 
 use super::packed::{Cursor, float_at, linear_scale, logit, unit};
 use super::{Aside, NON_FINITE_HINT, ReadOptions};
@@ -29,6 +31,8 @@ const DAMAGED: &str = "the file is damaged or cut, or it is another format under
 /// What a section says of its Gaussians.
 struct Section<'a> {
     count: usize,
+    /// How many of these its header does not promise.
+    filled: usize,
     degree: u8,
     level: u16,
     /// Ends of harmonics of level 2.
@@ -46,44 +50,121 @@ struct Section<'a> {
     rows: &'a [u8],
 }
 
+/// What the file's header says.
+struct Head {
+    level: u16,
+    /// Ends of harmonics of level 2.
+    ends: [f32; 2],
+    /// Sections that there is room for, and that there are.
+    sections: [usize; 2],
+    gaussians: usize,
+}
+
+impl Head {
+    fn read(bytes: &[u8]) -> Result<Self> {
+        let mut head = Cursor::new(bytes, 0, ".ksplat");
+        head.take(HEADER, "header")?;
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+        let (major, minor, level) = (
+            bytes[0],
+            bytes[1],
+            u16::from_le_bytes([bytes[20], bytes[21]]),
+        );
+        if major != 0 || minor < 1 || level > 2 {
+            let what = format!(
+                "this is no .ksplat file that is known: version {major}.{minor}, level {level}"
+            );
+            return Err(Error::unsupported(what).at("byte 0").hint(DAMAGED));
+        }
+        let ends = [(36, -USUAL_SH_END), (40, USUAL_SH_END)].map(|(at, usual)| {
+            let end = f32::from_bits(word(at));
+            if end == 0.0 { usual } else { end }
+        });
+        if ends.iter().any(|end| !end.is_finite()) {
+            return Err(not_finite("range of harmonics", 36, DAMAGED));
+        }
+        Ok(Self {
+            level,
+            ends,
+            sections: [word(4) as usize, word(8) as usize],
+            gaussians: word(16) as usize,
+        })
+    }
+
+    /// The first of the sections' bytes.
+    fn sections_at(&self, bytes: &[u8]) -> Result<usize> {
+        let [most, count] = self.sections;
+        let end = SECTION_HEADER
+            .checked_mul(most)
+            .and_then(|b| b.checked_add(HEADER));
+        let end = end.filter(|&end| end <= bytes.len() && count <= most);
+        end.ok_or_else(|| {
+            let what = format!(
+                "the .ksplat file promises {count} of {most} sections, more than it has bytes for"
+            );
+            Error::input(what).at("byte 4").hint(DAMAGED)
+        })
+    }
+
+    /// Compares what is promised with the sections that were found, and their end with the file's.
+    fn compare(&self, sections: &[Section<'_>], left: usize) -> Result<Vec<String>> {
+        let sum = |count: fn(&Section<'_>) -> usize| sections.iter().map(count).sum::<usize>();
+        let (held, filled) = (sum(|s| s.count), sum(|s| s.filled));
+        let [most, count] = self.sections;
+        if held == 0 && left > 0 {
+            let what = format!(
+                "the .ksplat file promises no Gaussian in {count} of {most} sections, and {left} bytes follow its \
+                 headers"
+            );
+            return Err(Error::input(what).at("byte 4").hint(DAMAGED));
+        }
+        let mut notes = Vec::new();
+        if sections.len() != count {
+            notes.push(format!(
+                "the header promises {count} sections, and {} follow: they are read",
+                sections.len()
+            ));
+        }
+        if filled > 0 {
+            notes.push(format!(
+                "headers of sections promise {} Gaussians, and {held} are there: all are read",
+                held - filled
+            ));
+        }
+        if self.gaussians != held {
+            notes.push(format!(
+                "the header promises {} Gaussians, and the sections hold {held}: these are read",
+                self.gaussians
+            ));
+        }
+        if left > 0 {
+            notes.push(format!(
+                "{left} bytes follow the last section, unread: is this the file that it should be?"
+            ));
+        }
+        Ok(notes)
+    }
+}
+
 pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
-    let mut head = Cursor::new(bytes, 0, ".ksplat");
-    head.take(HEADER, "header")?;
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
-    let (major, minor, level) = (
-        bytes[0],
-        bytes[1],
-        u16::from_le_bytes([bytes[20], bytes[21]]),
-    );
-    if major != 0 || minor < 1 || level > 2 {
-        let what = format!(
-            "this is no .ksplat file that is known: version {major}.{minor}, level {level}"
-        );
-        return Err(Error::unsupported(what).at("byte 0").hint(DAMAGED));
-    }
-    let ends = [(36, -USUAL_SH_END), (40, USUAL_SH_END)].map(|(at, usual)| {
-        let end = f32::from_bits(word(at));
-        if end == 0.0 { usual } else { end }
-    });
-    if ends.iter().any(|end| !end.is_finite()) {
-        return Err(not_finite("range of harmonics", 36, DAMAGED));
-    }
-    let (most, count) = (word(4) as usize, word(8) as usize);
-    let headers_end = SECTION_HEADER
-        .checked_mul(most)
-        .and_then(|b| b.checked_add(HEADER));
-    let Some(mut at) = headers_end.filter(|&end| end <= bytes.len() && count <= most) else {
-        let what = format!(
-            "the .ksplat file promises {count} of {most} sections, more than it has bytes for"
-        );
-        return Err(Error::input(what).at("byte 4").hint(DAMAGED));
-    };
+    let head = Head::read(bytes)?;
+    let mut at = head.sections_at(bytes)?;
+    // A converter may leave the count of sections at 0, not their room.
+    let [most, promised] = head.sections;
+    let is_unsaid = promised == 0 && at < bytes.len();
     let mut sections = Vec::new();
-    for k in 0..count {
-        let (section, end) = Section::find(bytes, HEADER + k * SECTION_HEADER, at, level, ends)?;
-        sections.push(section);
+    for k in 0..if is_unsaid { most } else { promised } {
+        let header_at = HEADER + k * SECTION_HEADER;
+        let (section, end) = Section::find(bytes, header_at, at, head.level, head.ends)?;
+        if !(is_unsaid && section.count == 0) {
+            sections.push(section);
+        }
         at = end;
     }
+    let aside = Aside {
+        notes: head.compare(&sections, bytes.len() - at)?,
+        ..Aside::default()
+    };
     let degree = sections.iter().map(|s| s.degree).max().unwrap_or(0);
     // Each is there with all its bytes.
     let mut splats = empty(0, degree);
@@ -102,7 +183,7 @@ pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Asid
         }
         append(&mut splats, part);
     }
-    Ok((splats, Aside::default()))
+    Ok((splats, aside))
 }
 
 fn not_finite(what: &str, at: usize, hint: &'static str) -> Error {
@@ -155,7 +236,13 @@ impl<'a> Section<'a> {
         let lengths = data.take(size(partial, 4), "lengths of buckets")?;
         let centres = data.take(size(bucket_count, centre_bytes), "centres of buckets")?;
         let stored = data.take(size(most, stride(level, degree).1), "Gaussians")?;
-        let rows = &stored[..count * stride(level, degree).1];
+        let row = stride(level, degree).1;
+        // Room for more is zeros; a scale or a rotation of zeros is no Gaussian's.
+        let is_filled = |row: &&[u8]| row.iter().any(|&byte| byte != 0);
+        let more = stored[count * row..].chunks_exact(row);
+        let filled = more.take_while(is_filled).count();
+        let count = count + filled;
+        let rows = &stored[..count * row];
         let mut partial_starts = vec![0usize];
         for length in lengths.as_chunks::<4>().0 {
             let before = partial_starts.last().copied().unwrap_or(0);
@@ -164,13 +251,14 @@ impl<'a> Section<'a> {
         let in_full = full_buckets.saturating_mul(bucket_size);
         let in_all = in_full.saturating_add(partial_starts.last().copied().unwrap_or(0));
         let known = centre_bytes == 12 && full_buckets.saturating_add(partial) <= bucket_count;
-        if level > 0 && (in_all < count || !known) {
+        if level > 0 && most > 0 && (in_all < count || !known) {
             return refuse(format!(
                 "the buckets of the .ksplat file hold {in_all} Gaussians in place of {count}"
             ));
         }
         let section = Self {
             count,
+            filled,
             degree,
             level,
             ends,

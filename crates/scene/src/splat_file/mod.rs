@@ -5,12 +5,15 @@
 
 mod antimatter;
 mod axes;
+mod described;
 mod files;
+mod foreign;
 mod glb;
 mod ksplat;
 pub mod nearest;
 mod options;
 mod packed;
+mod sizes;
 mod sog;
 mod spz;
 mod streamed;
@@ -18,10 +21,12 @@ pub(crate) mod watch;
 mod writing;
 
 pub use axes::Axes;
+pub use described::describes_splats;
+pub use foreign::foreign;
 pub use nearest::NearestBy;
 pub(crate) use options::NON_FINITE_HINT;
 pub use options::{NonFinite, ReadOptions, SpzVersion, WriteOptions};
-pub(crate) use packed::{alpha, largest, unit};
+pub(crate) use packed::{alpha, cut_harmonics, largest, linear_scale, open_logit, unit};
 pub(crate) use sog::order_by_shells;
 pub use writing::{encode, encode_files, write, write_with, write_with_progress};
 
@@ -34,14 +39,14 @@ use std::path::Path;
 /// What a file says beside its splats.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Aside {
-    /// The direction that the file's program calls up, as Nerfstudio's exporter writes it into PLY: a header
-    /// line `comment Vertical Axis: z`.
+    /// The direction that the file's program calls up, as the exporters of Nerfstudio and Brush write it into PLY: a
+    /// header line `comment Vertical Axis: z`.
     pub up: Option<[f64; 3]>,
     /// Whether it was trained with anti-aliasing, and is to be drawn so.
     pub antialiased: bool,
     /// The axes that the file declares; the splats that were read have Dapple's.
     pub axes: Option<Axes>,
-    /// Remarks for the user: what follows the last Gaussian that the file promises.
+    /// Remarks for the user: what was read otherwise than the file says, what is unread, what looks wrong.
     pub notes: Vec<String>,
 }
 
@@ -63,6 +68,8 @@ pub enum Format {
     /// The same in levels of detail, for viewers that load what they are near to: the path is a `lod-meta.json`, with
     /// folders of textures beside it. The finest level is read.
     StreamedSog,
+    /// glTF as text with KHR_gaussian_splatting, its numbers in files next to it or in itself: read only.
+    Gltf,
     /// Binary glTF with KHR_gaussian_splatting.
     Glb,
     /// The buffers of mkkellogg's GaussianSplats3D, read only.
@@ -108,7 +115,7 @@ const TELLING_BYTES: usize = 16;
 
 impl Format {
     /// All of them; those whose names end in another's name come before it.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CompressedPly,
         Self::Ply,
         Self::Splat,
@@ -116,6 +123,7 @@ impl Format {
         Self::Sog,
         Self::SogFolder,
         Self::StreamedSog,
+        Self::Gltf,
         Self::Glb,
         Self::Ksplat,
     ];
@@ -174,6 +182,13 @@ impl Format {
                 read: |bytes, _, _| streamed::parse_meta_alone(bytes),
                 write: Writer::Folder(streamed::encode_files),
             },
+            Self::Gltf => Known {
+                extension: "gltf",
+                max_sh_degree: crate::MAX_SH_DEGREE,
+                is_content: |_| false,
+                read: |bytes, options, _| glb::parse(bytes, options),
+                write: Writer::None,
+            },
             Self::Glb => Known {
                 extension: "glb",
                 max_sh_degree: crate::MAX_SH_DEGREE,
@@ -216,7 +231,7 @@ impl Format {
 
     /// Whether numbers of its files are rounded to few bits.
     pub fn is_lossy(self) -> bool {
-        !matches!(self, Self::Ply | Self::Glb)
+        !matches!(self, Self::Ply | Self::Gltf | Self::Glb)
     }
 
     /// The degree of spherical harmonics that it holds at most; what is above is lost.
@@ -292,7 +307,16 @@ pub fn read_with_progress(
     options: &ReadOptions,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    let by_name = Format::of_name(path).ok();
+    sizes::told(read_any(path, options, progress)?)
+}
+
+fn read_any(
+    path: &Path,
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<(Splats, Aside)> {
+    // Files of JSON are told apart by their content.
+    let by_name = described::by_content(path).or(Format::of_name(path).ok());
     match by_name {
         Some(Format::SogFolder) => return sog::read_folder(path, progress),
         Some(Format::StreamedSog) => return streamed::read_folder(path, progress),
@@ -303,8 +327,22 @@ pub fn read_with_progress(
     // What begins with no mark and has no known name need not be read to its end: a device has none.
     let is_wanted = |bytes: &[u8]| by_content(bytes).or(by_name).is_some();
     with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
+        // ZIP archives are not only SOG's.
+        let is_told = matches!(by_content(bytes), None | Some(Format::Sog)) && by_name.is_none();
+        let unknown = || is_told.then(|| foreign::by_name(path)).flatten();
+        if let Some(error) = foreign::by_content(bytes).or_else(unknown) {
+            return Err(error);
+        }
+        if bytes.is_empty() {
+            return Err(Error::input("the file is empty")
+                .hint("the program that wrote it did not finish, or the disk is full: write or copy it again"));
+        }
         // PLY has the words for a file that is none of them.
         let format = by_content(bytes).or(by_name).unwrap_or(Format::Ply);
+        if matches!(format, Format::Gltf | Format::Glb) {
+            let folder = files::Folder(path.parent().unwrap_or(Path::new("")));
+            return glb::parse_beside(bytes, &folder, options);
+        }
         (format.known().read)(bytes, options, progress)
     })
 }
@@ -322,7 +360,7 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result<(Splats, Aside)> {
-    (format.known().read)(bytes, options, &NoProgress)
+    sizes::told((format.known().read)(bytes, options, &NoProgress)?)
 }
 
 /// Reads splats from the files of a format that is a folder, in memory: by their names in it, as [`encode_files`]
@@ -333,14 +371,15 @@ pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result
 pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splats, Aside)> {
     let files = files::Memory(files);
     let meta = files.get(format.extension());
-    match format {
+    let read = match format {
         Format::SogFolder => {
             let beside = files::Beside::new(&files, sog::META);
             sog::parse_beside(&meta?, &beside, &NoProgress)
         }
         Format::StreamedSog => streamed::parse_beside(&meta?, &files, &NoProgress),
         _ => Err(one_file(format)),
-    }
+    };
+    sizes::told(read?)
 }
 
 /// Bytes of the file at `path`, with those of the textures where a SOG folder's `meta.json` or a `lod-meta.json` is
@@ -386,7 +425,7 @@ mod tests {
             error
                 .hint_text()
                 .unwrap()
-                .contains("meta.json, lod-meta.json, .glb or .ksplat")
+                .contains("meta.json, lod-meta.json, .gltf, .glb or .ksplat")
         );
     }
 

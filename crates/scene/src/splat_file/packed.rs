@@ -1,7 +1,7 @@
 //! What formats of few bits share: opacities that end before 0 and 1, rotations by their three smaller components,
 //! and numbers at places of a file.
 
-use crate::{Error, Result};
+use crate::{Error, MAX_SH_DEGREE, Result};
 
 /// The nearest opacities to 0 and 1 that a byte stands for: half a step from either.
 const OPACITY_MARGIN: f32 = 0.5 / 255.0;
@@ -10,7 +10,7 @@ const OPACITY_MARGIN: f32 = 0.5 / 255.0;
 pub(super) const LEAST_SCALE: f32 = -20.0;
 
 /// ln of a standard deviation; of what is not finite NaN.
-pub(super) fn linear_scale(sigma: f32) -> f32 {
+pub(crate) fn linear_scale(sigma: f32) -> f32 {
     match sigma.is_finite() {
         true => sigma.max(0.0).ln().max(LEAST_SCALE),
         false => f32::NAN,
@@ -26,6 +26,22 @@ pub(crate) fn alpha(logit: f32) -> f32 {
 pub(super) fn logit(alpha: f32) -> f32 {
     let alpha = alpha.clamp(OPACITY_MARGIN, 1.0 - OPACITY_MARGIN);
     (alpha / (1.0 - alpha)).ln()
+}
+
+/// The logit of a float's opacity: nearer to 0 and 1 than a byte's.
+pub(crate) fn open_logit(alpha: f32) -> f32 {
+    if !alpha.is_finite() {
+        return f32::NAN;
+    }
+    match alpha > 1e-6 && alpha < 1.0 - 1e-6 {
+        true => (alpha / (1.0 - alpha)).ln(),
+        false => logit(alpha),
+    }
+}
+
+/// The note that harmonics of this degree are left out.
+pub(crate) fn cut_harmonics(degree: u8) -> String {
+    format!("harmonics of degree {degree} are left out: Dapple has {MAX_SH_DEGREE} at most")
 }
 
 /// The same of length 1; the identity where there is no direction.

@@ -199,3 +199,97 @@ fn anti_aliased_files_say_so_and_are_known() {
         );
     }
 }
+
+/// Harmonics above degree 3 are cut, channel by channel, with a note.
+#[test]
+fn higher_degrees_are_cut_to_the_third() {
+    use dapple_scene::splat_file::{Format, parse};
+    for degree in [4usize, 5] {
+        let count = (degree + 1) * (degree + 1) - 1;
+        let names: Vec<String> = (0..3 * count)
+            .map(|k| format!("float f_rest_{k}"))
+            .collect();
+        let values: Vec<String> = (0..3 * count).map(|k| k.to_string()).collect();
+        let pairs = names
+            .iter()
+            .map(String::as_str)
+            .zip(values.iter().map(String::as_str));
+        let rest: Vec<(&str, &str)> = pairs.collect();
+        let bytes = file(&[&POSITION[..], &COLOUR, &rest, &SCALE, &REST].concat());
+        let (splats, aside) = parse(&bytes, Format::Ply).unwrap();
+        assert_eq!(splats.sh_degree, 3);
+        for k in 0..15 {
+            for channel in 0..3 {
+                let found = splats.sh_rest[3 * k + channel];
+                assert_eq!(found, (channel * count + k) as f32);
+            }
+        }
+        let word = format!("degree {degree} are left out");
+        assert!(aside.notes[0].contains(&word), "{:?}", aside.notes);
+    }
+    let error = ply::parse(&file(
+        &[
+            &POSITION[..],
+            &COLOUR,
+            &[("float f_rest_0", "0")],
+            &SCALE,
+            &REST,
+        ]
+        .concat(),
+    ));
+    assert!(error.unwrap_err().what().contains("no degree"));
+}
+
+/// Opacities and lengths in place of logits and logarithms, with two scales or three.
+#[test]
+fn activated_numbers_are_read_as_such_and_told() {
+    use dapple_scene::splat_file::{Format, parse};
+    let file = |axes: usize, opacity: fn(f32) -> f32, scale: fn(f32) -> f32| {
+        let mut text = "ply\nformat ascii 1.0\nelement vertex 100\n".to_owned();
+        let scales = (0..axes).map(|k| format!("scale_{k}"));
+        let names = ["x", "y", "z", "f_dc_0", "f_dc_1", "f_dc_2", "opacity"].map(str::to_owned);
+        let rotation = (0..4).map(|k| format!("rot_{k}"));
+        for name in names.into_iter().chain(scales).chain(rotation) {
+            text += &format!("property float {name}\n");
+        }
+        text += "end_header\n";
+        for i in 0..100 {
+            let i = i as f32;
+            let o = opacity((0.7 * i).sin() * 4.0);
+            let scales = (0..axes).map(|k| scale(-4.0 + (0.3 * i + k as f32).sin()).to_string());
+            let scales = scales.collect::<Vec<_>>().join(" ");
+            text += &format!(
+                "{} {} {} 0 0 0 {o} {scales} 1 0 0 0\n",
+                i.sin(),
+                i.cos(),
+                0.01 * i
+            );
+        }
+        text.into_bytes()
+    };
+    let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
+    for axes in [2, 3] {
+        let (plain, aside) = parse(&file(axes, |o| o, |s| s), Format::Ply).unwrap();
+        assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+        let (read, aside) = parse(&file(axes, sigmoid, f32::exp), Format::Ply).unwrap();
+        assert!(
+            aside.notes[0].contains("not as logits"),
+            "{:?}",
+            aside.notes
+        );
+        assert!(aside.notes[0].contains("not as logarithms"));
+        for (a, b) in read
+            .scales
+            .as_flattened()
+            .iter()
+            .zip(plain.scales.as_flattened())
+        {
+            assert!((a - b).abs() < 1e-4, "{a} {b}");
+        }
+        for (a, b) in read.opacities.iter().zip(&plain.opacities) {
+            assert!((a - b).abs() < 1e-3, "{a} {b}");
+        }
+        let (_, aside) = parse(&file(axes, sigmoid, |s| s), Format::Ply).unwrap();
+        assert!(aside.notes[0].contains("not as logits") && !aside.notes[0].contains("logarithms"));
+    }
+}

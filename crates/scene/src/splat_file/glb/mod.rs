@@ -1,19 +1,31 @@
-//! glTF binary files with Khronos' `KHR_gaussian_splatting`: float by float, about as large as PLY.
+//! glTF files with Khronos' `KHR_gaussian_splatting`: float by float, about as large as PLY. Binary files (`.glb`) are
+//! written and read, text files (`.gltf`) with their buffers are read.
 //!
-//! 1. A file is a header, a chunk of JSON and a chunk of numbers. A primitive of points has the extension and an
-//!    attribute for each property; attributes are accessors, which are views of the chunk of numbers.
-//! 2. Reading: every primitive with the extension that a node of the scene shows, through the nodes' translations,
-//!    rotations and uniform scales; attributes as floats or as integers that are meant as fractions.
-//! 3. Axes: glTF has y up and captures have it down. The file's content is turned half round z, as `splat-transform`
+//! 1. `container`: a binary file is a header, a chunk of JSON and a chunk of numbers. `json`: what the JSON says.
+//!    `buffers`: the chunk of numbers, files next to it, or base64 in the JSON. `accessors`: views of these as floats.
+//! 2. `primitive`: a primitive of points has the extension and an attribute for each property, or an SPZ file in a view
+//!    (`KHR_gaussian_splatting_compression_spz`). `colour`: linear colours become those of a display.
+//! 3. `nodes`: the scene's nodes with their parents say where meshes are, one mesh perhaps in several places. `place`:
+//!    a node's matrix moves, turns and stretches Gaussians and turns their harmonics.
+//! 4. Axes: glTF has y up and captures have it down. The file's content is turned half round z, as `splat-transform`
 //!    does: (x, y, z) becomes (-x, -y, z), for centres, rotations and harmonics, so that no reader need turn anything.
 
+mod accessors;
+mod buffers;
+mod colour;
+mod container;
+mod json;
+mod nodes;
+mod place;
+mod primitive;
 mod read;
 mod write;
 
-pub(super) use read::parse;
+pub(super) use read::{parse, parse_beside};
 pub(super) use write::encode;
 
 use super::axes::{Axes, Signs};
+use crate::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"glTF";
 const JSON_CHUNK: u32 = 0x4e4f_534a;
@@ -23,6 +35,9 @@ const EXTENSION: &str = "KHR_gaussian_splatting";
 /// `accessor.componentType` of `f32`, and `primitive.mode` of points.
 const FLOAT: u32 = 5126;
 const POINTS: u32 = 0;
+
+const DAMAGED: &str =
+    "the file is damaged, or was written by a program that takes glTF otherwise: export it again";
 
 /// Whether bytes begin as a binary glTF file does.
 pub(super) fn is_content(bytes: &[u8]) -> bool {
@@ -37,4 +52,8 @@ fn signs() -> Signs {
 /// The attribute of coefficient `n` of a degree.
 fn coefficient(degree: usize, n: usize) -> String {
     format!("{EXTENSION}:SH_DEGREE_{degree}_COEF_{n}")
+}
+
+fn refuse<T>(what: String, at: &str) -> Result<T> {
+    Err(Error::input(what).at(at.to_owned()).hint(DAMAGED))
 }

@@ -4,6 +4,7 @@
 //! end, each compared with its checksum. The directory's promises are compared with the file before they cost memory.
 
 use super::DAMAGED;
+use super::read::is_named;
 use crate::splat_file::packed::Cursor;
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -71,6 +72,8 @@ pub(super) fn pack(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
 pub(super) struct Archive<'a> {
     bytes: &'a [u8],
     entries: Vec<Entry>,
+    /// Bytes behind its end.
+    behind: usize,
 }
 
 struct Entry {
@@ -82,22 +85,37 @@ struct Entry {
     header_at: usize,
 }
 
+/// Where the record of the directory's end is: the last one that stands behind its directory. Bytes behind it are not
+/// the archive's.
+fn find_end(bytes: &[u8]) -> Option<usize> {
+    let last = bytes.len().checked_sub(END_BYTES)?;
+    let mark = END.to_le_bytes();
+    let is_mark = |&at: &usize| bytes[at..at + 4] == mark;
+    let is_behind_directory = |&at: &usize| {
+        let mut cursor = Cursor::new(bytes, at + 12, ".sog");
+        let ends = [(); 2].map(|()| cursor.u32("directory").map_or(0, u64::from));
+        ends[0] + ends[1] == at as u64
+    };
+    let sound = (0..=last).rev().filter(is_mark).find(is_behind_directory);
+    let first = bytes.len().saturating_sub(END_BYTES + LONGEST_COMMENT);
+    sound.or_else(|| (first..=last).rev().find(is_mark))
+}
+
 fn damaged(what: String, at: usize) -> Error {
     Error::input(what).at(format!("byte {at}")).hint(DAMAGED)
 }
 
 impl<'a> Archive<'a> {
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self> {
-        let first = bytes.len().saturating_sub(END_BYTES + LONGEST_COMMENT);
-        let end = (first..=bytes.len().saturating_sub(END_BYTES))
-            .rev()
-            .find(|&at| bytes.get(at..at + 4) == Some(&END.to_le_bytes()[..]))
-            .ok_or_else(|| {
-                damaged(
-                    "the .sog file has no directory at its end".to_owned(),
-                    bytes.len(),
-                )
-            })?;
+        let end = find_end(bytes).ok_or_else(|| {
+            damaged(
+                "the .sog file has no directory at its end".to_owned(),
+                bytes.len(),
+            )
+        })?;
+        let mut comment = Cursor::new(bytes, end + END_BYTES - 2, ".sog");
+        let comment = usize::from(comment.u16("directory")?);
+        let behind = bytes.len().saturating_sub(end + END_BYTES + comment);
         let mut cursor = Cursor::new(bytes, end + 10, ".sog");
         let count = cursor.u16("directory")?;
         let (_, at) = (cursor.u32("directory")?, cursor.u32("directory")?);
@@ -132,14 +150,16 @@ impl<'a> Archive<'a> {
                 header_at,
             });
         }
-        Ok(Self { bytes, entries })
+        Ok(Self {
+            bytes,
+            entries,
+            behind,
+        })
     }
 
-    /// The content of a file; also where it is in a folder of the archive.
+    /// The content of a file, by its path.
     pub(super) fn get(&self, name: &str) -> Result<Cow<'a, [u8]>> {
-        let is_it =
-            |entry: &&Entry| entry.name == name || entry.name.ends_with(&format!("/{name}"));
-        let Some(entry) = self.entries.iter().find(is_it) else {
+        let Some(entry) = self.entries.iter().find(|entry| entry.name == name) else {
             let what = format!("the .sog file has no {name:?} in it");
             return Err(Error::input(what)
                 .at("the archive's directory")
@@ -174,6 +194,22 @@ impl<'a> Archive<'a> {
                 at,
             )),
         }
+    }
+
+    /// The path of the first file of this name: at the top, else in a folder.
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        let exact = self.names().find(|path| *path == name);
+        exact.or_else(|| self.names().find(|path| is_named(path, name)))
+    }
+
+    /// Paths of its files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name.as_str())
+    }
+
+    /// Bytes of the file behind the archive's end.
+    pub(super) fn behind(&self) -> usize {
+        self.behind
     }
 
     /// Bytes of all of it.

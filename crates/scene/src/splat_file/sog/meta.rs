@@ -56,7 +56,70 @@ pub(super) struct Rest {
     pub files: Vec<String>,
 }
 
-impl Meta {
+/// The first writer's: limits in place of codebooks, the opacity as a logit between limits.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct First {
+    pub means: FirstMeans,
+    pub scales: Limits,
+    pub quats: Files,
+    /// Red, green, blue and the opacity.
+    pub sh0: Limits,
+    #[serde(default, rename = "shN")]
+    pub sh_rest: Option<FirstRest>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct FirstMeans {
+    /// Gaussians, and 3.
+    pub shape: Vec<usize>,
+    pub mins: [f32; 3],
+    pub maxs: [f32; 3],
+    pub files: Vec<String>,
+}
+
+/// Linear between limits, channel by channel.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Limits {
+    pub mins: Vec<f32>,
+    pub maxs: Vec<f32>,
+    pub files: Vec<String>,
+}
+
+/// Linear between two limits for all coefficients.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct FirstRest {
+    pub mins: One,
+    pub maxs: One,
+    /// Bits of a value; 8 where it is not said.
+    #[serde(default)]
+    pub quantization: Option<u32>,
+    pub files: Vec<String>,
+}
+
+/// A number, or a list of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum One {
+    Number(f32),
+    List([f32; 1]),
+}
+
+impl One {
+    pub(super) fn get(&self) -> f32 {
+        match *self {
+            Self::Number(value) | Self::List([value]) => value,
+        }
+    }
+}
+
+/// A `meta.json` of either version.
+#[derive(Debug, Clone)]
+pub(super) enum AnyMeta {
+    First(Box<First>),
+    Second(Box<Meta>),
+}
+
+impl AnyMeta {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         /// What tells a version that is not known from what is no SOG file.
         #[derive(Deserialize)]
@@ -64,6 +127,7 @@ impl Meta {
             version: Option<u32>,
             means: Option<serde_json::Value>,
         }
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let failed = |e: serde_json::Error| {
             let place = format!("{}, line {} column {}", super::META, e.line(), e.column());
             Error::input(format!("this is no meta.json of a SOG file: {e}"))
@@ -71,21 +135,23 @@ impl Meta {
                 .hint(DAMAGED)
         };
         let version: Version = serde_json::from_slice(bytes).map_err(failed)?;
+        let first = |bytes| serde_json::from_slice(bytes).map(Self::First);
+        let second = |bytes| serde_json::from_slice(bytes).map(Self::Second);
         match (version.version, &version.means) {
-            (Some(2), _) | (None, None) => {}
-            (found, _) => {
-                let what = match found {
-                    Some(found) => format!("this is a SOG file of version {found}"),
-                    None => "this is a SOG file from before version 2".to_owned(),
-                };
-                return Err(Error::unsupported(what)
+            // The first writer had no versions.
+            (None | Some(1), Some(_)) => first(bytes).map_err(failed),
+            (Some(2), _) | (None, None) => second(bytes).map_err(failed),
+            (Some(found), _) => {
+                let what = format!("this is a SOG file of version {found}");
+                Err(Error::unsupported(what)
                     .at(super::META)
-                    .hint("Dapple reads version 2; `splat-transform in.sog out.sog` brings older files up to it"));
+                    .hint("Dapple reads versions 1 and 2; a newer Dapple may read it"))
             }
         }
-        serde_json::from_slice(bytes).map_err(failed)
     }
+}
 
+impl Meta {
     pub(super) fn is_antialiased(&self) -> bool {
         self.antialias == Some(true) || self.model.as_deref() == Some("antialiased")
     }

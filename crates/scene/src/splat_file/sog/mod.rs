@@ -1,4 +1,4 @@
-//! SOG, PlayCanvas' splats in pictures, version 2: a few lossless WebP textures, one texel a Gaussian, and a
+//! SOG, PlayCanvas' splats in pictures: a few lossless WebP textures, one texel a Gaussian, and a
 //! `meta.json`; in a folder, or together in a ZIP archive that is called `.sog`.
 //!
 //! 1. Gaussians go along a Morton curve, so that neighbours in a picture are neighbours in space.
@@ -10,6 +10,8 @@
 //!    `shN_labels` says which.
 //!
 //! The format's description and its first writer differ in places; files follow the writer (`splat-transform`).
+//! Version 2 is written. Version 1 is read too: it has limits by channel in place of codebooks, and the opacity as a
+//! logit (`plan`).
 
 mod archive;
 mod codebook;
@@ -19,6 +21,7 @@ mod meta;
 mod morton;
 mod palette;
 mod picture;
+mod plan;
 mod read;
 mod write;
 

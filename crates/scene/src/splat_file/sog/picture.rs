@@ -4,6 +4,7 @@ use super::{DAMAGED, lossless};
 use crate::{Error, Result};
 use image_webp::WebPDecoder;
 use std::io::Cursor;
+use std::ops::RangeInclusive;
 
 /// The longest side that WebP has.
 pub(super) const LONGEST_SIDE: usize = 16_383;
@@ -39,6 +40,15 @@ impl Picture {
     /// Reads a texture of at least `needed` texels. How many more it may be says the memory that a small damaged
     /// file can cost.
     pub(super) fn decode(bytes: &[u8], needed: usize, name: &str) -> Result<Self> {
+        Self::decode_within(bytes, needed..=4 * needed + (1 << 16), name)
+    }
+
+    /// Reads a texture of so many texels.
+    pub(super) fn decode_within(
+        bytes: &[u8],
+        texels: RangeInclusive<usize>,
+        name: &str,
+    ) -> Result<Self> {
         let fails = |what: String| Error::input(what).at(name.to_owned()).hint(DAMAGED);
         let failed = |e: image_webp::DecodingError| {
             fails(format!("the texture {name} is damaged: {e}")).caused_by(e)
@@ -46,9 +56,10 @@ impl Picture {
         let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(failed)?;
         let (width, height) = decoder.dimensions();
         let (width, height) = (width as usize, height as usize);
-        if width * height < needed || width * height > 4 * needed + (1 << 16) {
+        if !texels.contains(&(width * height)) {
             return Err(fails(format!(
-                "the texture {name} has {width} times {height} texels, and {needed} are needed"
+                "the texture {name} has {width} times {height} texels, and {} are needed",
+                texels.start()
             )));
         }
         decoder.set_memory_limit(64 * (width * height) + (1 << 20));

@@ -1,15 +1,15 @@
 //! From textures to splats.
 
 use super::archive::Archive;
-use super::meta::{Meta, Rest};
 use super::picture::Picture;
+use super::plan::{Plan, RestPlan};
 use super::{DAMAGED, ENTRIES_A_ROW, LARGEST_FROM, META};
 use crate::ply::{Block, blocks, empty};
-use crate::splat_file::Aside;
 use crate::splat_file::files::{Beside, Files, Folder, META_BYTES};
-use crate::splat_file::packed::{complete, logit};
+use crate::splat_file::packed::complete;
 use crate::splat_file::watch::Watch;
-use crate::{Error, MAX_SH_DEGREE, Progress, Result, Splats, bounded};
+use crate::splat_file::{Aside, Format, foreign, streamed};
+use crate::{Error, Progress, Result, Splats, bounded};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::f32::consts::FRAC_1_SQRT_2;
@@ -36,8 +36,76 @@ pub(in crate::splat_file) fn parse(
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
     let archive = Archive::open(bytes)?;
-    let meta = Meta::parse(&archive.get(META)?)?;
-    from_files(&meta, &archive, archive.all_bytes(), progress)
+    let all = archive.all_bytes();
+    // Streamed SOG has a file of the other name in each of its folders.
+    let streamed = archive.find(streamed::META);
+    let (splats, mut aside) = match (streamed, archive.find(META)) {
+        (Some(meta), _) => {
+            let files = Below::new(&archive, meta);
+            streamed::parse_beside(&archive.get(meta)?, &files, progress)?
+        }
+        (None, Some(meta)) => {
+            let files = Below::new(&archive, meta);
+            from_files(&Plan::parse(&archive.get(meta)?)?, &files, all, progress)?
+        }
+        (None, None) => return Err(no_scene(&archive)),
+    };
+    let scenes = archive.names().filter(|name| is_named(name, META)).count();
+    if scenes > 1 && streamed.is_none() {
+        aside.notes.push(format!(
+            "the archive holds {scenes} files {META}: the first is read"
+        ));
+    }
+    if archive.behind() > 0 {
+        aside.notes.push(format!(
+            "{} bytes follow the end of the archive, unread: is this the file that it should be?",
+            archive.behind()
+        ));
+    }
+    Ok((splats, aside))
+}
+
+/// Files of an archive, named from the folder that a file of it is in.
+struct Below<'a> {
+    archive: &'a Archive<'a>,
+    folder: &'a str,
+}
+
+impl<'a> Below<'a> {
+    fn new(archive: &'a Archive<'a>, meta: &'a str) -> Self {
+        let folder = meta.rfind('/').map_or("", |at| &meta[..=at]);
+        Self { archive, folder }
+    }
+}
+
+impl Files for Below<'_> {
+    fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
+        self.archive.get(&format!("{}{name}", self.folder))
+    }
+
+    fn size(&self, name: &str) -> usize {
+        Files::size(self.archive, &format!("{}{name}", self.folder))
+    }
+}
+
+/// Whether a path within an archive ends in this name.
+pub(super) fn is_named(path: &str, name: &str) -> bool {
+    path.rsplit('/').next() == Some(name)
+}
+
+/// The error of an archive without a scene: what it holds instead, where that is known.
+fn no_scene(archive: &Archive<'_>) -> Error {
+    if archive.names().any(|name| is_named(name, "data.pkl")) {
+        return foreign::checkpoint().at("the archive's directory");
+    }
+    let is_known = |name: &&str| Format::of_name(Path::new(name)).is_ok();
+    let inside = archive.names().find(is_known);
+    let what = format!("the archive has no {META:?} in it, so it is no .sog file");
+    let error = Error::input(what).at("the archive's directory");
+    match inside {
+        Some(name) => error.hint(format!("unpack it, and name {name}")),
+        None => error.hint("it is another ZIP archive under this name, or was not written whole"),
+    }
 }
 
 /// The folder that holds this `meta.json`.
@@ -71,17 +139,15 @@ pub(in crate::splat_file) fn parse_beside(
     files: &Beside<'_>,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    let meta = Meta::parse(meta)?;
+    let plan = Plan::parse(meta)?;
     // Textures are not larger than what can be read; each is looked at when its turn comes.
-    let names = meta.means.files.iter().chain(&meta.quats.files);
-    let names = names.chain(&meta.scales.files).chain(&meta.sh0.files);
-    let size: usize = names.map(|name| files.size(name)).sum();
-    from_files(&meta, files, size, progress)
+    let size: usize = plan.files.iter().map(|name| files.size(name)).sum();
+    from_files(&plan, files, size, progress)
 }
 
 /// A `meta.json` whose folder is not known.
 pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
-    Meta::parse(bytes)?;
+    Plan::parse(bytes)?;
     Err(
         Error::unsupported("a meta.json holds no splats: the textures beside it do")
             .at(META)
@@ -97,50 +163,51 @@ struct Textures {
     labels: Option<Picture>,
 }
 
+/// Refuses a folder of which files are missing, all of them named.
+fn check_files(plan: &Plan, files: &dyn Files) -> Result<()> {
+    let rest = plan.rest.iter().flat_map(|rest| &rest.files);
+    let is_missing = |name: &&String| files.is_missing(name);
+    let missing: Vec<&str> = (plan.files.iter().chain(rest).filter(is_missing))
+        .map(String::as_str)
+        .collect();
+    let (Some(first), count) = (missing.first(), missing.len()) else {
+        return Ok(());
+    };
+    let (list, are) = match count {
+        1 => ((*first).to_owned(), "is"),
+        _ => (missing.join(", "), "are"),
+    };
+    Err(
+        Error::input(format!("{list} of the SOG folder {are} missing, which {META} names"))
+            .at((*first).to_owned())
+            .hint("copy or export the folder again, all of it; in a clone, `git lfs pull` fetches large files"),
+    )
+}
+
 fn from_files(
-    meta: &Meta,
+    plan: &Plan,
     files: &dyn Files,
     file_bytes: usize,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    let refuse = |what: String| Err(Error::input(what).at(META).hint(DAMAGED));
-    let count = meta.count;
+    let count = plan.count;
+    check_files(plan, files)?;
     if count > MOST_A_BYTE.saturating_mul(file_bytes) {
-        return refuse(format!(
+        let what = format!(
             "the SOG file promises {count} Gaussians, which {file_bytes} bytes cannot hold"
-        ));
+        );
+        return Err(Error::input(what).at(META).hint(DAMAGED));
     }
-    let books = [&meta.scales.codebook, &meta.sh0.codebook];
-    let rest_book = meta.sh_rest.iter().map(|rest| &rest.codebook);
-    let ranges = meta.means.mins.iter().chain(&meta.means.maxs);
-    let finite = |values: &Vec<f32>| !values.is_empty() && values.iter().all(|v| v.is_finite());
-    if !books.into_iter().chain(rest_book).all(finite) || !ranges.clone().all(|v| v.is_finite()) {
-        return refuse("a codebook or a range of the SOG file is empty or not finite".to_owned());
-    }
-    let rest = meta.sh_rest.as_ref();
+    let rest = plan.rest.as_ref();
     let palette = rest.map(|rest| palette(rest, files)).transpose()?;
-    let names = [
-        meta.means.files.first(),
-        meta.means.files.get(1),
-        meta.scales.files.first(),
-        meta.quats.files.first(),
-        meta.sh0.files.first(),
-    ];
-    let mut named = Vec::new();
-    for name in names {
-        match name {
-            Some(name) => named.push(name),
-            None => {
-                return refuse("the SOG file's meta.json lacks the name of a texture".to_owned());
-            }
-        }
-    }
-    named.extend(rest.and_then(|rest| rest.files.get(1)));
-    let decoded: Vec<Picture> = named
+    let mut named: Vec<&String> = plan.files.iter().collect();
+    named.extend(rest.map(|rest| &rest.files[1]));
+    let decoded: Vec<Result<Picture>> = named
         .par_iter()
         .map(|name| Picture::decode(&files.get(name)?, count, name))
-        .collect::<Result<_>>()?;
-    let mut decoded = decoded.into_iter();
+        .collect();
+    // The first error in the order of names, whoever came first.
+    let mut decoded = decoded.into_iter().collect::<Result<Vec<_>>>()?.into_iter();
     let (Some(low), Some(high), Some(scales), Some(quats), Some(sh0)) = (
         decoded.next(),
         decoded.next(),
@@ -157,11 +224,13 @@ fn from_files(
         sh0,
         labels: decoded.next(),
     };
-    let mut splats = empty(count, rest.map_or(0, |rest| rest.bands));
+    let degree = palette.as_ref().map_or(0, |(_, degree)| *degree);
+    let palette = palette.map(|(values, _)| values);
+    let mut splats = empty(count, degree);
     let watch = Watch::reading(progress, count);
     let fill = |block: Block<'_>| {
         let rows = block.means.len();
-        let bad = fill(meta, &textures, palette.as_deref(), block);
+        let bad = fill(plan, &textures, palette.as_deref(), block);
         watch.advance(rows);
         bad
     };
@@ -172,45 +241,80 @@ fn from_files(
             .hint(DAMAGED));
     }
     let aside = Aside {
-        antialiased: meta.is_antialiased(),
+        antialiased: plan.antialiased,
+        notes: compare_counts(count, &textures).into_iter().collect(),
         ..Aside::default()
     };
     Ok((splats, aside))
 }
 
-/// `[entries, K-1, 3]`.
-fn palette(rest: &Rest, files: &dyn Files) -> Result<Vec<f32>> {
-    if !(1..=MAX_SH_DEGREE).contains(&rest.bands) || rest.count > 1 << 16 || rest.files.len() < 2 {
-        let what = format!(
-            "the SOG file has a palette of {} harmonics of degree {} in {} files",
-            rest.count,
-            rest.bands,
-            rest.files.len()
-        );
-        return Err(Error::input(what).at(META).hint(DAMAGED));
+/// Says that textures hold more Gaussians than are promised, or less: writers leave texels that stand for none black.
+fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
+    let end = |picture: &Picture| {
+        let is_used = |texel: &[u8; 4]| texel[..3] != [0; 3];
+        picture
+            .texels
+            .iter()
+            .rposition(is_used)
+            .map_or(0, |at| at + 1)
+    };
+    let held = textures.means.iter().map(end).max().unwrap_or(0);
+    if held > count {
+        return Some(format!(
+            "{META} promises {count} Gaussians, and the textures hold {held}: the first {count} are read"
+        ));
     }
-    let coefficients = (usize::from(rest.bands) + 1).pow(2) - 1;
-    let rows = rest.count.div_ceil(ENTRIES_A_ROW);
-    let name = &rest.files[0];
-    let picture = Picture::decode(&files.get(name)?, rows * ENTRIES_A_ROW * coefficients, name)?;
-    if picture.width != ENTRIES_A_ROW * coefficients {
-        let what = format!("the texture {name} is {} texels wide", picture.width);
-        return Err(Error::input(what).at(name.clone()).hint(DAMAGED));
-    }
-    // Row after row of 64 entries is entry after entry.
-    let texels = &picture.texels[..rest.count * coefficients];
-    let values = texels.iter().flat_map(|&[r, g, b, _]| [r, g, b]);
-    Ok(values.map(|place| entry(&rest.codebook, place)).collect())
+    // A rotation is black only where there is none.
+    let held = held.max(end(&textures.quats));
+    (held < count).then(|| {
+        format!(
+            "{META} promises {count} Gaussians, and the textures hold {held}: the last ones are of black texels"
+        )
+    })
 }
 
-/// A codebook's value; shorter ones end with their last.
-fn entry(codebook: &[f32], place: u8) -> f32 {
-    codebook[usize::from(place).min(codebook.len() - 1)]
+/// Entries of the largest palette, and coefficients of the highest degree.
+const MOST_TEXELS: usize = (1 << 16) * 15;
+
+/// `[entries, K-1, 3]`, and the degree.
+fn palette(rest: &RestPlan, files: &dyn Files) -> Result<(Vec<f32>, u8)> {
+    let name = &rest.files[0];
+    let bytes = files.get(name)?;
+    let wide = |width: usize| {
+        let what = format!("the texture {name} is {width} texels wide");
+        Err(Error::input(what).at(name.clone()).hint(DAMAGED))
+    };
+    let count_of = |degree: u8| (usize::from(degree) + 1).pow(2) - 1;
+    let (picture, degree, entries) = match rest.shape {
+        Some((count, degree)) => {
+            let row = ENTRIES_A_ROW * count_of(degree);
+            let rows = count.div_ceil(ENTRIES_A_ROW);
+            let picture = Picture::decode(&bytes, rows * row, name)?;
+            if picture.width != row {
+                return wide(picture.width);
+            }
+            (picture, degree, count)
+        }
+        None => {
+            let picture = Picture::decode_within(&bytes, 1..=MOST_TEXELS, name)?;
+            let is_it = |degree: &u8| picture.width == ENTRIES_A_ROW * count_of(*degree);
+            let Some(degree) = (1..=3).find(is_it) else {
+                return wide(picture.width);
+            };
+            let entries = ENTRIES_A_ROW * picture.height;
+            (picture, degree, entries)
+        }
+    };
+    // Row after row of 64 entries is entry after entry.
+    let texels = &picture.texels[..entries * count_of(degree)];
+    let values = texels.iter().flat_map(|&[r, g, b, _]| [r, g, b]);
+    let values = values.map(|place| rest.table[usize::from(place)]).collect();
+    Ok((values, degree))
 }
 
 /// Fills a block; the first row that makes no sense, and why.
 fn fill(
-    meta: &Meta,
+    plan: &Plan,
     textures: &Textures,
     palette: Option<&[f32]>,
     block: Block<'_>,
@@ -221,13 +325,14 @@ fn fill(
         let [low, high] = [0, 1].map(|k: usize| textures.means[k].texels[at]);
         for k in 0..3 {
             let share = f32::from(u16::from_le_bytes([low[k], high[k]])) / 65_535.0;
-            let (least, most) = (meta.means.mins[k], meta.means.maxs[k]);
+            let (least, most) = (plan.mins[k], plan.maxs[k]);
             let n = least * (1.0 - share) + most * share;
             block.means[i][k] = n.abs().exp_m1().copysign(n).clamp(f32::MIN, f32::MAX);
-            block.scales[i][k] = entry(&meta.scales.codebook, textures.scales.texels[at][k]);
-            block.sh0[i][k] = entry(&meta.sh0.codebook, textures.sh0.texels[at][k]);
+            let [scale, sh0] = [&textures.scales, &textures.sh0].map(|t| t.texels[at][k]);
+            block.scales[i][k] = plan.scales[k][usize::from(scale)];
+            block.sh0[i][k] = plan.sh0[k][usize::from(sh0)];
         }
-        block.opacities[i] = logit(f32::from(textures.sh0.texels[at][3]) / 255.0);
+        block.opacities[i] = plan.opacities[usize::from(textures.sh0.texels[at][3])];
         let [a, b, c, largest] = textures.quats.texels[at];
         let Some(largest) = largest.checked_sub(LARGEST_FROM) else {
             return Some((at, "a rotation's alpha says no component"));

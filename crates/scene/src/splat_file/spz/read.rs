@@ -2,10 +2,12 @@
 
 use super::attributes::{Planes, decode};
 use super::{
-    ANTIALIASED, ATTRIBUTES, AXES_RECORD, DAMAGED, EXTENSIONS, HEADER, Header, LEGACY_HEADER, MAGIC,
+    ANTIALIASED, ATTRIBUTES, AXES_RECORD, DAMAGED, EXTENSIONS, GZIP, HEADER, Header, LEGACY_HEADER,
+    MAGIC, MOST_RATIO,
 };
+use crate::edit::order::append;
 use crate::splat_file::axes::Axes;
-use crate::splat_file::packed::Cursor;
+use crate::splat_file::packed::{Cursor, cut_harmonics};
 use crate::splat_file::watch::Watch;
 use crate::splat_file::{Aside, ReadOptions};
 use crate::{Error, MAX_SH_DEGREE, Progress, Result, Splats};
@@ -16,25 +18,80 @@ use std::io::Read;
 /// Bytes of extensions that are looked at; those that are known take 24.
 const EXTENSION_BYTES: u64 = 1 << 16;
 
+/// Files that stand end to end in one: more are not followed.
+const MOST_JOINED: usize = 1000;
+
+/// Splats, notes, and the bytes behind the file's end.
+type Part<'a> = (Splats, Aside, &'a [u8]);
+
 pub(in crate::splat_file) fn parse(
     bytes: &[u8],
     options: &ReadOptions,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    if bytes.starts_with(&MAGIC) {
+    let (mut splats, mut aside, mut rest) = one(bytes, options, progress)?;
+    // People join files end to end, as those of .splat can be.
+    let mut files = 1;
+    let begins = |rest: &[u8]| rest.starts_with(&MAGIC) || rest.starts_with(&GZIP);
+    while files < MOST_JOINED && begins(rest) {
+        let Ok((more, other, after)) = one(rest, options, progress) else {
+            break;
+        };
+        append(&mut splats, more);
+        for note in other.notes {
+            if !aside.notes.contains(&note) {
+                aside.notes.push(note);
+            }
+        }
+        rest = after;
+        files += 1;
+    }
+    if files > 1 {
+        aside.notes.push(format!(
+            "{files} SPZ files stand end to end in it: the Gaussians of all of them are read"
+        ));
+    }
+    if !rest.is_empty() {
+        aside.notes.push(format!(
+            "{} bytes follow the end of the SPZ file, unread: is this the file that it should be?",
+            rest.len()
+        ));
+    }
+    Ok((splats, aside))
+}
+
+/// The file at the beginning of bytes.
+fn one<'a>(bytes: &'a [u8], options: &ReadOptions, progress: &dyn Progress) -> Result<Part<'a>> {
+    if !bytes.starts_with(&MAGIC) {
+        let stream = Gunzip {
+            decoder: GzDecoder::new(bytes),
+            file_bytes: bytes.len(),
+            unpacked: 0,
+        };
+        return legacy(Source::Packed(stream), bytes.len(), options, progress);
+    }
+    let mut version = Cursor::new(bytes, MAGIC.len(), "SPZ");
+    if version.u32("version")? >= 4 {
         return current(bytes, options, progress);
     }
-    legacy(bytes, options, progress)
+    let plain = Source::Plain(bytes, Cursor::new(bytes, 0, "SPZ"));
+    let (splats, mut aside, rest) = legacy(plain, bytes.len(), options, progress)?;
+    aside.notes.push(
+        "the gzip packing around the file is missing, as a download may leave it: Dapple reads it all the same, \
+         other programs may not; `dapple convert` writes it whole"
+            .to_owned(),
+    );
+    Ok((splats, aside, rest))
 }
 
 /// Versions 1 to 3.
-fn legacy(bytes: &[u8], options: &ReadOptions, progress: &dyn Progress) -> Result<(Splats, Aside)> {
-    let mut stream = Gunzip {
-        decoder: GzDecoder::new(bytes),
-        file_bytes: bytes.len(),
-        unpacked: 0,
-    };
-    let head = stream.take(LEGACY_HEADER, "header", bytes.len())?;
+fn legacy<'a>(
+    mut source: Source<'a>,
+    file_bytes: usize,
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<Part<'a>> {
+    let head = source.take(LEGACY_HEADER, "header")?;
     if !head.starts_with(&MAGIC) {
         return Err(Error::input(
             "this is not an SPZ file: what gzip has packed does not begin with NGSP",
@@ -44,6 +101,9 @@ fn legacy(bytes: &[u8], options: &ReadOptions, progress: &dyn Progress) -> Resul
     }
     let mut fields = Cursor::new(&head, MAGIC.len(), "SPZ");
     let (version, count) = (fields.u32("version")?, fields.u32("count")?);
+    if let (4, Source::Packed(stream)) = (version, &mut source) {
+        return packed_again(head, stream, options, progress);
+    }
     let header = Header::new(
         version,
         count,
@@ -53,58 +113,140 @@ fn legacy(bytes: &[u8], options: &ReadOptions, progress: &dyn Progress) -> Resul
             fields.u8("flags")?,
         ],
     )?;
-    let sizes = header.sizes(bytes.len())?;
+    let sizes = header.sizes(file_bytes)?;
     // Attributes are what takes time, each by its Gaussians' bytes.
     let watch = Watch::reading(progress, header.count);
     let mut planes: [Vec<u8>; 6] = Default::default();
     for ((plane, size), name) in planes.iter_mut().zip(sizes).zip(ATTRIBUTES) {
-        *plane = stream.take(size, name, bytes.len())?;
+        *plane = source.take(size, name)?;
         watch.advance(size / header.strides().iter().sum::<usize>().max(1));
     }
-    let mut records = Vec::new();
-    let more = stream.decoder.by_ref().take(EXTENSION_BYTES);
-    // What follows is no part of the splats: damage there costs a remark.
-    let ended = { more }.read_to_end(&mut records);
+    let has_records = header.flags & EXTENSIONS != 0;
+    let Rest {
+        records,
+        is_damaged,
+        behind,
+    } = source.rest(has_records);
     let mut aside = Aside::default();
-    if ended.is_err() {
+    // What follows is no part of the splats: damage there costs a remark.
+    if is_damaged {
         let what = "the file's end is damaged; its Gaussians could be read";
         aside.notes.push(what.to_owned());
     }
-    let declared = match header.flags & EXTENSIONS != 0 {
+    let declared = match has_records {
         true => declared_axes(&records),
         false => None,
     };
-    if header.flags & EXTENSIONS == 0 && !records.is_empty() {
+    if !has_records && !records.is_empty() {
         aside.notes.push(format!(
             "{} bytes follow the last Gaussian, unread: is this the file that it should be?",
             records.len()
         ));
     }
-    Ok(finish(
-        &header,
-        &planes.each_ref().map(Vec::as_slice),
-        declared,
-        options,
-        aside,
-    ))
+    let planes = planes.each_ref().map(Vec::as_slice);
+    let (splats, aside) = finish(&header, &planes, declared, options, aside);
+    Ok((splats, aside, behind))
 }
 
-/// A gzip member as it is unpacked.
+/// Version 4, whose packing is its own, packed once more.
+fn packed_again<'a>(
+    mut whole: Vec<u8>,
+    stream: &mut Gunzip<'a>,
+    options: &ReadOptions,
+    progress: &dyn Progress,
+) -> Result<Part<'a>> {
+    let most = MOST_RATIO * stream.file_bytes as u64;
+    let unpacked = stream.decoder.by_ref().take(most).read_to_end(&mut whole);
+    let (splats, mut aside, inner) = current(&whole, options, progress)?;
+    if unpacked.is_err() {
+        let what = "the file's end is damaged; its Gaussians could be read";
+        aside.notes.push(what.to_owned());
+    } else if !inner.is_empty() {
+        aside.notes.push(format!(
+            "{} bytes follow the last Gaussian, unread: is this the file that it should be?",
+            inner.len()
+        ));
+    }
+    aside.notes.push(
+        "gzip is around a file of version 4, which has a packing of its own: other programs may not read it".to_owned(),
+    );
+    Ok((splats, aside, stream.behind()))
+}
+
+/// What versions 1 to 3 are read from.
+enum Source<'a> {
+    /// Gzip members.
+    Packed(Gunzip<'a>),
+    /// What gzip should be around.
+    Plain(&'a [u8], Cursor<'a>),
+}
+
+/// What follows the last Gaussian.
+struct Rest<'a> {
+    /// Bytes of the stream, at most [`EXTENSION_BYTES`].
+    records: Vec<u8>,
+    is_damaged: bool,
+    /// Bytes of the file behind the stream.
+    behind: &'a [u8],
+}
+
+impl<'a> Source<'a> {
+    /// The next bytes; memory grows with what is there, not with what is promised.
+    fn take(&mut self, count: usize, what: &str) -> Result<Vec<u8>> {
+        match self {
+            Self::Packed(stream) => stream.take(count, what),
+            Self::Plain(_, cursor) => Ok(cursor.take(count, what)?.to_vec()),
+        }
+    }
+
+    fn rest(self, has_records: bool) -> Rest<'a> {
+        match self {
+            Self::Plain(bytes, cursor) => {
+                let left = bytes.get(cursor.at()..).unwrap_or_default();
+                // Records end where the file does.
+                let (records, behind) = left.split_at(if has_records { left.len() } else { 0 });
+                Rest {
+                    records: records.to_vec(),
+                    is_damaged: false,
+                    behind,
+                }
+            }
+            Self::Packed(mut stream) => {
+                let mut records = Vec::new();
+                let more = stream.decoder.by_ref().take(EXTENSION_BYTES);
+                let is_damaged = { more }.read_to_end(&mut records).is_err();
+                Rest {
+                    behind: if is_damaged { &[] } else { stream.behind() },
+                    records,
+                    is_damaged,
+                }
+            }
+        }
+    }
+}
+
+/// Gzip members as they are unpacked: some programs cut one stream into several.
 struct Gunzip<'a> {
     decoder: GzDecoder<&'a [u8]>,
     file_bytes: usize,
     unpacked: usize,
 }
 
-impl Gunzip<'_> {
+impl<'a> Gunzip<'a> {
     /// The next bytes; memory grows with what is there, not with what is promised.
-    fn take(&mut self, count: usize, what: &str, file_bytes: usize) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(count.min(8 * file_bytes));
-        let read = self
-            .decoder
-            .by_ref()
-            .take(count as u64)
-            .read_to_end(&mut bytes);
+    fn take(&mut self, count: usize, what: &str) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count.min(8 * self.file_bytes));
+        let read = loop {
+            let left = (count - bytes.len()) as u64;
+            let read = self.decoder.by_ref().take(left).read_to_end(&mut bytes);
+            // Nothing more is in the member then, so that its end can be looked for.
+            let is_short = read.is_ok() && bytes.len() < count;
+            let next = if is_short { self.behind() } else { &[] };
+            match next.starts_with(&GZIP) {
+                true => self.decoder = GzDecoder::new(next),
+                false => break read,
+            }
+        };
         self.unpacked += bytes.len();
         if read.is_ok() && bytes.len() == count {
             return Ok(bytes);
@@ -121,14 +263,22 @@ impl Gunzip<'_> {
             Ok(_) => error,
         })
     }
+
+    /// The file's bytes behind the member, if the member is unpacked to its end.
+    fn behind(&mut self) -> &'a [u8] {
+        match self.decoder.read(&mut [0]) {
+            Ok(0) => self.decoder.get_ref(),
+            _ => &[],
+        }
+    }
 }
 
 /// Version 4.
-fn current(
-    bytes: &[u8],
+fn current<'a>(
+    bytes: &'a [u8],
     options: &ReadOptions,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<Part<'a>> {
     let mut head = Cursor::new(bytes, MAGIC.len(), "SPZ");
     let (version, count) = (head.u32("header")?, head.u32("header")?);
     let header = Header::new(
@@ -182,21 +332,14 @@ fn current(
     for (k, bytes) in &unpacked {
         planes[*k] = bytes;
     }
-    let mut aside = Aside::default();
-    if at < bytes.len() {
-        let left = bytes.len() - at;
-        let note = format!(
-            "{left} bytes follow the last Gaussian, unread: is this the file that it should be?"
-        );
-        aside.notes.push(note);
-    }
-    Ok(finish(
+    let (splats, aside) = finish(
         &header,
         &planes,
         declared_axes(records),
         options,
-        aside,
-    ))
+        Aside::default(),
+    );
+    Ok((splats, aside, bytes.get(at..).unwrap_or_default()))
 }
 
 /// One Zstandard frame.
@@ -240,10 +383,7 @@ fn finish(
     mut aside: Aside,
 ) -> (Splats, Aside) {
     if header.degree > MAX_SH_DEGREE {
-        aside.notes.push(format!(
-            "harmonics of degree {} are left out: Dapple has {MAX_SH_DEGREE} at most",
-            header.degree
-        ));
+        aside.notes.push(cut_harmonics(header.degree));
     }
     aside.antialiased = header.flags & ANTIALIASED != 0;
     aside.axes = declared;

@@ -8,7 +8,7 @@
 //!    `LEVEL_NUMBER/meta.json` and holds one level of some leaves; runs tile it.
 //! 4. `lod-meta.json` (`meta`) names files and has the tree: each node's bounds, each leaf's runs.
 //!
-//! What is read is the finest level, and the environment where there is one (`read`).
+//! What is read is the finest level, and the environment where there is one (`read`); files may be `.sog` bundles too.
 
 mod meta;
 mod read;

@@ -56,12 +56,14 @@ pub(in crate::splat_file) fn parse_beside(
         }
     }
     // The same file under two numbers would be two scenes for the bytes of one.
-    let mut names: Vec<&String> = meta.filenames.iter().collect();
+    let mut names: Vec<&str> = meta.filenames.iter().map(|name| plain(name)).collect();
     names.sort_unstable();
     if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(damaged(format!("{:?} is named twice", pair[0])));
     }
     let (mut splats, mut aside) = (Splats::empty(0), Aside::default());
+    aside.notes.extend(compare_counts(&meta, finest, &runs));
+    let mut unused = 0;
     for runs in runs.chunk_by(|a, b| a.file == b.file) {
         let file = runs[0].file;
         let Some(name) = meta.filenames.get(file) else {
@@ -70,8 +72,10 @@ pub(in crate::splat_file) fn parse_beside(
                 meta.filenames.len()
             )));
         };
-        let (part, beside) = sog_folder(name, files, progress)?;
+        let (part, beside) = sog_file(name, files, progress)?;
         aside.antialiased |= beside.antialiased;
+        let named = |note| format!("{name}: {note}");
+        aside.notes.extend(beside.notes.into_iter().map(named));
         let mut order = Vec::with_capacity(part.len());
         for run in runs {
             let end = run.offset.saturating_add(run.count);
@@ -86,6 +90,7 @@ pub(in crate::splat_file) fn parse_beside(
             order.extend(run.offset..end);
         }
         let is_whole = order.iter().copied().eq(0..part.len());
+        unused += part.len() - order.len();
         append(
             &mut splats,
             if is_whole {
@@ -95,8 +100,15 @@ pub(in crate::splat_file) fn parse_beside(
             },
         );
     }
+    if unused > 0 {
+        aside.notes.push(format!(
+            "{unused} Gaussians of its files are in no leaf of the tree, unread"
+        ));
+    }
     if let Some(name) = &meta.environment {
-        let (part, _) = sog_folder(name, files, progress)?;
+        let (part, beside) = sog_file(name, files, progress)?;
+        let named = |note| format!("{name}: {note}");
+        aside.notes.extend(beside.notes.into_iter().map(named));
         aside.notes.push(format!(
             "the last {} Gaussians are the scene's environment, which other levels of detail share",
             part.len()
@@ -110,16 +122,49 @@ pub(in crate::splat_file) fn parse_beside(
     Ok((splats, aside))
 }
 
-/// A SOG folder by its `meta.json`.
-fn sog_folder(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(Splats, Aside)> {
-    if !is_inside(name) || !name.ends_with(sog::META) {
+/// Says that the counts of `lod-meta.json` are not those of its tree.
+fn compare_counts(meta: &Meta, finest: u32, runs: &[Run]) -> Option<String> {
+    let held: u64 = runs
+        .iter()
+        .fold(0, |sum, run| sum.saturating_add(run.count as u64));
+    let promised = *meta.counts.get(finest as usize)?;
+    (promised != held).then(|| {
+        format!(
+            "{META} promises {promised} Gaussians of level {finest}, and its tree has {held}: these are read"
+        )
+    })
+}
+
+/// A name without the folder that it is in anyway.
+fn plain(name: &str) -> &str {
+    name.strip_prefix("./").unwrap_or(name)
+}
+
+/// A SOG folder by its `meta.json`, or a bundle.
+fn sog_file(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(Splats, Aside)> {
+    let name = plain(name);
+    if !is_inside(name) {
         return Err(damaged(format!(
-            "{META} names {name:?}, which is no {} in a folder beside it",
+            "{META} names {name:?}, which is no {} in a folder and no .sog bundle beside it",
             sog::META
         )));
     }
-    let meta = files.get(name)?;
-    sog::parse_beside(&meta, &Beside::new(files, name), progress).map_err(|e| match e.place() {
+    let is_bundle = name.to_lowercase().ends_with(".sog");
+    if !is_bundle && !name.ends_with(".json") {
+        let what = format!(
+            "{META} names {name:?}, which is neither a {} in a folder nor a .sog bundle",
+            sog::META
+        );
+        return Err(Error::unsupported(what)
+            .at(META)
+            .hint("Dapple reads streamed SOG: convert each of its files by itself"));
+    }
+    let bytes = files.get(name)?;
+    let read = match is_bundle {
+        true => sog::parse(&bytes, progress),
+        false => sog::parse_beside(&bytes, &Beside::new(files, name), progress),
+    };
+    read.map_err(|e| match e.place() {
         Some(place) if place.contains(name) => e,
         Some(place) => {
             let place = format!("{name}, {place}");
@@ -158,13 +203,16 @@ pub(in crate::splat_file) fn size_bytes(path: &Path) -> u64 {
         .iter()
         .flat_map(|m| m.filenames.iter().chain(&m.environment));
     let of_folder = |name: &String| {
+        if name.to_lowercase().ends_with(".sog") {
+            return size(&folder.join(plain(name)));
+        }
         let meta = folder.join(name);
         let textures = sog::TEXTURES.iter().map(|t| size(&meta.with_file_name(t)));
         size(&meta) + textures.sum::<u64>()
     };
     size(path)
         + names
-            .filter(|name| is_inside(name))
+            .filter(|name| is_inside(plain(name)))
             .map(of_folder)
             .sum::<u64>()
 }

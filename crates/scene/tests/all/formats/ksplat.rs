@@ -158,3 +158,48 @@ fn damage_is_refused_with_its_place() {
         }
     }
 }
+
+/// Counts of the header and of a section's header, overwritten.
+fn counted(splats: &Splats, level: u16, at: &[(usize, u32)]) -> Vec<u8> {
+    let mut bytes = file(splats, level);
+    for &(at, count) in at {
+        put(&mut bytes, at, &count.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn counts_that_differ_are_told_and_what_is_there_is_read() {
+    let splats = crowd(15, 1);
+    for level in 0..=2 {
+        let whole = parse(&file(&splats, level), Format::Ksplat).unwrap().0;
+        for (at, word) in [
+            // No sections, no Gaussians, neither, another number; none and few in the section's header.
+            (&[(8, 0)][..], "0 sections"),
+            (&[(16, 0)], "promises 0 Gaussians"),
+            (&[(8, 0), (16, 0)], "0 sections"),
+            (&[(16, 99)], "promises 99 Gaussians"),
+            (&[(4096, 0)], "promise 0 Gaussians, and 15"),
+            (&[(4096, 7)], "promise 7 Gaussians, and 15"),
+        ] {
+            let (read, aside) = parse(&counted(&splats, level, at), Format::Ksplat).unwrap();
+            assert_eq!(read, whole, "level {level}, {at:?}");
+            let found = aside.notes.iter().any(|note| note.contains(word));
+            assert!(found, "level {level}, {at:?}: {:?}", aside.notes);
+        }
+        // More than there is room for, and no room at all.
+        for at in [&[(4096, 17)][..], &[(8, 3)], &[(4, 0), (8, 0)]] {
+            let error = parse(&counted(&splats, level, at), Format::Ksplat).unwrap_err();
+            assert!(error.place().is_some() && error.hint_text().is_some());
+        }
+        let mut longer = file(&splats, level);
+        longer.extend(b"more");
+        let (read, aside) = parse(&longer, Format::Ksplat).unwrap();
+        assert_eq!(read, whole);
+        assert!(
+            aside.notes[0].starts_with("4 bytes follow"),
+            "{:?}",
+            aside.notes
+        );
+    }
+}

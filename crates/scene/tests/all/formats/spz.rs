@@ -208,3 +208,77 @@ fn what_contradicts_itself_is_refused_with_its_place() {
     assert_eq!(aside.axes, Some(Axes::Rdf));
     assert_eq!(splats.means[0], [1.0, -2.0, 0.5]);
 }
+
+/// One SPZ file of each version, and what it holds.
+fn versions() -> Vec<(Vec<u8>, Splats)> {
+    let mut files: Vec<Vec<u8>> = (1..=3).map(|version| gzip(&by_hand(version))).collect();
+    let options = WriteOptions {
+        spz_version: SpzVersion::V4,
+        ..WriteOptions::default()
+    };
+    files.push(splat_file::encode(&crowd(20, 1), Format::Spz, &options).unwrap());
+    let read = |bytes: Vec<u8>| {
+        let (splats, aside) = parse(&bytes, Format::Spz).unwrap();
+        assert!(aside.notes.is_empty());
+        (bytes, splats)
+    };
+    files.into_iter().map(read).collect()
+}
+
+#[test]
+fn files_that_stand_end_to_end_are_all_read() {
+    let all = versions();
+    for (first, a) in &all {
+        for (second, b) in &all {
+            let (read, aside) = parse(&[&first[..], second].concat(), Format::Spz).unwrap();
+            assert_eq!(read.len(), a.len() + b.len());
+            assert_eq!(read.means[..a.len()], a.means[..]);
+            assert_eq!(read.means[a.len()..], b.means[..]);
+            assert!(
+                aside.notes[0].starts_with("2 SPZ files"),
+                "{:?}",
+                aside.notes
+            );
+        }
+        // What is none, and a second file that is cut: told, and the first is read.
+        for tail in [&b"these bytes"[..], &first[..first.len() / 2]] {
+            let (read, aside) = parse(&[&first[..], tail].concat(), Format::Spz).unwrap();
+            assert_eq!(read, *a);
+            let said = format!("{} bytes follow", tail.len());
+            assert!(aside.notes[0].starts_with(&said), "{:?}", aside.notes);
+        }
+    }
+}
+
+#[test]
+fn files_without_gzip_or_with_too_much_of_it_are_read() {
+    for version in 1..=3 {
+        let (packed, _) = parse(&gzip(&by_hand(version)), Format::Spz).unwrap();
+        let (bare, aside) = parse(&by_hand(version), Format::Spz).unwrap();
+        assert_eq!(bare, packed);
+        assert!(aside.notes[0].contains("gzip"), "{:?}", aside.notes);
+        // Members of a gzip file are one stream, wherever it is cut.
+        let whole = by_hand(version);
+        for cut in [4, 20, 40] {
+            let members = [gzip(&whole[..cut]), gzip(&whole[cut..])].concat();
+            let (read, aside) = parse(&members, Format::Spz).unwrap();
+            assert_eq!(read, packed);
+            assert!(aside.notes.is_empty());
+        }
+        let cut = &whole[..whole.len() - 1];
+        let error = parse(cut, Format::Spz).unwrap_err();
+        assert!(error.place().is_some() && error.hint_text().is_some());
+        let longer = [&whole[..], b"more"].concat();
+        let (read, aside) = parse(&longer, Format::Spz).unwrap();
+        assert_eq!(read, packed);
+        assert!(aside.notes.iter().any(|n| n.starts_with("4 bytes follow")));
+    }
+    let (four, splats) = versions().pop().unwrap();
+    let (read, aside) = parse(&gzip(&four), Format::Spz).unwrap();
+    assert_eq!(read, splats);
+    assert!(
+        aside.notes[0].contains("gzip is around"),
+        "{:?}",
+        aside.notes
+    );
+}

@@ -2,7 +2,7 @@
 
 use crate::formats::support::{Steps, assert_near, crowd};
 use dapple_scene::Splats;
-use dapple_scene::splat_file::{self, Format, WriteOptions, encode_files, parse_files};
+use dapple_scene::splat_file::{self, Format, WriteOptions, encode, encode_files, parse_files};
 use serde_json::Value;
 
 const FORMAT: Format = Format::StreamedSog;
@@ -241,4 +241,62 @@ fn trees_without_end_are_refused() {
     let files = [("lod-meta.json".to_owned(), text.into_bytes())];
     let error = parse_files(&files, FORMAT).unwrap_err().to_string();
     assert!(error.contains("recursion limit"), "{error}");
+}
+
+#[test]
+fn bundles_are_read_as_folders_are() {
+    let folder = |degree| {
+        let options = WriteOptions::default();
+        encode_files(&crowd(300, degree), FORMAT, &options).unwrap()
+    };
+    for degree in [0, 1] {
+        let mut files = folder(degree);
+        let (plain, _) = parse_files(&files, FORMAT).unwrap();
+        let mut meta = meta(&files);
+        let names = meta["filenames"].as_array().unwrap().clone();
+        for (k, name) in names.iter().enumerate() {
+            let level = name.as_str().unwrap().split('/').next().unwrap();
+            let inside = |(path, bytes): &(String, Vec<u8>)| {
+                let name = path.strip_prefix(&format!("{level}/"))?;
+                Some((name.to_owned(), bytes.clone()))
+            };
+            let inside: Vec<_> = files.iter().filter_map(inside).collect();
+            let (splats, _) = parse_files(&inside, Format::SogFolder).unwrap();
+            // What is packed again has another order and other codebooks.
+            let bundle = encode(&splats, Format::Sog, &WriteOptions::default()).unwrap();
+            files.push((format!("{level}.sog"), bundle));
+            let dot = ["", "./"][k % 2];
+            meta["filenames"][k] = format!("{dot}{level}.sog").into();
+        }
+        let last = files
+            .iter()
+            .position(|(name, _)| name == "lod-meta.json")
+            .unwrap();
+        files[last].1 = meta.to_string().into_bytes();
+        let (read, aside) = parse_files(&files, FORMAT).unwrap();
+        assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+        assert_near(&read, &plain, Steps::of(FORMAT), "bundles");
+        // Counts that are not those of the tree, and Gaussians that no leaf has.
+        meta["counts"][0] = 7.into();
+        files[last].1 = meta.to_string().into_bytes();
+        let (_, aside) = parse_files(&files, FORMAT).unwrap();
+        assert!(
+            aside.notes[0].contains("promises 7 Gaussians"),
+            "{:?}",
+            aside.notes
+        );
+        let text = meta.to_string().replace("\"count\":300", "\"count\":250");
+        files[last].1 = text.into_bytes();
+        let (read, aside) = parse_files(&files, FORMAT).unwrap();
+        assert_eq!(read.len(), 250);
+        assert!(
+            aside.notes[1].contains("50 Gaussians of its files are in no leaf"),
+            "{:?}",
+            aside.notes
+        );
+        let text = meta.to_string().replace("0_0.sog", "0_0.ply");
+        files[last].1 = text.into_bytes();
+        let error = parse_files(&files, FORMAT).unwrap_err();
+        assert!(error.what().contains("neither a meta.json"), "{error}");
+    }
 }
