@@ -18,7 +18,10 @@ pub(crate) const TRAIN: &str = "transforms_train.json";
 /// Reads the JSON files in `root`, whose photos are there or in `chosen`.
 pub(crate) fn open(root: &Path, options: &LoadOptions, chosen: Option<&Path>) -> Result<Capture> {
     let mut capture = Capture::default();
-    capture.add(nerfstudio::open(&root.join(TRAIN), options, chosen)?, "train/");
+    capture.add(
+        nerfstudio::open(&root.join(TRAIN), options, chosen)?,
+        "train/",
+    );
     let held_out = ["transforms_test.json", "transforms_val.json"]
         .iter()
         .map(|name| root.join(name))

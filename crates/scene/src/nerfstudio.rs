@@ -10,8 +10,8 @@
 use crate::capture::{Capture, NamedPath, PosedImage, named_path};
 use crate::images;
 use crate::load::finder::{Finder, Places};
-use crate::load::places::{outside, place_photos};
 use crate::load::panorama_refused;
+use crate::load::places::{outside, place_photos};
 use crate::{Camera, Error, Lens, LoadOptions, Pose, Result, bounded, ply};
 use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
@@ -422,10 +422,11 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
     let transforms = parse_transforms(&bytes, &label)?;
     let mut finder = Finder::default();
     let mut images = posed_images(&transforms, root);
-    let notes = place_photos(&mut finder, root, chosen, &mut images).map_err(|e| match e.place() {
-        Some(_) => e,
-        None => e.at(label.clone()),
-    })?;
+    let notes =
+        place_photos(&mut finder, root, chosen, &mut images).map_err(|e| match e.place() {
+            Some(_) => e,
+            None => e.at(label.clone()),
+        })?;
     place_named(&mut finder, root, &mut images)?;
     let lost = images.iter().zip(&transforms.frames);
     let mut lost = lost.filter(|(image, frame)| frame.leads_out && image.existing().is_none());
@@ -480,9 +481,15 @@ fn place_named(finder: &mut Finder, root: &Path, images: &mut [PosedImage]) -> R
     let fields: [fn(&mut PosedImage) -> &mut Option<PathBuf>; 2] =
         [|image| &mut image.mask, |image| &mut image.depth];
     for field in fields {
-        let mut named: Vec<&mut PathBuf> = images.iter_mut().filter_map(|i| field(i).as_mut()).collect();
+        let mut named: Vec<&mut PathBuf> = images
+            .iter_mut()
+            .filter_map(|i| field(i).as_mut())
+            .collect();
         let relative = |path: &&mut PathBuf| path.strip_prefix(root).map(Path::to_owned);
-        let files: Vec<PathBuf> = named.iter().filter_map(|path| relative(path).ok()).collect();
+        let files: Vec<PathBuf> = named
+            .iter()
+            .filter_map(|path| relative(path).ok())
+            .collect();
         let found = finder.locate(&places, &files)?;
         for (path, found) in named.iter_mut().zip(found) {
             if let Some(found) = found {

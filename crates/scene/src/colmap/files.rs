@@ -61,11 +61,12 @@ impl ModelFiles {
     pub fn in_folder(folder: &Path) -> Option<Self> {
         // Ordinary names without a listing.
         let has = |name: &str| folder.join(name).is_file();
-        let ordinary = ["bin", "txt"].into_iter().any(|ending| {
-            has(&format!("cameras.{ending}")) && has(&format!("images.{ending}"))
-        });
+        let ordinary = ["bin", "txt"]
+            .into_iter()
+            .any(|ending| has(&format!("cameras.{ending}")) && has(&format!("images.{ending}")));
         let finder = &mut Finder::default();
-        let is_camera_file = |file: &OsString| fold(&file.to_string_lossy()).starts_with("cameras.");
+        let is_camera_file =
+            |file: &OsString| fold(&file.to_string_lossy()).starts_with("cameras.");
         if !ordinary && !finder.list(folder).files.iter().any(is_camera_file) {
             return None;
         }
@@ -75,11 +76,16 @@ impl ModelFiles {
             has("cameras") && has("images")
         };
         let kinds = [Kind::Binary, Kind::Text];
-        let kind = kinds.into_iter().find(&mut has_both).unwrap_or(Kind::Binary);
+        let kind = kinds
+            .into_iter()
+            .find(&mut has_both)
+            .unwrap_or(Kind::Binary);
         let cameras = either(finder, folder, "cameras", kind)?;
         let images = either(finder, folder, "images", kind)?;
         let points = either(finder, folder, "points3D", kind).or_else(|| {
-            let found = POINTS_PLY.iter().find_map(|name| finder.named(folder, name))?;
+            let found = POINTS_PLY
+                .iter()
+                .find_map(|name| finder.named(folder, name))?;
             Some((found, Kind::Ply))
         });
         Some(Self {
@@ -100,7 +106,12 @@ impl ModelFiles {
 
     /// What is not as COLMAP writes it.
     pub fn notes(&self) -> Vec<String> {
-        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = |path: &Path| {
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
         let mut notes = Vec::new();
         let points = self.points.iter().filter(|(_, kind)| *kind != Kind::Ply);
         let mixed = [&self.cameras, &self.images].into_iter().chain(points);
@@ -127,7 +138,9 @@ mod tests {
         }
         let found = ModelFiles::in_folder(folder.path())?;
         let points = found.points.as_ref().map(|(path, _)| path.as_path());
-        let all = [found.cameras.0.as_path(), &found.images.0].into_iter().chain(points);
+        let all = [found.cameras.0.as_path(), &found.images.0]
+            .into_iter()
+            .chain(points);
         let shown = all.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
         Some(shown.collect::<Vec<_>>().join(" "))
     }
@@ -139,15 +152,30 @@ mod tests {
         };
         let (cb, ib, pb) = ("cameras.bin", "images.bin", "points3D.bin");
         let (ct, it, pt) = ("cameras.txt", "images.txt", "points3D.txt");
-        want(&[cb, ib, pb, ct, it, pt], "cameras.bin images.bin points3D.bin");
+        want(
+            &[cb, ib, pb, ct, it, pt],
+            "cameras.bin images.bin points3D.bin",
+        );
         want(&[cb, ct, it, pt], "cameras.txt images.txt points3D.txt");
         want(&[cb, it, pt], "cameras.bin images.txt points3D.txt");
         want(&[ct, ib, pb], "cameras.txt images.bin points3D.bin");
         want(&[cb, ib, pt], "cameras.bin images.bin points3D.txt");
-        want(&[cb, ib, "points3D.ply", pt], "cameras.bin images.bin points3D.txt");
-        want(&[cb, ib, "points3D.ply"], "cameras.bin images.bin points3D.ply");
-        want(&[cb, ib, "init.ply", "points3d.ply"], "cameras.bin images.bin points3d.ply");
-        want(&["Cameras.bin", "IMAGES.BIN", "points3d.bin"], "Cameras.bin IMAGES.BIN points3d.bin");
+        want(
+            &[cb, ib, "points3D.ply", pt],
+            "cameras.bin images.bin points3D.txt",
+        );
+        want(
+            &[cb, ib, "points3D.ply"],
+            "cameras.bin images.bin points3D.ply",
+        );
+        want(
+            &[cb, ib, "init.ply", "points3d.ply"],
+            "cameras.bin images.bin points3d.ply",
+        );
+        want(
+            &["Cameras.bin", "IMAGES.BIN", "points3d.bin"],
+            "Cameras.bin IMAGES.BIN points3d.bin",
+        );
         want(&[cb, ib], "cameras.bin images.bin");
         for part in [&[cb, pb][..], &[ib], &[], &["cameras.json", "images.json"]] {
             assert_eq!(files(part), None, "{part:?}");

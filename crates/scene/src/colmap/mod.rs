@@ -150,7 +150,12 @@ fn read_points(files: &ModelFiles, notes: &mut Vec<String>) -> Result<Option<Col
     let label = path.display().to_string();
     if *kind == Kind::Ply {
         let (points, aside) = ply::read_all_points(path)?;
-        notes.extend(aside.notes.into_iter().map(|note| format!("{label}: {note}")));
+        notes.extend(
+            aside
+                .notes
+                .into_iter()
+                .map(|note| format!("{label}: {note}")),
+        );
         return Ok(Some(ColmapPoints {
             points,
             ..ColmapPoints::default()

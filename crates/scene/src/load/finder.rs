@@ -170,7 +170,10 @@ impl Listing {
                 _ => Hit::Several(found.into_iter().cloned().collect()),
             }
         };
-        if let Ok(at) = self.files.binary_search_by(|file| file.as_os_str().cmp(name.as_ref())) {
+        if let Ok(at) = self
+            .files
+            .binary_search_by(|file| file.as_os_str().cmp(name.as_ref()))
+        {
             return Hit::File(self.files[at].clone(), How::Exact);
         }
         let hit = one_of(self.named(name), How::Letters);
@@ -395,7 +398,10 @@ fn is_searched(name: &OsString, others: &[OsString]) -> bool {
     let folded = fold(&name.to_string_lossy());
     let reduced = folded.rsplit_once('_').is_some_and(|(whole, number)| {
         let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-        digits && others.iter().any(|other| fold(&other.to_string_lossy()) == whole)
+        digits
+            && others
+                .iter()
+                .any(|other| fold(&other.to_string_lossy()) == whole)
     });
     let other_content = ["mask", "depth", "normal", "thumb", "render", "stereo"];
     !reduced
@@ -441,7 +447,11 @@ fn check_used_once(files: &[PathBuf], located: &mut [Option<Located>]) -> Result
 }
 
 fn ambiguous(name: &str, paths: &[PathBuf]) -> Error {
-    let shown: Vec<String> = paths.iter().take(2).map(|p| p.display().to_string()).collect();
+    let shown: Vec<String> = paths
+        .iter()
+        .take(2)
+        .map(|p| p.display().to_string())
+        .collect();
     Error::input(format!(
         "\"{name}\" is ambiguous: several files fit it, {}",
         shown.join(" and ")
@@ -480,7 +490,12 @@ mod tests {
         let located = Finder::default().locate(&places, &names)?;
         let shown = |located: Option<Located>| {
             let path = located?.path;
-            Some(path.strip_prefix(root.path()).unwrap().display().to_string())
+            Some(
+                path.strip_prefix(root.path())
+                    .unwrap()
+                    .display()
+                    .to_string(),
+            )
         };
         Ok(located.into_iter().map(shown).collect())
     }
@@ -516,25 +531,49 @@ mod tests {
     #[test]
     fn a_dot_in_a_name_is_no_ending() {
         finds(&["scan.png"], "scan.0001", None);
-        finds(&["scan.0001.png", "scan.png"], "scan.0001", Some("scan.0001.png"));
+        finds(
+            &["scan.0001.png", "scan.png"],
+            "scan.0001",
+            Some("scan.0001.png"),
+        );
         finds(&["v1.jpg"], "v1.5", None);
         finds(&["v1.5.PNG"], "V1.5.jpg", Some("v1.5.PNG"));
     }
 
     #[test]
     fn both_forms_of_unicode_are_one_name() {
-        finds(&["Stra\u{df}e_u\u{308}.JPG"], "stra\u{df}e_\u{fc}.jpg", Some("Stra\u{df}e_u\u{308}.JPG"));
+        finds(
+            &["Stra\u{df}e_u\u{308}.JPG"],
+            "stra\u{df}e_\u{fc}.jpg",
+            Some("Stra\u{df}e_u\u{308}.JPG"),
+        );
         finds(&["\u{c4}.png"], "A\u{308}.png", Some("\u{c4}.png"));
         // The letters alone differ in one, letters and case in the other.
-        finds(&["\u{c4}.png", "\u{e4}.png"], "A\u{308}.png", Some("\u{c4}.png"));
-        finds(&["Caf\u{e9}/1.png"], "cafe\u{301}/1.png", Some("Caf\u{e9}/1.png"));
+        finds(
+            &["\u{c4}.png", "\u{e4}.png"],
+            "A\u{308}.png",
+            Some("\u{c4}.png"),
+        );
+        finds(
+            &["Caf\u{e9}/1.png"],
+            "cafe\u{301}/1.png",
+            Some("Caf\u{e9}/1.png"),
+        );
     }
 
     #[test]
     fn several_files_that_fit_are_refused_by_name() {
-        refuses(&["a.png", "a.webp"], &["a.jpg"], &["ambiguous", "a.png", "a.webp", "\"a.jpg\""]);
+        refuses(
+            &["a.png", "a.webp"],
+            &["a.jpg"],
+            &["ambiguous", "a.png", "a.webp", "\"a.jpg\""],
+        );
         refuses(&["a.png", "a.jpg"], &["a"], &["a.jpg and ", "a.png"]);
-        refuses(&["DSC.jpg", "dsc.JPG"], &["Dsc.jpg"], &["DSC.jpg", "dsc.JPG"]);
+        refuses(
+            &["DSC.jpg", "dsc.JPG"],
+            &["Dsc.jpg"],
+            &["DSC.jpg", "dsc.JPG"],
+        );
         refuses(&["x/1.png", "y/1.png"], &["z/1.png"], &["ambiguous"]);
         // Two names for one file.
         refuses(&["a.png"], &["a.jpg", "a.tif"], &["both", "a.jpg", "a.tif"]);
@@ -545,14 +584,23 @@ mod tests {
 
     #[test]
     fn paths_lose_their_first_folders_until_they_fit() {
-        let files = ["images/1.jpg", "images/2.jpg", "images_2/1.jpg", "masks/1.jpg"];
+        let files = [
+            "images/1.jpg",
+            "images/2.jpg",
+            "images_2/1.jpg",
+            "masks/1.jpg",
+        ];
         finds(&files, "scans/kitchen/images/1.jpg", Some("images/1.jpg"));
         finds(&files, "scans/kitchen/Images/1.JPG", Some("images/1.jpg"));
         finds(&files, "elsewhere/1.jpg", Some("images/1.jpg"));
         finds(&["1.jpg"], "images/1.jpg", Some("1.jpg"));
         finds(&["a/b/rgb/1.jpg"], "images/1.jpg", Some("a/b/rgb/1.jpg"));
         // The folder of the same name goes before others.
-        finds(&["s/cam0/1.jpg", "s/cam1/1.jpg"], "t/cam1/1.jpg", Some("s/cam1/1.jpg"));
+        finds(
+            &["s/cam0/1.jpg", "s/cam1/1.jpg"],
+            "t/cam1/1.jpg",
+            Some("s/cam1/1.jpg"),
+        );
         // A folder that holds some of the files holds all: the others are missing.
         let some = ["images/1.jpg", "old/2.jpg", "old/1.jpg"];
         let got = found(&some, &[], &["images/1.jpg", "images/2.jpg"]).unwrap();

@@ -12,8 +12,8 @@ use super::finder::{Finder, fold};
 use super::next_step;
 use super::places::photo_folders;
 use crate::colmap::files::POINTS_PLY;
-use crate::{Error, Result, blender, colmap, nerfstudio, ply};
 use crate::{Capture, Point};
+use crate::{Error, Result, blender, colmap, nerfstudio, ply};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,8 @@ fn base_of(finder: &mut Finder, model: &Path, top: Option<&Path>) -> PathBuf {
     }
     let mut ancestors = model.ancestors().take(3.max(highest + 1));
     let within = |folder: &&Path| top.is_none_or(|top| folder.starts_with(top));
-    let with_photos = ancestors.find(|folder| within(folder) && !photo_folders(finder, folder).is_empty());
+    let with_photos =
+        ancestors.find(|folder| within(folder) && !photo_folders(finder, folder).is_empty());
     let base = with_photos.unwrap_or(inner);
     match base.as_os_str().is_empty() {
         true => PathBuf::from("."),
@@ -143,15 +144,25 @@ fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
     for folder in finder.below(path) {
         if colmap::is_model(&folder) {
             let above = folder.parent().unwrap_or(path);
-            let is_sparse = above.file_name().is_some_and(|n| fold(&n.to_string_lossy()) == "sparse");
-            let own = folder.file_name().is_some_and(|n| fold(&n.to_string_lossy()) == "sparse");
+            let is_sparse = above
+                .file_name()
+                .is_some_and(|n| fold(&n.to_string_lossy()) == "sparse");
+            let own = folder
+                .file_name()
+                .is_some_and(|n| fold(&n.to_string_lossy()) == "sparse");
             let capture = match (own, is_sparse && above != path) {
                 (true, _) => above,
                 (false, true) => above.parent().unwrap_or(path),
                 (false, false) => &folder,
             };
-            captures.entry(capture.to_owned()).or_default().push(folder.clone());
-        } else if [TRANSFORMS, blender::TRAIN].iter().any(|name| folder.join(name).is_file()) {
+            captures
+                .entry(capture.to_owned())
+                .or_default()
+                .push(folder.clone());
+        } else if [TRANSFORMS, blender::TRAIN]
+            .iter()
+            .any(|name| folder.join(name).is_file())
+        {
             captures.entry(folder).or_default();
         }
     }
@@ -160,7 +171,9 @@ fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
         let name = fold(&relative(capture).to_string_lossy().replace('\\', "/"));
         USUAL.iter().position(|usual| *usual == name)
     };
-    let ranked = captures.keys().filter_map(|capture| Some((rank(capture)?, capture)));
+    let ranked = captures
+        .keys()
+        .filter_map(|capture| Some((rank(capture)?, capture)));
     let usual = ranked.min().map(|(_, capture)| capture.clone());
     let capture = match (usual, captures.len()) {
         (Some(usual), _) => usual,
@@ -172,10 +185,19 @@ fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
         },
     };
     let models = captures.remove(&capture).unwrap_or_default();
-    let mut notes = vec![format!("the capture is in {}/", relative(&capture).display())];
+    let mut notes = vec![format!(
+        "the capture is in {}/",
+        relative(&capture).display()
+    )];
     if !captures.is_empty() {
-        let others: Vec<String> = captures.keys().map(|c| format!("{}/", relative(c).display())).collect();
-        notes.push(format!("other captures are not used: {} (name one to use it)", others.join(", ")));
+        let others: Vec<String> = captures
+            .keys()
+            .map(|c| format!("{}/", relative(c).display()))
+            .collect();
+        notes.push(format!(
+            "other captures are not used: {} (name one to use it)",
+            others.join(", ")
+        ));
     }
     if models.is_empty() {
         let inner = detect(&capture)?;
@@ -312,7 +334,11 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     let Some(path) = found else {
         return;
     };
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     // A file of splats is no start cloud.
     if is_splats(&path) {
         return;
@@ -320,7 +346,10 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     let (points, aside) = match ply::read_all_points(&path) {
         Ok(read) => read,
         Err(error) => {
-            capture.notes.push(format!("{name} is not used as sparse points: {}", error.what()));
+            capture.notes.push(format!(
+                "{name} is not used as sparse points: {}",
+                error.what()
+            ));
             return;
         }
     };
@@ -334,7 +363,9 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
         return;
     }
     capture.notes.retain(|note| note != nerfstudio::NO_POINTS);
-    capture.notes.push(format!("the sparse points are those of {name}, which lies beside the poses"));
+    capture.notes.push(format!(
+        "the sparse points are those of {name}, which lies beside the poses"
+    ));
     let named = |note: String| format!("{}: {note}", path.display());
     capture.notes.extend(aside.notes.into_iter().map(named));
     capture.points = points;
@@ -348,14 +379,22 @@ fn is_splats(path: &Path) -> bool {
     let file = std::fs::File::open(path).map(|file| file.take(1 << 14).read_to_end(&mut head));
     let text = String::from_utf8_lossy(&head);
     let header = text.split("end_header").next().unwrap_or_default();
-    file.is_ok() && ["f_dc_0", "scale_0", "packed_position"].iter().any(|word| header.contains(word))
+    file.is_ok()
+        && ["f_dc_0", "scale_0", "packed_position"]
+            .iter()
+            .any(|word| header.contains(word))
 }
 
 /// Returns true for the points that the trainer of the 3DGS paper makes for Blender scenes: 100 000 of them,
 /// uniform in a cube from -1.3 to 1.3.
 fn is_random_start(points: &[Point]) -> bool {
     let inside = |v: &f32| v.abs() <= 1.3;
-    let largest = |axis: usize| points.iter().map(|p| p.position[axis].abs()).fold(0.0, f32::max);
+    let largest = |axis: usize| {
+        points
+            .iter()
+            .map(|p| p.position[axis].abs())
+            .fold(0.0, f32::max)
+    };
     points.len() == 100_000
         && points.iter().all(|p| p.position.iter().all(inside))
         && (0..3).all(|axis| largest(axis) > 1.299)

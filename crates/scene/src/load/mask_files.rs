@@ -30,7 +30,9 @@ pub(super) fn find_masks(
         let shown = shown_from(root, folder);
         match count {
             0 => {}
-            _ if used => notes.push(format!("{shown}/ holds masks of {count} photos too: they are not used")),
+            _ if used => notes.push(format!(
+                "{shown}/ holds masks of {count} photos too: they are not used"
+            )),
             _ => {
                 used = true;
                 if !folder.ends_with("masks") {
@@ -62,7 +64,9 @@ pub(super) fn find_masks(
 }
 
 fn told(place: &str, count: usize, total: usize) -> String {
-    format!("masks of {count} of {total} photos are taken from files {place}: white is used, black is left out")
+    format!(
+        "masks of {count} of {total} photos are taken from files {place}: white is used, black is left out"
+    )
 }
 
 fn assign(images: &mut [PosedImage], found: Vec<Option<PathBuf>>) {
@@ -72,7 +76,11 @@ fn assign(images: &mut [PosedImage], found: Vec<Option<PathBuf>>) {
 }
 
 fn shown_from(root: &Path, folder: &Path) -> String {
-    folder.strip_prefix(root).unwrap_or(folder).display().to_string()
+    folder
+        .strip_prefix(root)
+        .unwrap_or(folder)
+        .display()
+        .to_string()
 }
 
 /// The folders beside the photos, without those that the capture's own folder is in.
@@ -204,7 +212,9 @@ fn unused(
             let count = listing.files.iter().filter(of_photo).count();
             if count > 0 {
                 let shown = shown_from(root, &folder);
-                return Some(format!("{shown}/ may hold masks of {count} photos, and they are not used: {SHARED}"));
+                return Some(format!(
+                    "{shown}/ may hold masks of {count} photos, and they are not used: {SHARED}"
+                ));
             }
         }
     }
@@ -214,7 +224,8 @@ fn unused(
         .filter_map(|image| Some(image.folder.join(&image.file).parent()?.to_owned()))
         .collect();
     for folder in parents {
-        let is_dynamic = |file: &&OsString| fold(&file.to_string_lossy()).starts_with("dynamic_mask_");
+        let is_dynamic =
+            |file: &&OsString| fold(&file.to_string_lossy()).starts_with("dynamic_mask_");
         count += finder.list(&folder).files.iter().filter(is_dynamic).count();
     }
     (count > 0).then(|| {

@@ -28,8 +28,8 @@ use crate::{Dataset, Error, Progress, Result};
 pub use inputs::{refuse_output, refuse_output_file};
 pub use open::open;
 pub(crate) use open::panorama_refused;
-pub use sizes::photo_sizes;
 use serde::{Deserialize, Serialize};
+pub use sizes::photo_sizes;
 use std::path::{Path, PathBuf};
 
 pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, depth_sum, reduced_camera};
@@ -86,12 +86,15 @@ pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Resu
     let (options, capture) = (&with_depth_folder(options, path)?, open(path, options)?);
     let (dataset, done) = views::decode_each(capture, options, progress)?;
     let mode = options.mask_mode;
-    if mode != MaskMode::Auto && done.iter().all(|t| t.masked == Masked::default()) {
-        return Err(Error::input(format!(
-            "the mask mode is {mode}, but no photo has a mask or transparent pixels"
-        ))
-        .at_path(path)
-        .hint(MASKS_HINT));
+    let has_effect = |masked: &Masked| masked.ignored || masked.transparent || masked.nothing_left;
+    if mode != MaskMode::Auto && !done.iter().any(|t| has_effect(&t.masked)) {
+        let what = match done.iter().any(|t| t.masked.idle) {
+            true => "all masks leave out nothing",
+            false => "no photo has a mask or transparent pixels",
+        };
+        return Err(Error::input(format!("the mask mode is {mode}, but {what}"))
+            .at_path(path)
+            .hint(MASKS_HINT));
     }
     Ok(dataset)
 }

@@ -15,9 +15,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 const VIDEOS: [&str; 14] = [
-    "mp4", "mov", "m4v", "avi", "mkv", "webm", "mts", "m2ts", "3gp", "wmv", "mpg", "mpeg", "insv", "360",
+    "mp4", "mov", "m4v", "avi", "mkv", "webm", "mts", "m2ts", "3gp", "wmv", "mpg", "mpeg", "insv",
+    "360",
 ];
-const ARCHIVES: [&str; 10] = ["zip", "7z", "rar", "tar", "gz", "tgz", "bz2", "xz", "zst", "tbz2"];
+const ARCHIVES: [&str; 10] = [
+    "zip", "7z", "rar", "tar", "gz", "tgz", "bz2", "xz", "zst", "tbz2",
+];
 const SPLATS: [&str; 6] = ["splat", "spz", "sog", "ksplat", "glb", "gltf"];
 const CLOUDS: [&str; 8] = ["las", "laz", "e57", "pcd", "xyz", "pts", "obj", "fbx"];
 
@@ -59,7 +62,10 @@ impl Names {
                 };
                 names.files.extend(listing.files.iter().map(name));
                 names.folders.extend(listing.folders.iter().map(name));
-                let inner = listing.folders.iter().map(|n| format!("{before}{}/", n.to_string_lossy()));
+                let inner = listing
+                    .folders
+                    .iter()
+                    .map(|n| format!("{before}{}/", n.to_string_lossy()));
                 next.extend(inner);
             }
             next.truncate(LISTED_FOLDERS);
@@ -86,7 +92,9 @@ impl Names {
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
     if let Some(rest) = pattern.strip_prefix("**/") {
         return fits(rest, name)
-            || name.split_once('/').is_some_and(|(_, name)| fits(pattern, name));
+            || name
+                .split_once('/')
+                .is_some_and(|(_, name)| fits(pattern, name));
     }
     let Some((before, after)) = pattern.split_once('*') else {
         return pattern == name;
@@ -118,7 +126,11 @@ pub(super) fn of_folder(finder: &mut Finder, path: &Path) -> Error {
     for tool in TOOLS {
         let all = names.files.iter().chain(&names.folders);
         let fitting = |pattern: &str| all.clone().any(|name| fits(pattern, &name.folded));
-        let Some(first) = tool.files.first().filter(|_| tool.files.iter().all(|p| fitting(p))) else {
+        let Some(first) = tool
+            .files
+            .first()
+            .filter(|_| tool.files.iter().all(|p| fitting(p)))
+        else {
             continue;
         };
         // Several files may have such a name, and one of them the content.
@@ -149,7 +161,9 @@ fn rest(names: &Names, photos: Option<(usize, PathBuf, String)>, path: &Path) ->
     if let Some((count, folder, ending)) = photos {
         return photos_alone(count, &folder, &ending, path);
     }
-    let splats = names.ending(&SPLATS, false).or_else(|| names.ending(&["ply"], false));
+    let splats = names
+        .ending(&SPLATS, false)
+        .or_else(|| names.ending(&["ply"], false));
     if let Some(splats) = splats {
         return Error::input("no capture found in this folder: it has no photos and no poses")
             .at_path(path)
@@ -171,7 +185,8 @@ fn rest(names: &Names, photos: Option<(usize, PathBuf, String)>, path: &Path) ->
 fn incomplete(names: &Names, path: &Path) -> Option<Error> {
     let is_model_file = |name: &&Name, part: &str| {
         let name = name.folded.rsplit('/').next().unwrap_or_default();
-        name.strip_prefix(part).is_some_and(|rest| rest == ".bin" || rest == ".txt")
+        name.strip_prefix(part)
+            .is_some_and(|rest| rest == ".bin" || rest == ".txt")
     };
     let part = |part: &str| {
         let found = names.files.iter().find(|name| is_model_file(name, part));
@@ -193,27 +208,35 @@ fn incomplete(names: &Names, path: &Path) -> Option<Error> {
             .hint("copy all files of the model: cameras, images and points3D"),
         );
     }
-    let is_test = |name: &&Name| ["transforms_test.json", "transforms_val.json"].contains(&&*name.folded);
+    let is_test =
+        |name: &&Name| ["transforms_test.json", "transforms_val.json"].contains(&&*name.folded);
     let test = names.files.iter().find(is_test).map(|name| &name.real);
     test.map(|test| {
-        Error::input(format!("no capture found: {test} is there, and transforms_train.json is not"))
-            .at_path(path)
-            .hint("copy transforms_train.json too, or name a file to train on its photos")
+        Error::input(format!(
+            "no capture found: {test} is there, and transforms_train.json is not"
+        ))
+        .at_path(path)
+        .hint("copy transforms_train.json too, or name a file to train on its photos")
     })
 }
 
 /// A transforms file under another name.
 fn other_json(names: &Names, path: &Path) -> Option<Error> {
-    let jsons = names.files.iter().filter(|name| name.folded.ends_with(".json"));
+    let jsons = names
+        .files
+        .iter()
+        .filter(|name| name.folded.ends_with(".json"));
     let mut jsons = jsons.take(16).map(|name| &name.real);
     let found = jsons.find(|name| {
         let path = path.join(name);
         contains(&path, "\"frames\"") && contains(&path, "transform_matrix")
     })?;
     Some(
-        Error::input(format!("no capture found under a usual name: {found} looks like a transforms file"))
-            .at_path(path)
-            .hint(format!("name the file: {}", path.join(found).display())),
+        Error::input(format!(
+            "no capture found under a usual name: {found} looks like a transforms file"
+        ))
+        .at_path(path)
+        .hint(format!("name the file: {}", path.join(found).display())),
     )
 }
 
@@ -221,7 +244,10 @@ fn other_json(names: &Names, path: &Path) -> Option<Error> {
 fn contains(path: &Path, word: &str) -> bool {
     let mut head = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut head));
-    read.is_ok() && head.windows(word.len()).any(|window| window == word.as_bytes())
+    read.is_ok()
+        && head
+            .windows(word.len())
+            .any(|window| window == word.as_bytes())
 }
 
 /// The most photos in the folder or one below: how many, where, and the ending of the first.
@@ -285,7 +311,10 @@ pub(super) fn is_foreign_json(path: &Path) -> bool {
 }
 
 fn names_file(tool: &Tool, name: &str, path: &Path) -> bool {
-    let first = tool.files.first().is_some_and(|pattern| fits(pattern, name));
+    let first = tool
+        .files
+        .first()
+        .is_some_and(|pattern| fits(pattern, name));
     let alone = tool.files.len() == 1 || tool.is_told_by_first;
     let holds = |word: &&str| contains(path, word);
     first && alone && (tool.content.is_empty() || tool.content.iter().any(|word| holds(&word)))

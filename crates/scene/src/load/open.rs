@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     check_options(options)?;
     let chosen = options.images.as_deref();
-    let chosen = chosen.map(|folder| image_folder_override(folder, path)).transpose()?;
+    let chosen = chosen
+        .map(|folder| image_folder_override(folder, path))
+        .transpose()?;
     let chosen = chosen.as_deref();
     let (mut capture, root) = match detect(path)? {
         Found::Colmap { model, base, notes } => {
@@ -26,11 +28,15 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
         }
         Found::Transforms(json, notes) => {
             let root = json.parent().unwrap_or(Path::new("")).to_owned();
-            (with_notes(notes, nerfstudio::open(&json, options, chosen)?), root)
+            (
+                with_notes(notes, nerfstudio::open(&json, options, chosen)?),
+                root,
+            )
         }
-        Found::Blender(root, notes) => {
-            (with_notes(notes, blender::open(&root, options, chosen)?), root)
-        }
+        Found::Blender(root, notes) => (
+            with_notes(notes, blender::open(&root, options, chosen)?),
+            root,
+        ),
     };
     if capture.points.is_empty() && capture.notes.iter().any(|n| n == nerfstudio::NO_POINTS) {
         use_points_beside(&mut capture, &[&root]);
@@ -71,7 +77,9 @@ fn check_masks(capture: &mut Capture, options: &LoadOptions) -> Result<()> {
         }
     }
     match options.invert_masks {
-        true => Err(Error::input("masks are to be inverted, but no photo has one").hint(MASKS_HINT)),
+        true => {
+            Err(Error::input("masks are to be inverted, but no photo has one").hint(MASKS_HINT))
+        }
         false => Ok(()),
     }
 }
@@ -118,17 +126,20 @@ fn open_colmap(
     let named = named.map(|((name, camera, source_model), id)| {
         let path = named_path(&name)
             .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?;
-        Ok((PosedImage {
-            file: path.path,
-            name,
-            folder: folder.clone(),
-            downscaled: false,
-            mask: None,
-            id,
-            depth: None,
-            camera,
-            source_model: source_model.to_owned(),
-        }, path.leads_out))
+        Ok((
+            PosedImage {
+                file: path.path,
+                name,
+                folder: folder.clone(),
+                downscaled: false,
+                mask: None,
+                id,
+                depth: None,
+                camera,
+                source_model: source_model.to_owned(),
+            },
+            path.leads_out,
+        ))
     });
     let (mut images, outside): (Vec<PosedImage>, Vec<bool>) =
         named.collect::<Result<Vec<_>>>()?.into_iter().unzip();
@@ -137,10 +148,16 @@ fn open_colmap(
     if there.next().is_none() && chosen.is_none() && !folder.is_dir() {
         return Err(no_image_folder(&mut finder, &folder, &images));
     }
-    let mut lost = images.iter().zip(outside).filter(|(i, out)| *out && i.existing().is_none());
+    let mut lost = images
+        .iter()
+        .zip(outside)
+        .filter(|(i, out)| *out && i.existing().is_none());
     if let Some((image, _)) = lost.next() {
-        return Err(super::places::outside(&image.name)
-            .at(format!("{}, image \"{}\"", model.display(), image.name)));
+        return Err(super::places::outside(&image.name).at(format!(
+            "{}, image \"{}\"",
+            model.display(),
+            image.name
+        )));
     }
     let has_tracks = read.tracks.len() == read.points.len();
     Ok(Capture {
@@ -172,12 +189,19 @@ fn no_image_folder(finder: &mut Finder, folder: &Path, images: &[PosedImage]) ->
     let reduced = finder.list(base).folders.iter().find_map(|name| {
         let name = name.to_string_lossy();
         let number = name.strip_prefix("images_")?;
-        number.bytes().all(|b| b.is_ascii_digit()).then(|| (name.to_string(), number.to_owned()))
+        number
+            .bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| (name.to_string(), number.to_owned()))
     });
     if let Some((name, number)) = reduced {
-        return Error::input(format!("the capture has no image folder, but {name}/ is there"))
-            .at_path(folder)
-            .hint(format!("use those photos with --downscale {number}, or with --images {name}"));
+        return Error::input(format!(
+            "the capture has no image folder, but {name}/ is there"
+        ))
+        .at_path(folder)
+        .hint(format!(
+            "use those photos with --downscale {number}, or with --images {name}"
+        ));
     }
     let seen = images.first().map(super::places::seen_instead);
     let seen = seen.map_or(String::new(), |(seen, _)| format!(": {seen}"));

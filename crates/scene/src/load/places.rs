@@ -15,8 +15,20 @@ use std::path::{Path, PathBuf};
 
 /// Names of folders that hold the photos of a capture, in lower case. The first are COLMAP's and 3DGS'.
 pub(crate) const PHOTO_FOLDERS: [&str; 14] = [
-    "images", "input", "image", "photos", "rgb", "color", "colour", "imgs", "img", "frames",
-    "pictures", "undistorted_images", "raw", "jpg",
+    "images",
+    "input",
+    "image",
+    "photos",
+    "rgb",
+    "color",
+    "colour",
+    "imgs",
+    "img",
+    "frames",
+    "pictures",
+    "undistorted_images",
+    "raw",
+    "jpg",
 ];
 
 /// The folders of `root` that have a usual name for photos.
@@ -93,7 +105,10 @@ fn split_path(path: &Path, named: &Path, root: &Path) -> (PathBuf, PathBuf) {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         PHOTO_FOLDERS.contains(&&*fold(&name))
     };
-    let above = path.ancestors().skip(1).take_while(|folder| *folder != root);
+    let above = path
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| *folder != root);
     let usual = { above }.find(is_usual);
     let mut folder = path.parent().unwrap_or(root).to_owned();
     match usual {
@@ -160,9 +175,14 @@ pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32
         };
         let files: Vec<PathBuf> = members.iter().map(|&i| images[i].file.clone()).collect();
         // What is ambiguous there is not there.
-        let found = finder.locate(&places, &files).unwrap_or_else(|_| vec![None; files.len()]);
+        let found = finder
+            .locate(&places, &files)
+            .unwrap_or_else(|_| vec![None; files.len()]);
         let there = found.iter().flatten().count();
-        let whole_there = members.iter().filter(|&&i| images[i].existing().is_some()).count();
+        let whole_there = members
+            .iter()
+            .filter(|&&i| images[i].existing().is_some())
+            .count();
         let name = reduced.file_name().unwrap_or_default().to_string_lossy();
         if there < members.len() && whole_there > there {
             notes.push(format!(
@@ -176,7 +196,8 @@ pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32
             let image = &mut images[index];
             image.folder.clone_from(&reduced);
             image.downscaled = true;
-            let file = found.and_then(|found| Some(found.path.strip_prefix(&reduced).ok()?.to_owned()));
+            let file =
+                found.and_then(|found| Some(found.path.strip_prefix(&reduced).ok()?.to_owned()));
             image.file = file.unwrap_or_else(|| image.file.clone());
         }
         notes.push(format!("photos are taken from {name}"));
@@ -189,8 +210,18 @@ pub(crate) fn seen_instead(image: &PosedImage) -> (String, Option<String>) {
     let mut finder = Finder::default();
     let wanted = image.folder.join(&image.file);
     let folder = wanted.parent().unwrap_or(&image.folder).to_owned();
-    let shown = |folder: &Path| folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = wanted.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let shown = |folder: &Path| {
+        folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let name = wanted
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let stem = fold(split_ending(&name).0);
     let listing = finder.list(&folder);
     let same = listing.files.iter().find(|file| {
@@ -206,22 +237,34 @@ pub(crate) fn seen_instead(image: &PosedImage) -> (String, Option<String>) {
     }
     let photos = |listing: &super::finder::Listing| {
         let is_photo = |file: &&std::ffi::OsString| {
-            split_ending(&file.to_string_lossy()).1.is_some() && !file.to_string_lossy().starts_with("._")
+            split_ending(&file.to_string_lossy()).1.is_some()
+                && !file.to_string_lossy().starts_with("._")
         };
         let mut photos = listing.files.iter().filter(is_photo);
         let first = photos.next()?.to_string_lossy().into_owned();
         Some((1 + photos.count(), first))
     };
     if let Some((count, first)) = photos(listing) {
-        let what = format!("{}/ holds {count} photos, such as \"{first}\"", shown(&folder));
+        let what = format!(
+            "{}/ holds {count} photos, such as \"{first}\"",
+            shown(&folder)
+        );
         return (what, None);
     }
-    let exists = if folder.is_dir() { "holds no photo" } else { "does not exist" };
+    let exists = if folder.is_dir() {
+        "holds no photo"
+    } else {
+        "does not exist"
+    };
     let mut what = format!("{}/ {exists}", shown(&folder));
     let root = image.folder.parent().unwrap_or(&image.folder).to_owned();
     for other in finder.below(&root) {
         if let Some((count, first)) = photos(finder.list(&other)) {
-            let other = other.strip_prefix(&root).unwrap_or(&other).display().to_string();
+            let other = other
+                .strip_prefix(&root)
+                .unwrap_or(&other)
+                .display()
+                .to_string();
             what = format!("{what}, {other}/ holds {count} photos, such as \"{first}\"");
             break;
         }

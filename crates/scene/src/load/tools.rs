@@ -171,11 +171,26 @@ pub(super) const TOOLS: &[Tool] = &[
         "the files in pose/ are camera-to-world matrices with axes right, down, forward: write them as a \
          transforms.json (its second and third column change sign), or find the poses again with COLMAP",
     ),
-    tool("ScanNet", &["**/*.sens"], &[], "extract photos and poses with ScanNet's SensReader, then write a transforms.json"),
+    tool(
+        "ScanNet",
+        &["**/*.sens"],
+        &[],
+        "extract photos and poses with ScanNet's SensReader, then write a transforms.json",
+    ),
     tool("7-Scenes", &["**/*.pose.txt"], &[], POSES_ANEW),
     tool("MVSNet", &["**/*_cam.txt"], &[], POSES_ANEW),
-    tool("Tanks and Temples", &["**/*.log"], &["0 0 0\n", "0\t0\t"], POSES_ANEW),
-    tool("TUM RGB-D", &["**/groundtruth.txt", "**/rgb.txt"], &[], POSES_ANEW),
+    tool(
+        "Tanks and Temples",
+        &["**/*.log"],
+        &["0 0 0\n", "0\t0\t"],
+        POSES_ANEW,
+    ),
+    tool(
+        "TUM RGB-D",
+        &["**/groundtruth.txt", "**/rgb.txt"],
+        &[],
+        POSES_ANEW,
+    ),
     tool("Replica", &["**/traj.txt"], &[], POSES_ANEW),
     tool("KITTI", &["**/calib.txt", "**/poses.txt"], &[], POSES_ANEW),
     tool(
