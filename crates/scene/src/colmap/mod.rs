@@ -26,6 +26,9 @@ use glam::DVec3;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+/// The note of a model without points.
+pub(crate) const NO_POINTS: &str = "the model has no sparse points";
+
 /// A camera of the model: intrinsics shared by its images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColmapCamera {
@@ -199,7 +202,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     };
     let mut missing_points = None;
     if points.is_empty() {
-        notes.push("the model has no sparse points".to_owned());
+        notes.push(NO_POINTS.to_owned());
         missing_points = Some(files.points_path(folder));
     }
     // Converted once per camera; only those that images use need a lens we know.

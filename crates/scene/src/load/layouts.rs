@@ -114,7 +114,18 @@ fn base_of(finder: &mut Finder, model: &Path, top: Option<&Path>) -> PathBuf {
     let is_inner = |folder: &Path| {
         let name = fold(&folder.file_name().unwrap_or_default().to_string_lossy());
         let is_number = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
-        let words = ["sparse", "model", "sfm", "text", "txt", "bin", "distorted"];
+        let words = [
+            "sparse",
+            "model",
+            "sfm",
+            "text",
+            "txt",
+            "bin",
+            "distorted",
+            "undistorted",
+            "colmap",
+            "dense",
+        ];
         is_number || words.iter().any(|word| name.starts_with(word))
     };
     let mut inner = model;
@@ -167,22 +178,8 @@ fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
         }
     }
     let relative = |capture: &Path| capture.strip_prefix(path).unwrap_or(capture).to_owned();
-    let rank = |capture: &Path| {
-        let name = fold(&relative(capture).to_string_lossy().replace('\\', "/"));
-        USUAL.iter().position(|usual| *usual == name)
-    };
-    let ranked = captures
-        .keys()
-        .filter_map(|capture| Some((rank(capture)?, capture)));
-    let usual = ranked.min().map(|(_, capture)| capture.clone());
-    let capture = match (usual, captures.len()) {
-        (Some(usual), _) => usual,
-        (None, 1) => captures.keys().next().cloned().unwrap_or_default(),
-        (None, 0) => return Ok(None),
-        (None, _) => match largest_of_numbered(&captures)? {
-            Some(capture) => capture,
-            None => return Err(several(path, captures.keys().map(|c| relative(c)))),
-        },
+    let Some(capture) = choose(path, &captures)? else {
+        return Ok(None);
     };
     let models = captures.remove(&capture).unwrap_or_default();
     let mut notes = vec![format!(
@@ -222,7 +219,37 @@ fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
     Ok(Some(Found::Colmap { model, base, notes }))
 }
 
-/// Of `dense/0`, `dense/1`, ... the one with the most photos.
+/// Of several captures below `path` the one in a usual place, or the only one; refuses to guess.
+fn choose(path: &Path, captures: &BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<Option<PathBuf>> {
+    let relative = |capture: &Path| capture.strip_prefix(path).unwrap_or(capture).to_owned();
+    let rank = |capture: &Path| {
+        let name = fold(&relative(capture).to_string_lossy().replace('\\', "/"));
+        USUAL.iter().position(|usual| *usual == name)
+    };
+    let ranked = captures
+        .keys()
+        .filter_map(|capture| Some((rank(capture)?, capture)));
+    if let Some((_, usual)) = ranked.min() {
+        let siblings = captures
+            .iter()
+            .filter(|(c, _)| c.parent() == usual.parent());
+        let siblings = siblings
+            .map(|(c, models)| (c.clone(), models.clone()))
+            .collect();
+        let largest = largest_of_numbered(&siblings)?;
+        return Ok(Some(largest.unwrap_or_else(|| usual.clone())));
+    }
+    match captures.len() {
+        0 => Ok(None),
+        1 => Ok(captures.keys().next().cloned()),
+        _ => match largest_of_numbered(captures)? {
+            Some(capture) => Ok(Some(capture)),
+            None => Err(several(path, captures.keys().map(|c| relative(c)))),
+        },
+    }
+}
+
+/// Of `dense/0`, `dense/1`, ... the one with the most photos; `None` unless all are numbered in one folder.
 fn largest_of_numbered(captures: &BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<Option<PathBuf>> {
     let parents: Vec<Option<&Path>> = captures.keys().map(|capture| capture.parent()).collect();
     let is_number = |capture: &PathBuf| {
@@ -362,7 +389,8 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     if points.is_empty() {
         return;
     }
-    capture.notes.retain(|note| note != nerfstudio::NO_POINTS);
+    let is_moot = |note: &String| note == nerfstudio::NO_POINTS || note == colmap::NO_POINTS;
+    capture.notes.retain(|note| !is_moot(note));
     capture.notes.push(format!(
         "the sparse points are those of {name}, which lies beside the poses"
     ));

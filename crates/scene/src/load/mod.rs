@@ -20,6 +20,8 @@ mod photo;
 pub(crate) mod places;
 mod plausible;
 mod sizes;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod views;
 

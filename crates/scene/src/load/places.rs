@@ -69,10 +69,7 @@ pub(crate) fn place_photos(
         .map(|image| full(image).unwrap_or_else(|_| image.file.clone()))
         .collect();
     // Most captures: nothing to look for.
-    let is_there = |(image, file): (&PosedImage, &PathBuf)| {
-        image.folder.join(&image.file).is_file() && first.join(file).is_file()
-    };
-    if images.iter().zip(&files).all(is_there) {
+    if files.iter().all(|file| first.join(file).is_file()) {
         return Ok(Vec::new());
     }
     let places = Places {
