@@ -231,7 +231,7 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
     if splats.is_file() {
         return Ok(splats);
     }
-    if let Some(meta) = sog_meta(path) {
+    if let Some(meta) = sog_meta(path).or_else(|| other_trainers_splats(path)) {
         return Ok(meta);
     }
     if let Some(error) = splat_file::foreign(path) {
@@ -242,7 +242,15 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
             "the run in it is not finished: `dapple train --resume {}` goes on with it",
             path.display()
         ),
-        false => "name a PLY file, or the folder of a run, which holds splats.ply".to_owned(),
+        false => match splat_files(path).as_slice() {
+            [] => "name a PLY file, or the folder of a run, which holds splats.ply".to_owned(),
+            [one] => format!("name the file: {}", one.display()),
+            [one, .., last] => format!(
+                "name one of its files: {} to {}",
+                one.display(),
+                last.display()
+            ),
+        },
     };
     Err(Error::input("this folder holds no splats")
         .at_path(path)
@@ -255,6 +263,68 @@ pub fn sog_meta(folder: &Path) -> Option<PathBuf> {
     let names = ["meta.json", "lod-meta.json"];
     let mut files = names.into_iter().map(|name| folder.join(name));
     files.find(|file| splat_file::describes_splats(file))
+}
+
+/// The last splats in the output folder of another trainer: 3DGS' `point_cloud/iteration_30000/point_cloud.ply`,
+/// gsplat's `ply/point_cloud_29999.ply`, Brush's `export_30000.ply`, Nerfstudio's `splat.ply`.
+pub fn other_trainers_splats(folder: &Path) -> Option<PathBuf> {
+    let inner = "point_cloud.ply";
+    let numbered = [
+        ("point_cloud", "iteration_", inner),
+        ("", "iteration_", inner),
+    ];
+    let of_folders = numbered.into_iter().find_map(|(below, prefix, inner)| {
+        let found = numbered_names(&folder.join(below), prefix, "");
+        let files = found.into_iter().map(|(_, path)| path.join(inner));
+        files.rev().find(|path| path.is_file())
+    });
+    let of_files = || {
+        let kinds = [
+            ("ply", "point_cloud_", ".ply"),
+            ("", "point_cloud_", ".ply"),
+            ("", "export_", ".ply"),
+        ];
+        kinds.into_iter().find_map(|(below, prefix, suffix)| {
+            let found = numbered_names(&folder.join(below), prefix, suffix);
+            found
+                .into_iter()
+                .map(|(_, path)| path)
+                .rfind(|path| path.is_file())
+        })
+    };
+    let named = || {
+        let names = ["point_cloud.ply", "splat.ply", "exports/splat/splat.ply"];
+        names
+            .into_iter()
+            .map(|name| folder.join(name))
+            .find(|path| path.is_file())
+    };
+    of_folders.or_else(of_files).or_else(named)
+}
+
+/// What in a folder is named by prefix, number and suffix, by number.
+fn numbered_names(folder: &Path, prefix: &str, suffix: &str) -> Vec<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let number = name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?;
+            Some((number.parse().ok()?, entry.path()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Files of splats in a folder, by name.
+fn splat_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file() && Format::of_name(path).is_ok())
+        .collect();
+    files.sort();
+    files
 }
 
 /// Reads splats, and says what is odd about their file.

@@ -9,22 +9,25 @@
 //!    missing. Names start with `train/` and `test/`, by which [`crate::Dataset::split`] knows them.
 
 use crate::capture::Capture;
-use crate::{Result, nerfstudio};
+use crate::{LoadOptions, Result, nerfstudio};
 use std::path::Path;
 
 /// The file that makes a folder a Blender capture.
 pub(crate) const TRAIN: &str = "transforms_train.json";
 
-/// Reads the JSON files in `root`; `skip_missing` as [`crate::LoadOptions::skip_missing`].
-pub(crate) fn open(root: &Path, skip_missing: bool) -> Result<Capture> {
+/// Reads the JSON files in `root`, whose photos are there or in `chosen`.
+pub(crate) fn open(root: &Path, options: &LoadOptions, chosen: Option<&Path>) -> Result<Capture> {
     let mut capture = Capture::default();
-    capture.add(nerfstudio::open(&root.join(TRAIN), skip_missing)?, "train/");
+    capture.add(
+        nerfstudio::open(&root.join(TRAIN), options, chosen)?,
+        "train/",
+    );
     let held_out = ["transforms_test.json", "transforms_val.json"]
         .iter()
         .map(|name| root.join(name))
         .find(|path| path.is_file());
     match held_out {
-        Some(path) => capture.add(nerfstudio::open(&path, skip_missing)?, "test/"),
+        Some(path) => capture.add(nerfstudio::open(&path, options, chosen)?, "test/"),
         None => capture.notes.push(
             "there is no transforms_test.json: held-out photos are taken from the training ones"
                 .to_owned(),

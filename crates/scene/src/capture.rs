@@ -1,5 +1,6 @@
 //! A capture that has been found and understood, before its photos are decoded.
 
+use crate::load::places::seen_instead;
 use crate::{Camera, Error, LoadOptions, Point, Result, Tracks};
 use std::path::{Component, Path, PathBuf};
 
@@ -32,11 +33,11 @@ pub struct PosedImage {
     pub name: String,
     /// The image folder.
     pub folder: PathBuf,
-    /// Path of the photo in that folder; the extension may be missing.
+    /// Path of the photo in that folder: of the file that was found, or as the capture names it.
     pub file: PathBuf,
     /// Whether that folder holds copies reduced by `LoadOptions::downscale` already.
     pub downscaled: bool,
-    /// Its mask, if the capture names one. Otherwise a `masks` folder is looked for.
+    /// Its mask: the one that the capture names, or the one that was found by the photo's name.
     pub mask: Option<PathBuf>,
     /// The number that [`Capture::tracks`] knows it by.
     pub id: u32,
@@ -48,65 +49,40 @@ pub struct PosedImage {
     pub source_model: String,
 }
 
-/// Extensions tried when the named file is not there, in this order.
-const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "PNG", "JPG", "JPEG"];
-
 impl PosedImage {
     /// The photo's path.
     pub fn path(&self) -> Result<PathBuf> {
         self.existing().ok_or_else(|| {
-            Error::input(format!("the photo \"{}\" is missing", self.name))
+            let (seen, hint) = seen_instead(self);
+            Error::input(format!("the photo \"{}\" is missing: {seen}", self.name))
                 .at_path(self.folder.join(&self.file))
-                .hint(MISSING_HINT)
+                .hint(hint.unwrap_or_else(|| MISSING_HINT.to_owned()))
         })
     }
 
-    /// The photo's path if there is such a file: as named, or with another extension (converted
-    /// photos; Blender's files name none).
+    /// The photo's path if there is such a file.
     pub(crate) fn existing(&self) -> Option<PathBuf> {
-        let exact = self.folder.join(&self.file);
-        let appended = |ext: &&str| {
-            let mut name = exact.clone().into_os_string();
-            name.push(".");
-            name.push(ext);
-            PathBuf::from(name)
-        };
-        std::iter::once(exact.clone())
-            .chain(EXTENSIONS.iter().map(appended))
-            .chain(EXTENSIONS.iter().map(|ext| exact.with_extension(ext)))
-            .find(|path| path.is_file())
+        let path = self.folder.join(&self.file);
+        path.is_file().then_some(path)
     }
 
-    /// The mask's path: the one the capture names, or the photo's name in a `masks` folder beside
-    /// the image folder, as `a.png`, `a.jpg.png` (COLMAP's way) or `a.jpg`.
+    /// The mask's path.
+    ///
+    /// # Errors
+    /// A mask that is missing.
     pub(crate) fn mask_path(&self) -> Result<Option<PathBuf>> {
-        if let Some(mask) = &self.mask {
-            return if mask.is_file() {
-                Ok(Some(mask.clone()))
-            } else {
-                Err(
-                    Error::input(format!("the mask of \"{}\" is missing", self.name))
-                        .at_path(mask)
-                        .hint("restore it, or remove mask_path from the transforms file"),
-                )
-            };
+        match &self.mask {
+            None => Ok(None),
+            Some(mask) if mask.is_file() => Ok(Some(mask.clone())),
+            Some(mask) => Err(
+                Error::input(format!("the mask of \"{}\" is missing", self.name))
+                    .at_path(mask)
+                    .hint("restore it, or remove mask_path from the transforms file"),
+            ),
         }
-        let Some(masks) = self.mask_folder() else {
-            return Ok(None);
-        };
-        let mut named = masks.join(&self.file);
-        let mut appended = named.clone().into_os_string();
-        appended.push(".png");
-        let exact = named.clone();
-        named.set_extension("png");
-        Ok([PathBuf::from(appended), named, exact]
-            .into_iter()
-            .find(|path| path.is_file()))
     }
-}
 
-impl PosedImage {
-    /// Where masks are looked for unless the capture names them.
+    /// The usual folder of masks.
     pub(crate) fn mask_folder(&self) -> Option<PathBuf> {
         Some(self.folder.parent()?.join("masks"))
     }
@@ -154,11 +130,12 @@ impl Capture {
         let Some(first) = missing.first() else {
             return Ok(());
         };
+        let (seen, hint) = seen_instead(first);
         let what = if missing.len() == 1 {
-            format!("the photo \"{}\" is missing", first.name)
+            format!("the photo \"{}\" is missing: {seen}", first.name)
         } else {
             format!(
-                "{} of {} photos are missing, the first is \"{}\"",
+                "{} of {} photos are missing, the first is \"{}\": {seen}",
                 missing.len(),
                 self.images.len(),
                 first.name
@@ -166,7 +143,7 @@ impl Capture {
         };
         Err(Error::input(what)
             .at_path(first.folder.join(&first.file))
-            .hint(MISSING_HINT))
+            .hint(hint.unwrap_or_else(|| MISSING_HINT.to_owned())))
     }
 
     /// Leaves out the images whose photos are not there, counts them and says so.
@@ -192,27 +169,40 @@ impl Capture {
     }
 }
 
-/// A path that a capture's file names, relative to the capture, with `.` and inner `..` resolved.
-/// Paths that lead outside are refused: a capture from a stranger must not choose files.
-pub(crate) fn relative_path(name: &str) -> Result<PathBuf> {
-    let outside = || {
-        Error::input(format!(
-            "the path \"{name}\" leads out of the capture's folder"
-        ))
-        .hint("keep photos inside the capture and name them relative to it")
-    };
+/// A path that a capture's file names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedPath {
+    /// Relative to the capture, with `.` and inner `..` resolved; of a path that leads outside what follows
+    /// the root or the leading `..`.
+    pub path: PathBuf,
+    /// It is absolute, or leads above the capture's folder: of another machine, or of a stranger's choice.
+    /// Only files inside the capture are taken for it.
+    pub leads_out: bool,
+}
+
+/// Reads a path of a capture's file.
+///
+/// # Errors
+/// A path that names no file.
+pub(crate) fn named_path(name: &str) -> Result<NamedPath> {
     let mut path = PathBuf::new();
+    let mut leads_out = false;
     // Files written on Windows name subfolders with backslashes.
-    for part in Path::new(&name.replace('\\', "/")).components() {
+    let slashed = name.replace('\\', "/");
+    let is_drive = |part: &str| part.len() == 2 && part.ends_with(':');
+    for part in Path::new(&slashed).components() {
         match part {
-            Component::Normal(part) => path.push(part),
-            Component::CurDir => {}
-            Component::ParentDir => {
-                if !path.pop() {
-                    return Err(outside());
+            Component::Normal(part) if path.as_os_str().is_empty() => {
+                // `D:` and `file:` on systems that know no drives.
+                match part.to_str().is_some_and(|p| is_drive(p) || p == "file:") {
+                    true => leads_out = true,
+                    false => path.push(part),
                 }
             }
-            Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            Component::Normal(part) => path.push(part),
+            Component::CurDir => {}
+            Component::ParentDir => leads_out |= !path.pop(),
+            Component::RootDir | Component::Prefix(_) => leads_out = true,
         }
     }
     if path.as_os_str().is_empty() || name.contains('\0') {
@@ -221,7 +211,7 @@ pub(crate) fn relative_path(name: &str) -> Result<PathBuf> {
                 .hint("every photo needs a path relative to the capture"),
         );
     }
-    Ok(path)
+    Ok(NamedPath { path, leads_out })
 }
 
 #[cfg(test)]
@@ -230,18 +220,23 @@ mod tests {
 
     #[test]
     fn paths_that_leave_the_folder_are_refused() {
-        for bad in [
-            "../a.png",
-            "a/../../b.png",
-            "/etc/passwd",
-            "..",
-            "",
-            "./",
-            "a/..",
-            "\\x",
-            "a\0b",
+        for bad in ["..", "", "./", "a/..", "/", "C:\\", "a\0b"] {
+            assert!(named_path(bad).is_err(), "{bad:?}");
+        }
+        for (bad, inside) in [
+            ("../a.png", "a.png"),
+            ("a/../../b.png", "b.png"),
+            ("/etc/passwd", "etc/passwd"),
+            ("\\x", "x"),
+            ("D:\\scans\\a.png", "scans/a.png"),
+            ("c:a/b.png", "c:a/b.png"),
+            ("\\\\server\\share\\a.png", "server/share/a.png"),
+            ("file:///home/me/a.png", "home/me/a.png"),
         ] {
-            assert!(relative_path(bad).is_err(), "{bad:?}");
+            let named = named_path(bad).unwrap();
+            assert_eq!(named.path, Path::new(inside), "{bad:?}");
+            assert!(named.path.is_relative());
+            assert_eq!(named.leads_out, bad != "c:a/b.png", "{bad:?}");
         }
         for (good, want) in [
             ("a.png", "a.png"),
@@ -250,7 +245,9 @@ mod tests {
             ("s\\a.png", "s/a.png"),
             ("..a/..b", "..a/..b"),
         ] {
-            assert_eq!(relative_path(good).unwrap(), Path::new(want));
+            let named = named_path(good).unwrap();
+            assert_eq!(named.path, Path::new(want));
+            assert!(!named.leads_out);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Masks: which pixels of a photo count, or which are there at all.
 //!
-//! 1. A mask is a picture of its own ([`crate::PosedImage::mask`], or one found by its name), white
+//! 1. A mask is a picture of its own ([`crate::PosedImage::mask`]), white
 //!    where the photo is to be used; it may be inverted. Its size may differ from the photo's: larger
-//!    ones are averaged, of smaller ones each pixel takes the nearest.
+//!    ones are averaged, of smaller ones each pixel takes the nearest. A mask of two values, 0 and a dark
+//!    one, is of labels: its second value counts as white. A mask whose colours say nothing and whose alpha
+//!    varies is its alpha.
 //! 2. [`MaskMode`] says what is done with it and with the photo's alpha channel. To *ignore* a pixel is
 //!    to leave it out of the loss and of all scores; half coverage decides. To *segment* makes it
 //!    transparent: the photo is seen over the background of each step, and greys are shares.
@@ -11,6 +13,7 @@
 
 use crate::resize::reduce_grey;
 use crate::{Error, Photo, Result, images};
+use image::DynamicImage;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -85,6 +88,14 @@ pub(crate) struct Masked {
     pub transparent: bool,
     /// None is left.
     pub nothing_left: bool,
+    /// There is a mask, and it leaves out nothing.
+    pub idle: bool,
+    /// The mask was of labels.
+    pub labels: bool,
+    /// The mask was the alpha of its file.
+    pub in_alpha: bool,
+    /// The brightest value of the mask's file.
+    pub brightest: Option<u8>,
 }
 
 /// Steps 1 and 2: masks `photo` in place with the file at `path`, if there is one, and its own alpha.
@@ -94,7 +105,13 @@ pub(crate) fn apply(
     mode: MaskMode,
     invert: bool,
 ) -> Result<Masked> {
-    let grey = path.map(|path| read(path, photo, invert)).transpose()?;
+    let read = path.map(|path| read(path, photo, invert)).transpose()?;
+    let found = read.as_ref().map(|(_, found)| *found).unwrap_or_default();
+    let grey = read.map(|(grey, _)| grey);
+    let idle = grey.as_ref().is_some_and(|grey| match mode {
+        MaskMode::Segment => grey.iter().all(|&v| v == 255),
+        _ => grey.iter().all(|&v| v >= images::HALF),
+    });
     match mode {
         MaskMode::Auto => photo.mask = grey.map(hard),
         MaskMode::Ignore => {
@@ -125,6 +142,8 @@ pub(crate) fn apply(
         ignored: photo.mask.is_some(),
         transparent: photo.alpha.is_some(),
         nothing_left: empty(&photo.mask) || empty(&photo.alpha),
+        idle,
+        ..found
     })
 }
 
@@ -134,9 +153,47 @@ fn hard(mut grey: Vec<u8>) -> Vec<u8> {
     grey
 }
 
+/// The values of a mask's file, from 0 = leave out to 255 = use, and what they were.
+fn values(image: DynamicImage) -> (Vec<u8>, Masked) {
+    let mut found = Masked::default();
+    let alpha = image.color().has_alpha().then(|| alpha(&image));
+    let is_deep = image.color().bytes_per_pixel() / image.color().channel_count() > 1;
+    // Labels of 16 bits are small numbers, which rounding to 8 bits would make 0.
+    let deep = is_deep.then(|| image.to_luma16());
+    let small = deep.filter(|deep| deep.iter().all(|&v| v <= 255));
+    let mut grey = match small {
+        Some(small) => small.iter().map(|&v| v as u8).collect(),
+        None => image.into_luma8().into_raw(),
+    };
+    let is_binary = |grey: &[u8]| {
+        grey.iter().all(|&v| v == 0 || v == 255) && grey.contains(&0) && grey.contains(&255)
+    };
+    if let Some(alpha) = alpha.filter(|alpha| alpha.iter().any(|&v| v != 255))
+        && !is_binary(&grey)
+    {
+        (grey, found.in_alpha) = (alpha, true);
+    }
+    let brightest = grey.iter().copied().max().unwrap_or(0);
+    found.brightest = Some(brightest);
+    let is_dark = (1..images::HALF).contains(&brightest);
+    if is_dark && grey.iter().all(|&v| v == 0 || v == brightest) {
+        found.labels = true;
+        for value in &mut grey {
+            *value = if *value == 0 { 0 } else { 255 };
+        }
+    }
+    (grey, found)
+}
+
+fn alpha(image: &DynamicImage) -> Vec<u8> {
+    image.to_rgba8().pixels().map(|pixel| pixel[3]).collect()
+}
+
 /// The mask at `path` at the photo's size, 255 = use.
-fn read(path: &Path, photo: &Photo, invert: bool) -> Result<Vec<u8>> {
-    let (width, height, mut mask) = images::decode_mask(path)?;
+fn read(path: &Path, photo: &Photo, invert: bool) -> Result<(Vec<u8>, Masked)> {
+    let image = images::decode_values(path)?;
+    let (width, height) = (image.width(), image.height());
+    let (mut mask, found) = values(image);
     if invert {
         for value in &mut mask {
             *value = 255 - *value;
@@ -156,10 +213,10 @@ fn read(path: &Path, photo: &Photo, invert: bool) -> Result<Vec<u8>> {
         .hint("a mask needs its photo's aspect ratio"));
     }
     if from == to {
-        return Ok(mask);
+        return Ok((mask, found));
     }
     if from.0 >= to.0 && from.1 >= to.1 {
-        return Ok(reduce_grey(&mask, from, to));
+        return Ok((reduce_grey(&mask, from, to), found));
     }
     let nearest = |i: usize, old: usize, new: usize| (i * old / new).min(old - 1);
     let enlarged = (0..to.0 * to.1)
@@ -171,7 +228,7 @@ fn read(path: &Path, photo: &Photo, invert: bool) -> Result<Vec<u8>> {
             mask[y * from.0 + x]
         })
         .collect();
-    Ok(enlarged)
+    Ok((enlarged, found))
 }
 
 #[cfg(test)]
@@ -237,10 +294,70 @@ mod tests {
     fn what_leaves_out_nothing_is_none_and_what_leaves_nothing_is_told() {
         let (photo, masked) = case(None, Some([255; 4]), MaskMode::Segment, false);
         assert_eq!((photo.alpha, photo.mask), (None, None));
-        assert_eq!(masked, Masked::default());
+        assert!(masked.idle && !masked.ignored && !masked.transparent);
+        // Greys are shares where a photo is segmented, and halves elsewhere.
+        for (mode, idle) in [(MaskMode::Segment, false), (MaskMode::Auto, true)] {
+            let (_, masked) = case(None, Some([200, 255, 255, 255]), mode, false);
+            assert_eq!(masked.idle, idle, "{mode}");
+        }
         for mode in MaskMode::ALL {
             let (_, masked) = case(None, Some([255; 4]), mode, true);
             assert!(masked.nothing_left, "{mode}");
+        }
+    }
+
+    /// The mask of four pixels that a picture of one row gives.
+    fn of(image: impl Into<DynamicImage>) -> (Vec<u8>, Masked) {
+        values(image.into())
+    }
+
+    #[test]
+    fn labels_are_two_values_of_which_one_is_zero_and_none_is_bright() {
+        let grey = |values: [u8; 4]| of(image::GrayImage::from_raw(4, 1, values.to_vec()).unwrap());
+        for (values, want, labels) in [
+            ([0, 1, 1, 0], [0, 255, 255, 0], true),
+            ([0, 27, 0, 0], [0, 255, 0, 0], true),
+            ([1; 4], [255; 4], true),
+            ([0, 128, 255, 0], [0, 128, 255, 0], false),
+            ([0, 200, 0, 0], [0, 200, 0, 0], false),
+            ([0, 1, 2, 3], [0, 1, 2, 3], false),
+            ([0; 4], [0; 4], false),
+        ] {
+            let (got, found) = grey(values);
+            assert_eq!((&*got, found.labels), (&want[..], labels), "{values:?}");
+            assert_eq!(found.brightest, values.iter().copied().max());
+        }
+        let deep = |values: [u16; 4]| {
+            let image = image::ImageBuffer::<image::Luma<u16>, _>::from_raw(4, 1, values.to_vec());
+            of(image.unwrap()).0
+        };
+        assert_eq!(deep([0, 1, 0, 1]), [0, 255, 0, 255]);
+        assert_eq!(deep([0, 255, 0, 255]), [0, 255, 0, 255]);
+        assert_eq!(deep([0, 65535, 0, 32896]), [0, 255, 0, 128]);
+    }
+
+    #[test]
+    fn a_mask_is_its_alpha_where_its_colours_are_none() {
+        let with_alpha = |grey: [u8; 4], alpha: [u8; 4]| {
+            let values = grey.iter().zip(alpha).flat_map(|(g, a)| [*g, a]).collect();
+            of(image::GrayAlphaImage::from_raw(4, 1, values).unwrap())
+        };
+        let cut = [255, 255, 0, 0];
+        for (grey, alpha, want, in_alpha) in [
+            // All black or all white, or a photo that was cut out.
+            ([0; 4], cut, cut, true),
+            ([255; 4], cut, cut, true),
+            ([90, 120, 0, 0], cut, cut, true),
+            // A mask of its own.
+            ([0, 0, 255, 255], cut, [0, 0, 255, 255], false),
+            ([0, 0, 255, 255], [255; 4], [0, 0, 255, 255], false),
+        ] {
+            let (got, found) = with_alpha(grey, alpha);
+            assert_eq!(
+                (&*got, found.in_alpha),
+                (&want[..], in_alpha),
+                "{grey:?} {alpha:?}"
+            );
         }
     }
 }

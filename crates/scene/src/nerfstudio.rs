@@ -7,12 +7,18 @@
 //!    look along +z with y down, so its second and third columns change sign; then it is inverted.
 //! 3. Points come from the PLY file that `ply_file_path` names: they stand in the same world.
 
-use crate::capture::{Capture, PosedImage, relative_path};
+use crate::capture::{Capture, NamedPath, PosedImage, named_path};
 use crate::images;
-use crate::{Camera, Error, Lens, Pose, Result, bounded, ply};
+use crate::load::finder::{Finder, Places};
+use crate::load::panorama_refused;
+use crate::load::places::{outside, place_photos};
+use crate::{Camera, Error, Lens, LoadOptions, Pose, Result, bounded, ply};
 use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+
+/// The note of a file that names no points.
+pub(crate) const NO_POINTS: &str = "the capture has no sparse points";
 
 const FORMAT_HINT: &str = "see Nerfstudio's data conventions; `ns-process-data` writes such a file";
 
@@ -80,9 +86,10 @@ pub struct Transforms {
 /// One posed photo of a [`Transforms`].
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// Path of the photo relative to the JSON's folder, checked not to leave it. Blender's files
-    /// leave the extension out.
+    /// Path of the photo relative to the JSON's folder. Blender's files leave the extension out. Of a path
+    /// that leads out of that folder (of another machine, or above it) what follows the root.
     pub file_path: PathBuf,
+    leads_out: bool,
     /// Path of its mask, likewise.
     pub mask_path: Option<PathBuf>,
     /// Path of its depth image, likewise.
@@ -109,20 +116,16 @@ pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
         .into_iter()
         .map(|frame| {
             let named = |e: Error| e.at(format!("{file}, frame \"{}\"", frame.file_path));
+            let NamedPath { path, leads_out } = named_path(&frame.file_path).map_err(named)?;
+            let inner = |path: &Option<String>| {
+                let path = path.as_deref().map(named_path).transpose();
+                path.map(|path| path.map(|named| named.path)).map_err(named)
+            };
             Ok(Frame {
-                file_path: relative_path(&frame.file_path).map_err(named)?,
-                mask_path: frame
-                    .mask_path
-                    .as_deref()
-                    .map(relative_path)
-                    .transpose()
-                    .map_err(named)?,
-                depth_file_path: frame
-                    .depth_file_path
-                    .as_deref()
-                    .map(relative_path)
-                    .transpose()
-                    .map_err(named)?,
+                file_path: path,
+                leads_out,
+                mask_path: inner(&frame.mask_path)?,
+                depth_file_path: inner(&frame.depth_file_path)?,
                 camera_from_world: pose(&frame.transform_matrix).map_err(named)?,
                 intrinsics: frame.own.or(&json.shared),
             })
@@ -258,6 +261,9 @@ impl Intrinsics {
             },
             _ => actual()?,
         };
+        if let Some(refused) = self.camera_model.as_deref().and_then(panorama_refused) {
+            return Err(refused);
+        }
         let (w, h) = (f64::from(width), f64::from(height));
         let from_angle = |angle: f64, length: f64| 0.5 * length / (0.5 * angle).tan();
         let Some(fx) = self.fl_x.or(self.camera_angle_x.map(|a| from_angle(a, w))) else {
@@ -335,15 +341,30 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
     Ok(camera_from_world)
 }
 
-/// Whether the file names photos that are not there: how many it names, and how many of those are
-/// missing. `None` where it is no transforms file.
-pub(crate) fn missing(json: &Path) -> Option<(usize, usize)> {
-    let bytes = bounded::read("cannot read it", json, bounded::CAMERAS_BYTES).ok()?;
-    let transforms = parse_transforms(&bytes, "").ok()?;
+/// How many photos the file names, and how many of those are missing.
+///
+/// # Errors
+/// A file that is no transforms file.
+pub(crate) fn missing(json: &Path) -> Result<(usize, usize)> {
+    let bytes = bounded::read("cannot read it", json, bounded::CAMERAS_BYTES)?;
+    let transforms = parse_transforms(&bytes, "")?;
     let root = json.parent().unwrap_or(Path::new(""));
-    let images = posed_images(&transforms, root);
+    let mut images = posed_images(&transforms, root);
+    place_photos(&mut Finder::default(), root, None, &mut images)?;
     let missing = images.iter().filter(|image| image.existing().is_none());
-    Some((images.len(), missing.count()))
+    Ok((images.len(), missing.count()))
+}
+
+/// The longest folder that all of the paths have in common.
+fn common_folder(frames: &[Frame]) -> PathBuf {
+    let parent = |frame: &Frame| frame.file_path.parent().unwrap_or(Path::new("")).to_owned();
+    let mut common = frames.first().map(parent).unwrap_or_default();
+    for frame in frames {
+        while !frame.file_path.starts_with(&common) {
+            common.pop();
+        }
+    }
+    common
 }
 
 /// The images of a transforms file in `root`, in its order, with poses but no intrinsics yet.
@@ -359,6 +380,11 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
         let mut frames = transforms.frames.iter();
         frames.all(|f| head(f).as_ref() == Some(first))
     });
+    // The folders of another machine say nothing here, and are no part of a photo's name.
+    let folder = match transforms.frames.iter().all(|frame| frame.leads_out) {
+        true => Some(common_folder(&transforms.frames).into_os_string()),
+        false => folder,
+    };
     let image = |(frame, id): (&Frame, u32)| {
         let file = match &folder {
             Some(folder) => frame.file_path.strip_prefix(folder),
@@ -381,10 +407,11 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
     transforms.frames.iter().zip(0..).map(image).collect()
 }
 
-/// Reads one JSON file into a capture whose photos are found by [`PosedImage::folder`]. Frames that do
-/// not say their size need their photo: where it is missing, that is an error, or with `skip_missing` they
-/// are left out.
-pub(crate) fn open(json: &Path, skip_missing: bool) -> Result<Capture> {
+/// Reads one JSON file into a capture whose photos are found, in `chosen` or in the file's folder. Frames
+/// that do not say their size need their photo: where it is missing, that is an error, or with
+/// `skip_missing` they are left out.
+pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) -> Result<Capture> {
+    let skip_missing = options.skip_missing;
     let root = json.parent().unwrap_or(Path::new(""));
     let label = json.display().to_string();
     let bytes = bounded::read(
@@ -393,12 +420,23 @@ pub(crate) fn open(json: &Path, skip_missing: bool) -> Result<Capture> {
         bounded::CAMERAS_BYTES,
     )?;
     let transforms = parse_transforms(&bytes, &label)?;
+    let mut finder = Finder::default();
+    let mut images = posed_images(&transforms, root);
+    let notes =
+        place_photos(&mut finder, root, chosen, &mut images).map_err(|e| match e.place() {
+            Some(_) => e,
+            None => e.at(label.clone()),
+        })?;
+    place_named(&mut finder, root, &mut images)?;
+    let lost = images.iter().zip(&transforms.frames);
+    let mut lost = lost.filter(|(image, frame)| frame.leads_out && image.existing().is_none());
+    if let Some((image, _)) = lost.next().filter(|_| !skip_missing) {
+        let e = outside(&image.name);
+        return Err(e.at(format!("{label}, frame \"{}\"", image.name)));
+    }
     let mut posed = Vec::new();
     let mut skipped = 0;
-    for (mut image, frame) in posed_images(&transforms, root)
-        .into_iter()
-        .zip(&transforms.frames)
-    {
+    for (mut image, frame) in images.into_iter().zip(&transforms.frames) {
         if skip_missing && !frame.intrinsics.has_size() && image.existing().is_none() {
             skipped += 1;
             continue;
@@ -417,21 +455,65 @@ pub(crate) fn open(json: &Path, skip_missing: bool) -> Result<Capture> {
     let mut capture = Capture {
         images: posed,
         skipped,
+        notes,
         ..Capture::default()
     };
     match &transforms.ply_file_path {
         Some(ply) => {
-            let path = root.join(relative_path(ply).map_err(|e| e.at(label.clone()))?);
+            let path = points_file(&mut finder, root, ply).map_err(|e| e.at(label.clone()))?;
             let (points, aside) = ply::read_all_points(&path)?;
             capture.points = points;
             let named = |note: String| format!("{}: {note}", path.display());
             capture.notes.extend(aside.notes.into_iter().map(named));
         }
-        None => capture
-            .notes
-            .push("the capture has no sparse points".to_owned()),
+        None => capture.notes.push(NO_POINTS.to_owned()),
     }
     Ok(capture)
+}
+
+/// Finds the masks and depth images that frames name.
+fn place_named(finder: &mut Finder, root: &Path, images: &mut [PosedImage]) -> Result<()> {
+    let places = Places {
+        first: root.to_owned(),
+        others: Vec::new(),
+        below: None,
+    };
+    let fields: [fn(&mut PosedImage) -> &mut Option<PathBuf>; 2] =
+        [|image| &mut image.mask, |image| &mut image.depth];
+    for field in fields {
+        let mut named: Vec<&mut PathBuf> = images
+            .iter_mut()
+            .filter_map(|i| field(i).as_mut())
+            .collect();
+        let relative = |path: &&mut PathBuf| path.strip_prefix(root).map(Path::to_owned);
+        let files: Vec<PathBuf> = named
+            .iter()
+            .filter_map(|path| relative(path).ok())
+            .collect();
+        let found = finder.locate(&places, &files)?;
+        for (path, found) in named.iter_mut().zip(found) {
+            if let Some(found) = found {
+                **path = found.path;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The file of points that `ply_file_path` names, or that path if there is none.
+fn points_file(finder: &mut Finder, root: &Path, named: &str) -> Result<PathBuf> {
+    let NamedPath { path, leads_out } = named_path(named)?;
+    let places = Places {
+        first: root.to_owned(),
+        others: Vec::new(),
+        below: Some(root.to_owned()),
+    };
+    let found = finder.locate(&places, std::slice::from_ref(&path))?;
+    match found.into_iter().next().flatten() {
+        Some(found) => Ok(found.path),
+        None if leads_out => Err(outside(named)),
+        None => Ok(root.join(path)),
+    }
 }
 
 #[cfg(test)]

@@ -178,8 +178,9 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
         masked: Masked {
             ignored: has_mask && !segments || ignores_alpha,
             transparent: header.alpha && !ignores_alpha || has_mask && segments,
-            nothing_left: false,
+            ..Masked::default()
         },
+        turned: header.turned,
         files,
     };
     let planes = 3

@@ -4,7 +4,7 @@ mod run;
 
 use crate::console::Console;
 use crate::machine::human_bytes;
-use crate::options::{CaptureOptions, merged_config, sog_meta};
+use crate::options::{CaptureOptions, merged_config, other_trainers_splats, sog_meta};
 use crate::training_display::grouped;
 use dapple::scene::splat_file::{self, Format};
 use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load};
@@ -76,6 +76,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         if let Some(run) = run {
             return show(&run, args.json, console);
         }
+        let is_capture = [
+            "transforms.json",
+            "transforms_train.json",
+            "cameras.bin",
+            "cameras.txt",
+        ];
+        let is_capture = is_capture.iter().any(|name| path.join(name).is_file());
+        if let Some(splats) = other_trainers_splats(path).filter(|_| !is_capture) {
+            return show(&SplatsInfo::read(&splats)?, args.json, console);
+        }
     }
     if path.is_dir() || is_json {
         return show(&CaptureInfo::read(args, console)?, args.json, console);
@@ -137,6 +147,8 @@ struct CaptureInfo {
     skipped: usize,
     /// Number of photos of each size, "WxH", as their cameras have it.
     sizes: BTreeMap<String, usize>,
+    /// The same, as the photos have it.
+    photo_sizes: BTreeMap<String, usize>,
     /// Number of photos of each lens model.
     lenses: BTreeMap<String, usize>,
     points: usize,
@@ -176,6 +188,9 @@ impl CaptureInfo {
             *sizes.entry(size).or_default() += 1;
             *lenses.entry(image.source_model.clone()).or_default() += 1;
         }
+        let of_photos = load::photo_sizes(capture).into_iter();
+        let of_photos = of_photos.map(|((w, h), count)| (format!("{w}x{h}"), count));
+        let of_photos = of_photos.collect();
         let centres = capture.images.iter().map(|image| {
             let centre = image.camera.camera_from_world.centre();
             centre.to_array().map(|v| v as f32)
@@ -188,6 +203,7 @@ impl CaptureInfo {
             held_out: 0,
             skipped: capture.skipped,
             sizes,
+            photo_sizes: of_photos,
             lenses,
             points: capture.points.len(),
             point_bounds: Bounds::around(capture.points.iter().map(|p| p.position)),
@@ -228,6 +244,15 @@ impl Shown for CaptureInfo {
             0 => String::new(),
             skipped => format!(", {skipped} missing and left out"),
         };
+        let differ = self.photo_sizes != self.sizes && !self.photo_sizes.is_empty();
+        let sizes = match differ {
+            true => format!(
+                "{} of the photos, {} of their cameras",
+                counted(&self.photo_sizes),
+                counted(&self.sizes)
+            ),
+            false => counted(&self.sizes),
+        };
         let mut lines = vec![
             ("capture", self.path.display().to_string()),
             (
@@ -237,7 +262,7 @@ impl Shown for CaptureInfo {
                     self.photos, self.train, self.held_out
                 ),
             ),
-            ("sizes", counted(&self.sizes)),
+            ("sizes", sizes),
             ("lenses", counted(&self.lenses)),
             ("points", grouped(self.points as u64)),
             ("", Bounds::shown(self.point_bounds.as_ref())),

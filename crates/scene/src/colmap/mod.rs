@@ -3,14 +3,16 @@
 //! Format: <https://colmap.github.io/format.html>. Newer versions add `rigs` and `frames`; poses
 //! are still in `images`, so those are not needed here.
 //!
-//! 1. A *model folder* holds the three files. Binary is preferred; text is used when one of
-//!    `cameras.bin` and `images.bin` is absent.
+//! 1. A *model folder* holds the three files ([`files`]). Binary is preferred; text is used when one of
+//!    `cameras.bin` and `images.bin` is absent, and a mix of both where neither is whole. Points may be a
+//!    PLY file.
 //! 2. Counts in a file are compared with its size before anything is allocated: a record has a
 //!    smallest size.
 //! 3. Records are checked one by one, errors name the camera, image or point and the byte or line;
 //!    the 2D observations of images are skipped over: points name their images.
 
 mod binary;
+pub(crate) mod files;
 mod model;
 mod text;
 
@@ -18,10 +20,14 @@ pub use binary::{parse_cameras_bin, parse_images_bin, parse_points_bin};
 pub use model::{CameraModel, MODELS};
 pub use text::{parse_cameras_txt, parse_images_txt, parse_points_txt};
 
-use crate::{Camera, Error, Point, Pose, Result, Tracks, bounded};
+use crate::{Camera, Error, Point, Pose, Result, Tracks, bounded, ply};
+use files::{Kind, ModelFiles};
 use glam::DVec3;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+
+/// The note of a model without points.
+pub(crate) const NO_POINTS: &str = "the model has no sparse points";
 
 /// A camera of the model: intrinsics shared by its images.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +77,7 @@ pub struct Model {
     pub image_ids: Vec<u32>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
-    /// The images that each was found in, by their ids.
+    /// The images that each was found in, by their ids; empty where the points are a PLY file.
     pub tracks: Tracks,
     /// The `points3D` file, if it is not there or holds no usable point.
     pub missing_points: Option<PathBuf>,
@@ -79,45 +85,40 @@ pub struct Model {
     pub notes: Vec<String>,
 }
 
-/// Whether `folder` holds a model, binary or text.
+/// Returns true if `folder` holds a model, binary or text.
 pub fn is_model(folder: &Path) -> bool {
-    extension(folder).is_some()
-}
-
-fn extension(folder: &Path) -> Option<&'static str> {
-    ["bin", "txt"].into_iter().find(|ext| {
-        ["cameras", "images"]
-            .iter()
-            .all(|file| folder.join(file).with_extension(ext).is_file())
-    })
+    ModelFiles::in_folder(folder).is_some()
 }
 
 /// Number of registered images of the model in `folder`.
 pub fn image_count(folder: &Path) -> Result<usize> {
-    read_images(folder).map(|images| images.len())
+    read_images(&whole(folder)?).map(|images| images.len())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     bounded::read("cannot read the COLMAP file", path, bounded::MODEL_BYTES)
 }
 
-fn file(folder: &Path, name: &str) -> Result<(PathBuf, bool)> {
-    let Some(ext) = extension(folder) else {
-        return Err(Error::input("no COLMAP model here")
+fn whole(folder: &Path) -> Result<ModelFiles> {
+    ModelFiles::in_folder(folder).ok_or_else(|| {
+        Error::input("no COLMAP model here")
             .at_path(folder)
-            .hint("a model folder holds cameras.bin, images.bin and points3D.bin (or .txt)"));
-    };
-    Ok((folder.join(name).with_extension(ext), ext == "bin"))
+            .hint("a model folder holds cameras.bin, images.bin and points3D.bin (or .txt)")
+    })
 }
 
 /// Text files carry no count that binds, but COLMAP writes one into a comment: fewer records than
 /// it says may mean that the file was cut.
-fn note_announced(folder: &Path, name: &str, found: usize, notes: &mut Vec<String>) -> Result<()> {
-    let (path, binary) = file(folder, name)?;
-    if binary || !path.is_file() {
+fn note_announced(
+    (path, kind): &(PathBuf, Kind),
+    name: &str,
+    found: usize,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    if *kind != Kind::Text {
         return Ok(());
     }
-    if let Some(announced) = text::announced_count(&read(&path)?)
+    if let Some(announced) = text::announced_count(&read(path)?)
         && announced > found
     {
         notes.push(format!(
@@ -127,55 +128,68 @@ fn note_announced(folder: &Path, name: &str, found: usize, notes: &mut Vec<Strin
     Ok(())
 }
 
-fn read_cameras(folder: &Path) -> Result<Vec<ColmapCamera>> {
-    let (path, binary) = file(folder, "cameras")?;
-    let (bytes, label) = (read(&path)?, path.display().to_string());
-    if binary {
-        parse_cameras_bin(&bytes, &label)
-    } else {
-        parse_cameras_txt(&bytes, &label)
+fn read_cameras(files: &ModelFiles) -> Result<Vec<ColmapCamera>> {
+    let (path, kind) = &files.cameras;
+    let (bytes, label) = (read(path)?, path.display().to_string());
+    match kind {
+        Kind::Binary => parse_cameras_bin(&bytes, &label),
+        Kind::Text | Kind::Ply => parse_cameras_txt(&bytes, &label),
     }
 }
 
-fn read_images(folder: &Path) -> Result<Vec<ColmapImage>> {
-    let (path, binary) = file(folder, "images")?;
-    let (bytes, label) = (read(&path)?, path.display().to_string());
-    if binary {
-        parse_images_bin(&bytes, &label)
-    } else {
-        parse_images_txt(&bytes, &label)
+fn read_images(files: &ModelFiles) -> Result<Vec<ColmapImage>> {
+    let (path, kind) = &files.images;
+    let (bytes, label) = (read(path)?, path.display().to_string());
+    match kind {
+        Kind::Binary => parse_images_bin(&bytes, &label),
+        Kind::Text | Kind::Ply => parse_images_txt(&bytes, &label),
     }
 }
 
-fn read_points(folder: &Path) -> Result<Option<ColmapPoints>> {
-    let (path, binary) = file(folder, "points3D")?;
-    if !path.is_file() {
+fn read_points(files: &ModelFiles, notes: &mut Vec<String>) -> Result<Option<ColmapPoints>> {
+    let Some((path, kind)) = &files.points else {
         return Ok(None);
+    };
+    let label = path.display().to_string();
+    if *kind == Kind::Ply {
+        let (points, aside) = ply::read_all_points(path)?;
+        notes.extend(
+            aside
+                .notes
+                .into_iter()
+                .map(|note| format!("{label}: {note}")),
+        );
+        return Ok(Some(ColmapPoints {
+            points,
+            ..ColmapPoints::default()
+        }));
     }
-    let (bytes, label) = (read(&path)?, path.display().to_string());
-    if binary {
-        parse_points_bin(&bytes, &label).map(Some)
-    } else {
-        parse_points_txt(&bytes, &label).map(Some)
+    let bytes = read(path)?;
+    match kind {
+        Kind::Binary => parse_points_bin(&bytes, &label).map(Some),
+        Kind::Text | Kind::Ply => parse_points_txt(&bytes, &label).map(Some),
     }
 }
 
 /// Reads the model in `folder`: every image joined with its camera, every number checked.
 pub fn read_model(folder: &Path) -> Result<Model> {
-    let mut notes = Vec::new();
-    let cameras = read_cameras(folder)?;
-    let images = read_images(folder)?;
+    let files = whole(folder)?;
+    let mut notes = files.notes();
+    let cameras = read_cameras(&files)?;
+    let images = read_images(&files)?;
     if images.is_empty() {
         return Err(Error::input("the model has no registered images")
             .at_path(folder)
             .hint("run COLMAP's mapper again: no photo could be placed"));
     }
-    note_announced(folder, "cameras", cameras.len(), &mut notes)?;
-    note_announced(folder, "images", images.len(), &mut notes)?;
-    let (points, tracks) = match read_points(folder)? {
+    note_announced(&files.cameras, "cameras", cameras.len(), &mut notes)?;
+    note_announced(&files.images, "images", images.len(), &mut notes)?;
+    let (points, tracks) = match read_points(&files, &mut notes)? {
         Some(read) => {
             let found = read.points.len() + read.dropped;
-            note_announced(folder, "points3D", found, &mut notes)?;
+            if let Some(points) = &files.points {
+                note_announced(points, "points3D", found, &mut notes)?;
+            }
             if read.dropped > 0 {
                 notes.push(format!(
                     "{} sparse points with NaN or infinite positions were left out",
@@ -188,11 +202,11 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     };
     let mut missing_points = None;
     if points.is_empty() {
-        notes.push("the model has no sparse points".to_owned());
-        missing_points = Some(file(folder, "points3D")?.0);
+        notes.push(NO_POINTS.to_owned());
+        missing_points = Some(files.points_path(folder));
     }
     // Converted once per camera; only those that images use need a lens we know.
-    let place = file(folder, "cameras")?.0;
+    let place = files.cameras.0.clone();
     let used: HashSet<u32> = images.iter().map(|i| i.camera_id).collect();
     let mut by_id = HashMap::new();
     for camera in cameras.iter().filter(|c| used.contains(&c.id)) {

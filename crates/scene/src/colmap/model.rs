@@ -1,6 +1,7 @@
 //! COLMAP's camera models: their numbers, names and parameters.
 
 use super::ColmapCamera;
+use crate::load::panorama_refused;
 use crate::{Camera, Error, Lens, Pose, Result};
 use std::path::Path;
 
@@ -74,6 +75,9 @@ impl ColmapCamera {
                 self.width, self.height
             )));
         };
+        if let Some(refused) = panorama_refused(self.model.name) {
+            return Err(refused.at_path(place));
+        }
         let Some(([fx, fy, cx, cy], lens)) = intrinsics(self.model.name, &self.parameters) else {
             return Err(Error::unsupported(format!(
                 "camera {} uses the model {}, which is not supported",

@@ -1,6 +1,6 @@
 //! Where a capture's own files lie, so that no results are put among them.
 
-use super::find::{Found, detect};
+use super::layouts::{Found, detect};
 use crate::capture::Capture;
 use crate::{Error, LoadOptions, Result};
 use std::collections::BTreeSet;
@@ -71,8 +71,8 @@ fn input_folders(
 ) -> Result<BTreeSet<PathBuf>> {
     let (root, model) = match detect(scene)? {
         Found::Colmap { base, model, .. } => (base, Some(model)),
-        Found::Transforms(json) => (folder_of(&json), None),
-        Found::Blender(root) => (root, None),
+        Found::Transforms(json, _) => (folder_of(&json), None),
+        Found::Blender(root, _) => (root, None),
     };
     // A model below another folder: whoever names that means it as a whole.
     let named = scene.is_dir().then(|| scene.to_owned());

@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(crate) struct Treatment {
     pub(crate) rescaled: bool,
     pub(crate) deep: bool,
+    /// EXIF turns or mirrors it, and its size does not show it.
+    pub(crate) turned: bool,
     /// The lens distorts, and the camera keeps it.
     pub(crate) distorted: bool,
     /// Pixels were masked that no ray of the lens reaches.
@@ -49,12 +51,14 @@ pub(crate) fn decode_photo(
     let Decoded {
         mut photo,
         deep,
+        turned,
         sum,
     } = images::decode(&path, |width, height| {
         check_size(image, &path, width, height)
     })?;
     let mut treatment = Treatment {
         deep,
+        turned,
         ..Treatment::default()
     };
     let as_described = (photo.width, photo.height) == (image.camera.width, image.camera.height);

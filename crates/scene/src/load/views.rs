@@ -179,7 +179,7 @@ fn each_view(
             .at(views
                 .first()
                 .map_or(String::new(), |view| view.name.clone()))
-            .hint("masks are white where photos are used: --invert-masks turns them round"));
+            .hint(nothing_left_hint(&done)));
     }
     let numbers = capture
         .images
@@ -203,6 +203,18 @@ fn each_view(
     Ok((dataset, done))
 }
 
+/// What may be wrong with masks that leave nothing.
+fn nothing_left_hint(done: &[Treatment]) -> String {
+    let white = "masks are white (255) where photos are used";
+    match done.iter().filter_map(|t| t.masked.brightest).max() {
+        Some(brightest @ 1..images::HALF) => format!(
+            "{white}, and the largest value of these is {brightest} of 255: if they hold labels, write the labels to be \
+             used as 255 and all others as 0"
+        ),
+        _ => format!("{white}: --invert-masks turns them round"),
+    }
+}
+
 fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<String>) {
     let mut say = |what: &str, holds: fn(&Treatment) -> bool| {
         let count = done.iter().filter(|t| holds(t)).count();
@@ -215,7 +227,24 @@ fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<St
         |t| t.rescaled,
     );
     say("have 16 bits a channel: rounded to 8", |t| t.deep);
+    say(
+        "are turned or mirrored by their EXIF orientation, which is not followed: poses are taken to be of the pixels as \
+         they are stored; if the poses were found with the photos turned, store them turned (`magick mogrify -auto-orient` \
+         on copies)",
+        |t| t.turned,
+    );
     say("have a mask", |t| t.masked.ignored);
+    say(
+        "have a mask that leaves out nothing: is it white everywhere?",
+        |t| t.masked.idle,
+    );
+    say(
+        "have a mask of two values, 0 and a dark one (labels, such as 0 and 1): the second is taken for white",
+        |t| t.masked.labels,
+    );
+    say("have a mask in the alpha channel of its file", |t| {
+        t.masked.in_alpha
+    });
     say("have transparent pixels", |t| t.masked.transparent);
     say(
         "have nothing left by their masks: are those inverted?",

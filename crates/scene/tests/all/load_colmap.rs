@@ -412,8 +412,8 @@ fn bad_captures_get_one_clear_error() {
         ),
         (
             "path outside",
-            |t| t.images[0].4 = "../c.png".into(),
-            &["../c.png", "leads out"],
+            |t| t.images[0].4 = "../gone.png".into(),
+            &["../gone.png", "leads out"],
         ),
         (
             "absolute path",

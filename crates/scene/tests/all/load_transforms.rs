@@ -105,8 +105,8 @@ fn bad_transforms_get_one_clear_error() {
             &["a.png", "20x15", "40x15"],
         ),
         (
-            good.replace("images/b.png", "../b.png"),
-            &["../b.png", "leads out"],
+            good.replace("images/b.png", "../gone.png"),
+            &["gone.png", "leads out"],
         ),
         (good.replace("points.ply", "/etc/passwd"), &["leads out"]),
         (good.replace("points.ply", "gone.ply"), &["gone.ply"]),

@@ -1,0 +1,611 @@
+//! Finds the files that a capture names, by one set of rules for photos, masks, models and points.
+//!
+//! 1. The name as the capture has it.
+//! 2. The same name in other letters: upper and lower case, composed and decomposed Unicode.
+//! 3. The same name with another ending of a photo. An ending is one of [`READ`] or [`FOREIGN`]: a name
+//!    without such an ending keeps all its parts.
+//! 4. The same path below another folder: paths of another machine and paths that begin at the folder of
+//!    a project lose their first parts, until a folder of the capture holds the files.
+//!
+//! A rule applies only where all rules before it find nothing. If a rule finds several files, the finder
+//! refuses the capture and names two of them. Each folder is listed once.
+
+use crate::{Error, Result};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use unicode_normalization::UnicodeNormalization;
+
+/// Endings of photos that Dapple reads, in lower case.
+pub(crate) const READ: [&str; 9] = [
+    "png", "jpg", "jpeg", "jpe", "jfif", "webp", "tif", "tiff", "bmp",
+];
+
+/// Endings of photos that other programs read, in lower case.
+pub(crate) const FOREIGN: [&str; 27] = [
+    "heic", "heif", "hif", "avif", "jxl", "jp2", "gif", "exr", "hdr", "tga", "ppm", "pgm", "pnm",
+    "psd", "dng", "cr2", "cr3", "nef", "arw", "raf", "orf", "rw2", "pef", "srw", "raw", "insp",
+    "icloud",
+];
+
+/// How a file was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum How {
+    /// By its name.
+    Exact,
+    /// In other letters.
+    Letters,
+    /// With another ending, or with one where the capture gives none.
+    Ending,
+}
+
+/// A file that was found for a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Located {
+    pub path: PathBuf,
+    pub how: How,
+    /// It is in another folder than the capture says.
+    pub moved: bool,
+}
+
+/// Where named files may be.
+pub(crate) struct Places {
+    /// The folder that the names are relative to.
+    pub first: PathBuf,
+    /// Folders that may stand for it.
+    pub others: Vec<PathBuf>,
+    /// The folder whose subfolders are searched last.
+    pub below: Option<PathBuf>,
+}
+
+/// The result of a search in one folder.
+enum Hit {
+    Nothing,
+    File(OsString, How),
+    Several(Vec<OsString>),
+}
+
+/// The contents of a folder.
+#[derive(Default)]
+pub(crate) struct Listing {
+    /// Names of files, sorted.
+    pub files: Vec<OsString>,
+    /// Names of folders, sorted.
+    pub folders: Vec<OsString>,
+    /// Indices into `files` by name in one form of letters.
+    by_name: HashMap<String, Vec<usize>>,
+    /// The same by the name without the ending of a photo that Dapple reads.
+    by_stem: HashMap<String, Vec<usize>>,
+}
+
+/// One form for all ways to write a name: composed Unicode in lower case.
+pub(crate) fn fold(name: &str) -> String {
+    match name.is_ascii() {
+        true => name.to_ascii_lowercase(),
+        false => name.nfc().flat_map(char::to_lowercase).nfc().collect(),
+    }
+}
+
+/// A name's stem and its ending in lower case, if the ending is of a photo.
+pub(crate) fn split_ending(name: &str) -> (&str, Option<String>) {
+    let Some((stem, ending)) = name.rsplit_once('.') else {
+        return (name, None);
+    };
+    let ending = ending.to_ascii_lowercase();
+    let known = READ.contains(&&*ending) || FOREIGN.contains(&&*ending);
+    match known && !stem.is_empty() {
+        true => (stem, Some(ending)),
+        false => (name, None),
+    }
+}
+
+/// Returns true if two endings mean one format.
+fn is_same_format(a: &str, b: &str) -> bool {
+    let kind = |ending: &str| match ending {
+        "jpeg" | "jpe" | "jfif" => "jpg".to_owned(),
+        "tiff" => "tif".to_owned(),
+        other => other.to_owned(),
+    };
+    kind(a) == kind(b)
+}
+
+impl Listing {
+    fn read(folder: &Path) -> Self {
+        let mut listing = Self::default();
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in entries {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            // Links are followed.
+            let is_folder = match kind.is_symlink() {
+                true => entry.path().is_dir(),
+                false => kind.is_dir(),
+            };
+            match is_folder {
+                true => listing.folders.push(entry.file_name()),
+                false => listing.files.push(entry.file_name()),
+            }
+        }
+        listing.files.sort();
+        listing.folders.sort();
+        for (index, name) in listing.files.iter().enumerate() {
+            let name = name.to_string_lossy();
+            // AppleDouble files hold no photo.
+            if name.starts_with("._") {
+                continue;
+            }
+            let (stem, ending) = split_ending(&name);
+            if ending.is_some_and(|ending| READ.contains(&&*ending)) {
+                listing.by_stem.entry(fold(stem)).or_default().push(index);
+            }
+            listing.by_name.entry(fold(&name)).or_default().push(index);
+        }
+        listing
+    }
+
+    /// The files of this name in any letters.
+    pub fn named(&self, name: &str) -> Vec<&OsString> {
+        let found = self.by_name.get(&fold(name)).into_iter().flatten();
+        found.map(|&i| &self.files[i]).collect()
+    }
+
+    /// The photos of this name, in any letters, with any ending that Dapple reads.
+    pub fn with_stem(&self, stem: &str) -> Vec<&OsString> {
+        let found = self.by_stem.get(&fold(stem)).into_iter().flatten();
+        found.map(|&i| &self.files[i]).collect()
+    }
+
+    /// Rules 1 to 3.
+    fn find(&self, name: &str) -> Hit {
+        let composed = |name: &str| name.nfc().collect::<String>();
+        let wanted = composed(name);
+        // Of several the one that differs in nothing but its Unicode form.
+        let one_of = |found: Vec<&OsString>, how: How| {
+            let same = |file: &&&OsString| composed(&file.to_string_lossy()) == wanted;
+            let mut equal = found.iter().filter(same);
+            match (&*found, equal.next(), equal.next()) {
+                ([], ..) => Hit::Nothing,
+                ([file], ..) | (_, Some(file), None) => Hit::File((*file).clone(), how),
+                _ => Hit::Several(found.into_iter().cloned().collect()),
+            }
+        };
+        if let Ok(at) = self
+            .files
+            .binary_search_by(|file| file.as_os_str().cmp(name.as_ref()))
+        {
+            return Hit::File(self.files[at].clone(), How::Exact);
+        }
+        let hit = one_of(self.named(name), How::Letters);
+        if !matches!(hit, Hit::Nothing) {
+            return hit;
+        }
+        let (stem, ending) = split_ending(name);
+        let found = self.with_stem(stem);
+        let Some(ending) = ending else {
+            return one_of(found, How::Ending);
+        };
+        let ending_of = |file: &OsString| split_ending(&file.to_string_lossy()).1;
+        let same_format = found.iter().copied().filter(|file| {
+            ending_of(file).is_some_and(|of_file| is_same_format(&of_file, &ending))
+        });
+        let same_format: Vec<&OsString> = same_format.collect();
+        let hit = one_of(same_format, How::Ending);
+        if !matches!(hit, Hit::Nothing) {
+            return hit;
+        }
+        let hit = one_of(found, How::Ending);
+        if !matches!(hit, Hit::Nothing) {
+            return hit;
+        }
+        // `a.jpg` that was converted to `a.jpg.png`.
+        one_of(self.with_stem(name), How::Ending)
+    }
+}
+
+/// Subfolders that a search goes into, and how deep.
+const SEARCHED_FOLDERS: usize = 2_000;
+const SEARCHED_DEPTH: usize = 4;
+
+/// Lists folders once, and finds files in them.
+#[derive(Default)]
+pub(crate) struct Finder {
+    listings: HashMap<PathBuf, Listing>,
+}
+
+impl Finder {
+    /// The contents of a folder; nothing if the folder cannot be listed.
+    pub fn list(&mut self, folder: &Path) -> &Listing {
+        let listing = self.listings.entry(folder.to_owned());
+        listing.or_insert_with(|| Listing::read(folder))
+    }
+
+    /// The file of this name in a folder, in any letters.
+    pub fn named(&mut self, folder: &Path, name: &str) -> Option<PathBuf> {
+        let exact = folder.join(name);
+        if exact.is_file() {
+            return Some(exact);
+        }
+        match &*self.list(folder).named(name) {
+            [one] => Some(folder.join(one)),
+            _ => None,
+        }
+    }
+
+    /// The subfolders of `place` that `path` names, in any letters.
+    pub fn folders(&mut self, place: &Path, path: &Path) -> Vec<PathBuf> {
+        let mut found = vec![place.to_owned()];
+        for part in path.components() {
+            let mut next = Vec::new();
+            for folder in found {
+                let exact = folder.join(part);
+                if exact.is_dir() {
+                    next.push(exact);
+                    continue;
+                }
+                let wanted = fold(&part.as_os_str().to_string_lossy());
+                let named = self.list(&folder).folders.iter();
+                let named = named.filter(|name| fold(&name.to_string_lossy()) == wanted);
+                next.extend(named.map(|name| folder.join(name)));
+            }
+            found = next;
+        }
+        found.retain(|folder| folder.is_dir());
+        found
+    }
+
+    /// The folders below `folder`, without those of reduced photos, of masks and of depths.
+    pub fn below(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut level = vec![folder.to_owned()];
+        for _ in 0..SEARCHED_DEPTH {
+            let mut next = Vec::new();
+            for folder in &level {
+                let names = self.list(folder).folders.clone();
+                let wanted = names.iter().filter(|name| is_searched(name, &names));
+                next.extend(wanted.map(|name| folder.join(name)));
+            }
+            next.truncate(SEARCHED_FOLDERS - found.len().min(SEARCHED_FOLDERS));
+            found.extend(next.iter().cloned());
+            level = next;
+        }
+        found
+    }
+
+    /// The files that a capture names by paths relative to `places`, in the order of `files`.
+    ///
+    /// # Errors
+    /// Several files fit a name; one file fits several names.
+    pub fn locate(&mut self, places: &Places, files: &[PathBuf]) -> Result<Vec<Option<Located>>> {
+        let mut located: Vec<Option<Located>> = Vec::with_capacity(files.len());
+        // Files of one folder stay together: what holds one of them holds all.
+        let mut groups: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+        let mut settled: HashSet<&Path> = HashSet::new();
+        for (index, file) in files.iter().enumerate() {
+            let path = places.first.join(file);
+            let parent = file.parent().unwrap_or(Path::new(""));
+            if path.is_file() {
+                settled.insert(parent);
+                let (how, moved) = (How::Exact, false);
+                located.push(Some(Located { path, how, moved }));
+            } else {
+                groups.entry(parent).or_default().push(index);
+                located.push(None);
+            }
+        }
+        for (parent, members) in groups {
+            let names: Vec<String> = members
+                .iter()
+                .map(|&i| files[i].file_name().unwrap_or_default())
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect();
+            let Some((folder, moved)) =
+                self.folder_of(places, parent, &names, settled.contains(parent))?
+            else {
+                continue;
+            };
+            for (&index, name) in members.iter().zip(&names) {
+                located[index] = match self.list(&folder).find(name) {
+                    Hit::Nothing => None,
+                    Hit::File(name, how) => {
+                        let path = folder.join(name);
+                        Some(Located { path, how, moved })
+                    }
+                    Hit::Several(all) => {
+                        let paths: Vec<PathBuf> = all.iter().map(|n| folder.join(n)).collect();
+                        return Err(ambiguous(name, &paths));
+                    }
+                };
+            }
+        }
+        check_used_once(files, &mut located)?;
+        Ok(located)
+    }
+
+    /// The folder that holds files whose names the capture has in `parent`; rule 4 if it is not that folder.
+    fn folder_of(
+        &mut self,
+        places: &Places,
+        parent: &Path,
+        names: &[String],
+        is_settled: bool,
+    ) -> Result<Option<(PathBuf, bool)>> {
+        let nominal = self.folders(&places.first, parent);
+        if let Some(folder) = self.best(&nominal, names)? {
+            return Ok(Some((folder, false)));
+        }
+        if is_settled {
+            return Ok(None);
+        }
+        let parts: Vec<Component<'_>> = parent.components().collect();
+        for stripped in 0..=parts.len() {
+            let rest: PathBuf = parts[stripped..].iter().collect();
+            let mut candidates = Vec::new();
+            for place in std::iter::once(&places.first).chain(&places.others) {
+                candidates.extend(self.folders(place, &rest));
+            }
+            if let Some(folder) = self.best(&candidates, names)? {
+                return Ok(Some((folder, true)));
+            }
+        }
+        let Some(below) = &places.below else {
+            return Ok(None);
+        };
+        // The most of the path's last folders agree.
+        let mut ranked: BTreeMap<usize, Vec<PathBuf>> = BTreeMap::new();
+        for folder in self.below(below) {
+            let agreeing = agreeing_parts(&folder, parent);
+            ranked.entry(agreeing).or_default().push(folder);
+        }
+        for candidates in ranked.into_values().rev() {
+            if let Some(folder) = self.best(&candidates, names)? {
+                return Ok(Some((folder, true)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The folder that holds the most files of these names.
+    fn best(&mut self, folders: &[PathBuf], names: &[String]) -> Result<Option<PathBuf>> {
+        let mut best: Option<(usize, &PathBuf)> = None;
+        let mut rival: Option<&PathBuf> = None;
+        let mut seen: HashSet<&PathBuf> = HashSet::new();
+        for folder in folders.iter().filter(|folder| seen.insert(folder)) {
+            let listing = self.list(folder);
+            let is_there = |name: &&String| !matches!(listing.find(name), Hit::Nothing);
+            let count = names.iter().filter(is_there).count();
+            match best {
+                _ if count == 0 => {}
+                Some((most, _)) if count < most => {}
+                Some((most, _)) if count == most => rival = Some(folder),
+                _ => (best, rival) = (Some((count, folder)), None),
+            }
+        }
+        let (Some((_, folder)), Some(rival)) = (best, rival) else {
+            return Ok(best.map(|(_, folder)| folder.clone()));
+        };
+        let name = names
+            .iter()
+            .find(|name| !matches!(self.list(folder).find(name), Hit::Nothing));
+        let name = name.map_or("", String::as_str);
+        let paths = [folder, rival].map(|folder| folder.join(name));
+        Err(ambiguous(name, &paths))
+    }
+}
+
+/// Returns true if a search goes into a folder of this name, which is beside `others`.
+fn is_searched(name: &OsString, others: &[OsString]) -> bool {
+    let folded = fold(&name.to_string_lossy());
+    let reduced = folded.rsplit_once('_').is_some_and(|(whole, number)| {
+        let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+        digits
+            && others
+                .iter()
+                .any(|other| fold(&other.to_string_lossy()) == whole)
+    });
+    let other_content = ["mask", "depth", "normal", "thumb", "render", "stereo"];
+    !reduced
+        && !folded.starts_with(['.', '_'])
+        && !other_content.iter().any(|word| folded.contains(word))
+}
+
+/// The number of last parts in which two paths agree.
+fn agreeing_parts(a: &Path, b: &Path) -> usize {
+    let folded = |part: Component<'_>| fold(&part.as_os_str().to_string_lossy());
+    let pairs = a.components().rev().zip(b.components().rev());
+    pairs.take_while(|(a, b)| folded(*a) == folded(*b)).count()
+}
+
+/// Gives up guesses of a file that another name has exactly, and refuses two guesses of one file.
+fn check_used_once(files: &[PathBuf], located: &mut [Option<Located>]) -> Result<()> {
+    let is_guess = |found: &Located| found.moved || found.how != How::Exact;
+    let exact = located.iter().flatten().filter(|found| !is_guess(found));
+    let exact: HashSet<PathBuf> = exact.map(|found| found.path.clone()).collect();
+    let mut guessed: HashMap<PathBuf, &Path> = HashMap::new();
+    for (file, slot) in files.iter().zip(located) {
+        let Some(found) = slot.as_ref().filter(|found| is_guess(found)) else {
+            continue;
+        };
+        if exact.contains(&found.path) {
+            *slot = None;
+            continue;
+        }
+        match guessed.insert(found.path.clone(), file) {
+            Some(other) if other != file => {
+                return Err(Error::input(format!(
+                    "\"{}\" and \"{}\" of the capture would both be this file",
+                    other.display(),
+                    file.display()
+                ))
+                .at_path(&found.path)
+                .hint("give each its own file under the name that the capture has"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn ambiguous(name: &str, paths: &[PathBuf]) -> Error {
+    let shown: Vec<String> = paths
+        .iter()
+        .take(2)
+        .map(|p| p.display().to_string())
+        .collect();
+    Error::input(format!(
+        "\"{name}\" is ambiguous: several files fit it, {}",
+        shown.join(" and ")
+    ))
+    .at_path(paths.first().map_or(Path::new(""), PathBuf::as_path))
+    .hint(
+        "keep the file that is meant and move the other away, or name the folder of the photos with --images",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A folder with files of these names.
+    fn folder(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, file).unwrap();
+        }
+        folder
+    }
+
+    /// Where names are found, as paths below the folder; `None` for a file that is missing.
+    fn found(files: &[&str], others: &[&str], names: &[&str]) -> Result<Vec<Option<String>>> {
+        let root = folder(files);
+        let places = Places {
+            first: root.path().to_owned(),
+            others: others.iter().map(|other| root.path().join(other)).collect(),
+            below: Some(root.path().to_owned()),
+        };
+        let names: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+        let located = Finder::default().locate(&places, &names)?;
+        let shown = |located: Option<Located>| {
+            let path = located?.path;
+            Some(
+                path.strip_prefix(root.path())
+                    .unwrap()
+                    .display()
+                    .to_string(),
+            )
+        };
+        Ok(located.into_iter().map(shown).collect())
+    }
+
+    #[track_caller]
+    fn finds(files: &[&str], name: &str, want: Option<&str>) {
+        let got = found(files, &[], &[name]).unwrap();
+        assert_eq!(got, [want.map(str::to_owned)], "{name} in {files:?}");
+    }
+
+    #[track_caller]
+    fn refuses(files: &[&str], names: &[&str], words: &[&str]) {
+        let error = found(files, &[], names).unwrap_err().to_string();
+        for word in words {
+            assert!(error.contains(word), "no {word:?} in {error}");
+        }
+    }
+
+    #[test]
+    fn the_name_goes_before_letters_and_letters_before_endings() {
+        finds(&["a.jpg", "A.JPG"], "A.JPG", Some("A.JPG"));
+        finds(&["a.jpg", "a.png"], "a.JPG", Some("a.jpg"));
+        finds(&["a.png", "a.jpg"], "a.jpeg", Some("a.jpg"));
+        finds(&["a.tif", "a.png"], "a.TIFF", Some("a.tif"));
+        finds(&["a.png"], "a.jpg", Some("a.png"));
+        finds(&["a.webp"], "a.heic", Some("a.webp"));
+        finds(&["r_0.png", "r_0_depth.png"], "r_0", Some("r_0.png"));
+        finds(&["a.jpg.png"], "a.jpg", Some("a.jpg.png"));
+        // What cannot be read is no photo, nor is a note beside it.
+        finds(&["a.heic", "a.json"], "a.jpg", None);
+    }
+
+    #[test]
+    fn a_dot_in_a_name_is_no_ending() {
+        finds(&["scan.png"], "scan.0001", None);
+        finds(
+            &["scan.0001.png", "scan.png"],
+            "scan.0001",
+            Some("scan.0001.png"),
+        );
+        finds(&["v1.jpg"], "v1.5", None);
+        finds(&["v1.5.PNG"], "V1.5.jpg", Some("v1.5.PNG"));
+    }
+
+    #[test]
+    fn both_forms_of_unicode_are_one_name() {
+        finds(
+            &["Stra\u{df}e_u\u{308}.JPG"],
+            "stra\u{df}e_\u{fc}.jpg",
+            Some("Stra\u{df}e_u\u{308}.JPG"),
+        );
+        finds(&["\u{c4}.png"], "A\u{308}.png", Some("\u{c4}.png"));
+        // The letters alone differ in one, letters and case in the other.
+        finds(
+            &["\u{c4}.png", "\u{e4}.png"],
+            "A\u{308}.png",
+            Some("\u{c4}.png"),
+        );
+        finds(
+            &["Caf\u{e9}/1.png"],
+            "cafe\u{301}/1.png",
+            Some("Caf\u{e9}/1.png"),
+        );
+    }
+
+    #[test]
+    fn several_files_that_fit_are_refused_by_name() {
+        refuses(
+            &["a.png", "a.webp"],
+            &["a.jpg"],
+            &["ambiguous", "a.png", "a.webp", "\"a.jpg\""],
+        );
+        refuses(&["a.png", "a.jpg"], &["a"], &["a.jpg and ", "a.png"]);
+        refuses(
+            &["DSC.jpg", "dsc.JPG"],
+            &["Dsc.jpg"],
+            &["DSC.jpg", "dsc.JPG"],
+        );
+        refuses(&["x/1.png", "y/1.png"], &["z/1.png"], &["ambiguous"]);
+        // Two names for one file.
+        refuses(&["a.png"], &["a.jpg", "a.tif"], &["both", "a.jpg", "a.tif"]);
+        // A file that another name has is no guess.
+        let got = found(&["left/1.png"], &[], &["left/1.png", "right/1.png"]).unwrap();
+        assert_eq!(got, [Some("left/1.png".to_owned()), None]);
+    }
+
+    #[test]
+    fn paths_lose_their_first_folders_until_they_fit() {
+        let files = [
+            "images/1.jpg",
+            "images/2.jpg",
+            "images_2/1.jpg",
+            "masks/1.jpg",
+        ];
+        finds(&files, "scans/kitchen/images/1.jpg", Some("images/1.jpg"));
+        finds(&files, "scans/kitchen/Images/1.JPG", Some("images/1.jpg"));
+        finds(&files, "elsewhere/1.jpg", Some("images/1.jpg"));
+        finds(&["1.jpg"], "images/1.jpg", Some("1.jpg"));
+        finds(&["a/b/rgb/1.jpg"], "images/1.jpg", Some("a/b/rgb/1.jpg"));
+        // The folder of the same name goes before others.
+        finds(
+            &["s/cam0/1.jpg", "s/cam1/1.jpg"],
+            "t/cam1/1.jpg",
+            Some("s/cam1/1.jpg"),
+        );
+        // A folder that holds some of the files holds all: the others are missing.
+        let some = ["images/1.jpg", "old/2.jpg", "old/1.jpg"];
+        let got = found(&some, &[], &["images/1.jpg", "images/2.jpg"]).unwrap();
+        assert_eq!(got, [Some("images/1.jpg".to_owned()), None]);
+        let got = found(&["in/1.jpg"], &["in"], &["1.jpg"]).unwrap();
+        assert_eq!(got, [Some("in/1.jpg".to_owned())]);
+    }
+}
