@@ -50,6 +50,7 @@ pub use content::{FileSum, ViewFiles};
 pub use dapple_base::lacking;
 pub use dapple_base::{
     Error, ErrorKind, NoProgress, Progress, Result, atomic, bounded, printable, printable_lines,
+    text,
 };
 pub use dataset::{Dataset, Point, Split, View};
 pub use depth_map::DepthMap;
