@@ -6,6 +6,8 @@
 
 use super::LoadOptions;
 use crate::capture::{Capture, PosedImage, relative_path};
+use crate::code_pages::Matched;
+use crate::own_split::{Lists, OwnSplit};
 use crate::{Error, Result, blender, colmap, nerfstudio};
 use std::path::{Path, PathBuf};
 
@@ -165,14 +167,34 @@ pub(super) fn open_colmap(
                 .hint("put the photos into images/ beside sparse/, or name their folder with --images"));
         }
     };
+    let foreign: Vec<&[u8]> = read
+        .name_bytes
+        .iter()
+        .flatten()
+        .map(Vec::as_slice)
+        .collect();
+    let named = options.images.as_ref();
+    let photos = named.map(|named| [named.clone(), base.join(named)]);
+    let photos = photos.and_then(|places| places.into_iter().find(|place| place.is_dir()));
+    let matched = Matched::of(photos.as_ref().unwrap_or(&folder), &foreign);
+    notes.extend(matched.as_ref().map(|matched| matched.note(foreign.len())));
     let images = read
         .images
         .into_iter()
         .zip(read.image_ids)
-        .map(|((name, camera, source_model), id)| {
+        .zip(&read.name_bytes)
+        .map(|(((name, camera, source_model), id), bytes)| {
+            let found = matched.as_ref().zip(bytes.as_deref());
+            let (name, file) = match found.and_then(|(matched, bytes)| matched.name(bytes)) {
+                Some((text, file)) => (text.unwrap_or(name), file),
+                None => {
+                    let file = relative_path(&name)
+                        .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?;
+                    (name, file)
+                }
+            };
             Ok(PosedImage {
-                file: relative_path(&name)
-                    .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?,
+                file,
                 name,
                 folder: folder.clone(),
                 downscaled: false,
@@ -183,11 +205,21 @@ pub(super) fn open_colmap(
                 source_model: source_model.to_owned(),
             })
         })
-        .collect::<Result<_>>()?;
+        .collect::<Result<Vec<_>>>()?;
+    let mut own_split = None;
+    let above = model.parent().filter(|above| above.starts_with(base));
+    let folders: Vec<&Path> = std::iter::once(model).chain(above).chain([base]).collect();
+    if let Some(lists) = Lists::in_folders(&folders)? {
+        let (own, remarks) = OwnSplit::of(&lists, &images);
+        own_split = own;
+        notes.extend(remarks);
+    }
     Ok(Capture {
         images,
         points: read.points,
         tracks: Some(read.tracks),
+        observations: read.observations,
+        own_split,
         missing_points: read.missing_points,
         skipped: 0,
         notes,

@@ -9,16 +9,21 @@
 //!    into those of a pinhole: [`LoadOptions::undistort`]. Photos that exceed a limit of memory are
 //!    left in their files: see [`crate::PhotoSource`].
 
+mod colours;
+mod few;
 mod find;
+mod geometry;
 mod inputs;
 mod photo;
 mod plausible;
+mod readings;
 mod views;
 
 use crate::capture::{Capture, PosedImage};
 use crate::masks::{MaskMode, Masked};
-use crate::{Dataset, Error, Progress, Result};
+use crate::{Dataset, Error, OwnSplit, Progress, Result};
 use crate::{blender, nerfstudio};
+use few::note_few_of_many;
 use find::{Found, detect, open_colmap};
 pub use inputs::{refuse_output, refuse_output_file};
 use serde::{Deserialize, Serialize};
@@ -55,6 +60,8 @@ pub struct LoadOptions {
     /// Bytes that decoded photos may take. If they take more, none is held: each is read from its file
     /// whenever it is needed ([`crate::PhotoSource::File`]). `None` = all are held.
     pub photo_memory_bytes: Option<u64>,
+    /// Holds views out by number although the capture has a split of its own ([`crate::OwnSplit`]).
+    pub ignore_split: bool,
     /// Also loads depth images: [`crate::View::depth`]. Those that the capture names, else files of the
     /// photos' names in `depth_folder`, else in `depths` or `depth` beside the image folder, as
     /// `.exr` or `.png`.
@@ -111,14 +118,28 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     if options.skip_missing {
         capture.skip_missing().map_err(|e| e.at_path(path))?;
     }
+    note_few_of_many(&mut capture);
     capture.select(options).map_err(|e| e.at_path(path))?;
+    settle_split(&mut capture, options);
     check_masks(&mut capture, options).map_err(|e| match e.place() {
         Some(_) => e,
         None => e.at_path(path),
     })?;
     let notes = plausible::notes(&capture);
     capture.notes.extend(notes);
+    capture.notes.extend(geometry::note(&capture));
     Ok(capture)
+}
+
+/// Drops the capture's own split where it is to be ignored, else remarks on it.
+fn settle_split(capture: &mut Capture, options: &LoadOptions) {
+    if options.ignore_split {
+        capture.own_split = Some(OwnSplit::by_number());
+    }
+    let own = capture.own_split.as_ref().filter(|own| own.is_own());
+    if let Some(own) = own {
+        capture.notes.push(own.note(&capture.images));
+    }
 }
 
 /// Refuses to invert masks that are not there, and tells of a folder of masks that fit no photo.
