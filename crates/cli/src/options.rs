@@ -5,9 +5,7 @@ use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
 use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
-use dapple::scene::{
-    Capture, Error, LoadOptions, MaskMode, PosedImage, Result, Splats, Split, load,
-};
+use dapple::scene::{Capture, Error, LoadOptions, MaskMode, Result, Splats, Split, load};
 use dapple::train::config::{Background, DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};

@@ -4,7 +4,7 @@ use crate::camera_paths::{Ring, Seen};
 use crate::console::Console;
 use dapple::contract::RenderSettings;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Dataset, Error, Result, Splats, Split};
+use dapple::scene::{Camera, Dataset, Error, Result, Splats};
 use dapple::train::TrainConfig;
 use dapple::train::evaluate::ImageScore;
 use dapple_viewer::export::PageOptions;

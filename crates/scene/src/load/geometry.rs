@@ -172,6 +172,8 @@ impl<'a> Sample<'a> {
         for point in spread(tracks.len().min(capture.points.len()), points) {
             let photos = tracks.photos_of(point);
             for place in spread(photos.len(), PHOTOS_OF_TRACK) {
+                // Not the same places of all points, so that all photos are named.
+                let place = (place + point) % photos.len();
                 if let Some(&image) = index.get(&photos[place]) {
                     of_image
                         .entry(image)
@@ -288,8 +290,10 @@ fn of_points(capture: &Capture) -> Option<String> {
         if !fit.explains(&before, few.is_tracked, contradicts) {
             continue;
         }
-        // Simple causes come first: another must fit clearly better.
-        let score = fit.inside() + fit.seeing();
+        // Simple causes come first: another must fit clearly better. Where there are observations, one that
+        // puts points where photos observed them does.
+        let exact = residual(capture, &reading).is_some_and(|(residual, _)| residual < RESIDUAL);
+        let score = fit.inside() + fit.seeing() + f64::from(u8::from(exact));
         if best.as_ref().is_none_or(|(most, ..)| score > most + 0.1) {
             best = Some((score, fit, reading));
         }
@@ -326,12 +330,23 @@ fn of_points(capture: &Capture) -> Option<String> {
 }
 
 fn of_observations(capture: &Capture) -> Option<String> {
-    let camera_of: HashMap<u32, &Camera> = capture
-        .images
-        .iter()
-        .map(|image| (image.id, &image.camera))
-        .collect();
-    let given = Reading::given();
+    let (residual, diagonal) = residual(capture, &Reading::given())?;
+    (residual > RESIDUAL).then(|| {
+        format!(
+            "{CONTRADICTION}: the median distance between points and where photos observed them is {:.1} pixels, \
+             {:.0} % of the photo's diagonal; focal length, lens or poses are not those that the points were \
+             found with",
+            residual * diagonal,
+            100.0 * residual
+        )
+    })
+}
+
+/// Median distance between projected points and their observations, as a part of the photo's diagonal, and the
+/// diagonal in pixels; `None` where too few observations can be believed.
+fn residual(capture: &Capture, reading: &Reading) -> Option<(f64, f64)> {
+    let images = capture.images.iter();
+    let camera_of: HashMap<u32, &Camera> = images.map(|image| (image.id, &image.camera)).collect();
     let mut probes: HashMap<u32, Probe> = HashMap::new();
     let mut pairs: Vec<(DVec2, DVec2, f64)> = Vec::new();
     let mut lost = 0;
@@ -344,7 +359,7 @@ fn of_observations(capture: &Capture) -> Option<String> {
         };
         let probe = probes
             .entry(observation.image)
-            .or_insert_with(|| Probe::new(camera, &given));
+            .or_insert_with(|| Probe::new(camera, reading));
         let projected = probe.project(DVec3::from(point.position.map(f64::from)));
         let diagonal = f64::from(camera.width).hypot(f64::from(camera.height));
         match projected.pixel {
@@ -359,35 +374,19 @@ fn of_observations(capture: &Capture) -> Option<String> {
     }
     // A common scale of both axes: observations may be those of photos of another size.
     let scale = |axis: usize| {
-        median(
-            pairs
-                .iter()
-                .filter(|pair| !is_stand_in(pair))
-                .map(|(p, o, _)| p[axis] / o[axis]),
-        )
+        let sound = pairs.iter().filter(|pair| !is_stand_in(pair));
+        median(sound.map(|(p, o, _)| p[axis] / o[axis]))
     };
     let scale = DVec2::new(scale(0)?, scale(1)?);
-    let residual = median(
-        pairs
-            .iter()
-            .map(|(p, o, diagonal)| p.distance(*o * scale) / diagonal),
-    )?;
-    let unscaled = median(
-        pairs
-            .iter()
-            .map(|(p, o, diagonal)| p.distance(*o) / diagonal),
-    )?;
-    let residual = residual.min(unscaled);
-    (residual > RESIDUAL).then(|| {
-        let diagonal = median(pairs.iter().map(|(_, _, diagonal)| *diagonal)).unwrap_or(0.0);
-        format!(
-            "{CONTRADICTION}: the median distance between points and where photos observed them is {:.1} pixels, \
-             {:.0} % of the photo's diagonal; focal length, lens or poses are not those that the points were \
-             found with",
-            residual * diagonal,
-            100.0 * residual
-        )
-    })
+    let distance = |scale: DVec2| {
+        let pairs = pairs.iter();
+        median(pairs.map(|(p, o, diagonal)| p.distance(*o * scale) / diagonal))
+    };
+    let residual = distance(scale)?.min(distance(DVec2::ONE)?);
+    Some((
+        residual,
+        median(pairs.iter().map(|(.., diagonal)| *diagonal))?,
+    ))
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

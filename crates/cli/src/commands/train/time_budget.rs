@@ -8,7 +8,7 @@ use super::Args;
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::{clock, gaussians, grouped};
-use dapple::scene::{Error, NoProgress, Result, Split, load};
+use dapple::scene::{Error, NoProgress, Result, load};
 use dapple::train::config::DataPatch;
 use dapple::train::time_budget::{Pacer, Plan, Wish, calibrate, plan};
 use dapple::train::{ConfigPatch, Evidence, Seen, TrainConfig};

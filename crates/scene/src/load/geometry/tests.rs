@@ -213,31 +213,40 @@ fn mistakes_are_named_without_tracks_and_with_them() {
     }
 }
 
+#[track_caller]
+fn assert_says(capture: &Capture, words: &str) {
+    let said = note(capture).unwrap_or_default();
+    assert!(said.contains(words), "no {words:?} in {said:?}");
+}
+
 #[test]
 fn tracks_tell_what_points_alone_do_not() {
     // Cameras that look the other way see the other walls.
     let mut capture = with_tracks(room());
     change(&mut capture, |camera| flip(&mut camera.camera_from_world));
-    assert!(note(&capture).unwrap_or_default().contains("axes (right"));
+    assert_says(&capture, "axes (right");
     let mut capture = with_tracks(object());
     change(&mut capture, |camera| {
         (camera.fx, camera.fy) = (2400.0, 2400.0)
     });
-    assert!(
-        note(&capture)
-            .unwrap_or_default()
-            .contains("focal length seems")
-    );
+    assert_says(&capture, "focal length seems");
     let mut capture = with_tracks(object());
     move_points(&mut capture, |p| 100.0 * p);
-    assert!(note(&capture).unwrap_or_default().contains("another unit"));
+    assert_says(&capture, "another unit");
+    // Wider lenses show all of a larger object, too: observations tell.
+    for factor in [4.0, 8.0] {
+        let mut capture = with_tracks(object());
+        change(&mut capture, |camera| {
+            (camera.fx, camera.fy) = (600.0 * factor, 600.0 * factor);
+        });
+        assert_says(&capture, &format!("divided by {factor} "));
+    }
+    let mut capture = with_tracks(object());
+    move_points(&mut capture, |p| DVec3::new(0.0, 0.1, 0.2) + 10.0 * p);
+    assert_says(&capture, "multiplied by 0.1 ");
     let mut capture = with_tracks(survey());
     move_points(&mut capture, |p| DVec3::new(p.x, p.z, -p.y));
-    assert!(
-        note(&capture)
-            .unwrap_or_default()
-            .contains("other axes than")
-    );
+    assert_says(&capture, "other axes than");
     // Stand-ins for tracks: all points in one photo.
     let mut capture = room();
     let mut tracks = Tracks::default();
