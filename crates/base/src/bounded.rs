@@ -2,6 +2,7 @@
 //! ever, or another file than was meant.
 
 use crate::{Error, Result};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -49,12 +50,17 @@ pub fn read(what: &str, path: &Path, most: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// As [`read`], of text.
+/// As [`read`], of text, without a byte order mark; UTF-16 is decoded ([`crate::text`]).
 ///
 /// # Errors
 /// As [`read`]; bytes that are no UTF-8, with the place of the first.
 pub fn read_text(what: &str, path: &Path, most: u64) -> Result<String> {
-    String::from_utf8(read(what, path, most)?).map_err(|e| {
+    let bytes = read(what, path, most)?;
+    let utf8 = match crate::text::to_utf8(&bytes) {
+        Cow::Borrowed(same) if same.len() == bytes.len() => None,
+        other => Some(other.into_owned()),
+    };
+    String::from_utf8(utf8.unwrap_or(bytes)).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         Error::input(format!("{what}: it is not text in UTF-8"))
             .at(format!("{}, byte {at}", path.display()))
@@ -109,6 +115,20 @@ mod tests {
         assert_eq!(error.place(), Some("/dev/zero"));
         // However much a file may hold.
         assert!(read("cannot read it", zero, MODEL_BYTES).is_err());
+    }
+
+    #[test]
+    fn text_is_read_without_its_byte_order_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for bytes in [
+            &b"\xef\xbb\xbfsteps = 1"[..],
+            b"\xff\xfes\0t\0e\0p\0s\0 \0=\0 \x001\0",
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let text = read_text("cannot read it", &path, 100).unwrap();
+            assert_eq!(text, "steps = 1");
+        }
     }
 
     #[test]

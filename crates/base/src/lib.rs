@@ -6,6 +6,7 @@
 //! - [`bounded`]: files read whole, but never without end.
 //! - [`numbers`]: numbers as people read them.
 //! - [`printable`]: names of files as a terminal may be shown them.
+//! - [`text`]: byte order marks and UTF-16 in text files.
 
 pub mod atomic;
 pub mod bounded;
@@ -15,6 +16,7 @@ pub mod lacking;
 pub mod numbers;
 mod printable;
 mod progress;
+pub mod text;
 
 pub use error::{Error, ErrorKind, Result};
 pub use printable::{printable, printable_lines};

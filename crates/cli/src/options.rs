@@ -5,9 +5,7 @@ use clap::Args;
 use dapple::contract::Engine;
 use dapple::gpu::Precision;
 use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
-use dapple::scene::{
-    Capture, Error, LoadOptions, MaskMode, PosedImage, Result, Splats, Split, load,
-};
+use dapple::scene::{Capture, Error, LoadOptions, MaskMode, Result, Splats, Split, load};
 use dapple::train::config::{Background, DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
@@ -380,7 +378,7 @@ pub fn make_folder(folder: &Path) -> Result<()> {
 /// Which photos of a capture, and how large.
 #[derive(Debug, Args)]
 pub struct CaptureOptions {
-    /// Hold out every N-th photo by name, 0 for none [default: 8, as the field's papers do]
+    /// Hold out every N-th photo by name, 0 for none [default: the capture's own split, else 8]
     #[arg(long, value_name = "N")]
     pub eval_every: Option<usize>,
 
@@ -426,6 +424,8 @@ impl CaptureOptions {
     pub fn patch(&self) -> DataPatch {
         DataPatch {
             eval_every: self.eval_every,
+            // Whoever names a number wants it.
+            own_split: self.eval_every.map(|_| false),
             downscale: self.downscale,
             max_resolution: self.max_resolution,
             images: self.images.clone(),
@@ -500,8 +500,8 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
     merged_config(None, None, flags)
 }
 
-/// Which of a capture's photos are held out, and which are trained on: as the trainer does it.
-pub fn split(images: &[PosedImage], data: &DataConfig) -> Split {
-    let names: Vec<&str> = images.iter().map(|image| image.name.as_str()).collect();
-    Split::of_names(&names, data.eval_every).limited(data.max_train_views, data.max_eval_views)
+/// Photos of a capture to hold out, and photos to train on: as the trainer splits them.
+pub fn split(capture: &Capture, data: &DataConfig) -> Split {
+    let split = capture.split(data.eval_every);
+    split.limited(data.max_train_views, data.max_eval_views)
 }

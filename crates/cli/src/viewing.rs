@@ -4,7 +4,7 @@ use crate::camera_paths::{Ring, Seen};
 use crate::console::Console;
 use dapple::contract::RenderSettings;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Dataset, Error, Result, Splats, Split};
+use dapple::scene::{Camera, Dataset, Error, Result, Splats};
 use dapple::train::TrainConfig;
 use dapple::train::evaluate::ImageScore;
 use dapple_viewer::export::PageOptions;
@@ -205,14 +205,9 @@ pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> 
 
 /// The photos of a capture, with what is known of their scores.
 pub fn entries(dataset: &Dataset, config: &TrainConfig, scores: &[ImageScore]) -> Vec<CameraEntry> {
-    let names: Vec<&str> = dataset
-        .views
-        .iter()
-        .map(|view| view.name.as_str())
-        .collect();
     let data = &config.data;
-    let split =
-        Split::of_names(&names, data.eval_every).limited(data.max_train_views, data.max_eval_views);
+    let split = dataset.split(data.eval_every);
+    let split = split.limited(data.max_train_views, data.max_eval_views);
     let views = dataset.views.iter().enumerate();
     views
         .map(|(i, view)| CameraEntry {

@@ -1,7 +1,8 @@
 //! A capture that has been found and understood, before its photos are decoded.
 
+use crate::colmap::Observation;
 use crate::load::places::seen_instead;
-use crate::{Camera, Error, LoadOptions, Point, Result, Tracks};
+use crate::{Camera, Error, LoadOptions, OwnSplit, Point, Result, Split, Tracks};
 use std::path::{Component, Path, PathBuf};
 
 /// Posed photos on disk, sorted by name, and sparse points.
@@ -14,6 +15,10 @@ pub struct Capture {
     /// Which images each of the points was found in, by [`PosedImage::id`]; `None` where the capture
     /// does not say.
     pub tracks: Option<Tracks>,
+    /// Some observations of the points, of images by [`PosedImage::id`]; empty where the capture has none.
+    pub observations: Vec<Observation>,
+    /// As [`crate::Dataset::own_split`].
+    pub own_split: Option<OwnSplit>,
     /// As [`crate::Dataset::missing_points`].
     pub missing_points: Option<PathBuf>,
     /// As [`crate::Dataset::skipped`].
@@ -115,6 +120,16 @@ impl Capture {
             );
         }
         Ok(())
+    }
+
+    /// Images to train on and images to hold out, see [`Split::of`].
+    pub fn split(&self, eval_every: usize) -> Split {
+        let names: Vec<&str> = self
+            .images
+            .iter()
+            .map(|image| image.name.as_str())
+            .collect();
+        Split::of(&names, self.own_split.as_ref(), eval_every)
     }
 
     /// Refuses a capture whose photos are not all there, naming the first.

@@ -1,7 +1,8 @@
 //! A capture: posed photographs and the sparse points seen in them.
 
-use crate::{Camera, DepthMap, Photo, PhotoSource, Tracks, ViewFiles};
+use crate::{Camera, DepthMap, OwnSplit, Photo, PhotoSource, Tracks, ViewFiles};
 use glam::DVec3;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -52,6 +53,9 @@ pub struct Dataset {
     /// Which views each of the points was found in, as indices into `views`; `None` where the capture
     /// does not say.
     pub tracks: Option<Tracks>,
+    /// The capture's own split, where it has one that is used; by names, so that it holds for some of the
+    /// views, too.
+    pub own_split: Option<OwnSplit>,
     /// The file that ought to hold sparse points where there are none: a COLMAP model without them
     /// is incomplete. `None` where there are points, and for formats that need none.
     pub missing_points: Option<PathBuf>,
@@ -85,9 +89,22 @@ impl Split {
     /// all names start with `train/` or `test/` and there are both (Blender scenes), those under
     /// `test/` are held out whatever the number, unless it is zero.
     pub fn of_names(names: &[&str], eval_every: usize) -> Self {
+        Self::of(names, None, eval_every)
+    }
+
+    /// Splits by the capture's own split: its photos are held out whatever the number, unless it is zero. With
+    /// [`OwnSplit::by_number`] every `eval_every`-th is held out whatever the names; without a split as
+    /// [`Split::of_names`].
+    pub fn of(names: &[&str], own: Option<&OwnSplit>, eval_every: usize) -> Self {
+        if let Some(own) = own.filter(|own| own.is_own() && eval_every > 0) {
+            let among = |list: &BTreeSet<String>, i: usize| list.contains(names[i]);
+            let used = (0..names.len()).filter(|&i| !among(&own.unused, i));
+            let (eval, train) = used.partition(|&i| among(&own.held_out, i));
+            return Self { train, eval };
+        }
         let count = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).count();
         let (train, test) = (count("train/"), count("test/"));
-        let own_split = train > 0 && test > 0 && train + test == names.len();
+        let own_split = own.is_none() && train > 0 && test > 0 && train + test == names.len();
         let held_out = |i: usize| {
             if eval_every == 0 || names.len() < 2 {
                 false
@@ -132,10 +149,10 @@ impl View {
 }
 
 impl Dataset {
-    /// Which views train and which are held out, see [`Split::of_names`].
+    /// Which views train and which are held out, see [`Split::of`].
     pub fn split(&self, eval_every: usize) -> Split {
         let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
-        Split::of_names(&names, eval_every)
+        Split::of(&names, self.own_split.as_ref(), eval_every)
     }
 
     /// The size of the region the cameras move in: 1.1 times the largest distance of a camera from

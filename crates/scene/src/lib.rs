@@ -17,6 +17,7 @@ mod blender;
 mod camera;
 mod cameras_file;
 mod capture;
+mod code_pages;
 pub mod colmap;
 mod content;
 mod dataset;
@@ -30,6 +31,7 @@ pub mod load;
 mod mapped;
 mod masks;
 pub mod nerfstudio;
+mod own_split;
 mod photo;
 pub mod ply;
 pub mod provenance;
@@ -50,11 +52,13 @@ pub use content::{FileSum, ViewFiles};
 pub use dapple_base::lacking;
 pub use dapple_base::{
     Error, ErrorKind, NoProgress, Progress, Result, atomic, bounded, printable, printable_lines,
+    text,
 };
 pub use dataset::{Dataset, Point, Split, View};
 pub use depth_map::DepthMap;
 pub use load::{LoadOptions, load};
 pub use masks::MaskMode;
+pub use own_split::OwnSplit;
 pub use photo::Photo;
 pub use source::{PhotoFile, PhotoSource};
 pub use splats::{MAX_SH_DEGREE, SH_C0, Splats, sh_coefficient_count};

@@ -7,13 +7,19 @@
 //!    look along +z with y down, so its second and third columns change sign; then it is inverted.
 //! 3. Points come from the PLY file that `ply_file_path` names: they stand in the same world.
 
+mod intrinsics;
+mod json;
+
 use crate::capture::{Capture, NamedPath, PosedImage, named_path};
+use crate::code_pages;
 use crate::images;
 use crate::load::finder::{Finder, Places};
-use crate::load::panorama_refused;
 use crate::load::places::{outside, place_photos};
-use crate::{Camera, Error, Lens, LoadOptions, Pose, Result, bounded, ply};
+use crate::own_split::{Lists, OwnSplit};
+use crate::{Camera, Error, LoadOptions, Pose, Result, bounded, ply, text};
 use glam::{DMat3, DQuat, DVec3};
+use intrinsics::{Described, Intrinsics};
+use json::Matrix;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -22,44 +28,10 @@ pub(crate) const NO_POINTS: &str = "the capture has no sparse points";
 
 const FORMAT_HINT: &str = "see Nerfstudio's data conventions; `ns-process-data` writes such a file";
 
-/// The numbers that may stand at the top or in a frame.
-#[derive(Debug, Clone, Default, Deserialize)]
-struct Intrinsics {
-    camera_model: Option<String>,
-    fl_x: Option<f64>,
-    fl_y: Option<f64>,
-    camera_angle_x: Option<f64>,
-    camera_angle_y: Option<f64>,
-    cx: Option<f64>,
-    cy: Option<f64>,
-    // Some writers give sizes as 1920.0.
-    w: Option<f64>,
-    h: Option<f64>,
-    k1: Option<f64>,
-    k2: Option<f64>,
-    k3: Option<f64>,
-    k4: Option<f64>,
-    k5: Option<f64>,
-    k6: Option<f64>,
-    p1: Option<f64>,
-    p2: Option<f64>,
-    /// What Nerfstudio has no words for, by COLMAP's: see [`crate::cameras_file`].
-    omega: Option<f64>,
-    sx1: Option<f64>,
-    sy1: Option<f64>,
-    k0: Option<f64>,
-    p0: Option<f64>,
-    s0: Option<f64>,
-    s1: Option<f64>,
-    s2: Option<f64>,
-    s3: Option<f64>,
-    is_fisheye: Option<bool>,
-}
-
 #[derive(Debug, Deserialize)]
 struct JsonFrame {
     file_path: String,
-    transform_matrix: Vec<Vec<f64>>,
+    transform_matrix: Matrix,
     mask_path: Option<String>,
     depth_file_path: Option<String>,
     #[serde(flatten)]
@@ -70,6 +42,9 @@ struct JsonFrame {
 struct JsonTransforms {
     frames: Vec<JsonFrame>,
     ply_file_path: Option<String>,
+    train_filenames: Option<Vec<String>>,
+    test_filenames: Option<Vec<String>>,
+    val_filenames: Option<Vec<String>>,
     #[serde(flatten)]
     shared: Intrinsics,
 }
@@ -81,6 +56,8 @@ pub struct Transforms {
     pub frames: Vec<Frame>,
     /// Path of the point cloud relative to the JSON's folder.
     pub ply_file_path: Option<String>,
+    /// The paths under `train_filenames`, `test_filenames` and `val_filenames`.
+    pub(crate) lists: [Option<Vec<String>>; 3],
 }
 
 /// One posed photo of a [`Transforms`].
@@ -101,11 +78,18 @@ pub struct Frame {
 
 /// Parses a `transforms.json`. `file` is named in errors.
 pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
-    let json: JsonTransforms = serde_json::from_slice(bytes).map_err(|e| {
+    let bytes = text::to_utf8(bytes);
+    let json: JsonTransforms = serde_json::from_slice(&bytes).map_err(|e| {
+        let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
+        let hint = match e.is_syntax() && (has(b"NaN") || has(b"Infinity")) {
+            true => "JSON has no NaN and no Infinity: leave out the frames that hold them",
+            false => FORMAT_HINT,
+        };
         Error::input(format!("the transforms file cannot be read: {e}"))
             .at(file)
-            .hint(FORMAT_HINT)
+            .hint(hint)
     })?;
+    let shared = json.shared.completed();
     if json.frames.is_empty() {
         return Err(Error::input("the transforms file has no frames")
             .at(file)
@@ -126,14 +110,19 @@ pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
                 leads_out,
                 mask_path: inner(&frame.mask_path)?,
                 depth_file_path: inner(&frame.depth_file_path)?,
-                camera_from_world: pose(&frame.transform_matrix).map_err(named)?,
-                intrinsics: frame.own.or(&json.shared),
+                camera_from_world: pose(&frame.transform_matrix.0).map_err(named)?,
+                intrinsics: frame.own.completed().or(&shared),
             })
         })
         .collect::<Result<_>>()?;
     Ok(Transforms {
         frames,
         ply_file_path: json.ply_file_path,
+        lists: [
+            json.train_filenames,
+            json.test_filenames,
+            json.val_filenames,
+        ],
     })
 }
 
@@ -143,163 +132,9 @@ impl Frame {
         let no_size = || {
             Err(Error::input("the frame has no size").hint("give w and h, at the top or per frame"))
         };
-        let (camera, _) = self.intrinsics.camera(self.camera_from_world, no_size)?;
-        Ok(camera)
+        let described = self.intrinsics.camera(self.camera_from_world, no_size)?;
+        Ok(described.camera)
     }
-}
-
-impl Intrinsics {
-    /// This frame's own values, the shared ones where it has none.
-    fn or(self, shared: &Self) -> Self {
-        // A focal length must not come from one place and an angle from the other.
-        let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
-        let focal = if own_focal { &self } else { shared };
-        Self {
-            fl_x: focal.fl_x,
-            fl_y: focal.fl_y,
-            camera_angle_x: focal.camera_angle_x,
-            camera_angle_y: focal.camera_angle_y,
-            camera_model: self.camera_model.or_else(|| shared.camera_model.clone()),
-            cx: self.cx.or(shared.cx),
-            cy: self.cy.or(shared.cy),
-            w: self.w.or(shared.w),
-            h: self.h.or(shared.h),
-            k1: self.k1.or(shared.k1),
-            k2: self.k2.or(shared.k2),
-            k3: self.k3.or(shared.k3),
-            k4: self.k4.or(shared.k4),
-            k5: self.k5.or(shared.k5),
-            k6: self.k6.or(shared.k6),
-            p1: self.p1.or(shared.p1),
-            p2: self.p2.or(shared.p2),
-            omega: self.omega.or(shared.omega),
-            sx1: self.sx1.or(shared.sx1),
-            sy1: self.sy1.or(shared.sy1),
-            k0: self.k0.or(shared.k0),
-            p0: self.p0.or(shared.p0),
-            s0: self.s0.or(shared.s0),
-            s1: self.s1.or(shared.s1),
-            s2: self.s2.or(shared.s2),
-            s3: self.s3.or(shared.s3),
-            is_fisheye: self.is_fisheye.or(shared.is_fisheye),
-        }
-    }
-
-    fn has_size(&self) -> bool {
-        self.w.is_some() && self.h.is_some()
-    }
-
-    /// The lens and the model's name.
-    fn lens(&self) -> Result<(Lens, String)> {
-        let k = [self.k1, self.k2, self.k3, self.k4, self.k5, self.k6].map(|k| k.unwrap_or(0.0));
-        let [k1, k2, k3, k4, k5, k6] = k;
-        let (p1, p2) = (self.p1.unwrap_or(0.0), self.p2.unwrap_or(0.0));
-        let default = if self.is_fisheye == Some(true) {
-            "OPENCV_FISHEYE"
-        } else if k.iter().chain(&[p1, p2]).any(|&c| c != 0.0) {
-            "OPENCV"
-        } else {
-            "PINHOLE"
-        };
-        let name = self.camera_model.as_deref().unwrap_or(default);
-        let lens = match name {
-            "PINHOLE" | "SIMPLE_PINHOLE" => Lens::Pinhole,
-            "OPENCV_FISHEYE" => Lens::Fisheye([k1, k2, k3, k4]),
-            "FULL_OPENCV" => Lens::FullOpenCv([k1, k2, p1, p2, k3, k4, k5, k6]),
-            "FOV" => Lens::Fov(self.omega.ok_or_else(|| {
-                Error::input("the camera is of model FOV, but has no omega")
-                    .hint("give omega in radians, beside camera_model")
-            })?),
-            "THIN_PRISM_FISHEYE" => {
-                let [sx1, sy1] = [self.sx1, self.sy1].map(|k| k.unwrap_or(0.0));
-                Lens::ThinPrismFisheye([k1, k2, p1, p2, k3, k4, sx1, sy1])
-            }
-            "RAD_TAN_THIN_PRISM_FISHEYE" => {
-                let prism = [self.s0, self.s1, self.s2, self.s3].map(|k| k.unwrap_or(0.0));
-                let [s0, s1, s2, s3] = prism;
-                let [k0, p0] = [self.k0, self.p0].map(|k| k.unwrap_or(0.0));
-                Lens::RadTanThinPrismFisheye([k0, k1, k2, k3, k4, k5, p0, p1, s0, s1, s2, s3])
-            }
-            "SIMPLE_RADIAL" | "RADIAL" if [k3, k4, k5, k6, p1, p2].iter().all(|&k| k == 0.0) => {
-                Lens::Radial([k1, k2])
-            }
-            // Nerfstudio's k4 is the coefficient of r^8 here, which no lens of ours has.
-            "OPENCV" | "PERSPECTIVE" | "SIMPLE_RADIAL" | "RADIAL"
-                if [k4, k5, k6].iter().all(|&k| k == 0.0) =>
-            {
-                if k3 == 0.0 {
-                    Lens::OpenCv([k1, k2, p1, p2])
-                } else {
-                    Lens::FullOpenCv([k1, k2, p1, p2, k3, 0.0, 0.0, 0.0])
-                }
-            }
-            other => {
-                return Err(Error::unsupported(format!(
-                    "the camera model {other} with these coefficients is not supported"
-                ))
-                .hint("undistort the photos first, then use camera_model PINHOLE"));
-            }
-        };
-        Ok((lens, name.to_owned()))
-    }
-
-    /// The camera of a photo whose header gives `actual` size, asked for only if the file does not.
-    fn camera(
-        &self,
-        camera_from_world: Pose,
-        actual: impl FnOnce() -> Result<(u32, u32)>,
-    ) -> Result<(Camera, String)> {
-        let (width, height) = match (self.w, self.h) {
-            (Some(w), Some(h)) => match (edge(w), edge(h)) {
-                (Some(w), Some(h)) => (w, h),
-                _ => {
-                    return Err(Error::input(format!(
-                        "the camera has an impossible size: {w} x {h} pixels"
-                    ))
-                    .hint(FORMAT_HINT));
-                }
-            },
-            _ => actual()?,
-        };
-        if let Some(refused) = self.camera_model.as_deref().and_then(panorama_refused) {
-            return Err(refused);
-        }
-        let (w, h) = (f64::from(width), f64::from(height));
-        let from_angle = |angle: f64, length: f64| 0.5 * length / (0.5 * angle).tan();
-        let Some(fx) = self.fl_x.or(self.camera_angle_x.map(|a| from_angle(a, w))) else {
-            return Err(Error::input("the frame has no focal length").hint(
-                "give fl_x in pixels or camera_angle_x in radians, at the top or per frame",
-            ));
-        };
-        let fy = self
-            .fl_y
-            .or(self.camera_angle_y.map(|a| from_angle(a, h)))
-            .unwrap_or(fx);
-        let (lens, name) = self.lens()?;
-        let camera = Camera {
-            width,
-            height,
-            fx,
-            fy,
-            cx: self.cx.unwrap_or(w / 2.0),
-            cy: self.cy.unwrap_or(h / 2.0),
-            lens,
-            camera_from_world,
-        };
-        let numbers = [fx, fy, camera.cx, camera.cy];
-        if !numbers.iter().all(|v| v.is_finite()) || !lens.is_finite() || fx <= 0.0 || fy <= 0.0 {
-            return Err(Error::input(format!(
-                "the camera is impossible: focal length {fx} x {fy}, principal point ({}, {})",
-                camera.cx, camera.cy
-            ))
-            .hint("focal lengths must be positive and every number finite"));
-        }
-        Ok((camera, name))
-    }
-}
-
-fn edge(length: f64) -> Option<u32> {
-    (length.fract() == 0.0 && (1.0..=1_048_576.0).contains(&length)).then_some(length as u32)
 }
 
 /// Inverts a camera-to-world matrix with OpenGL's axes.
@@ -313,6 +148,19 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
             Error::input("transform_matrix has a NaN or infinite number").hint(FORMAT_HINT),
         );
     }
+    // Row vectors' matrices are transposed: their last column is 0, 0, 0, 1 and their last row the translation.
+    let transposed: Vec<Vec<f64>>;
+    let ends = rows
+        .get(3)
+        .map(|last| (last.as_slice(), [0, 1, 2].map(|i| rows[i][3])));
+    let rows = match ends {
+        Some((&[x, y, z, 1.0], [0.0, 0.0, 0.0])) if [x, y, z] != [0.0; 3] => {
+            let turned = (0..4).map(|c| rows.iter().map(|row| row[c]).collect());
+            transposed = turned.collect();
+            &transposed
+        }
+        _ => rows,
+    };
     let column = |c: usize| DVec3::new(rows[0][c], rows[1][c], rows[2][c]);
     let axes = [column(0), -column(1), -column(2)];
     // Writers that scaled the world leave the scale in the matrix; a shear is a defect. Numbers
@@ -407,6 +255,36 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
     transforms.frames.iter().zip(0..).map(image).collect()
 }
 
+/// Parses a transforms file in UTF-8, or in the code page under which most photos exist, with a remark.
+fn parse_any(bytes: &[u8], label: &str, root: &Path) -> Result<(Transforms, Option<String>)> {
+    let photos = |transforms: &Transforms| {
+        let images = posed_images(transforms, root);
+        let there = images.iter().filter(|image| image.existing().is_some());
+        there.count()
+    };
+    let utf8 = text::to_utf8(bytes);
+    if std::str::from_utf8(&utf8).is_ok() {
+        return Ok((parse_transforms(&utf8, label)?, None));
+    }
+    let mut best: Option<(usize, Transforms, &str)> = None;
+    for (page, decoded) in code_pages::decoded(bytes) {
+        let transforms = parse_transforms(decoded.as_bytes(), label)?;
+        let count = photos(&transforms);
+        if best.as_ref().is_none_or(|&(most, ..)| count > most) {
+            best = Some((count, transforms, page));
+        }
+    }
+    let best = best.map(|(count, transforms, page)| {
+        let note =
+            format!("{label} is not UTF-8: it is read as {page}, which finds {count} photos");
+        (transforms, Some(note))
+    });
+    match best {
+        Some(read) => Ok(read),
+        None => Ok((parse_transforms(bytes, label)?, None)),
+    }
+}
+
 /// Reads one JSON file into a capture whose photos are found, in `chosen` or in the file's folder. Frames
 /// that do not say their size need their photo: where it is missing, that is an error, or with
 /// `skip_missing` they are left out.
@@ -419,7 +297,8 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
         json,
         bounded::CAMERAS_BYTES,
     )?;
-    let transforms = parse_transforms(&bytes, &label)?;
+    let (transforms, page) = parse_any(&bytes, &label, root)?;
+    let (mut in_degrees, mut bent) = (Vec::new(), 0);
     let mut finder = Finder::default();
     let mut images = posed_images(&transforms, root);
     let notes =
@@ -442,22 +321,43 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
             continue;
         }
         let actual = || images::dimensions(&image.path()?);
-        let (camera, model) = frame
+        let described = frame
             .intrinsics
             .camera(frame.camera_from_world, actual)
             .map_err(|e| match e.place() {
                 Some(_) => e,
                 None => e.at(format!("{label}, frame \"{}\"", image.name)),
             })?;
+        let Described { camera, model, .. } = described;
+        if described.in_degrees {
+            in_degrees.extend(frame.intrinsics.camera_angle_x);
+        }
+        bent += usize::from(described.bent_pinhole);
         (image.camera, image.source_model) = (camera, model);
         posed.push(image);
     }
+    let lists = Lists::of_transforms(&transforms);
+    let lists = lists.map_or_else(|| Lists::in_folders(&[root]), |lists| Ok(Some(lists)))?;
+    let own = lists.map(|lists| OwnSplit::of(&lists, &posed));
+    let (own_split, remarks) = own.unwrap_or_default();
     let mut capture = Capture {
         images: posed,
         skipped,
-        notes,
+        own_split,
+        notes: page.into_iter().chain(notes).chain(remarks).collect(),
         ..Capture::default()
     };
+    if let Some(angle) = in_degrees.first() {
+        capture.notes.push(format!(
+            "camera_angle_x is {angle}, more than radians can be: it is read as degrees"
+        ));
+    }
+    if bent > 0 {
+        capture.notes.push(format!(
+            "camera_model is PINHOLE, and {bent} frames have distortion coefficients (k1, k2, ...) that are not \
+             zero: they are used, as OPENCV's; remove them if the photos are undistorted"
+        ));
+    }
     match &transforms.ply_file_path {
         Some(ply) => {
             let path = points_file(&mut finder, root, ply).map_err(|e| e.at(label.clone()))?;
@@ -517,57 +417,4 @@ fn points_file(finder: &mut Finder, root: &Path, named: &str) -> Result<PathBuf>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn opengl_axes_become_ours() {
-        // A camera at (1, 2, 3) with OpenGL's identity axes looks along -z with y up.
-        let rows = |r: [[f64; 4]; 4]| r.map(|row| row.to_vec()).to_vec();
-        let identity = rows([
-            [1.0, 0.0, 0.0, 1.0],
-            [0.0, 1.0, 0.0, 2.0],
-            [0.0, 0.0, 1.0, 3.0],
-            [0.0, 0.0, 0.0, 1.0],
-        ]);
-        let pose = pose(&identity).unwrap();
-        assert!(pose.centre().distance(DVec3::new(1.0, 2.0, 3.0)) < 1e-12);
-        // Five in front, one to the right, two up: +z, +x, -y.
-        let seen = pose.transform(DVec3::new(2.0, 4.0, -2.0));
-        assert!(seen.distance(DVec3::new(1.0, -2.0, 5.0)) < 1e-12, "{seen}");
-        let mut mirrored = identity.clone();
-        mirrored[0][0] = -1.0;
-        assert!(super::pose(&mirrored).is_err());
-        let mut sheared = identity.clone();
-        sheared[0][1] = 0.3;
-        assert!(super::pose(&sheared).is_err());
-        let mut flat = identity;
-        flat[2][2] = 0.0;
-        assert!(super::pose(&flat).is_err());
-    }
-
-    #[test]
-    fn a_frames_own_intrinsics_win() {
-        let json = br#"{"w": 640, "h": 480.0, "fl_x": 500, "k1": 0.1, "frames": [
-            {"file_path": "images/a.png", "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]},
-            {"file_path": "./images/b.png", "camera_angle_x": 1.5707963267948966, "camera_model": "OPENCV_FISHEYE",
-             "w": 100, "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0]]}]}"#;
-        let frames = parse_transforms(json, "t").unwrap().frames;
-        assert_eq!(frames[1].file_path, Path::new("images/b.png"));
-        let camera = |i: usize| {
-            frames[i]
-                .intrinsics
-                .camera(Pose::IDENTITY, || panic!("sizes are given"))
-                .unwrap()
-        };
-        let (a, model) = camera(0);
-        assert_eq!((a.fx, a.fy, a.cx, a.cy), (500.0, 500.0, 320.0, 240.0));
-        assert_eq!(
-            (a.lens, &*model),
-            (Lens::OpenCv([0.1, 0.0, 0.0, 0.0]), "OPENCV")
-        );
-        let (b, _) = camera(1);
-        assert!((b.fx - 50.0).abs() < 1e-9 && (b.fy - 50.0).abs() < 1e-9);
-        assert_eq!(b.lens, Lens::Fisheye([0.1, 0.0, 0.0, 0.0]));
-    }
-}
+mod tests;

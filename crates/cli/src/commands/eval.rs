@@ -261,7 +261,7 @@ fn load_held_out(
     if let Some(out) = &args.out {
         refuse_inputs(out, scene, &capture, &options)?;
     }
-    let split = split(&capture.images, &config.data);
+    let split = split(&capture, &config.data);
     let held_out = split.eval;
     if held_out.is_empty() {
         return Err(Error::input("no photo is held out: there is nothing to score")

@@ -168,7 +168,7 @@ impl CaptureInfo {
         let config = merged_config(None, None, flags)?;
         let options = config.load_options();
         let capture = load::open(&args.path, &options)?;
-        let split = crate::options::split(&capture.images, &config.data);
+        let split = crate::options::split(&capture, &config.data);
         let mut info = Self::of(&args.path, &capture);
         (info.train, info.held_out) = (split.train.len(), split.eval.len());
         if args.check {

@@ -135,7 +135,7 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
     if !args.print_config {
         refuse_inputs(&args.out_folder(scene)?, scene, &capture, &options)?;
     }
-    let train = split(&capture.images, &config.data).train;
+    let train = split(&capture, &config.data).train;
     let cameras = train.iter().map(|&i| &capture.images[i].camera);
     let seen = Seen::of(cameras, &capture.points);
     let photos = seen.photos;

@@ -162,3 +162,72 @@ fn a_nerfstudio_capture_without_points_trains_from_random_ones() {
     assert!(ran.stderr.contains(note), "{}", ran.stderr);
     assert_eq!(names(&ball.path().join("out/renders")), ["0.png", "8.png"]);
 }
+
+#[test]
+fn a_list_of_test_photos_is_held_out_by_every_verb() {
+    let ball = Ball::new();
+    ball.take("transforms.json", "images/", ".png", 0, 9);
+    let path = ball.path();
+    let file = path.join("capture/transforms.json");
+    let mut described: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    described["test_filenames"] = json!(["images/2.png", "images/3.png", "images/7.png"]);
+    described["val_filenames"] = json!(["images/4.png"]);
+    std::fs::write(&file, described.to_string()).unwrap();
+    let held_out = ["2.png", "3.png", "7.png"];
+
+    // Stopped halfway, then resumed: the photos held out stay the same.
+    let mut args: Vec<&str> = TRAIN.to_vec();
+    args.retain(|arg| *arg != "-q");
+    let stopped = ok_in(
+        path,
+        &[&args[..], &["--max-gaussians=300", "--stop-at=6"]].concat(),
+    );
+    assert!(
+        stopped.stderr.contains("training on 5 photos, 3 held out"),
+        "{}",
+        stopped.stderr
+    );
+    assert!(stopped.stderr.contains("own split"), "{}", stopped.stderr);
+    ok_in(path, &["train", "--resume", "out"]);
+    assert_eq!(names(&path.join("out/renders")), held_out);
+
+    let counts = |more: &[&str]| {
+        let info = json(&ok_in(
+            path,
+            &[&["info", "capture", "--json"], more].concat(),
+        ));
+        (info["train"].as_u64(), info["held_out"].as_u64())
+    };
+    assert_eq!(counts(&[]), (Some(5), Some(3)));
+    assert_eq!(counts(&["--eval-every=4"]), (Some(6), Some(3)));
+    assert_eq!(counts(&["--eval-every=8"]), (Some(7), Some(2)));
+    assert_eq!(counts(&["--eval-every=0"]), (Some(9), Some(0)));
+
+    let scored = |more: &[&str]| -> Vec<String> {
+        let args = [&["eval", "capture", "out/splats.ply", "--json"], more].concat();
+        let scores = json(&ok_in(path, &args));
+        let images = scores["images"].as_array().unwrap().clone();
+        let name = |image: &Value| image["name"].as_str().unwrap().to_owned();
+        images.iter().map(name).collect()
+    };
+    assert_eq!(scored(&[]), held_out);
+    assert_eq!(scored(&["--eval-every=8"]), ["0.png", "8.png"]);
+
+    let render = [
+        "render",
+        "out/splats.ply",
+        "--scene",
+        "capture",
+        "--views",
+        "held-out",
+        "-o",
+        "held",
+    ];
+    ok_in(path, &render);
+    assert_eq!(names(&path.join("held")), held_out);
+
+    // A run that was told to hold out by number does so in every verb that reads its settings.
+    let by_number = ["--max-gaussians=300", "--eval-every=8", "--overwrite"];
+    ok_in(path, &[&TRAIN[..], &by_number].concat());
+    assert_eq!(scored(&[]), ["0.png", "8.png"]);
+}

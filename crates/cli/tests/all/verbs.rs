@@ -390,7 +390,15 @@ fn info_and_convert_tell_what_is_there() {
         "lod/lod-meta.json",
     ] {
         // The loss is measured in the capture's small photos; above it was in the default views.
-        let convert = ["convert", "out", name, "--capture", "capture", "--json", "-q"];
+        let convert = [
+            "convert",
+            "out",
+            name,
+            "--capture",
+            "capture",
+            "--json",
+            "-q",
+        ];
         let said = json(&ok_in(path, &convert));
         assert_eq!(said["gaussians"], count, "{name}");
         assert!(

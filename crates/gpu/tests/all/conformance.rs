@@ -278,15 +278,16 @@ fn stored_sh_moves_gradients_by_its_rounding() {
                 precision: precision.parse().unwrap(),
                 ..GpuEngineOptions::default()
             };
-            let mut engine = match GpuEngine::on(&support::lease::device(&options.gpu).unwrap(), options) {
-                Ok(engine) => engine,
-                // Some drivers cannot pack f16.
-                Err(error) if precision.starts_with("f16") => {
-                    eprintln!("SKIPPED: {error}");
-                    continue;
-                }
-                Err(error) => panic!("{error}"),
-            };
+            let mut engine =
+                match GpuEngine::on(&support::lease::device(&options.gpu).unwrap(), options) {
+                    Ok(engine) => engine,
+                    // Some drivers cannot pack f16.
+                    Err(error) if precision.starts_with("f16") => {
+                        eprintln!("SKIPPED: {error}");
+                        continue;
+                    }
+                    Err(error) => panic!("{error}"),
+                };
             engine.upload(splats, None).unwrap();
             let actual = engine.gradients(camera, settings, &d_rgb, None).unwrap();
             for (tensor, error) in compare::compare_gradients(&actual, &expected) {

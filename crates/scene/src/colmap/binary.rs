@@ -1,8 +1,9 @@
 //! The binary files: little-endian, a count of records, then the records.
 
 use super::model::by_id;
-use super::{ColmapCamera, ColmapImage, ColmapPoints, Images, unique};
+use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};
 use crate::{Error, Point, Result, Tracks};
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 const DAMAGED: &str =
@@ -124,6 +125,15 @@ pub fn parse_cameras_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> 
 
 /// Parses `images.bin`; observations are skipped. `file` is named in errors.
 pub fn parse_images_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
+    read_images_bin(bytes, file, &mut |_, _| {})
+}
+
+/// As [`parse_images_bin`]; `observed` gets each image's index and the bytes of its observations.
+pub(super) fn read_images_bin(
+    bytes: &[u8],
+    file: &str,
+    observed: &mut dyn FnMut(usize, &[u8]),
+) -> Result<Vec<ColmapImage>> {
     let mut reader = Reader { bytes, at: 0, file };
     // id, quaternion, translation, camera, one letter and NUL, number of observations
     let count = reader.count(4 + 32 + 24 + 4 + 2 + 8, "images", &|| "the count".into())?;
@@ -142,28 +152,59 @@ pub fn parse_images_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
             .at(place)
             .hint(DAMAGED));
         };
-        let name = std::str::from_utf8(reader.slice(length + 1, &what)?)
-            .ok()
-            .map(|name| name.trim_end_matches('\0'))
-            .filter(|name| !name.is_empty())
-            .ok_or_else(|| {
-                Error::input(format!("the name of image {id} is empty or not UTF-8"))
-                    .at(place.clone())
-                    .hint("rename the photo to plain letters and export the model again")
-            })?;
+        let name = reader.slice(length + 1, &what)?;
+        let name = name.strip_suffix(&[0]).unwrap_or(name);
+        if name.is_empty() {
+            return Err(Error::input(format!("the name of image {id} is empty"))
+                .at(place)
+                .hint(DAMAGED));
+        }
+        let name = match std::str::from_utf8(name) {
+            Ok(name) => ImageName::new(Cow::Borrowed(name), None),
+            Err(_) => {
+                let text = name.iter().map(|&byte| char::from(byte)).collect();
+                ImageName::new(Cow::Owned(text), Some(name.to_vec()))
+            }
+        };
         let observations =
             reader.count(8 + 8 + 8, "observations", &|| format!("image \"{name}\""))?;
-        reader.slice(observations * 24, &what)?;
+        let observations = reader.slice(observations * 24, &what)?;
         images
             .push(id, name, camera_id, pose)
             .map_err(|e| e.at(place))?;
+        observed(images.list.len() - 1, observations);
     }
     reader.end()?;
     Ok(images.list)
 }
 
+/// The observations in an image's bytes, at most `count` of them, evenly spread: pixel and point.
+pub(super) fn observations(bytes: &[u8], count: usize) -> Vec<([f64; 2], u64)> {
+    let (triples, _) = bytes.as_chunks::<24>();
+    let step = triples.len().div_ceil(count.max(1)).max(1);
+    let chosen = triples.iter().step_by(step);
+    let read = |triple: &[u8; 24]| {
+        let (numbers, _) = triple.as_chunks::<8>();
+        let &[x, y, point] = numbers else { return None };
+        Some((
+            [f64::from_le_bytes(x), f64::from_le_bytes(y)],
+            u64::from_le_bytes(point),
+        ))
+    };
+    chosen.filter_map(read).collect()
+}
+
 /// Parses `points3D.bin`. `file` is named in errors.
 pub fn parse_points_bin(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
+    read_points_bin(bytes, file, &mut |_, _| {})
+}
+
+/// As [`parse_points_bin`]; `found` gets each point's id and its index among those that are kept.
+pub(super) fn read_points_bin(
+    bytes: &[u8],
+    file: &str,
+    found: &mut dyn FnMut(u64, usize),
+) -> Result<ColmapPoints> {
     let mut reader = Reader { bytes, at: 0, file };
     // id, position, colour, error, length of the track
     let count = reader.count(8 + 24 + 3 + 8 + 8, "points", &|| "the count".into())?;
@@ -174,7 +215,7 @@ pub fn parse_points_bin(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
     };
     for index in 0..count {
         let what = || format!("point record {index}");
-        reader.u64(&what)?;
+        let id = reader.u64(&what)?;
         let position = reader.f64s::<3>(&what)?;
         let rgb = reader.array::<3>(&what)?;
         let [error] = reader.f64s(&what)?;
@@ -184,27 +225,32 @@ pub fn parse_points_bin(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
         let images = track
             .iter()
             .map(|&[a, b, c, d, ..]| u32::from_le_bytes([a, b, c, d]));
-        out.push(position, rgb, error, images);
+        let index = out.points.len();
+        if out.push(position, rgb, error, images) {
+            found(id, index);
+        }
     }
     reader.end()?;
     Ok(out)
 }
 
 impl ColmapPoints {
-    /// Keeps a point, or counts it as dropped if its position is not finite as `f32`.
+    /// Keeps a point, or counts it as dropped if its position is not finite as `f32`. Returns true if it is
+    /// kept.
     pub(super) fn push(
         &mut self,
         position: [f64; 3],
         rgb: [u8; 3],
         error: f64,
         images: impl IntoIterator<Item = u32>,
-    ) {
+    ) -> bool {
         let position = position.map(|v| v as f32);
         if position.iter().all(|v| v.is_finite()) {
             self.points.push(Point { position, rgb });
             self.tracks.push(error, images);
-        } else {
-            self.dropped += 1;
+            return true;
         }
+        self.dropped += 1;
+        false
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! 1. A *model folder* holds the three files ([`files`]). Binary is preferred; text is used when one of
 //!    `cameras.bin` and `images.bin` is absent, and a mix of both where neither is whole. Points may be a
-//!    PLY file.
+//!    PLY file. A file whose content is the other kind is read by its content.
 //! 2. Counts in a file are compared with its size before anything is allocated: a record has a
 //!    smallest size.
 //! 3. Records are checked one by one, errors name the camera, image or point and the byte or line;
@@ -23,7 +23,9 @@ pub use text::{parse_cameras_txt, parse_images_txt, parse_points_txt};
 use crate::{Camera, Error, Point, Pose, Result, Tracks, bounded, ply};
 use files::{Kind, ModelFiles};
 use glam::DVec3;
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The note of a model without points.
@@ -49,8 +51,10 @@ pub struct ColmapCamera {
 pub struct ColmapImage {
     /// The model's own number for it.
     pub id: u32,
-    /// Path of the photo relative to the image folder.
+    /// Path of the photo relative to the image folder; one character a byte where it is not UTF-8.
     pub name: String,
+    /// The name's bytes where they are not UTF-8: a file name in another code page.
+    pub name_bytes: Option<Vec<u8>>,
     /// Id of its camera.
     pub camera_id: u32,
     /// Its pose.
@@ -68,6 +72,21 @@ pub struct ColmapPoints {
     pub dropped: usize,
 }
 
+/// A sparse point as an image observed it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation {
+    /// The image's id.
+    pub image: u32,
+    /// Index of the point.
+    pub point: usize,
+    /// Pixels of the image's camera.
+    pub pixel: [f64; 2],
+}
+
+/// Most observations of an image that are remembered, and most that are looked at for a point.
+const OBSERVATIONS_KEPT: usize = 16;
+const OBSERVATIONS_SEEN: usize = 96;
+
 /// A model folder, read and checked.
 #[derive(Debug, Clone)]
 pub struct Model {
@@ -75,10 +94,14 @@ pub struct Model {
     pub images: Vec<(String, Camera, &'static str)>,
     /// The images' ids, in the same order.
     pub image_ids: Vec<u32>,
+    /// The bytes of the names that are not UTF-8, in the same order.
+    pub name_bytes: Vec<Option<Vec<u8>>>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
     /// The images that each was found in, by their ids; empty where the points are a PLY file.
     pub tracks: Tracks,
+    /// Some of the images' observations of sparse points.
+    pub observations: Vec<Observation>,
     /// The `points3D` file, if it is not there or holds no usable point.
     pub missing_points: Option<PathBuf>,
     /// Remarks for the user.
@@ -92,7 +115,7 @@ pub fn is_model(folder: &Path) -> bool {
 
 /// Number of registered images of the model in `folder`.
 pub fn image_count(folder: &Path) -> Result<usize> {
-    read_images(&whole(folder)?).map(|images| images.len())
+    read_images(&whole(folder)?, &mut Vec::new()).map(|(images, _)| images.len())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -107,47 +130,100 @@ fn whole(folder: &Path) -> Result<ModelFiles> {
     })
 }
 
-/// Text files carry no count that binds, but COLMAP writes one into a comment: fewer records than
-/// it says may mean that the file was cut.
-fn note_announced(
-    (path, kind): &(PathBuf, Kind),
-    name: &str,
-    found: usize,
+/// A file of a model, by its content: text or binary.
+struct ModelFile {
+    bytes: Vec<u8>,
+    label: String,
+    is_binary: bool,
+    /// The file's name says the other kind.
+    is_misnamed: bool,
+}
+
+impl ModelFile {
+    fn read((path, kind): &(PathBuf, Kind)) -> Result<Self> {
+        let named_binary = *kind == Kind::Binary;
+        let bytes = read(path)?;
+        // An empty file says nothing.
+        let is_binary = match bytes.is_empty() {
+            true => named_binary,
+            false => !text::is_text(&bytes),
+        };
+        Ok(Self {
+            label: path.display().to_string(),
+            is_binary,
+            is_misnamed: is_binary != named_binary,
+            bytes,
+        })
+    }
+
+    /// Remarks on the file, of which `found` records were read. Text files carry no count that binds, but
+    /// COLMAP writes one into a comment: fewer records than it says may mean that the file was cut.
+    fn notes(&self, name: &str, found: usize) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.is_misnamed {
+            let holds = if self.is_binary {
+                "binary records"
+            } else {
+                "text"
+            };
+            notes.push(format!("{} holds {holds}: it is read as that", self.label));
+        }
+        if !self.is_binary
+            && let Some(announced) = text::announced_count(&self.bytes)
+            && announced > found
+        {
+            notes.push(format!(
+                "{name}.txt announces {announced} records but holds {found}: was it cut?"
+            ));
+        }
+        notes
+    }
+}
+
+fn read_cameras(files: &ModelFiles, notes: &mut Vec<String>) -> Result<Vec<ColmapCamera>> {
+    let file = ModelFile::read(&files.cameras)?;
+    let cameras = match file.is_binary {
+        true => parse_cameras_bin(&file.bytes, &file.label),
+        false => parse_cameras_txt(&file.bytes, &file.label),
+    }?;
+    notes.extend(file.notes("cameras", cameras.len()));
+    Ok(cameras)
+}
+
+/// What an image observed of a point: the image's index, pixel, the point's id.
+type Sighting = (usize, [f64; 2], u64);
+
+/// The images, and some observations of each.
+fn read_images(
+    files: &ModelFiles,
     notes: &mut Vec<String>,
-) -> Result<()> {
-    if *kind != Kind::Text {
-        return Ok(());
-    }
-    if let Some(announced) = text::announced_count(&read(path)?)
-        && announced > found
-    {
-        notes.push(format!(
-            "{name}.txt announces {announced} records but holds {found}: was it cut?"
-        ));
-    }
-    Ok(())
+) -> Result<(Vec<ColmapImage>, Vec<Sighting>)> {
+    let file = ModelFile::read(&files.images)?;
+    let mut seen: Vec<Sighting> = Vec::new();
+    let mut keep = |image: usize, all: Vec<([f64; 2], u64)>| {
+        let with_point = all.into_iter().filter(|(_, point)| *point != u64::MAX);
+        let kept = with_point.take(OBSERVATIONS_KEPT);
+        seen.extend(kept.map(|(pixel, point)| (image, pixel, point)));
+    };
+    let images = match file.is_binary {
+        true => binary::read_images_bin(&file.bytes, &file.label, &mut |image, bytes| {
+            keep(image, binary::observations(bytes, OBSERVATIONS_SEEN));
+        }),
+        false => text::read_images_txt(&file.bytes, &file.label, &mut |image, line| {
+            keep(image, text::observations(line, OBSERVATIONS_SEEN));
+        }),
+    }?;
+    notes.extend(file.notes("images", images.len()));
+    Ok((images, seen))
 }
 
-fn read_cameras(files: &ModelFiles) -> Result<Vec<ColmapCamera>> {
-    let (path, kind) = &files.cameras;
-    let (bytes, label) = (read(path)?, path.display().to_string());
-    match kind {
-        Kind::Binary => parse_cameras_bin(&bytes, &label),
-        Kind::Text | Kind::Ply => parse_cameras_txt(&bytes, &label),
-    }
-}
-
-fn read_images(files: &ModelFiles) -> Result<Vec<ColmapImage>> {
-    let (path, kind) = &files.images;
-    let (bytes, label) = (read(path)?, path.display().to_string());
-    match kind {
-        Kind::Binary => parse_images_bin(&bytes, &label),
-        Kind::Text | Kind::Ply => parse_images_txt(&bytes, &label),
-    }
-}
-
-fn read_points(files: &ModelFiles, notes: &mut Vec<String>) -> Result<Option<ColmapPoints>> {
-    let Some((path, kind)) = &files.points else {
+/// The points, and the indices of those whose ids are wanted.
+fn read_points(
+    files: &ModelFiles,
+    wanted: &mut HashMap<u64, usize>,
+    notes: &mut Vec<String>,
+) -> Result<Option<ColmapPoints>> {
+    let Some(named @ (path, kind)) = &files.points else {
         return Ok(None);
     };
     let label = path.display().to_string();
@@ -164,32 +240,35 @@ fn read_points(files: &ModelFiles, notes: &mut Vec<String>) -> Result<Option<Col
             ..ColmapPoints::default()
         }));
     }
-    let bytes = read(path)?;
-    match kind {
-        Kind::Binary => parse_points_bin(&bytes, &label).map(Some),
-        Kind::Text | Kind::Ply => parse_points_txt(&bytes, &label).map(Some),
-    }
+    let file = ModelFile::read(named)?;
+    let mut found = |id: u64, index: usize| {
+        if let Some(place) = wanted.get_mut(&id) {
+            *place = index;
+        }
+    };
+    let points = match file.is_binary {
+        true => binary::read_points_bin(&file.bytes, &file.label, &mut found),
+        false => text::read_points_txt(&file.bytes, &file.label, &mut found),
+    }?;
+    notes.extend(file.notes("points3D", points.points.len() + points.dropped));
+    Ok(Some(points))
 }
 
 /// Reads the model in `folder`: every image joined with its camera, every number checked.
 pub fn read_model(folder: &Path) -> Result<Model> {
     let files = whole(folder)?;
     let mut notes = files.notes();
-    let cameras = read_cameras(&files)?;
-    let images = read_images(&files)?;
+    let cameras = read_cameras(&files, &mut notes)?;
+    let (images, seen) = read_images(&files, &mut notes)?;
     if images.is_empty() {
         return Err(Error::input("the model has no registered images")
             .at_path(folder)
             .hint("run COLMAP's mapper again: no photo could be placed"));
     }
-    note_announced(&files.cameras, "cameras", cameras.len(), &mut notes)?;
-    note_announced(&files.images, "images", images.len(), &mut notes)?;
-    let (points, tracks) = match read_points(&files, &mut notes)? {
+    // Points that are not in the file keep an index beyond it.
+    let mut index_of: HashMap<u64, usize> = seen.iter().map(|&(.., id)| (id, usize::MAX)).collect();
+    let (points, tracks) = match read_points(&files, &mut index_of, &mut notes)? {
         Some(read) => {
-            let found = read.points.len() + read.dropped;
-            if let Some(points) = &files.points {
-                note_announced(points, "points3D", found, &mut notes)?;
-            }
             if read.dropped > 0 {
                 notes.push(format!(
                     "{} sparse points with NaN or infinite positions were left out",
@@ -212,7 +291,20 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     for camera in cameras.iter().filter(|c| used.contains(&c.id)) {
         by_id.insert(camera.id, (camera.to_camera(&place)?, camera.model.name));
     }
-    let image_ids = images.iter().map(|image| image.id).collect();
+    let image_ids: Vec<u32> = images.iter().map(|image| image.id).collect();
+    let observed = |&(image, pixel, id): &Sighting| {
+        let point = *index_of.get(&id).filter(|&&point| point < points.len())?;
+        Some(Observation {
+            image: *image_ids.get(image)?,
+            point,
+            pixel,
+        })
+    };
+    let observations = seen.iter().filter_map(observed).collect();
+    let name_bytes = images
+        .iter()
+        .map(|image| image.name_bytes.clone())
+        .collect();
     let images = images
         .into_iter()
         .map(|image| {
@@ -234,8 +326,10 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     Ok(Model {
         images,
         image_ids,
+        name_bytes,
         points,
         tracks,
+        observations,
         missing_points,
         notes,
     })
@@ -263,28 +357,59 @@ fn checked_pose(quat: [f64; 4], translation: [f64; 3], what: &str) -> Result<Pos
     ))
 }
 
+/// The name of an image as a file has it.
+struct ImageName<'a> {
+    text: Cow<'a, str>,
+    /// Its bytes where they are not UTF-8.
+    bytes: Option<Vec<u8>>,
+}
+
+impl<'a> ImageName<'a> {
+    /// `bytes` are those of a name in a file that is not UTF-8, `text` the same bytes as characters.
+    fn new(text: Cow<'a, str>, bytes: Option<Vec<u8>>) -> Self {
+        match bytes.map(String::from_utf8) {
+            None => Self { text, bytes: None },
+            Some(Ok(name)) => Self {
+                text: Cow::Owned(name),
+                bytes: None,
+            },
+            Some(Err(error)) => Self {
+                text,
+                bytes: Some(error.into_bytes()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for ImageName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// The images of a file as they are read: poses checked, no id and no name twice.
 #[derive(Default)]
 struct Images<'a> {
     list: Vec<ColmapImage>,
     ids: HashSet<u32>,
-    names: HashSet<&'a str>,
+    names: HashSet<Cow<'a, str>>,
 }
 
 impl<'a> Images<'a> {
     fn push(
         &mut self,
         id: u32,
-        name: &'a str,
+        name: ImageName<'a>,
         camera_id: u32,
         (quat, translation): ([f64; 4], [f64; 3]),
     ) -> Result<()> {
         let what = format!("image \"{name}\"");
         unique(&mut self.ids, id, &format!("image id {id}"))?;
-        unique(&mut self.names, name, &what)?;
+        unique(&mut self.names, name.text.clone(), &what)?;
         self.list.push(ColmapImage {
             id,
-            name: name.to_owned(),
+            name: name.text.into_owned(),
+            name_bytes: name.bytes,
             camera_id,
             camera_from_world: checked_pose(quat, translation, &what)?,
         });

@@ -57,6 +57,27 @@ pub(super) fn by_name(name: &str) -> Option<&'static CameraModel> {
     MODELS.iter().find(|m| m.name == name)
 }
 
+/// Names of a model's parameters, in the file's order.
+pub(super) fn parameter_names(name: &str) -> Vec<&'static str> {
+    let all = match name {
+        "SIMPLE_PINHOLE" | "SIMPLE_FISHEYE" => "f cx cy",
+        "PINHOLE" | "FISHEYE" => "fx fy cx cy",
+        "SIMPLE_RADIAL" | "SIMPLE_RADIAL_FISHEYE" | "SIMPLE_DIVISION" => "f cx cy k",
+        "RADIAL" | "RADIAL_FISHEYE" => "f cx cy k1 k2",
+        "OPENCV" => "fx fy cx cy k1 k2 p1 p2",
+        "OPENCV_FISHEYE" => "fx fy cx cy k1 k2 k3 k4",
+        "FULL_OPENCV" => "fx fy cx cy k1 k2 p1 p2 k3 k4 k5 k6",
+        "FOV" => "fx fy cx cy omega",
+        "DIVISION" => "fx fy cx cy k",
+        "EUCM" => "fx fy cx cy alpha beta",
+        "EQUIRECTANGULAR" => "width height",
+        "THIN_PRISM_FISHEYE" => "fx fy cx cy k1 k2 p1 p2 k3 k4 sx1 sy1",
+        "RAD_TAN_THIN_PRISM_FISHEYE" => "fx fy cx cy k0 k1 k2 k3 k4 k5 p0 p1 s0 s1 s2 s3",
+        _ => "",
+    };
+    all.split_whitespace().collect()
+}
+
 /// Largest believable edge of a photo, pixels.
 const MAX_EDGE: u64 = 1 << 20;
 
@@ -141,4 +162,17 @@ fn intrinsics(name: &str, p: &[f64]) -> Option<([f64; 4], Lens)> {
         ),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_names_its_parameters() {
+        for model in MODELS {
+            let names = parameter_names(model.name);
+            assert_eq!(names.len(), model.parameter_count, "{}", model.name);
+        }
+    }
 }

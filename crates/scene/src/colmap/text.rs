@@ -1,8 +1,15 @@
-//! The text files: `#` comments, fields separated by spaces.
+//! The text files: `#` comments, fields separated by spaces; other writers use commas and tabs.
+//!
+//! 1. Byte order marks are removed, UTF-16 is decoded. Text that is not UTF-8 is read byte by byte, so that
+//!    names of photos can be matched with the bytes of files.
+//! 2. An image has two lines. Some writers omit the second, with its observations: a line that begins as an
+//!    image does and ends in a name is the next image.
+//! 3. Colours of points are bytes. Where some have a decimal point and none exceeds 1, white is 1.
 
-use super::model::by_name;
-use super::{ColmapCamera, ColmapImage, ColmapPoints, Images, unique};
-use crate::{Error, Result};
+use super::model::{by_name, parameter_names};
+use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};
+use crate::{Error, Result, text};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::str::FromStr;
 
@@ -56,22 +63,68 @@ fn shorten(field: &str) -> String {
     field.chars().take(40).collect()
 }
 
-/// All lines of a file, without their ends.
-fn lines<'a>(bytes: &'a [u8], file: &'a str) -> Result<impl Iterator<Item = Line<'a>>> {
-    let text = std::str::from_utf8(bytes).map_err(|e| {
-        let number = 1 + bytes[..e.valid_up_to()]
-            .iter()
-            .filter(|&&b| b == b'\n')
-            .count();
-        Error::input("the file is not text (UTF-8)")
-            .at(format!("{file}, line {number}"))
-            .hint("if it is a binary model, name it .bin; else export the model again")
-    })?;
-    Ok(text.lines().enumerate().map(move |(i, text)| Line {
-        text: text.trim(),
-        number: i + 1,
-        file,
-    }))
+/// Text of a file.
+struct Text<'a> {
+    all: Cow<'a, str>,
+    /// It is not UTF-8: each character is a byte.
+    is_bytes: bool,
+}
+
+impl<'a> Text<'a> {
+    fn of(bytes: &'a [u8], file: &str) -> Result<Self> {
+        let bytes = text::to_utf8(bytes);
+        let at = match std::str::from_utf8(&bytes) {
+            Ok(_) => None,
+            Err(e) => Some(e.valid_up_to()),
+        };
+        if let Some(at) = at
+            && bytes.contains(&0)
+        {
+            let number = 1 + bytes[..at].iter().filter(|&&b| b == b'\n').count();
+            return Err(Error::input("the file is not text")
+                .at(format!("{file}, line {number}"))
+                .hint("the file is damaged: copy it again, or export the model again"));
+        }
+        let all = match (at, bytes) {
+            (None, Cow::Borrowed(bytes)) => String::from_utf8_lossy(bytes),
+            (None, Cow::Owned(bytes)) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+            (Some(_), bytes) => Cow::Owned(bytes.iter().map(|&byte| char::from(byte)).collect()),
+        };
+        Ok(Self {
+            all,
+            is_bytes: at.is_some(),
+        })
+    }
+
+    /// All lines, without their ends.
+    fn lines<'b>(&'b self, file: &'b str) -> impl Iterator<Item = Line<'b>> {
+        // Line ends of Windows are trimmed; those of the old Mac are a carriage return alone.
+        let end = if self.all.contains('\n') { '\n' } else { '\r' };
+        let lines = self.all.split(end);
+        lines.enumerate().map(move |(i, text)| Line {
+            text: text.trim(),
+            number: i + 1,
+            file,
+        })
+    }
+}
+
+/// Returns true if a file that is named as binary holds text: a binary file begins with a count of eight bytes,
+/// of which some are zero.
+pub(super) fn is_text(bytes: &[u8]) -> bool {
+    match bytes.first_chunk::<8>() {
+        Some(head) => !head.contains(&0) || text::is_utf16(bytes),
+        None => !bytes.is_empty() && !bytes.contains(&0),
+    }
+}
+
+/// Fields of a line: separated by spaces, tabs, commas and spaces, or, where there is no space, by commas. A comma
+/// inside a field stays: it may be a decimal comma.
+fn fields(text: &str) -> impl Iterator<Item = &str> {
+    let has_spaces = text.contains(char::is_whitespace);
+    let fields = text.split(move |c: char| c.is_whitespace() || (c == ',' && !has_spaces));
+    let bare = fields.map(|field| field.strip_suffix(',').unwrap_or(field));
+    bare.filter(|field| !field.is_empty())
 }
 
 fn is_record(line: &Line<'_>) -> bool {
@@ -81,7 +134,8 @@ fn is_record(line: &Line<'_>) -> bool {
 /// The number in the comment `# Number of images: 16, mean ...` (or cameras, or points).
 pub(super) fn announced_count(bytes: &[u8]) -> Option<usize> {
     // The comment stands at the head, in the first few lines.
-    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]);
+    let head = text::to_utf8(&bytes[..bytes.len().min(1024)]);
+    let head = String::from_utf8_lossy(&head);
     let rest = head.lines().find_map(|l| l.strip_prefix("# Number of "))?;
     let number = rest.split_once(':')?.1.split(',').next()?;
     number.trim().parse().ok()
@@ -91,8 +145,9 @@ pub(super) fn announced_count(bytes: &[u8]) -> Option<usize> {
 pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> {
     let mut cameras = Vec::new();
     let mut seen = HashSet::new();
-    for line in lines(bytes, file)?.filter(is_record) {
-        let mut fields = line.text.split_whitespace();
+    let text = Text::of(bytes, file)?;
+    for line in text.lines(file).filter(is_record) {
+        let mut fields = fields(line.text);
         let id = line.number(&mut fields, "the camera id")?;
         let name = fields.next().unwrap_or_default();
         let Some(model) = by_name(name) else {
@@ -105,14 +160,38 @@ pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> 
         };
         let width = line.number(&mut fields, "the width")?;
         let height = line.number(&mut fields, "the height")?;
-        let parameters: Vec<f64> = (0..model.parameter_count)
-            .map(|_| line.number(&mut fields, "a camera parameter"))
-            .collect::<Result<_>>()?;
-        if fields.next().is_some() {
-            return Err(line.wrong(format!(
-                "{name} has {} parameters, this line has more",
-                model.parameter_count
-            )));
+        let mut parameters = Vec::new();
+        while parameters.len() < model.parameter_count
+            && let Some(field) = fields.next()
+        {
+            parameters.push(line.number(&mut [field].into_iter(), "a camera parameter")?);
+        }
+        let names = parameter_names(name);
+        // OpenCV's own vectors end where the other coefficients are zero.
+        if name == "FULL_OPENCV" && matches!(parameters.len(), 8 | 9) {
+            parameters.resize(model.parameter_count, 0.0);
+        }
+        if parameters.len() < model.parameter_count {
+            return Err(Error::input(format!(
+                "camera {id} has {} of the {} parameters of {name}, {} missing",
+                parameters.len(),
+                model.parameter_count,
+                missing(&names[parameters.len()..])
+            ))
+            .at(line.place())
+            .hint(format!("{name} has {}", names.join(", "))));
+        }
+        let further = fields.count();
+        if further > 0 {
+            return Err(line
+                .wrong(format!(
+                    "{name} has {} parameters, this line has {further} more",
+                    model.parameter_count
+                ))
+                .hint(format!(
+                    "{name} has {}: name the model that the parameters belong to, OPENCV for k1, k2, p1, p2",
+                    names.join(", ")
+                )));
         }
         unique(&mut seen, id, &format!("camera id {id}")).map_err(|e| e.at(line.place()))?;
         cameras.push(ColmapCamera {
@@ -126,13 +205,23 @@ pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> 
     Ok(cameras)
 }
 
-/// Parses `images.txt`: two lines an image, the second with its observations (skipped, may be
-/// empty). `file` is named in errors.
-pub fn parse_images_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
-    let mut images = Images::default();
-    let mut lines = lines(bytes, file)?;
-    while let Some(line) = lines.find(is_record) {
-        let mut fields = line.text.split_whitespace();
+/// "k3 is", "k3, k4 are"
+fn missing(names: &[&str]) -> String {
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", names.join(", "))
+}
+
+/// The line of an image, taken apart.
+struct ImageLine<'a> {
+    id: u32,
+    pose: ([f64; 4], [f64; 3]),
+    camera_id: u32,
+    name: &'a str,
+}
+
+impl<'a> ImageLine<'a> {
+    fn read(line: &Line<'a>) -> Result<Self> {
+        let mut fields = fields(line.text);
         let id: u32 = line.number(&mut fields, "the image id")?;
         let rotation = line.numbers(&mut fields, "the rotation")?;
         let translation = line.numbers(&mut fields, "the translation")?;
@@ -145,31 +234,116 @@ pub fn parse_images_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
                 line.text.get(start..)
             })
             .ok_or_else(|| line.wrong(format!("image {id} has no name")))?;
-        let observations = lines.next();
-        let count = observations.map_or(0, |l| l.text.split_whitespace().count());
-        if let Some(observations) = observations.filter(|_| count % 3 != 0) {
-            return Err(observations.wrong(format!(
-                "the observations of image \"{name}\" are not triples: {count} numbers"
-            )));
+        Ok(Self {
+            id,
+            pose: (rotation, translation),
+            camera_id,
+            name: unquoted(name),
+        })
+    }
+
+    /// The line as an image's if it cannot hold observations, which are numbers alone and triples.
+    /// `count` is the number of its fields.
+    fn beyond_doubt(line: &Line<'a>, count: usize) -> Option<Self> {
+        let name = fields(line.text).nth(9)?;
+        if name.parse::<f64>().is_ok() && count.is_multiple_of(3) {
+            return None;
         }
+        Self::read(line).ok()
+    }
+}
+
+/// A name without the quotes that spreadsheets put around it.
+fn unquoted(name: &str) -> &str {
+    let inner = name
+        .strip_prefix('"')
+        .and_then(|name| name.strip_suffix('"'));
+    inner.filter(|inner| !inner.is_empty()).unwrap_or(name)
+}
+
+/// Parses `images.txt`: two lines an image, the second with its observations (skipped, may be
+/// empty or omitted). `file` is named in errors.
+pub fn parse_images_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
+    read_images_txt(bytes, file, &mut |_, _| {})
+}
+
+/// As [`parse_images_txt`]; `observed` gets each image's index and its line of observations.
+pub(super) fn read_images_txt(
+    bytes: &[u8],
+    file: &str,
+    observed: &mut dyn FnMut(usize, &str),
+) -> Result<Vec<ColmapImage>> {
+    let text = Text::of(bytes, file)?;
+    let mut images = Images::default();
+    let mut lines = text.lines(file).filter(|line| !line.text.starts_with('#'));
+    let mut next = lines.find(is_record);
+    while let Some(line) = next {
+        let ImageLine {
+            id,
+            pose,
+            camera_id,
+            name,
+        } = ImageLine::read(&line)?;
+        let raw = text
+            .is_bytes
+            .then(|| name.chars().map(|c| c as u8).collect());
         images
-            .push(id, name, camera_id, (rotation, translation))
+            .push(
+                id,
+                ImageName::new(Cow::Borrowed(name), raw),
+                camera_id,
+                pose,
+            )
             .map_err(|e| e.at(line.place()))?;
+        let observations = lines.next();
+        let count = observations.map_or(0, |l| fields(l.text).count());
+        if let Some(after) = observations.filter(|_| count > 0) {
+            if ImageLine::beyond_doubt(&after, count).is_some() {
+                next = Some(after);
+                continue;
+            }
+            if count % 3 != 0 {
+                return Err(after.wrong(format!(
+                    "the observations of image \"{name}\" are not triples: {count} numbers"
+                )));
+            }
+            observed(images.list.len() - 1, after.text);
+        }
+        next = lines.find(is_record);
     }
     Ok(images.list)
 }
 
+/// The observations of a line, at most `count` of them, evenly spread: pixel and point.
+pub(super) fn observations(text: &str, count: usize) -> Vec<([f64; 2], u64)> {
+    let step = (fields(text).count() / 3).div_ceil(count.max(1)).max(1);
+    let mut fields = fields(text);
+    let mut next = || Some([fields.next()?, fields.next()?, fields.next()?]);
+    let triples = std::iter::from_fn(&mut next).step_by(step);
+    let read =
+        |[x, y, point]: [&str; 3]| Some(([x.parse().ok()?, y.parse().ok()?], point.parse().ok()?));
+    triples.filter_map(read).collect()
+}
+
 /// Parses `points3D.txt`. `file` is named in errors.
 pub fn parse_points_txt(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
+    read_points_txt(bytes, file, &mut |_, _| {})
+}
+
+/// As [`parse_points_txt`]; `found` gets each point's id and its index among those that are kept.
+pub(super) fn read_points_txt(
+    bytes: &[u8],
+    file: &str,
+    found: &mut dyn FnMut(u64, usize),
+) -> Result<ColmapPoints> {
+    let text = Text::of(bytes, file)?;
     let mut out = ColmapPoints::default();
-    for line in lines(bytes, file)?.filter(is_record) {
-        let mut fields = line.text.split_whitespace();
-        line.number::<u64>(&mut fields, "the point id")?;
+    let mut colours = Colours::default();
+    for line in text.lines(file).filter(is_record) {
+        let mut fields = fields(line.text);
+        let id = line.number::<u64>(&mut fields, "the point id")?;
         let position = line.numbers::<3>(&mut fields, "the position")?;
-        let mut rgb = [0; 3];
-        for channel in &mut rgb {
-            *channel = line.number(&mut fields, "the colour (0 to 255)")?;
-        }
+        let rgb = colours.read(&line, &mut fields)?;
         let error = line.number(&mut fields, "the reprojection error")?;
         let mut images = Vec::new();
         // Image, and which of its observations.
@@ -179,7 +353,72 @@ pub fn parse_points_txt(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
             }
             images.push(line.number(&mut [image].into_iter(), "an image of the track")?);
         }
-        out.push(position, rgb, error, images);
+        let index = out.points.len();
+        if out.push(position, rgb.map(|c| c.round() as u8), error, images) {
+            colours.keep(rgb);
+            found(id, index);
+        }
     }
+    colours.finish(&mut out);
     Ok(out)
+}
+
+/// Colours of points as they are read; numbers are remembered where some are no bytes.
+#[derive(Default)]
+struct Colours {
+    /// Some have a decimal point.
+    are_floats: bool,
+    largest: f64,
+    all: Vec<[f32; 3]>,
+}
+
+impl Colours {
+    fn read<'a>(
+        &mut self,
+        line: &Line<'a>,
+        fields: &mut impl Iterator<Item = &'a str>,
+    ) -> Result<[f64; 3]> {
+        let mut rgb = [0.0; 3];
+        for channel in &mut rgb {
+            let field = fields.next().unwrap_or_default();
+            let float = || {
+                field
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|value| (0.0..=255.0).contains(value))
+            };
+            *channel = match field.parse::<u8>() {
+                Ok(byte) => f64::from(byte),
+                Err(_) => match float() {
+                    Some(value) if !is_integer(field) => {
+                        self.are_floats = true;
+                        value
+                    }
+                    _ => {
+                        let field = Some(field).filter(|field| !field.is_empty());
+                        line.number::<u8>(&mut field.into_iter(), "the colour (0 to 255)")?
+                            .into()
+                    }
+                },
+            };
+            self.largest = self.largest.max(*channel);
+        }
+        Ok(rgb)
+    }
+
+    fn keep(&mut self, rgb: [f64; 3]) {
+        self.all.push(rgb.map(|c| c as f32));
+    }
+
+    fn finish(self, out: &mut ColmapPoints) {
+        if self.are_floats && self.largest <= 1.0 {
+            for (point, rgb) in out.points.iter_mut().zip(self.all) {
+                point.rgb = rgb.map(|c| (c * 255.0).round() as u8);
+            }
+        }
+    }
+}
+
+fn is_integer(field: &str) -> bool {
+    field.bytes().all(|b| b.is_ascii_digit())
 }

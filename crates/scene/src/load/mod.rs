@@ -10,7 +10,10 @@
 //!    into those of a pinhole: [`LoadOptions::undistort`]. Photos that exceed a limit of memory are
 //!    left in their files: see [`crate::PhotoSource`].
 
+mod colours;
+mod few;
 pub(crate) mod finder;
+mod geometry;
 mod inputs;
 mod layouts;
 mod mask_files;
@@ -19,6 +22,7 @@ mod open;
 mod photo;
 pub(crate) mod places;
 mod plausible;
+mod readings;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -65,6 +69,8 @@ pub struct LoadOptions {
     /// Bytes that decoded photos may take. If they take more, none is held: each is read from its file
     /// whenever it is needed ([`crate::PhotoSource::File`]). `None` = all are held.
     pub photo_memory_bytes: Option<u64>,
+    /// Holds views out by number although the capture has a split of its own ([`crate::OwnSplit`]).
+    pub ignore_split: bool,
     /// Also loads depth images: [`crate::View::depth`]. Those that the capture names, else files of the
     /// photos' names in `depth_folder`, else in `depths` or `depth` beside the image folder, as
     /// `.exr` or `.png`.

@@ -1,11 +1,14 @@
 //! Opens a capture: reads everything but the photos, which are found.
 
+use super::few::note_few_of_many;
 use super::finder::Finder;
 use super::layouts::{Found, detect, use_points_beside};
 use super::mask_files::find_masks;
 use super::places::{photo_folders, place_photos, use_reduced};
-use super::{LoadOptions, MASKS_HINT, check_options, plausible};
-use crate::capture::{Capture, PosedImage, named_path};
+use super::{LoadOptions, MASKS_HINT, check_options, geometry, plausible};
+use crate::capture::{Capture, NamedPath, PosedImage, named_path};
+use crate::code_pages::Matched;
+use crate::own_split::{Lists, OwnSplit};
 use crate::{Error, Result, blender, colmap, nerfstudio};
 use std::path::{Path, PathBuf};
 
@@ -50,7 +53,9 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     if options.skip_missing {
         capture.skip_missing().map_err(|e| e.at_path(path))?;
     }
+    note_few_of_many(&mut capture);
     capture.select(options).map_err(|e| e.at_path(path))?;
+    settle_split(&mut capture, options);
     let notes = find_masks(&mut finder, &root, &mut capture.images);
     capture.notes.extend(notes.into_iter().filter(|_| !named));
     check_masks(&mut capture, options).map_err(|e| match e.place() {
@@ -59,7 +64,19 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     })?;
     let notes = plausible::notes(&capture);
     capture.notes.extend(notes);
+    capture.notes.extend(geometry::note(&capture));
     Ok(capture)
+}
+
+/// Drops the capture's own split where it is to be ignored, else remarks on it.
+fn settle_split(capture: &mut Capture, options: &LoadOptions) {
+    if options.ignore_split {
+        capture.own_split = Some(OwnSplit::by_number());
+    }
+    let own = capture.own_split.as_ref().filter(|own| own.is_own());
+    if let Some(own) = own {
+        capture.notes.push(own.note(&capture.images));
+    }
 }
 
 fn with_notes(notes: Vec<String>, capture: Capture) -> Capture {
@@ -122,10 +139,25 @@ fn open_colmap(
     notes.extend(read.notes);
     let mut finder = Finder::default();
     let folder = colmap_photos(&mut finder, model, base);
+    let foreign = read.name_bytes.iter().flatten();
+    let foreign: Vec<&[u8]> = foreign.map(Vec::as_slice).collect();
+    let matched = Matched::of(chosen.unwrap_or(&folder), &foreign);
+    notes.extend(matched.as_ref().map(|matched| matched.note(foreign.len())));
     let named = read.images.into_iter().zip(read.image_ids);
-    let named = named.map(|((name, camera, source_model), id)| {
-        let path = named_path(&name)
-            .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?;
+    let named = named.zip(&read.name_bytes);
+    let named = named.map(|(((name, camera, source_model), id), bytes)| {
+        let found = matched.as_ref().zip(bytes.as_deref());
+        let (name, path) = match found.and_then(|(matched, bytes)| matched.name(bytes)) {
+            Some((text, path)) => {
+                let leads_out = false;
+                (text.unwrap_or(name), NamedPath { path, leads_out })
+            }
+            None => {
+                let path = named_path(&name)
+                    .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?;
+                (name, path)
+            }
+        };
         Ok((
             PosedImage {
                 file: path.path,
@@ -159,11 +191,21 @@ fn open_colmap(
             image.name
         )));
     }
+    let mut own_split = None;
+    let above = model.parent().filter(|above| above.starts_with(base));
+    let folders: Vec<&Path> = std::iter::once(model).chain(above).chain([base]).collect();
+    if let Some(lists) = Lists::in_folders(&folders)? {
+        let (own, remarks) = OwnSplit::of(&lists, &images);
+        own_split = own;
+        notes.extend(remarks);
+    }
     let has_tracks = read.tracks.len() == read.points.len();
     Ok(Capture {
         images,
         points: read.points,
         tracks: has_tracks.then_some(read.tracks),
+        observations: read.observations,
+        own_split,
         missing_points: read.missing_points,
         skipped: 0,
         notes,

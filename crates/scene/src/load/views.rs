@@ -3,8 +3,8 @@
 //! 1. Where photos may exceed their memory, read their headers and add up; if they do, that is all.
 //! 2. Else decode each, and tell what was done to them.
 
-use super::LoadOptions;
 use super::photo::{Treatment, decode_photo, depth_of, depth_sum, reduced_camera};
+use super::{LoadOptions, colours};
 use crate::capture::{Capture, PosedImage};
 use crate::source::describe;
 use crate::{Dataset, Error, Progress, Result, View, images};
@@ -190,16 +190,19 @@ fn each_view(
     let tracks = capture.tracks.map(|tracks| tracks.renumbered(&numbers));
     let mut notes = capture.notes;
     note_treatments(&done, &capture.images, &mut notes);
-    let dataset = Dataset {
+    let mut dataset = Dataset {
         views,
         points: capture.points,
         tracks,
+        own_split: capture.own_split,
         missing_points: capture.missing_points,
         photo_memory_bytes: None,
         skipped: capture.skipped,
         files: done.iter().map(|treatment| treatment.files).collect(),
         notes,
     };
+    let contradiction = colours::note(&dataset);
+    dataset.notes.extend(contradiction);
     Ok((dataset, done))
 }
 

@@ -26,7 +26,7 @@ mod write;
 
 use crate::mapped::with_bytes;
 use crate::splat_file::{Aside, ReadOptions};
-use crate::{NoProgress, Point, Progress, Result, Splats};
+use crate::{NoProgress, Point, Progress, Result, Splats, text};
 use std::path::Path;
 
 pub(crate) use pack::write_compressed_to;
@@ -186,7 +186,7 @@ fn parse_with(
 /// # Errors
 /// As [`parse_points`], and when the file cannot be read.
 pub fn read_points(path: &Path) -> Result<Vec<Point>> {
-    with_bytes(path, MAGIC.len(), is_content, parse_points)
+    Ok(read_all_points(path)?.0)
 }
 
 /// Reads a plain point cloud as [`read_points`], and what the file says beside it.
@@ -194,22 +194,43 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>> {
 /// # Errors
 /// As [`read_points`].
 pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
-    with_bytes(path, MAGIC.len(), is_content, |bytes| {
-        Ok((parse_points(bytes)?, aside(bytes)?))
+    // Magic number with a byte order mark, which editors put before the header of an ASCII file.
+    let first = 2 * (1 + MAGIC.len());
+    let wanted = |bytes: &[u8]| is_content(&text::to_utf8(bytes));
+    with_bytes(path, first, wanted, |bytes| {
+        let bytes = text::to_utf8(bytes);
+        let read = points_of(&bytes)?;
+        let mut aside = aside(&bytes)?;
+        if read.dropped > 0 {
+            aside.notes.push(format!(
+                "{} of {} points with NaN or infinite positions were left out",
+                read.dropped,
+                read.dropped + read.points.len()
+            ));
+        }
+        Ok((read.points, aside))
     })
 }
 
-/// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes
-/// or as floats from 0 to 1. A file of splats gives its centres, coloured by `f_dc_*`; a file
-/// without colour gives grey points.
+/// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes,
+/// as 16-bit integers, or as floats from 0 to 1 or from 0 to 255. A file of splats gives its centres,
+/// coloured by `f_dc_*`; a file without colour gives grey points. Points whose position is NaN or infinite
+/// are left out.
 ///
 /// # Errors
 /// As [`parse`].
 pub fn parse_points(bytes: &[u8]) -> Result<Vec<Point>> {
+    Ok(points_of(&text::to_utf8(bytes))?.points)
+}
+
+fn points_of(bytes: &[u8]) -> Result<points::Read> {
     let header = header::Header::parse(bytes)?;
     if compressed::is_compressed(&header) {
         let (splats, _) = compressed::read(&header, bytes, &ReadOptions::default())?;
-        return Ok(points::of_splats(&splats));
+        return Ok(points::Read {
+            points: points::of_splats(&splats),
+            dropped: 0,
+        });
     }
     points::from_table(&table::Table::find(&header, bytes, "vertex")?)
 }

@@ -169,6 +169,149 @@ fn damaged_text_names_file_and_line() {
     }
 }
 
+fn utf16(text: &str) -> Vec<u8> {
+    let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+    units.flat_map(u16::to_le_bytes).collect()
+}
+
+/// The same text as other programs save it.
+fn saved_otherwise(text: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let spaced = |separator: &str| text.replace(' ', separator).into_bytes();
+    vec![
+        ("mark", [b"\xef\xbb\xbf", text.as_bytes()].concat()),
+        ("UTF-16", utf16(text)),
+        ("CRLF", text.replace('\n', "\r\n").into_bytes()),
+        ("CR", text.replace('\n', "\r").into_bytes()),
+        ("tabs", spaced("\t")),
+        ("commas and spaces", spaced(", ")),
+        ("commas", spaced(",")),
+        ("comments", format!("# one\n{text}# two\n").into_bytes()),
+    ]
+}
+
+#[test]
+fn text_that_other_programs_saved_says_the_same() {
+    let cameras = "1 OPENCV 640 480 500 501 320 240 0.1 -0.01 0.001 0\n";
+    let images = "1 1 0 0 0 0 0 1 1 a.png\n1.5 2 7 3 4 -1\n2 1 0 0 0 0 0 2 1 b.png\n\n";
+    let points = "7 0.5 -1 2 255 0 7 0.5 1 0 2 0\n";
+    for (how, bytes) in saved_otherwise(cameras) {
+        let want = parse_cameras_txt(cameras.as_bytes(), "f").unwrap();
+        assert_eq!(parse_cameras_txt(&bytes, "f").unwrap(), want, "{how}");
+    }
+    for (how, bytes) in saved_otherwise(images) {
+        let want = parse_images_txt(images.as_bytes(), "f").unwrap();
+        assert_eq!(parse_images_txt(&bytes, "f").unwrap(), want, "{how}");
+    }
+    for (how, bytes) in saved_otherwise(points) {
+        let want = parse_points_txt(points.as_bytes(), "f").unwrap();
+        assert_eq!(parse_points_txt(&bytes, "f").unwrap(), want, "{how}");
+    }
+    // A decimal comma is no separator.
+    let error = parse_points_txt(b"7 0,5 -1 2 255 0 7 0.5\n", "f").unwrap_err();
+    assert!(error.what().contains("0,5"), "{error}");
+}
+
+#[test]
+fn images_without_lines_of_observations_are_read() {
+    let line = |id: u32, name: &str| format!("{id} 1 0 0 0 0 0 {id} 1 {name}\n");
+    let names = |text: &str| -> Vec<String> {
+        let images = parse_images_txt(text.as_bytes(), "f").unwrap();
+        images.into_iter().map(|image| image.name).collect()
+    };
+    let all = ["a.png", "b c.png", "00017", "\"d.png\""];
+    let bare: String = all
+        .iter()
+        .zip(1..)
+        .map(|(name, id)| line(id, name))
+        .collect();
+    let want = ["a.png", "b c.png", "00017", "d.png"];
+    assert_eq!(names(&bare), want);
+    assert_eq!(names(&bare.replace('\n', "\n\n")), want);
+    // Some with, some without, and observations of twelve numbers.
+    let mixed = [
+        line(1, "a.png"),
+        "1 1 -1 2 2 -1 3 3 -1 4 4 -1\n".to_owned(),
+        line(2, "b c.png"),
+        line(3, "00017"),
+        "# a remark\n".to_owned(),
+        line(4, "d.png"),
+        "\n".to_owned(),
+    ];
+    assert_eq!(names(&mixed.concat()), want);
+}
+
+#[test]
+fn parameters_that_lack_are_named_and_zeros_that_opencv_leaves_out_are_read() {
+    let full = |rest: &str| {
+        let text = format!("3 FULL_OPENCV 640 480 500 501 320 240{rest}\n");
+        parse_cameras_txt(text.as_bytes(), "cameras.txt")
+    };
+    let five = full(" 0.1 0.2 0.3 0.4 0.5").unwrap().remove(0).parameters;
+    assert_eq!(five[4..], [0.1, 0.2, 0.3, 0.4, 0.5, 0.0, 0.0, 0.0]);
+    let four = full(" 0.1 0.2 0.3 0.4").unwrap().remove(0).parameters;
+    assert_eq!(four[4..], [0.1, 0.2, 0.3, 0.4, 0.0, 0.0, 0.0, 0.0]);
+    for (rest, words) in [
+        (
+            " 0.1 0.2",
+            &[
+                "6 of the 12",
+                "p1, p2, k3, k4, k5, k6 are missing",
+                "line 1",
+            ][..],
+        ),
+        (" 1 2 3 4 5 6", &["10 of the 12", "k5, k6 are missing"]),
+        (" 1 2 3 4 5 6 7 8 9", &["1 more", "k6"]),
+    ] {
+        let text = full(rest).unwrap_err().to_string();
+        for word in words {
+            assert!(text.contains(word), "no {word:?} in {text}");
+        }
+    }
+}
+
+#[test]
+fn colours_may_be_floats() {
+    let rgb = |text: &str| -> Vec<[u8; 3]> {
+        let read = parse_points_txt(text.as_bytes(), "f").unwrap();
+        read.points.into_iter().map(|point| point.rgb).collect()
+    };
+    let two = |a: &str, b: &str| rgb(&format!("1 0 0 0 {a} 0.1\n2 0 0 0 {b} 0.1\n"));
+    assert_eq!(two("255.0 127.6 0", "1 2 3"), [[255, 128, 0], [1, 2, 3]]);
+    assert_eq!(two("1 0 0", "0.5 1.0 0.25"), [[255, 0, 0], [128, 255, 64]]);
+    assert_eq!(two("1 0 0", "1 1 0"), [[1, 0, 0], [1, 1, 0]]);
+}
+
+#[test]
+fn names_in_another_code_page_keep_their_bytes() {
+    let name = b"\xdcbung.jpg";
+    let text = [
+        b"1 1 0 0 0 0 0 0 1 ",
+        &name[..],
+        b"\n\n2 1 0 0 0 0 0 0 1 b.jpg\n\n",
+    ]
+    .concat();
+    let record = |id: u32, name: &[u8]| {
+        let head = Bytes::default()
+            .u32(id)
+            .f64s(&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        head.u32(1).raw(name).raw(&[0]).u64(0).0
+    };
+    let binary = Bytes::count(2)
+        .raw(&record(1, name))
+        .raw(&record(2, b"b.jpg"));
+    for images in [
+        parse_images_txt(&text, "f").unwrap(),
+        parse_images_bin(&binary.0, "f").unwrap(),
+    ] {
+        assert_eq!(images[0].name_bytes.as_deref(), Some(&name[..]));
+        assert_eq!(images[0].name, "Übung.jpg");
+        assert_eq!(
+            (images[1].name_bytes.clone(), &*images[1].name),
+            (None, "b.jpg")
+        );
+    }
+}
+
 /// A valid file with some bytes changed and perhaps its end cut: gets further than random bytes.
 fn damaged() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);

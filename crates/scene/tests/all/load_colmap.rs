@@ -584,3 +584,79 @@ fn contradictions_about_masks_are_refused() {
     assert!(load_with(white.path(), &LoadOptions::default()).is_ok());
     refused(&white, inverted, "leave nothing of any photo");
 }
+
+#[test]
+fn lists_beside_the_model_split_the_photos() {
+    for place in ["", "sparse/", "sparse/0/"] {
+        let root = written(&Tiny::default());
+        let list = root.path().join(format!("{place}test.txt"));
+        fs::write(list, "\u{feff}c.png\r\n\r\n").unwrap();
+        let dataset = loaded(&root);
+        let split = dataset.split(8);
+        assert_eq!((split.train, split.eval), (vec![0, 2], vec![1]), "{place}");
+        assert_noted(
+            &dataset,
+            "own split is used (test.txt): 2 photos to train on, 1 held out",
+        );
+    }
+    let root = written(&Tiny::default());
+    fs::write(root.path().join("train.txt"), "a\nb\n").unwrap();
+    assert_eq!(loaded(&root).split(8).eval, [1]);
+    // A list of other photos is not used.
+    fs::write(root.path().join("train.txt"), "Buy milk\n").unwrap();
+    let dataset = loaded(&root);
+    assert_eq!(dataset.split(8).eval, [0]);
+    assert_noted(&dataset, "1 names in train.txt are of no photo");
+}
+
+#[test]
+fn files_of_a_model_are_read_by_what_they_hold() {
+    let tiny = Tiny::default();
+    let root = written(&tiny);
+    let want = loaded(&root);
+    let model = root.path().join("sparse/0");
+    // Binary files named .txt.
+    for name in ["cameras", "images", "points3D"] {
+        let path = model.join(name);
+        fs::rename(path.with_extension("bin"), path.with_extension("txt")).unwrap();
+    }
+    let dataset = loaded(&root);
+    assert_eq!((&dataset.points, dataset.views.len()), (&want.points, 3));
+    assert_noted(&dataset, "cameras.txt holds binary records");
+    // Text files named .bin, one of them in UTF-16.
+    let cameras = "7 PINHOLE 20 15 18 19 10.5 7\n";
+    let images: String = tiny
+        .images
+        .iter()
+        .map(|(id, q, t, camera, name)| {
+            let numbers = q.iter().chain(t).map(|v| format!(" {v}"));
+            format!("{id}{} {camera} {name}\n\n", numbers.collect::<String>())
+        })
+        .collect();
+    let points = "1 1 2 3 10 20 30 0.5\n2 -1 0.25 4 10 20 30 0.5\n";
+    let images: Vec<u8> = images.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(model.join("cameras.bin"), cameras).unwrap();
+    fs::write(model.join("images.bin"), images).unwrap();
+    fs::write(model.join("points3D.bin"), points).unwrap();
+    let dataset = loaded(&root);
+    assert_eq!(dataset.points, want.points);
+    assert_eq!(dataset.views[1].camera, want.views[1].camera);
+    assert_noted(&dataset, "images.bin holds text");
+}
+
+#[test]
+fn names_in_another_code_page_find_their_photos() {
+    let mut tiny = Tiny::default();
+    let name = "фото.png";
+    tiny.photos[1].0 = name.to_owned();
+    tiny.images[1].4 = "XXXX.png".to_owned();
+    let root = written(&tiny);
+    // The same letters in Windows' Cyrillic code page.
+    let images = tiny.images_bin();
+    let at = images.windows(4).position(|part| part == b"XXXX").unwrap();
+    let bytes = [&images[..at], &[0xf4, 0xee, 0xf2, 0xee], &images[at + 4..]].concat();
+    fs::write(root.path().join("sparse/0/images.bin"), bytes).unwrap();
+    let dataset = loaded(&root);
+    assert!(dataset.views.iter().any(|view| view.name == name));
+    assert_noted(&dataset, "windows-1251");
+}

@@ -3,7 +3,7 @@
 
 use crate::load_support;
 
-use dapple_scene::{LoadOptions, NoProgress, Progress, load};
+use dapple_scene::{LoadOptions, NoProgress, Progress, Tracks, load};
 use load_support::data;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -124,5 +124,38 @@ fn banana_points_project_to_where_they_were_observed() {
         let mean = sum / f64::from(count);
         assert_eq!(count, 73_324);
         assert!((mean - 0.27).abs() < 0.01, "mean {mean} pixels");
+    }
+}
+
+/// Whether tracks tell which photos observed a point or not.
+#[test]
+fn real_captures_do_not_contradict_themselves() {
+    let options = LoadOptions {
+        max_resolution: Some(160),
+        max_views: Some(7),
+        ..LoadOptions::default()
+    };
+    for name in [
+        "banana",
+        "bird",
+        "plush",
+        "room",
+        "lewis",
+        "sandpile",
+        "caliterra",
+        "sakharov",
+    ] {
+        let Some(root) = data(name) else { continue };
+        let whole = load::open(&root, &LoadOptions::default()).unwrap();
+        assert_eq!(whole.notes, [""; 0], "{name}");
+        let mut bare = load::open(&root, &options).unwrap();
+        bare.tracks = Some(Tracks::default());
+        let dataset = load::decode(bare, &options, &NoProgress).unwrap();
+        let contradicts = |note: &String| note.contains("contradict");
+        assert!(
+            !dataset.notes.iter().any(contradicts),
+            "{name}: {:?}",
+            dataset.notes
+        );
     }
 }

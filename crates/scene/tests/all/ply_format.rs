@@ -361,8 +361,26 @@ fn point_clouds_take_bytes_floats_splats_and_none() {
         assert_eq!((points.len(), points[0].position), (1, [1.0, 2.0, 3.0]));
         assert_eq!(points[0].rgb, rgb, "{file}");
     }
-    let error = ply::parse_points(file("", "").replace('3', "inf").as_bytes()).unwrap_err();
-    assert!(error.what().contains("property z of vertex 0"), "{error}");
+    // Bytes and 16-bit colours as floats: white is known by the largest number of all points.
+    let two = file(&rgb("float"), "0 0.5 1").replace("vertex 1", "vertex 2");
+    for (second, want) in [
+        ("255 127.4 0", [1, 255]),
+        ("65535 32767 0", [0, 255]),
+        ("1.2 0.5 0", [255, 255]),
+    ] {
+        let points = ply::parse_points(format!("{two}4 5 6 {second}\n").as_bytes()).unwrap();
+        assert_eq!([points[0].rgb[2], points[1].rgb[0]], want, "{second}");
+    }
+    // A point without a position is left out.
+    let names = rgb("uchar")
+        .replace("red", "r")
+        .replace("green", "g")
+        .replace("blue", "b");
+    let two = file(&names, "7 8 9").replace("vertex 1", "vertex 2");
+    for bad in ["nan 2 3", "1 inf 3", "1 2 -inf"] {
+        let points = ply::parse_points(format!("{two}{bad} 4 5 6\n").as_bytes()).unwrap();
+        assert_eq!((points.len(), points[0].rgb), (1, [7, 8, 9]), "{bad}");
+    }
 }
 
 proptest! {

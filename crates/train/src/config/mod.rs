@@ -126,6 +126,8 @@ table! {
     DataConfig, DataPatch {
         /// Hold out every n-th photo by name (0, n, 2n, ...) for scoring, 2 or more; 0 = none.
         eval_every: usize = 8,
+        /// Hold out the photos that the capture's own split names (test_filenames, test.txt), where it has one; false wherever eval_every is named by an option, or is another than 8.
+        own_split: bool = true,
         /// Divide width and height of the photos by this, 1 to 1024; 1 = as they are.
         downscale: u32 = 1,
         /// Reduce photos whose longest edge is longer than this, pixels; 0 = no limit.
@@ -343,6 +345,7 @@ impl TrainConfig {
             max_resolution: (self.data.max_resolution > 0).then_some(self.data.max_resolution),
             images: (!images.as_os_str().is_empty()).then(|| images.clone()),
             skip_missing: self.data.skip_missing,
+            ignore_split: !self.data.own_split,
             undistort: self.data.undistort,
             mask_mode: self.data.mask_mode,
             invert_masks: self.data.invert_masks,

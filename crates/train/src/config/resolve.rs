@@ -2,8 +2,8 @@
 
 use super::{
     AdamConfig, AppearanceConfig, AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig,
-    DensifyConfig, DepthConfig, DepthSource, EvalConfig, LearningRateConfig, PosesConfig, Preset,
-    Strategy, TrainConfig,
+    DataPatch, DensifyConfig, DepthConfig, DepthSource, EvalConfig, LearningRateConfig,
+    PosesConfig, Preset, Strategy, TrainConfig,
 };
 use crate::Seen;
 use dapple_scene::{Error, MaskMode, Result, bounded};
@@ -47,6 +47,7 @@ impl TrainConfig {
         let mut named = in_file.merged(overrides);
         named.preset = preset;
         named.random_start = random_start;
+        named.data.settle_split();
         if let Some(seen) = seen {
             named.suit(&seen);
         }
@@ -62,6 +63,7 @@ impl TrainConfig {
     pub fn parse(text: &str, place: &str) -> Result<Self> {
         let mut named = ConfigPatch::parse(text, place)?;
         named.random_start = named.asks_for_random_start();
+        named.data.settle_split();
         let config = named.resolve_named();
         config.validate().map_err(|e| e.at(place))?;
         Ok(config)
@@ -152,6 +154,17 @@ impl Preset {
             ..ConfigPatch::default()
         };
         named.resolve_named()
+    }
+}
+
+impl DataPatch {
+    /// A number of photos to hold out that somebody chose goes before the capture's own split. Runs of versions
+    /// that knew no such split name the default.
+    fn settle_split(&mut self) {
+        let chosen = self.eval_every != Some(DataConfig::default().eval_every);
+        if self.eval_every.is_some() && chosen {
+            self.own_split.get_or_insert(false);
+        }
     }
 }
 

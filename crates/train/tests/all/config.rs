@@ -371,3 +371,21 @@ fn an_appearance_model_sets_its_defaults_and_its_rate_begins_late_and_falls() {
     let told = error_of("[appearance]\nmodel = \"gamma\"");
     assert!(told.contains("gamma"), "{told}");
 }
+
+#[test]
+fn a_number_of_photos_that_somebody_chose_goes_before_the_captures_own_split() {
+    let own = |toml: &str, flags: ConfigPatch| resolve(None, toml, flags).data.own_split;
+    let none = ConfigPatch::default;
+    assert!(own("", none()));
+    // Runs of versions that knew no own split name the default.
+    assert!(own("[data]\neval_every = 8\n", none()));
+    assert!(!own("[data]\neval_every = 4\n", none()));
+    assert!(!own("[data]\neval_every = 0\n", none()));
+    assert!(own("[data]\neval_every = 4\nown_split = true\n", none()));
+    let mut flags = none();
+    (flags.data.eval_every, flags.data.own_split) = (Some(8), Some(false));
+    assert!(!own("[data]\neval_every = 8\nown_split = true\n", flags));
+    let printed = resolve(None, "[data]\nown_split = false\n", none());
+    let again = TrainConfig::parse(&printed.to_toml().unwrap(), "printed").unwrap();
+    assert!(!again.data.own_split && again.load_options().ignore_split);
+}

@@ -200,7 +200,7 @@ fn of_capture(
 ) -> Result<Vec<(Camera, Option<Photo>)>> {
     let options = config.load_options();
     let mut capture = load::open(scene, &options)?;
-    let held_out = split(&capture.images, &config.data).eval;
+    let held_out = split(&capture, &config.data).eval;
     let chosen: Vec<usize> = match held_out.is_empty() {
         true => (0..capture.images.len()).collect(),
         false => held_out,

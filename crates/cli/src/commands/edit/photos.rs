@@ -122,7 +122,7 @@ impl<'a> Photos<'a> {
         let options = self.config.load_options();
         let capture = load::open(scene, &options)?;
         load::refuse_output_file(&self.args.output, &capture)?;
-        let split = split(&capture.images, &self.config.data);
+        let split = split(&capture, &self.config.data);
         let options = photo_memory::limited(options, None);
         let dataset = load::decode(capture, &options, &self.console.progress())?;
         let view = |&i: &usize| dataset.views.get(i);

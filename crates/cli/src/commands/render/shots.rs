@@ -126,7 +126,7 @@ pub(super) fn numbered(cameras: Vec<Camera>) -> Vec<Shot> {
 /// Which views `wanted` names: indices into the capture's images, ascending.
 fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<usize>> {
     let images = &capture.images;
-    let split = split(images, &config.data);
+    let split = split(capture, &config.data);
     let indices: Vec<usize> = match wanted {
         "all" => (0..images.len()).collect(),
         "train" => split.train,

@@ -8,7 +8,7 @@ use super::Args;
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::{clock, gaussians, grouped};
-use dapple::scene::{Error, NoProgress, Result, Split, load};
+use dapple::scene::{Error, NoProgress, Result, load};
 use dapple::train::config::DataPatch;
 use dapple::train::time_budget::{Pacer, Plan, Wish, calibrate, plan};
 use dapple::train::{ConfigPatch, Evidence, Seen, TrainConfig};
@@ -85,13 +85,9 @@ pub fn planned(
     let started = Instant::now();
     let capture = load::open(scene, &config.load_options())?;
     let dataset = load::describe_all(&capture, &config.load_options(), &NoProgress)?;
-    let names: Vec<&str> = dataset
-        .views
-        .iter()
-        .map(|view| view.name.as_str())
-        .collect();
     let data = &config.data;
-    let train = Split::of_names(&names, data.eval_every)
+    let train = dataset
+        .split(data.eval_every)
         .limited(data.max_train_views, data.max_eval_views)
         .train;
     let evidence = Evidence::of(&dataset, &train)?;

@@ -30,16 +30,16 @@ fn files() -> Vec<(String, Format, Vec<u8>)> {
     // What others write.
     let splats = crowd(300, 1);
     for level in 0..=2 {
-        let bytes = crate::ksplat::file(&splats, level);
+        let bytes = crate::formats::ksplat::file(&splats, level);
         // Room for one more is no part of it.
         let row = [44 + 36, 24 + 18, 24 + 9][usize::from(level)];
         let bytes = bytes[..bytes.len() - row].to_vec();
         files.push((format!("ksplat of level {level}"), Format::Ksplat, bytes));
     }
-    files.push(("bare SPZ".to_owned(), Format::Spz, crate::spz::by_hand(3)));
-    let (name, bytes) = ("glTF with its numbers", crate::glb::with_base64(&splats));
+    files.push(("bare SPZ".to_owned(), Format::Spz, crate::formats::spz::by_hand(3)));
+    let (name, bytes) = ("glTF with its numbers", crate::formats::glb::with_base64(&splats));
     files.push((name.to_owned(), Format::Gltf, bytes));
-    let (name, bytes) = ("glTF with SPZ", crate::glb::with_spz(&splats));
+    let (name, bytes) = ("glTF with SPZ", crate::formats::glb::with_spz(&splats));
     files.push((name.to_owned(), Format::Glb, bytes));
     files
 }
@@ -87,7 +87,7 @@ fn folders_with_a_damaged_file_are_read_or_refused() {
     for (format, files) in [
         (Format::SogFolder, of(Format::SogFolder)),
         (Format::StreamedSog, of(Format::StreamedSog)),
-        (Format::SogFolder, crate::sog::first_version(1).0),
+        (Format::SogFolder, crate::formats::sog::first_version(1).0),
     ] {
         assert!(parse_files(&files, format).is_ok());
         let mut noise = Noise(9);

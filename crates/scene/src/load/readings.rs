@@ -1,0 +1,236 @@
+//! Other readings of a capture's poses, intrinsics and points: mistakes that writers make.
+
+use crate::{Camera, Lens, Pose};
+use glam::{DMat3, DQuat, DVec2, DVec3};
+use std::f64::consts::PI;
+
+/// A mistake of a writer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// None.
+    Given,
+    /// Camera axes y and z point the other way.
+    Axes,
+    /// Poses are inverted.
+    Inverse,
+    /// Points are in a world with other axes: x, y, z are these axes of theirs, 1 to 3, negative if reversed.
+    Turned([i8; 3]),
+    /// Focal lengths are of photos this many times as large.
+    Focal(f64),
+    /// Points are in another unit: they are to be multiplied by this.
+    Unit(f64),
+}
+
+/// A capture under the assumption of a mistake.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    pub(super) kind: Kind,
+    /// Applied to poses that are inverted: axes of either side.
+    sides: [bool; 2],
+    /// World of the cameras from that of the points.
+    turn: DMat3,
+    /// Poses are COLMAP's, else those of a transforms file.
+    is_colmap: bool,
+}
+
+/// All readings but the given one, the likeliest first.
+pub(super) fn readings(is_colmap: bool) -> Vec<Reading> {
+    let given = Reading {
+        is_colmap,
+        ..Reading::given()
+    };
+    let kind = |kind| Reading { kind, ..given };
+    let mut all = vec![kind(Kind::Axes)];
+    for sides in [[false, false], [true, true], [true, false], [false, true]] {
+        all.push(Reading {
+            sides,
+            ..kind(Kind::Inverse)
+        });
+    }
+    for axes in turns() {
+        all.push(Reading {
+            turn: matrix(axes),
+            ..kind(Kind::Turned(axes))
+        });
+    }
+    all.extend([2.0, 4.0, 8.0, 0.5, 0.25, 0.125].map(|k| kind(Kind::Focal(k))));
+    let units = [0.001, 0.01, 0.1, 10.0, 100.0, 1000.0];
+    all.extend(units.map(|unit| Reading {
+        turn: DMat3::from_diagonal(DVec3::splat(unit)),
+        ..kind(Kind::Unit(unit))
+    }));
+    all
+}
+
+/// The 23 turns of the axes that are no identity.
+fn turns() -> Vec<[i8; 3]> {
+    let mut all = Vec::new();
+    for x in [1, -1, 2, -2, 3, -3i8] {
+        for y in [1, -1, 2, -2, 3, -3i8] {
+            for z in [1, -1, 2, -2, 3, -3i8] {
+                let axes = [x, y, z];
+                if (matrix(axes).determinant() - 1.0).abs() < 0.5 && axes != [1, 2, 3] {
+                    all.push(axes);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Row i picks the axis that becomes axis i.
+fn matrix(axes: [i8; 3]) -> DMat3 {
+    let mut rows = [[0.0; 3]; 3];
+    for (row, axis) in rows.iter_mut().zip(axes) {
+        row[usize::from(axis.unsigned_abs()) - 1] = f64::from(axis.signum());
+    }
+    DMat3::from_cols_array_2d(&rows).transpose()
+}
+
+/// Half a turn about x: y and z the other way.
+fn half_turn() -> DQuat {
+    DQuat::from_rotation_x(PI)
+}
+
+fn flipped(pose: Pose) -> Pose {
+    Pose {
+        rotation: half_turn() * pose.rotation,
+        translation: half_turn() * pose.translation,
+    }
+}
+
+impl Reading {
+    /// The capture as it is.
+    pub(super) fn given() -> Self {
+        Self {
+            kind: Kind::Given,
+            sides: [false; 2],
+            turn: DMat3::IDENTITY,
+            is_colmap: true,
+        }
+    }
+
+    fn camera(&self, camera: &Camera) -> Camera {
+        let mut read = *camera;
+        let pose = &mut read.camera_from_world;
+        match self.kind {
+            Kind::Given | Kind::Turned(_) | Kind::Unit(_) => {}
+            Kind::Axes => *pose = flipped(*pose),
+            Kind::Inverse => {
+                let [camera_side, world_side] = self.sides;
+                *pose = Pose {
+                    rotation: pose.rotation.conjugate(),
+                    translation: pose.centre(),
+                };
+                if world_side {
+                    pose.rotation *= half_turn();
+                }
+                if camera_side {
+                    *pose = flipped(*pose);
+                }
+            }
+            Kind::Focal(k) => (read.fx, read.fy) = (camera.fx / k, camera.fy / k),
+        }
+        read
+    }
+
+    /// Words for the other reading.
+    pub(super) fn what(&self) -> String {
+        match self.kind {
+            Kind::Given => "the file as it is".to_owned(),
+            Kind::Axes => "the cameras' axes y and z the other way".to_owned(),
+            Kind::Inverse => "inverted poses".to_owned(),
+            Kind::Turned(axes) => {
+                let name = |axis: i8| {
+                    let name = ["x", "y", "z"][usize::from(axis.unsigned_abs()) - 1];
+                    format!("{}{name}", if axis < 0 { "-" } else { "" })
+                };
+                format!("the points turned to ({})", axes.map(name).join(", "))
+            }
+            Kind::Focal(k) => format!("focal lengths divided by {k}"),
+            Kind::Unit(unit) => format!("the points multiplied by {unit}"),
+        }
+    }
+
+    /// The likely cause, and what to do.
+    pub(super) fn cause(&self) -> &'static str {
+        match (self.kind, self.is_colmap) {
+            (Kind::Given, _) => "",
+            (Kind::Axes, true) => {
+                "the poses seem to have OpenGL's axes (right, up, back), where COLMAP has OpenCV's (right, down, \
+                 forward)"
+            }
+            (Kind::Axes, false) => {
+                "the poses seem to have OpenCV's axes (right, down, forward), where a transforms file has OpenGL's \
+                 (right, up, back): negate columns 2 and 3 of each transform_matrix"
+            }
+            (Kind::Inverse, true) => {
+                "the poses seem to be camera-to-world, where COLMAP has world-to-camera: invert them"
+            }
+            (Kind::Inverse, false) => {
+                "the poses seem to be world-to-camera, where a transforms file has camera-to-world: invert each \
+                 transform_matrix"
+            }
+            (Kind::Turned(_), _) => {
+                "the points seem to be in a world with other axes than the poses (an applied_transform?)"
+            }
+            (Kind::Focal(_), _) => {
+                "the focal length seems to be that of photos of another size: give the size that it belongs to, \
+                 or scale it"
+            }
+            (Kind::Unit(_), _) => "the points seem to be in another unit than the poses",
+        }
+    }
+}
+
+/// Where a point falls.
+pub(super) struct Projected {
+    pub(super) is_in_front: bool,
+    /// Along the camera's axis, world units.
+    pub(super) depth: f64,
+    /// Pixel, inside the frame or not; `None` where the lens shows nothing.
+    pub(super) pixel: Option<DVec2>,
+    /// Pixel inside the frame.
+    pub(super) inside: Option<DVec2>,
+}
+
+/// A camera that projects points, lens included.
+pub(super) struct Probe {
+    camera: Camera,
+    turn: DMat3,
+    reach: f64,
+}
+
+impl Probe {
+    pub(super) fn new(camera: &Camera, reading: &Reading) -> Self {
+        let reach = match camera.lens {
+            Lens::Pinhole => f64::INFINITY,
+            lens => lens.max_radius(),
+        };
+        Self {
+            camera: reading.camera(camera),
+            turn: reading.turn,
+            reach,
+        }
+    }
+
+    pub(super) fn project(&self, point: DVec3) -> Projected {
+        let camera = &self.camera;
+        let p = camera.camera_from_world.transform(self.turn * point);
+        let is_in_front = p.z > 0.0;
+        let (x, y) = (p.x / p.z, p.y / p.z);
+        let is_shown = is_in_front && x.hypot(y) <= self.reach;
+        let pixel = is_shown.then(|| {
+            let (x, y) = camera.lens.distort(x, y);
+            DVec2::new(camera.fx * x + camera.cx, camera.fy * y + camera.cy)
+        });
+        let (w, h) = (f64::from(camera.width), f64::from(camera.height));
+        let inside = pixel.filter(|p| (0.0..w).contains(&p.x) && (0.0..h).contains(&p.y));
+        Projected {
+            is_in_front,
+            depth: p.z,
+            pixel,
+            inside,
+        }
+    }
+}
