@@ -142,6 +142,11 @@ impl Stance {
         (self.up, self.centre, self.distance)
     }
 
+    /// Counts from another origin.
+    pub fn count_from(&mut self, origin: DVec3) {
+        self.centre -= origin;
+    }
+
     fn of_ring(ring: &Ring) -> Self {
         let (centre, up, distance) = ring.stance();
         Self {

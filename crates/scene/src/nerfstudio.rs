@@ -423,7 +423,7 @@ pub(crate) fn open(json: &Path, skip_missing: bool) -> Result<Capture> {
         Some(ply) => {
             let path = root.join(relative_path(ply).map_err(|e| e.at(label.clone()))?);
             let (points, aside) = ply::read_all_points(&path)?;
-            capture.points = points;
+            (capture.points, capture.remainders) = (points, aside.remainders);
             let named = |note: String| format!("{}: {note}", path.display());
             capture.notes.extend(aside.notes.into_iter().map(named));
         }

@@ -56,6 +56,8 @@ pub struct ColmapImage {
 pub struct ColmapPoints {
     /// In file order.
     pub points: Vec<Point>,
+    /// What each position lacks as `f32`, see [`crate::Capture::remainders`].
+    pub remainders: Vec<[f32; 3]>,
     /// The images that each was found in, by their ids.
     pub tracks: Tracks,
     /// How many were dropped because their position is NaN or infinite.
@@ -71,6 +73,8 @@ pub struct Model {
     pub image_ids: Vec<u32>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
+    /// What each position lacks as `f32`, see [`crate::Capture::remainders`].
+    pub remainders: Vec<[f32; 3]>,
     /// The images that each was found in, by their ids.
     pub tracks: Tracks,
     /// The `points3D` file, if it is not there or holds no usable point.
@@ -172,7 +176,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     }
     note_announced(folder, "cameras", cameras.len(), &mut notes)?;
     note_announced(folder, "images", images.len(), &mut notes)?;
-    let (points, tracks) = match read_points(folder)? {
+    let (points, remainders, tracks) = match read_points(folder)? {
         Some(read) => {
             let found = read.points.len() + read.dropped;
             note_announced(folder, "points3D", found, &mut notes)?;
@@ -182,7 +186,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
                     read.dropped
                 ));
             }
-            (read.points, read.tracks)
+            (read.points, read.remainders, read.tracks)
         }
         None => Default::default(),
     };
@@ -221,6 +225,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
         images,
         image_ids,
         points,
+        remainders,
         tracks,
         missing_points,
         notes,

@@ -186,7 +186,9 @@ pub(super) fn open_colmap(
         .collect::<Result<_>>()?;
     Ok(Capture {
         images,
+        origin: glam::DVec3::ZERO,
         points: read.points,
+        remainders: read.remainders,
         tracks: Some(read.tracks),
         missing_points: read.missing_points,
         skipped: 0,

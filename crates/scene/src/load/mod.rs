@@ -99,6 +99,7 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
         Found::Transforms(json) => nerfstudio::open(&json, options.skip_missing)?,
         Found::Blender(root) => blender::open(&root, options.skip_missing)?,
     };
+    capture.choose_origin();
     if let Some(folder) = &options.images {
         let folder = image_folder_override(folder, path)?;
         for image in &mut capture.images {

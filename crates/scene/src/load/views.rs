@@ -192,6 +192,7 @@ fn each_view(
     note_treatments(&done, &capture.images, &mut notes);
     let dataset = Dataset {
         views,
+        origin: capture.origin,
         points: capture.points,
         tracks,
         missing_points: capture.missing_points,

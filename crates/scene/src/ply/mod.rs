@@ -15,6 +15,7 @@
 //! 5. `write`: the plain layout backwards, always binary little-endian; `pack`: the compressed one.
 
 mod compressed;
+mod doubles;
 mod header;
 mod pack;
 mod points;
@@ -25,6 +26,7 @@ mod write;
 use crate::mapped::with_bytes;
 use crate::splat_file::{Aside, ReadOptions};
 use crate::{NoProgress, Point, Progress, Result, Splats};
+use glam::DVec3;
 use std::path::Path;
 
 pub(crate) use pack::write_compressed_to;
@@ -54,7 +56,15 @@ pub(crate) fn parse_all(
     options: &ReadOptions,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    Ok((parse_with(bytes, options, progress)?, aside(bytes)?))
+    let mut aside = aside(bytes)?;
+    let header = header::Header::parse(bytes)?;
+    if compressed::is_compressed(&header) {
+        return Ok((compressed::read(&header, bytes, options)?, aside));
+    }
+    let table = table::Table::find(&header, bytes, "vertex")?;
+    let mut splats = splats::from_table(&table, options, progress)?;
+    aside.origin += splats::count_from_local_origin(&table, &mut splats)?;
+    Ok((splats, aside))
 }
 
 /// What a PLY file says beside its rows.
@@ -85,6 +95,11 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
             .comments
             .iter()
             .fold(false, |before, text| is_mip(text).unwrap_or(before)),
+        origin: header
+            .comments
+            .iter()
+            .find_map(|text| origin(text))
+            .unwrap_or_default(),
         notes: left.map(note).into_iter().collect(),
         ..Aside::default()
     })
@@ -100,6 +115,15 @@ fn is_mip(comment: &str) -> Option<bool> {
         ("antialiased", flag) => Some(flag == "1"),
         _ => None,
     }
+}
+
+/// The local origin that a comment says, as [`write()`] leaves it: `Origin: x y z`.
+fn origin(comment: &str) -> Option<DVec3> {
+    let text = comment.to_ascii_lowercase();
+    let numbers = text.strip_prefix("origin:")?.split_whitespace();
+    let numbers: Vec<f64> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let origin = DVec3::from(<[f64; 3]>::try_from(numbers).ok()?);
+    origin.is_finite().then_some(origin)
 }
 
 fn vertical_axis(comment: &str) -> Option<[f64; 3]> {
@@ -162,9 +186,23 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>> {
 /// # Errors
 /// As [`read_points`].
 pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
-    with_bytes(path, MAGIC.len(), is_content, |bytes| {
-        Ok((parse_points(bytes)?, aside(bytes)?))
-    })
+    with_bytes(path, MAGIC.len(), is_content, parse_all_points)
+}
+
+/// [`parse_points`], with what the file says beside. Points are in the frame that [`Aside::origin`] lies in, and
+/// [`Aside::remainders`] have what they lack there.
+fn parse_all_points(bytes: &[u8]) -> Result<(Vec<Point>, Aside)> {
+    let (mut points, mut aside) = (parse_points(bytes)?, aside(bytes)?);
+    let header = header::Header::parse(bytes)?;
+    if !compressed::is_compressed(&header) {
+        let table = table::Table::find(&header, bytes, "vertex")?;
+        aside.remainders = doubles::remainders(&table, &points);
+    }
+    let origin = std::mem::take(&mut aside.origin);
+    if origin != DVec3::ZERO {
+        doubles::count_from_zero(&mut points, &mut aside.remainders, origin);
+    }
+    Ok((points, aside))
 }
 
 /// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes

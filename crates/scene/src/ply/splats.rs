@@ -3,12 +3,14 @@
 //! 1. Find the columns; some may be missing or stand under another name.
 //! 2. Copy them block by block. Infinities that have a meaning become numbers.
 //! 3. Put a separate 3D filter (Mip-Splatting) into scales and opacities.
+//! 4. On request, count positions in doubles that are far from the origin from a local one ([`crate::origin`]).
 
 use super::header::Scalar;
 use super::table::{BLOCK_ROWS, Column, NotFinite, Table};
 use crate::splat_file::watch::Watch;
 use crate::splat_file::{NON_FINITE_HINT, ReadOptions};
 use crate::{Error, MAX_SH_DEGREE, Progress, Result, SH_C0, Splats, sh_coefficient_count};
+use glam::DVec3;
 use rayon::prelude::*;
 
 /// What every file of splats has, but for `f_dc_*` and `scale_2`, which have substitutes.
@@ -121,6 +123,24 @@ pub(super) fn from_table(
         Some((bad, name)) if !options.keeps_non_finite() => Err(not_finite(bad, &name, "vertex")),
         _ => Ok(splats),
     }
+}
+
+/// Counts centres that the file has in doubles from a local origin, where they are far from zero: returns it.
+pub(super) fn count_from_local_origin(table: &Table<'_>, splats: &mut Splats) -> Result<DVec3> {
+    let columns = table.require(&POSITION, "a file of Gaussian splats")?;
+    if !columns.iter().any(|column| column.is_wide()) {
+        return Ok(DVec3::ZERO);
+    }
+    let origin = super::doubles::local_origin(table, &columns);
+    if origin == DVec3::ZERO {
+        return Ok(origin);
+    }
+    for (axis, column) in columns.iter().enumerate() {
+        table.gather_wide(column, 0, table.rows(), |i, value| {
+            splats.means[i][axis] = (value - origin[axis]) as f32;
+        });
+    }
+    Ok(origin)
 }
 
 /// Room for Gaussians.
