@@ -4,7 +4,7 @@ use crate::camera_paths::{Ring, Seen};
 use crate::console::Console;
 use dapple::contract::RenderSettings;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Dataset, Error, Result, Splats, Split};
+use dapple::scene::{Camera, Dataset, Error, Result, Splats, Split, without_far_off};
 use dapple::train::TrainConfig;
 use dapple::train::evaluate::ImageScore;
 use dapple_viewer::export::PageOptions;
@@ -120,6 +120,7 @@ impl Stance {
             .iter()
             .map(|camera| camera.camera_from_world)
             .collect();
+        let poses = without_far_off(poses);
         Some(Self::of_ring(&Ring::of_poses(&Seen { poses, like, up })))
     }
 

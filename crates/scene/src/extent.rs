@@ -11,7 +11,7 @@
 //! Step 3 is that of the 3DGS paper's released trainer (`cameras_extent`). Without cameras of steps 2 and 4 the
 //! value is the same to the last bit.
 
-use crate::{Camera, Dataset, Point, Tracks};
+use crate::{Camera, Dataset, Point, Pose, Tracks};
 use glam::{DVec2, DVec3};
 
 /// Usual distances beyond which a camera may stand far off. Among ten captures of hand-held cameras and drones the
@@ -250,6 +250,17 @@ pub fn extent_of(centres: &[DVec3], points: &[Point]) -> f64 {
     region.extent()
 }
 
+/// The poses without those that stand far off the others, as [`Dataset::far_off`], in their order.
+pub fn without_far_off(poses: Vec<Pose>) -> Vec<Pose> {
+    let region = Region {
+        centres: poses.iter().map(Pose::centre).collect(),
+        ..Region::default()
+    };
+    let far = region.far_off();
+    let near = |(i, pose): (usize, Pose)| far.binary_search(&i).is_err().then_some(pose);
+    poses.into_iter().enumerate().filter_map(near).collect()
+}
+
 impl Dataset {
     /// The size of the region the cameras move in: 1.1 times the largest distance of a camera from
     /// the mean of the camera centres, world units. Learning rates and density thresholds scale
@@ -288,7 +299,7 @@ impl Dataset {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::{Photo, Pose, View};
+    use crate::{Photo, View};
 
     /// Cameras that look at a place from these centres.
     fn looking(centres: &[DVec3], at: DVec3, points: Vec<Point>) -> Dataset {
@@ -384,6 +395,11 @@ mod tests {
                 assert_eq!(far, (0..strays.len()).collect::<Vec<_>>(), "{strays:?}");
                 assert_eq!(dataset.extent(&all(&dataset)).to_bits(), extent.to_bits());
                 assert_eq!(dataset.far_off(&[0, 7, 8, 9, 10]), [0]);
+                let poses = dataset
+                    .views
+                    .iter()
+                    .map(|view| view.camera.camera_from_world);
+                assert_eq!(without_far_off(poses.collect()).len(), 16);
             }
         }
     }

@@ -55,7 +55,7 @@ pub use dapple_base::{
 };
 pub use dataset::{Dataset, Point, Split, View};
 pub use depth_map::DepthMap;
-pub use extent::extent_of;
+pub use extent::{extent_of, without_far_off};
 pub use load::{LoadOptions, load};
 pub use masks::MaskMode;
 pub use photo::Photo;

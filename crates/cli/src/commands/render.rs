@@ -37,7 +37,8 @@ What to look from, one of:
                               {\"width\": 1280, \"height\": 720, \"field_of_view\": 60,
                                \"eye\": [0, -1, -4], \"target\": [0, 0, 0]}
                             or with fx (fy, cx, cy), rotation (w, x, y, z) and translation from
-                            world to camera. Cameras look along +z with y down, as in COLMAP
+                            world to camera. Cameras look along +z with y down, as in COLMAP;
+                            coordinates are those of the capture, also where SPLATS has a local origin
 
 Where the cameras were is taken from --scene, or else from the cameras.json that is beside the
 splats: every run writes one, and the trainer of the 3DGS paper does. So is which way is up. Without

@@ -8,7 +8,7 @@ use crate::options::split;
 use clap::ValueEnum;
 use dapple::glam::DVec3;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Capture, Error, Result, Splats, load};
+use dapple::scene::{Camera, Capture, Error, Result, Splats, load, without_far_off};
 use dapple::train::{RenderNames, TrainConfig};
 use std::path::Path;
 
@@ -87,7 +87,7 @@ pub(super) fn seen(
         .iter()
         .map(|camera| camera.camera_from_world.about(by));
     Ok(like.map(|like| Seen {
-        poses: poses.collect(),
+        poses: without_far_off(poses.collect()),
         like: pinhole_camera(&like),
         up,
     }))
