@@ -3,9 +3,12 @@
 use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
+use dapple::glam::DVec3;
 use dapple::gpu::Precision;
 use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
-use dapple::scene::{Capture, Error, LoadOptions, MaskMode, Result, Splats, Split, load};
+use dapple::scene::{
+    Capture, Error, LoadOptions, MaskMode, Result, Splats, Split, load, origin,
+};
 use dapple::train::config::{Background, DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
@@ -340,7 +343,22 @@ pub fn read_splats_with(
     for note in &aside.notes {
         console.note(&format!("note: {}: {note}", path.display()));
     }
+    if aside.origin != DVec3::ZERO {
+        console.note(&format!(
+            "note: {}: positions are relative to the local origin {}",
+            path.display(),
+            origin::shown(aside.origin)
+        ));
+    }
     Ok((splats, aside))
+}
+
+/// Says that a format has no place for the origin that splats count from.
+pub fn note_origin(format: Format, origin: DVec3, console: &Console) {
+    if origin != DVec3::ZERO && !format.holds_origin() {
+        let note = origin::not_held(format.extension(), origin);
+        console.note(&format!("note: {note}"));
+    }
 }
 
 /// The splats as far as a format holds them; says what is lost.

@@ -4,7 +4,7 @@ use crate::camera_paths::{Ring, Seen};
 use crate::console::Console;
 use dapple::contract::RenderSettings;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Dataset, Error, Result, Splats};
+use dapple::scene::{Camera, Dataset, Error, Result, Splats, without_far_off};
 use dapple::train::TrainConfig;
 use dapple::train::evaluate::ImageScore;
 use dapple_viewer::export::PageOptions;
@@ -120,6 +120,7 @@ impl Stance {
             .iter()
             .map(|camera| camera.camera_from_world)
             .collect();
+        let poses = without_far_off(poses);
         Some(Self::of_ring(&Ring::of_poses(&Seen { poses, like, up })))
     }
 
@@ -140,6 +141,11 @@ impl Stance {
     /// What is up, what is looked at, and from how far.
     pub fn parts(&self) -> (DVec3, DVec3, f64) {
         (self.up, self.centre, self.distance)
+    }
+
+    /// Counts from another origin.
+    pub fn count_from(&mut self, origin: DVec3) {
+        self.centre -= origin;
     }
 
     fn of_ring(ring: &Ring) -> Self {

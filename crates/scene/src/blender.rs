@@ -53,7 +53,14 @@ impl Capture {
                 image
             }));
         self.skipped += other.skipped;
+        // Remainders of all points, or of none.
+        let is_whole = self.remainders.len() == self.points.len()
+            && other.remainders.len() == other.points.len();
         self.points.extend(other.points);
+        self.remainders.extend(other.remainders);
+        if !is_whole {
+            self.remainders.clear();
+        }
         for note in other.notes {
             if !self.notes.contains(&note) {
                 self.notes.push(note);

@@ -56,6 +56,19 @@ impl Pose {
         -(self.rotation.conjugate() * self.translation)
     }
 
+    /// The same pose in a world whose origin lies at `origin` of this world, which has the same axes. Bits stay
+    /// where `origin` is zero.
+    #[must_use]
+    pub fn about(&self, origin: DVec3) -> Self {
+        if origin == DVec3::ZERO {
+            return *self;
+        }
+        Self {
+            rotation: self.rotation,
+            translation: self.translation + self.rotation * origin,
+        }
+    }
+
     /// Whether every number is finite.
     pub fn is_finite(&self) -> bool {
         self.rotation.is_finite() && self.translation.is_finite()
@@ -134,6 +147,15 @@ impl Camera {
             fy: self.fy * sy,
             cx: self.cx * sx,
             cy: self.cy * sy,
+            ..*self
+        }
+    }
+
+    /// The same camera in a world whose origin lies at `origin` of this world: see [`Pose::about`].
+    #[must_use]
+    pub fn about(&self, origin: DVec3) -> Self {
+        Self {
+            camera_from_world: self.camera_from_world.about(origin),
             ..*self
         }
     }

@@ -3,6 +3,7 @@
 use crate::colmap::Observation;
 use crate::load::places::seen_instead;
 use crate::{Camera, Error, LoadOptions, OwnSplit, Point, Result, Split, Tracks};
+use glam::DVec3;
 use std::path::{Component, Path, PathBuf};
 
 /// Posed photos on disk, sorted by name, and sparse points.
@@ -10,8 +11,15 @@ use std::path::{Component, Path, PathBuf};
 pub struct Capture {
     /// Sorted by name, no name twice.
     pub images: Vec<PosedImage>,
+    /// The local origin: where the world origin of cameras and points lies in the capture's own frame, world units.
+    /// [`crate::load::open`] chooses it: zero, unless coordinates are so large beside the capture's extent that
+    /// `f32` would lose precision.
+    pub origin: DVec3,
     /// Sparse points; may be empty.
     pub points: Vec<Point>,
+    /// What the positions of the points lack as `f32`: the file's doubles minus the rounded numbers. Empty where files
+    /// hold no doubles, and once the origin is chosen.
+    pub remainders: Vec<[f32; 3]>,
     /// Which images each of the points was found in, by [`PosedImage::id`]; `None` where the capture
     /// does not say.
     pub tracks: Option<Tracks>,

@@ -48,6 +48,10 @@ pub struct Point {
 pub struct Dataset {
     /// Sorted by name.
     pub views: Vec<View>,
+    /// The local origin: where the world origin of cameras and points lies in the capture's own frame, world units.
+    /// Zero unless the capture lies so far from its origin that `f32` would lose precision; see
+    /// [`crate::Capture::origin`].
+    pub origin: DVec3,
     /// Sparse points; may be empty for captures that have none (Blender scenes).
     pub points: Vec<Point>,
     /// Which views each of the points was found in, as indices into `views`; `None` where the capture
@@ -154,37 +158,4 @@ impl Dataset {
         let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
         Split::of(&names, self.own_split.as_ref(), eval_every)
     }
-
-    /// The size of the region the cameras move in: 1.1 times the largest distance of a camera from
-    /// the mean of the camera centres, world units. Learning rates and density thresholds scale
-    /// with it. Source: the 3DGS paper's released trainer (`cameras_extent`).
-    ///
-    /// Uses the views named by `indices`; a capture whose cameras all stand in one place gives the
-    /// spread of its points instead, and 1 if there is none.
-    pub fn extent(&self, indices: &[usize]) -> f64 {
-        let centres: Vec<DVec3> = indices
-            .iter()
-            .filter_map(|&i| self.views.get(i))
-            .map(|v| v.camera.camera_from_world.centre())
-            .collect();
-        let radius = radius_about_mean(&centres);
-        if radius > 0.0 {
-            return 1.1 * radius;
-        }
-        let points: Vec<DVec3> = self
-            .points
-            .iter()
-            .map(|p| DVec3::from(p.position.map(f64::from)))
-            .collect();
-        let spread = radius_about_mean(&points);
-        if spread > 0.0 { spread } else { 1.0 }
-    }
-}
-
-fn radius_about_mean(points: &[DVec3]) -> f64 {
-    if points.is_empty() {
-        return 0.0;
-    }
-    let mean = points.iter().copied().sum::<DVec3>() / points.len() as f64;
-    points.iter().map(|p| p.distance(mean)).fold(0.0, f64::max)
 }

@@ -362,7 +362,7 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
         Some(ply) => {
             let path = points_file(&mut finder, root, ply).map_err(|e| e.at(label.clone()))?;
             let (points, aside) = ply::read_all_points(&path)?;
-            capture.points = points;
+            (capture.points, capture.remainders) = (points, aside.remainders);
             let named = |note: String| format!("{}: {note}", path.display());
             capture.notes.extend(aside.notes.into_iter().map(named));
         }

@@ -1,6 +1,7 @@
 //! The Gaussians, in the parametrisation that is optimised and stored.
 
 use crate::{Error, Result};
+use glam::DVec3;
 
 /// The highest degree of spherical harmonics that the ecosystem's files carry.
 pub const MAX_SH_DEGREE: u8 = 3;
@@ -101,6 +102,19 @@ impl Splats {
             self.sh_degree = degree;
         }
         self
+    }
+
+    /// Counts centres from another origin, which lies at `origin` of the present world. Computed in doubles; bits stay
+    /// where `origin` is zero.
+    pub fn count_from(&mut self, origin: DVec3) {
+        if origin == DVec3::ZERO {
+            return;
+        }
+        for mean in &mut self.means {
+            *mean = (DVec3::from(mean.map(f64::from)) - origin)
+                .to_array()
+                .map(|v| v as f32);
+        }
     }
 
     /// Keeps the Gaussians whose index satisfies `keep`, in order.

@@ -198,9 +198,11 @@ fn random_points(
 /// The centre is the point nearest to all optical axes: the minimum of the summed squared
 /// distances solves `sum(I - d d^T) x = sum(I - d d^T) c`. The half edge is the half width that a
 /// camera sees there, on average. Cameras that look in parallel have no such point: then the cube
-/// lies one extent in front of them.
+/// lies one extent in front of them. Cameras that stand far off the others are not asked ([`Dataset::far_off`]).
 fn watched_cube(dataset: &Dataset, train: &[usize], extent: f64) -> (DVec3, f64) {
-    let cameras: Vec<_> = train.iter().map(|&i| &dataset.views[i].camera).collect();
+    let far = dataset.far_off(train);
+    let near = train.iter().filter(|i| !far.contains(i));
+    let cameras: Vec<_> = near.map(|&i| &dataset.views[i].camera).collect();
     let count = cameras.len().max(1) as f64;
     let centres: Vec<DVec3> = cameras
         .iter()

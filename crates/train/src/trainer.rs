@@ -37,6 +37,7 @@ use crate::{
 };
 use dapple_engine::{Engine, Rendered};
 use dapple_scene::{Camera, Dataset, Error, Result, View};
+use glam::DVec3;
 use held_out::HeldOut;
 use std::sync::Arc;
 use std::time::Instant;
@@ -343,6 +344,11 @@ impl Trainer {
     /// The photos trained on, by name, with their cameras as they were given.
     pub(crate) fn given_cameras(&self) -> &[(String, Camera)] {
         &self.run.photos.cameras
+    }
+
+    /// The local origin that cameras and splats count from: [`Dataset::origin`].
+    pub fn origin(&self) -> DVec3 {
+        self.saving.capture.origin()
     }
 
     /// What made the engine fail, when a run has ended with [`Ending::Failed`]; and what was lost, and why it

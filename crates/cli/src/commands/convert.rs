@@ -6,7 +6,8 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
-    DeviceOptions, NewFolders, held_by, make_folder_of, refuse_existing, splats_file,
+    DeviceOptions, NewFolders, held_by, make_folder_of, note_origin, read_splats_with,
+    refuse_existing, splats_file,
 };
 use crate::training_display::{gaussians, grouped};
 use dapple::scene::edit::order::largest_first;
@@ -104,6 +105,10 @@ pub struct Args {
     #[arg(long)]
     antialias: bool,
 
+    /// Write positions in the capture's own frame, as doubles, where the input counts from a local origin; .ply alone
+    #[arg(long, conflicts_with = "max_loss")]
+    world: bool,
+
     /// Measure what is lost from the cameras and against the photos of this capture [default: from a ring]
     #[arg(long, value_name = "SCENE", conflicts_with = "no_loss")]
     capture: Option<PathBuf>,
@@ -197,9 +202,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             undeclared_axes: axes,
             ..ReadOptions::default()
         });
-    let (read, aside) = splat_file::read_with_progress(&input, &read_options, &console.progress())?;
-    for note in &aside.notes {
-        console.note(&format!("note: {}: {note}", input.display()));
+    let (read, aside) = read_splats_with(&input, &read_options, console)?;
+    if args.world && format != Some(Format::Ply) {
+        return Err(
+            Error::unsupported("only .ply files hold positions in doubles")
+                .at("--world")
+                .hint("end the output's name in .ply"),
+        );
     }
     let flags = ConfigPatch {
         antialias: args.antialias.then_some(true),
@@ -217,6 +226,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         spz_sh_bits: args.spz_sh_bits,
         sog_palette: args.sog_palette.map(|entries| entries as usize),
         antialiased: config.antialias,
+        origin: aside.origin,
+        world: args.world,
         lod_levels: args
             .lod_levels
             .unwrap_or(WriteOptions::default().lod_levels),
@@ -228,6 +239,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let done = write_judged(args, format, (&read, &splats), (&config, &options), console);
     let (output, written, loss) = folders.unless_ok(done)?;
     let format = Format::of_name(&output)?;
+    note_origin(format, aside.origin, console);
     let bytes = splat_file::size_bytes(&output, format);
     let summary = Summary {
         output: &output,
@@ -299,6 +311,7 @@ fn write_judged(
 ) -> Result<(PathBuf, Written, Option<Loss>)> {
     let judge = || {
         let engine = args.device.engine(console)?;
+        let read = (read, options.origin);
         Judge::of(read, config, args.capture.as_deref(), engine, console)
     };
     if let Some(most) = args.max_loss {
@@ -323,12 +336,19 @@ fn write_judged(
     Ok((args.output.clone(), (splats.len(), splats.sh_degree), loss))
 }
 
+/// What a file holds, counted from where the splats that went into it do.
 fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
+    let holds_origin = Format::of_name(path).is_ok_and(Format::holds_origin);
+    let origin = options.origin;
     let options = ReadOptions {
         undeclared_axes: options.axes,
         ..ReadOptions::default()
     };
-    Ok(splat_file::read_with(path, &options)?.0)
+    let (mut splats, aside) = splat_file::read_with(path, &options)?;
+    if holds_origin {
+        splats.count_from(origin - aside.origin);
+    }
+    Ok(splats)
 }
 
 /// Formats that --max-loss chooses among, likely the smallest first.

@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, config_beside, held_by, make_folder_of,
+    CaptureOptions, DeviceOptions, NewFolders, config_beside, held_by, make_folder_of, note_origin,
     parse_colour, read_splats_with, refuse_existing, splats_file,
 };
 use crate::training_display::{gaussians, grouped};
@@ -164,12 +164,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     let options = WriteOptions {
         antialiased: aside.antialiased || config.antialias,
+        origin: aside.origin,
         nearest: args.device.nearest(),
         ..WriteOptions::default()
     };
     let gaussians_read = splats.len();
-    let mut photos = Photos::new(args, &file, config, console);
-    let mut editor = Editor::new(splats);
+    let mut photos = Photos::new(args, (&file, &splats, aside.origin), config, console);
+    let mut editor = Editor::new(splats).about(aside.origin);
     let mut done = Vec::with_capacity(actions.len());
     for i in 0..actions.len() {
         editor.set_non_finite(NonFinite::of_chain(&actions[i + 1..]));
@@ -191,6 +192,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let splats = held_by(format, editor.into_splats(), console);
+    note_origin(format, aside.origin, console);
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
     folders.unless_ok(make_folder_of(&args.output).and_then(|()| {

@@ -12,6 +12,8 @@ use crate::options::{
 use crate::photo_memory;
 use crate::viewing::shown_settings;
 use dapple::contract::RenderSettings;
+use dapple::glam::DVec3;
+use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::{Dataset, Error, Pose, Result, Splats, load};
 use dapple::train::config::{Background, EvalPatch};
 use dapple::train::evaluate::Paired;
@@ -143,6 +145,8 @@ pub struct Args {
 struct Subject {
     path: PathBuf,
     splats: Splats,
+    /// What they count from.
+    origin: DVec3,
     config: TrainConfig,
 }
 
@@ -154,9 +158,17 @@ impl Subject {
         config.antialias |= aside.antialiased;
         Ok(Self {
             splats,
+            origin: aside.origin,
             config,
             path,
         })
+    }
+
+    /// Counts the splats from where the capture's cameras do.
+    fn count_from(&mut self, origin: DVec3) {
+        let counts_from = assumed(middle_of(&self.splats), self.origin, origin);
+        self.splats.count_from(origin - counts_from);
+        self.origin = origin;
     }
 
     /// Over the given background.
@@ -190,9 +202,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         RunFolder::open(out).refuse_foreign(Writes::Scores)?;
     }
     let flags = args.flags();
-    let a = Subject::open(&args.splats, &flags, console)?;
+    let mut a = Subject::open(&args.splats, &flags, console)?;
     let other = args.compare.as_ref();
-    let b = other
+    let mut b = other
         .map(|path| Subject::open(path, &flags, console))
         .transpose()?;
     if let Some(b) = &b {
@@ -200,6 +212,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     let lpips = a.config.read_lpips()?;
     let (dataset, trained) = load_held_out(args, &a.config, console)?;
+    for subject in [Some(&mut a), b.as_mut()].into_iter().flatten() {
+        subject.count_from(dataset.origin);
+    }
     let poses = args.true_cameras.as_deref();
     let poses = poses
         .map(|truth| poses::report(truth, &a, &trained))

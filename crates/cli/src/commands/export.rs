@@ -118,7 +118,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if splats.is_empty() {
         return Err(Error::input("there is no Gaussian to show").at_path(&file));
     }
-    let seen: Vec<_> = cameras_beside(&file, console)
+    let seen: Vec<_> = cameras_beside(&file, aside.origin, console)
         .iter()
         .map(|entry| entry.camera)
         .collect();

@@ -6,8 +6,9 @@ use crate::console::Console;
 use crate::machine::human_bytes;
 use crate::options::{CaptureOptions, merged_config, other_trainers_splats, sog_meta};
 use crate::training_display::grouped;
+use dapple::glam::DVec3;
 use dapple::scene::splat_file::{self, Format};
-use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load};
+use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load, origin};
 use dapple::train::ConfigPatch;
 use run::RunInfo;
 use serde::Serialize;
@@ -154,6 +155,9 @@ struct CaptureInfo {
     points: usize,
     point_bounds: Option<Bounds>,
     camera_bounds: Option<Bounds>,
+    /// The local origin that training counts from, where it is not zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<[f64; 3]>,
     /// Whether every photo has been decoded.
     checked: bool,
     notes: Vec<String>,
@@ -192,9 +196,14 @@ impl CaptureInfo {
         let of_photos = of_photos.map(|((w, h), count)| (format!("{w}x{h}"), count));
         let of_photos = of_photos.collect();
         let centres = capture.images.iter().map(|image| {
-            let centre = image.camera.camera_from_world.centre();
+            let centre = image.camera.camera_from_world.centre() + capture.origin;
             centre.to_array().map(|v| v as f32)
         });
+        // In the capture's own frame.
+        let placed = |position: [f32; 3]| {
+            let place = DVec3::from(position.map(f64::from)) + capture.origin;
+            place.to_array().map(|v| v as f32)
+        };
         Self {
             kind: "capture",
             path: path.to_owned(),
@@ -206,8 +215,9 @@ impl CaptureInfo {
             photo_sizes: of_photos,
             lenses,
             points: capture.points.len(),
-            point_bounds: Bounds::around(capture.points.iter().map(|p| p.position)),
+            point_bounds: Bounds::around(capture.points.iter().map(|p| placed(p.position))),
             camera_bounds: Bounds::around(centres),
+            origin: (capture.origin != DVec3::ZERO).then(|| capture.origin.to_array()),
             checked: false,
             notes: capture.notes.clone(),
         }
@@ -268,6 +278,9 @@ impl Shown for CaptureInfo {
             ("", Bounds::shown(self.point_bounds.as_ref())),
             ("cameras", Bounds::shown(self.camera_bounds.as_ref())),
         ];
+        if let Some(at) = self.origin {
+            lines.push(("origin", origin::shown(at.into())));
+        }
         lines.extend(self.notes.iter().map(|note| ("note", note.clone())));
         lines
     }
@@ -327,6 +340,9 @@ struct SplatsInfo {
     run: Option<RunInfo>,
     gaussians: usize,
     sh_degree: u8,
+    /// The local origin that positions count from, where the file says one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<[f64; 3]>,
     bounds: Option<Bounds>,
     /// The box around all but the outermost 1 % along each axis and side.
     inner_bounds: Option<Bounds>,
@@ -351,6 +367,7 @@ impl SplatsInfo {
         };
         Ok(Self {
             notes: aside.notes,
+            origin: (aside.origin != DVec3::ZERO).then(|| aside.origin.to_array()),
             ..Self::of(path, &splats, file_bytes)
         })
     }
@@ -380,6 +397,7 @@ impl SplatsInfo {
             run: None,
             gaussians: splats.len(),
             sh_degree: splats.sh_degree,
+            origin: None,
             bounds: Bounds::around(splats.means.iter().copied()),
             inner_bounds,
             opacity: Spread::of(opacity.collect()),
@@ -413,6 +431,9 @@ impl Shown for SplatsInfo {
                 ),
             ),
         ]);
+        if let Some(at) = self.origin {
+            lines.push(("origin", origin::shown(at.into())));
+        }
         lines.extend(self.notes.iter().map(|note| ("note", note.clone())));
         lines
     }

@@ -15,8 +15,9 @@ use crate::video;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
+use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::provenance::is_dapples_picture;
-use dapple::scene::{Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, load};
+use dapple::scene::{Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, Splats, load};
 use dapple::train::config::Background;
 use dapple::train::{ConfigPatch, RunLock};
 use shots::{Shot, frames, numbered, seen, shots};
@@ -36,7 +37,8 @@ What to look from, one of:
                               {\"width\": 1280, \"height\": 720, \"field_of_view\": 60,
                                \"eye\": [0, -1, -4], \"target\": [0, 0, 0]}
                             or with fx (fy, cx, cy), rotation (w, x, y, z) and translation from
-                            world to camera. Cameras look along +z with y down, as in COLMAP
+                            world to camera. Cameras look along +z with y down, as in COLMAP;
+                            coordinates are those of the capture, also where SPLATS has a local origin
 
 Where the cameras were is taken from --scene, or else from the cameras.json that is beside the
 splats: every run writes one, and the trainer of the 3DGS paper does. So is which way is up. Without
@@ -191,7 +193,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let output = args.output()?;
     let file = splats_file(&args.splats)?;
     let config = config_beside(&file, flags, console)?;
-    let (splats, aside) = read_splats(&file, console)?;
+    let (mut splats, aside) = read_splats(&file, console)?;
+    // Where renders count from: the splats of a file that says nothing count from zero.
+    let mut origin = aside.origin;
     let told = args.up.map(DVec3::from).or(aside.up.map(DVec3::from));
     let mut shots = match &args.path {
         Some(PathChoice::File(path)) => {
@@ -204,17 +208,17 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             numbered(cameras)
         }
         Some(PathChoice::Kind(path)) => {
-            let seen = seen(
-                args,
-                &file,
-                told.filter(|_| args.up.is_some()),
-                &config,
-                console,
-            )?;
+            let up = told.filter(|_| args.up.is_some());
+            let seen = seen(args, &file, up, &config, &mut origin, console)?;
+            count_from(&mut splats, aside.origin, origin);
             let count = args.frames.unwrap_or(FRAMES);
             frames(*path, seen, count, &splats, told, console)?
         }
-        None => shots(args, &config, console)?,
+        None => {
+            let shots = shots(args, &config, &mut origin, console)?;
+            count_from(&mut splats, aside.origin, origin);
+            shots
+        }
     };
     for (_, camera) in &mut shots {
         *camera = cameras::resized(camera, args.width, args.height)?;
@@ -261,6 +265,12 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         shots.len(),
         args.out.display()
     ))
+}
+
+/// Counts splats whose file says that they count from `said` from where the cameras do.
+fn count_from(splats: &mut Splats, said: DVec3, cameras: DVec3) {
+    let counts_from = assumed(middle_of(splats), said, cameras);
+    splats.count_from(cameras - counts_from);
 }
 
 /// Renders into a folder beside the video, and makes the video of it.

@@ -11,6 +11,7 @@ use crate::training_display::gaussians;
 use crate::viewing::{ListenOptions, Stance, entries, page_options, shown_settings, stage};
 use dapple::contract::{Engine, RenderSettings, smoothing};
 use dapple::glam::DVec3;
+use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::splat_file::Aside;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::evaluate::ImageScore;
@@ -83,6 +84,8 @@ struct Sight {
     stance: Stance,
     cameras: Vec<CameraEntry>,
     settings: String,
+    /// What splats and cameras count from.
+    origin: DVec3,
 }
 
 /// A model, and the engine that holds it.
@@ -105,8 +108,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let (first, second) = chosen(&args.paths)?;
     let mut sight = sight(first, second.is_some(), args, console)?;
     let other = second.map(|path| self::sight(path, true, args, console));
-    let other = other.transpose()?;
-    if let Some(other) = &other {
+    let mut other = other.transpose()?;
+    if let Some(other) = &mut other {
+        other.count_from(sight.origin);
         sight.stands_with(other);
     }
     let plan = editing::plan(&sight, other.is_some(), args)?;
@@ -222,6 +226,17 @@ pub fn title(path: &Path) -> String {
 }
 
 impl Sight {
+    /// Counts splats and cameras from another origin.
+    fn count_from(&mut self, origin: DVec3) {
+        let by = origin - self.origin;
+        self.splats.count_from(by);
+        for entry in &mut self.cameras {
+            entry.camera = entry.camera.about(by);
+        }
+        self.stance.count_from(by);
+        self.origin = origin;
+    }
+
     /// Takes cameras, and with them where to stand, from what it is compared with, where it has none of its own.
     fn stands_with(&mut self, other: &Self) {
         if self.cameras.is_empty() && !other.cameras.is_empty() {
@@ -256,8 +271,8 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         false => splats_file(path)?,
     };
     let mut config = config_beside(&file, flags(), console)?;
-    let (splats, aside) = match from_checkpoint {
-        true => (of_checkpoint(&run, console)?, Aside::default()),
+    let (splats, mut aside) = match from_checkpoint {
+        true => of_checkpoint(&run, console)?,
         false => read_splats(&file, console)?,
     };
     config.antialias |= aside.antialiased;
@@ -266,9 +281,14 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
     let cameras = match &args.scene {
         Some(scene) => {
             let dataset = load_capture(scene, &config, console)?;
-            entries(&dataset, &config, &scores)
+            aside.origin = assumed(middle_of(&splats), aside.origin, dataset.origin);
+            let mut entries = entries(&dataset, &config, &scores);
+            for entry in &mut entries {
+                entry.camera = entry.camera.about(aside.origin - dataset.origin);
+            }
+            entries
         }
-        None => cameras_beside(&file, console),
+        None => cameras_beside(&file, aside.origin, console),
     };
     let seen: Vec<_> = cameras.iter().map(|entry| entry.camera).collect();
     let stance = match Stance::of_cameras(&seen, up) {
@@ -284,23 +304,29 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         stance,
         cameras,
         settings: settings.unwrap_or_default(),
+        origin: aside.origin,
         file: (!from_checkpoint).then_some(file),
     })
 }
 
-/// The splats of a run's checkpoint, as files hold them.
-fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<Splats> {
+/// The splats of a run's checkpoint, as files hold them, and what a file would say beside.
+fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, Aside)> {
     let Checkpoint {
         mut splats,
         state,
         step,
+        capture,
         ..
     } = run.read_checkpoint()?;
     smoothing::fuse(&mut splats, &state.smoothing);
     console.note(&format!(
         "the run is not finished: this is its checkpoint, after step {step}"
     ));
-    Ok(splats)
+    let aside = Aside {
+        origin: capture.origin(),
+        ..Aside::default()
+    };
+    Ok((splats, aside))
 }
 
 /// A capture without splats: its points as a run would begin with them.
@@ -333,6 +359,7 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
         config,
         stance,
         settings: String::new(),
+        origin: dataset.origin,
     })
 }
 
@@ -340,8 +367,8 @@ fn load_capture(scene: &Path, config: &TrainConfig, console: &Console) -> Result
     load::load(scene, &config.load_options(), &console.progress())
 }
 
-/// The cameras that lie beside splats, without photos.
-pub fn cameras_beside(file: &Path, console: &Console) -> Vec<CameraEntry> {
+/// The cameras that lie beside splats, without photos, counted from the splats' origin.
+pub fn cameras_beside(file: &Path, origin: DVec3, console: &Console) -> Vec<CameraEntry> {
     let found = cameras::named_beside(file).unwrap_or_else(|error| {
         console.note(&format!(
             "note: the cameras beside the splats are not used: {error}"
@@ -349,9 +376,9 @@ pub fn cameras_beside(file: &Path, console: &Console) -> Vec<CameraEntry> {
         None
     });
     let (_, named) = found.unwrap_or_default();
-    let entry = |(name, camera)| CameraEntry {
+    let entry = |(name, camera): cameras::Named| CameraEntry {
         name,
-        camera,
+        camera: camera.about(origin),
         photo: None,
         held_out: false,
         psnr: None,

@@ -277,3 +277,176 @@ fn looks_are_fitted_to_halves_and_put_into_splats() {
         &["the looks are of", "hint:"],
     );
 }
+
+/// Where a survey lies: metres in UTM.
+const UTM: [f64; 3] = [448_213.5, 5_411_972.25, 312.75];
+
+/// Copies the capture to `far`, moved to [`UTM`].
+fn survey(folder: &Path) {
+    let (from, to) = (folder.join("capture"), folder.join("far"));
+    std::fs::create_dir_all(to.join("images")).unwrap();
+    std::fs::create_dir_all(to.join("sparse/0")).unwrap();
+    for photo in std::fs::read_dir(from.join("images")).unwrap() {
+        let photo = photo.unwrap();
+        std::fs::copy(photo.path(), to.join("images").join(photo.file_name())).unwrap();
+    }
+    let read = |name: &str| std::fs::read(from.join("sparse/0").join(name)).unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(to.join("sparse/0").join(name), bytes).unwrap();
+    };
+    write("cameras.bin", &read("cameras.bin"));
+    let number =
+        |bytes: &[u8], at: usize| f64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let count = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let put = |bytes: &mut [u8], at: usize, value: f64| {
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    };
+    let mut images = read("images.bin");
+    let mut at = 8;
+    for _ in 0..count(&images, 0) {
+        let [w, x, y, z] = [4, 12, 20, 28].map(|k| number(&images, at + k));
+        let by = glam::DQuat::from_xyzw(x, y, z, w) * glam::DVec3::from(UTM);
+        for k in 0..3 {
+            let place = at + 36 + 8 * k;
+            let value = number(&images, place) - by[k];
+            put(&mut images, place, value);
+        }
+        at += 64;
+        at += images[at..].iter().position(|&b| b == 0).unwrap() + 1;
+        at += 8 + 24 * count(&images, at) as usize;
+    }
+    write("images.bin", &images);
+    let mut points = read("points3D.bin");
+    let mut at = 8;
+    for _ in 0..count(&points, 0) {
+        for k in 0..3 {
+            let place = at + 8 + 8 * k;
+            let value = number(&points, place) + UTM[k];
+            put(&mut points, place, value);
+        }
+        at += 43;
+        at += 8 + 8 * count(&points, at) as usize;
+    }
+    write("points3D.bin", &points);
+}
+
+/// Mean difference of two pictures, of 255.
+fn difference(a: &Path, b: &Path) -> f64 {
+    let [a, b] = [a, b].map(|path| image::open(path).unwrap().into_rgb8().into_raw());
+    let sum: u64 = a
+        .iter()
+        .zip(&b)
+        .map(|(a, b)| u64::from(a.abs_diff(*b)))
+        .sum();
+    sum as f64 / a.len() as f64
+}
+
+#[test]
+fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
+    let folder = small_capture();
+    let path = folder.path();
+    survey(path);
+    let train = |capture: &str, out: &str| {
+        let args = [
+            "train",
+            capture,
+            "-o",
+            out,
+            "--preset",
+            "m8-smoke",
+            "--steps=12",
+            "--json",
+        ];
+        let ran = ok_in(path, &args);
+        (json(&ran)["psnr"].as_f64().unwrap(), ran.stderr)
+    };
+    let (here, said) = train("capture", "out");
+    assert!(!said.contains("local origin"), "{said}");
+    let (there, said) = train("far", "far_out");
+    assert!(said.contains("local origin"), "{said}");
+    assert!((here - there).abs() < 0.05, "{here} {there}");
+    let eval = |splats: &str| {
+        let ran = ok_in(
+            path,
+            &["eval", "far", splats, "--json", "--eval-every", "8"],
+        );
+        json(&ran)["psnr"].as_f64().unwrap()
+    };
+    assert!((eval("far_out") - there).abs() < 0.01);
+    // In the survey's own frame, and in a format that has no place for the origin.
+    let ran = ok_in(
+        path,
+        &["convert", "far_out", "world.ply", "--world", "--no-loss"],
+    );
+    assert!(!ran.stderr.contains("no place"), "{}", ran.stderr);
+    assert!((eval("world.ply") - there).abs() < 0.01);
+    let info = json(&ok_in(path, &["info", "world.ply", "--json"]));
+    assert!(
+        (info["origin"][1].as_f64().unwrap() - UTM[1]).abs() < 100.0,
+        "{info}"
+    );
+    let ran = ok_in(path, &["convert", "far_out", "a.spz", "--capture", "far"]);
+    assert!(ran.stderr.contains("no place"), "{}", ran.stderr);
+    assert!((eval("a.spz") - there).abs() < 0.5);
+    refused(
+        path,
+        &["convert", "far_out", "b.spz", "--world"],
+        INPUT,
+        &["--world"],
+    );
+    // Cameras are the survey's.
+    let text = std::fs::read_to_string(path.join("far_out/cameras.json")).unwrap();
+    let cameras: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let east = cameras["frames"][0]["transform_matrix"][0][3]
+        .as_f64()
+        .unwrap();
+    assert!((east - UTM[0]).abs() < 100.0, "{east}");
+    let metrics = std::fs::read_to_string(path.join("far_out/metrics.json")).unwrap();
+    let metrics: serde_json::Value = serde_json::from_str(&metrics).unwrap();
+    assert!((metrics["origin"][0].as_f64().unwrap() - UTM[0]).abs() < 100.0);
+    // Renders from the cameras beside the splats, and from those of the survey.
+    for (splats, scene, out) in [
+        ("out", "capture", "a"),
+        ("far_out", "far", "b"),
+        ("world.ply", "far", "c"),
+    ] {
+        let args = [
+            "render", splats, "--scene", scene, "--views", "all", "-o", out,
+        ];
+        ok_in(path, &args);
+    }
+    for out in ["out", "far_out"] {
+        let to = format!("{out}_around");
+        ok_in(
+            path,
+            &["render", out, "--path", "orbit", "--frames", "2", "-o", &to],
+        );
+    }
+    let pictures: Vec<_> = std::fs::read_dir(path.join("a")).unwrap().collect();
+    for picture in pictures {
+        let name = picture.unwrap().file_name();
+        for other in ["b", "c"] {
+            let off = difference(&path.join("a").join(&name), &path.join(other).join(&name));
+            assert!(off < 2.0, "{name:?} {other} {off}");
+        }
+    }
+    let around = |out: &str| path.join(format!("{out}_around/00001.png"));
+    assert!(difference(&around("out"), &around("far_out")) < 2.0);
+    // What is merged moves along, and edits keep the origin.
+    let merge = [
+        "edit",
+        "far_out",
+        "two.ply",
+        "--translate",
+        "0,0,0",
+        "--merge",
+        "world.ply",
+    ];
+    ok_in(path, &merge);
+    assert!(
+        (eval("two.ply") - there).abs() < 6.0,
+        "the copy stands elsewhere"
+    );
+    let info = json(&ok_in(path, &["info", "two.ply", "--json"]));
+    assert_eq!(info["origin"], metrics["origin"]);
+}

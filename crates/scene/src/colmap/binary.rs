@@ -2,7 +2,7 @@
 
 use super::model::by_id;
 use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};
-use crate::{Error, Point, Result, Tracks};
+use crate::{Error, Point, Result, Tracks, origin};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -210,6 +210,7 @@ pub(super) fn read_points_bin(
     let count = reader.count(8 + 24 + 3 + 8 + 8, "points", &|| "the count".into())?;
     let mut out = ColmapPoints {
         points: Vec::with_capacity(count),
+        remainders: Vec::with_capacity(count),
         tracks: Tracks::default(),
         dropped: 0,
     };
@@ -244,9 +245,13 @@ impl ColmapPoints {
         error: f64,
         images: impl IntoIterator<Item = u32>,
     ) -> bool {
-        let position = position.map(|v| v as f32);
-        if position.iter().all(|v| v.is_finite()) {
-            self.points.push(Point { position, rgb });
+        let rounded = position.map(|v| v as f32);
+        if rounded.iter().all(|v| v.is_finite()) {
+            self.remainders.push(origin::remainder(position, rounded));
+            self.points.push(Point {
+                position: rounded,
+                rgb,
+            });
             self.tracks.push(error, images);
             return true;
         }

@@ -66,6 +66,8 @@ pub struct ColmapImage {
 pub struct ColmapPoints {
     /// In file order.
     pub points: Vec<Point>,
+    /// What each position lacks as `f32`, see [`crate::Capture::remainders`].
+    pub remainders: Vec<[f32; 3]>,
     /// The images that each was found in, by their ids.
     pub tracks: Tracks,
     /// How many were dropped because their position is NaN or infinite.
@@ -98,6 +100,8 @@ pub struct Model {
     pub name_bytes: Vec<Option<Vec<u8>>>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
+    /// What each position lacks as `f32`, see [`crate::Capture::remainders`].
+    pub remainders: Vec<[f32; 3]>,
     /// The images that each was found in, by their ids; empty where the points are a PLY file.
     pub tracks: Tracks,
     /// Some of the images' observations of sparse points.
@@ -237,6 +241,7 @@ fn read_points(
         );
         return Ok(Some(ColmapPoints {
             points,
+            remainders: aside.remainders,
             ..ColmapPoints::default()
         }));
     }
@@ -267,7 +272,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     }
     // Points that are not in the file keep an index beyond it.
     let mut index_of: HashMap<u64, usize> = seen.iter().map(|&(.., id)| (id, usize::MAX)).collect();
-    let (points, tracks) = match read_points(&files, &mut index_of, &mut notes)? {
+    let (points, remainders, tracks) = match read_points(&files, &mut index_of, &mut notes)? {
         Some(read) => {
             if read.dropped > 0 {
                 notes.push(format!(
@@ -275,7 +280,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
                     read.dropped
                 ));
             }
-            (read.points, read.tracks)
+            (read.points, read.remainders, read.tracks)
         }
         None => Default::default(),
     };
@@ -328,6 +333,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
         image_ids,
         name_bytes,
         points,
+        remainders,
         tracks,
         observations,
         missing_points,

@@ -36,6 +36,7 @@ use crate::splat_file::{NonFinite, ReadOptions};
 use crate::{Camera, Error, Progress, Result, Splats, splat_file};
 pub use condition::{Comparison, Condition, Property};
 pub use decimate::Amount;
+use glam::DVec3;
 pub use orient::{Up, up_of_poses};
 pub use recipe::Recipe;
 pub use region::Region;
@@ -255,6 +256,8 @@ pub struct Editor {
     shifted: Vec<bool>,
     /// Of files that are merged.
     non_finite: NonFinite,
+    /// What positions count from: those of files that are merged may count from another.
+    origin: DVec3,
 }
 
 impl Editor {
@@ -266,7 +269,16 @@ impl Editor {
             hidden: Vec::new(),
             shifted: Vec::new(),
             non_finite: NonFinite::Refuse,
+            origin: DVec3::ZERO,
         }
+    }
+
+    /// Says which local origin positions count from ([`splat_file::Aside::origin`]): files that are merged are moved to
+    /// it.
+    #[must_use]
+    pub fn about(mut self, origin: DVec3) -> Self {
+        self.origin = origin;
+        self
     }
 
     /// What becomes of Gaussians with numbers that are not finite in files that are merged from now on. Before each
@@ -362,7 +374,8 @@ impl Editor {
                     non_finite: self.non_finite,
                     ..ReadOptions::default()
                 };
-                let (more, _) = splat_file::read_with(path, &options)?;
+                let (mut more, aside) = splat_file::read_with(path, &options)?;
+                more.count_from(self.origin - aside.origin);
                 order::append(&mut self.splats, more);
                 for marks in [&mut self.hidden, &mut self.shifted] {
                     if !marks.is_empty() {

@@ -10,7 +10,7 @@
 
 use super::condition::sigmoid;
 use super::transform::Similarity;
-use crate::{Camera, Error, Pose, Result, Splats};
+use crate::{Camera, Error, Pose, Result, Splats, without_far_off};
 use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
 
@@ -98,10 +98,8 @@ struct Plane {
 /// # Errors
 /// There are no cameras.
 pub fn orient(splats: &Splats, cameras: &[Camera], wanted: Up) -> Result<Similarity> {
-    let poses: Vec<Pose> = cameras
-        .iter()
-        .map(|camera| camera.camera_from_world)
-        .collect();
+    let poses = cameras.iter().map(|camera| camera.camera_from_world);
+    let poses = without_far_off(poses.collect());
     if poses.is_empty() {
         return Err(
             Error::input("nothing tells which way is up: there are no cameras")

@@ -396,7 +396,7 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     ));
     let named = |note: String| format!("{}: {note}", path.display());
     capture.notes.extend(aside.notes.into_iter().map(named));
-    capture.points = points;
+    (capture.points, capture.remainders) = (points, aside.remainders);
     capture.missing_points = None;
     capture.tracks = None;
 }

@@ -44,6 +44,7 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     if capture.points.is_empty() && capture.notes.iter().any(|n| n == nerfstudio::NO_POINTS) {
         use_points_beside(&mut capture, &[&root]);
     }
+    capture.choose_origin();
     let mut finder = Finder::default();
     let named = capture.images.iter().any(|image| image.mask.is_some());
     if let Some(n) = options.downscale.filter(|&n| n > 1) {
@@ -202,7 +203,9 @@ fn open_colmap(
     let has_tracks = read.tracks.len() == read.points.len();
     Ok(Capture {
         images,
+        origin: glam::DVec3::ZERO,
         points: read.points,
+        remainders: read.remainders,
         tracks: has_tracks.then_some(read.tracks),
         observations: read.observations,
         own_split,

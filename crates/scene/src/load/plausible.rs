@@ -1,6 +1,7 @@
 //! Remarks on what a capture says of its scene: all of it can be read, and some of it cannot be meant.
 
-use crate::Capture;
+use crate::extent::Region;
+use crate::{Capture, printable};
 use std::collections::HashMap;
 
 /// Points that fill less than this fraction of the distances between cameras lie in one place.
@@ -11,7 +12,39 @@ pub(super) fn notes(capture: &Capture) -> Vec<String> {
     points_in_one_place(capture)
         .into_iter()
         .chain(identical_poses(capture))
+        .chain(far_off(capture))
         .collect()
+}
+
+/// Names of photos that a note lists.
+const MOST_NAMES: usize = 5;
+
+fn far_off(capture: &Capture) -> Option<String> {
+    let cameras = capture.images.iter().map(|image| (&image.camera, image.id));
+    let region = Region {
+        points: &capture.points,
+        tracks: capture.tracks.as_ref(),
+        ..Region::of_cameras(cameras.collect())
+    };
+    let far = region.far_off();
+    let (middle, nearest) = (region.middle()?, far.iter().map(|&i| region.centres[i]));
+    let nearest = nearest
+        .map(|centre| centre.distance(middle))
+        .reduce(f64::min)?;
+    let name = |&i: &usize| printable(&capture.images[i].name).to_string();
+    let mut names: Vec<String> = far.iter().take(MOST_NAMES).map(name).collect();
+    if far.len() > MOST_NAMES {
+        names.push(format!("and {} more", far.len() - MOST_NAMES));
+    }
+    let (count, total) = (far.len(), capture.images.len());
+    Some(format!(
+        "{count} of {total} photos {} far off all others ({}), {:.0} times the extent of the rest or more: their poses \
+         are probably wrong. The extent leaves them out, and training uses them; remove them from the capture, or make \
+         their poses again",
+        if count == 1 { "stands" } else { "stand" },
+        names.join(", "),
+        nearest / region.extent(),
+    ))
 }
 
 fn points_in_one_place(capture: &Capture) -> Option<String> {

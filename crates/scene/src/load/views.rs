@@ -192,6 +192,7 @@ fn each_view(
     note_treatments(&done, &capture.images, &mut notes);
     let mut dataset = Dataset {
         views,
+        origin: capture.origin,
         points: capture.points,
         tracks,
         own_split: capture.own_split,

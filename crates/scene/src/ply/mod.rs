@@ -17,6 +17,7 @@
 
 mod activated;
 mod compressed;
+mod doubles;
 mod header;
 mod pack;
 mod points;
@@ -27,6 +28,7 @@ mod write;
 use crate::mapped::with_bytes;
 use crate::splat_file::{Aside, ReadOptions};
 use crate::{NoProgress, Point, Progress, Result, Splats, text};
+use glam::DVec3;
 use std::path::Path;
 
 pub(crate) use pack::write_compressed_to;
@@ -56,9 +58,17 @@ pub(crate) fn parse_all(
     options: &ReadOptions,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    let (splats, notes) = parse_with(bytes, options, progress)?;
     let mut aside = aside(bytes)?;
+    let header = header::Header::parse(bytes)?;
+    if compressed::is_compressed(&header) {
+        let (splats, notes) = compressed::read(&header, bytes, options)?;
+        aside.notes.extend(notes);
+        return Ok((splats, aside));
+    }
+    let table = table::Table::find(&header, bytes, "vertex")?;
+    let (mut splats, notes) = splats::from_table(&table, options, progress)?;
     aside.notes.extend(notes);
+    aside.origin += splats::count_from_local_origin(&table, &mut splats)?;
     Ok((splats, aside))
 }
 
@@ -90,6 +100,11 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
             .comments
             .iter()
             .fold(false, |before, text| is_mip(text).unwrap_or(before)),
+        origin: header
+            .comments
+            .iter()
+            .find_map(|text| origin(text))
+            .unwrap_or_default(),
         notes: left.map(note).into_iter().collect(),
         ..Aside::default()
     })
@@ -105,6 +120,15 @@ fn is_mip(comment: &str) -> Option<bool> {
         ("antialiased", flag) => Some(flag == "1"),
         _ => None,
     }
+}
+
+/// The local origin that a comment says, as [`write()`] leaves it: `Origin: x y z`.
+fn origin(comment: &str) -> Option<DVec3> {
+    let text = comment.to_ascii_lowercase();
+    let numbers = text.strip_prefix("origin:")?.split_whitespace();
+    let numbers: Vec<f64> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let origin = DVec3::from(<[f64; 3]>::try_from(numbers).ok()?);
+    origin.is_finite().then_some(origin)
 }
 
 /// The direction that comments call up: an axis or three numbers; the last comment counts. Brush names the vertical
@@ -198,18 +222,32 @@ pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
     let first = 2 * (1 + MAGIC.len());
     let wanted = |bytes: &[u8]| is_content(&text::to_utf8(bytes));
     with_bytes(path, first, wanted, |bytes| {
-        let bytes = text::to_utf8(bytes);
-        let read = points_of(&bytes)?;
-        let mut aside = aside(&bytes)?;
-        if read.dropped > 0 {
-            aside.notes.push(format!(
-                "{} of {} points with NaN or infinite positions were left out",
-                read.dropped,
-                read.dropped + read.points.len()
-            ));
-        }
-        Ok((read.points, aside))
+        parse_all_points(&text::to_utf8(bytes))
     })
+}
+
+/// [`parse_points`], with what the file says beside. Points are in the frame that [`Aside::origin`] lies in, and
+/// [`Aside::remainders`] have what they lack there.
+fn parse_all_points(bytes: &[u8]) -> Result<(Vec<Point>, Aside)> {
+    let (read, mut aside) = (points_of(bytes)?, aside(bytes)?);
+    let mut points = read.points;
+    if read.dropped > 0 {
+        aside.notes.push(format!(
+            "{} of {} points with NaN or infinite positions were left out",
+            read.dropped,
+            read.dropped + points.len()
+        ));
+    }
+    let header = header::Header::parse(bytes)?;
+    if !compressed::is_compressed(&header) {
+        let table = table::Table::find(&header, bytes, "vertex")?;
+        aside.remainders = doubles::remainders(&table, &points);
+    }
+    let origin = std::mem::take(&mut aside.origin);
+    if origin != DVec3::ZERO {
+        doubles::count_from_zero(&mut points, &mut aside.remainders, origin);
+    }
+    Ok((points, aside))
 }
 
 /// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes,

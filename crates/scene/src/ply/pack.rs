@@ -6,7 +6,7 @@
 //! 3. Words and bytes, each to its nearest step.
 
 use super::compressed::{CHUNK, CHUNK_COLUMNS, COLOUR_COLUMNS, PACKED};
-use crate::splat_file::{alpha, largest, order_by_shells, unit};
+use crate::splat_file::{WriteOptions, alpha, largest, order_by_shells, unit};
 use crate::{SH_C0, Splats};
 use rayon::prelude::*;
 use std::f32::consts::FRAC_1_SQRT_2;
@@ -29,14 +29,14 @@ struct Packed {
 pub(crate) fn write_compressed_to(
     out: &mut dyn Write,
     splats: &Splats,
-    is_mip: bool,
+    options: &WriteOptions,
 ) -> io::Result<()> {
     let order = order_by_shells(&splats.means);
     let chunks: Vec<Packed> = order
         .par_chunks(CHUNK)
         .map(|rows| pack(splats, rows))
         .collect();
-    out.write_all(header(splats, chunks.len(), is_mip).as_bytes())?;
+    out.write_all(header(splats, chunks.len(), options).as_bytes())?;
     for chunk in &chunks {
         for value in chunk.ranges.as_flattened().as_flattened() {
             out.write_all(&value.to_le_bytes())?;
@@ -56,11 +56,9 @@ pub(crate) fn write_compressed_to(
         .try_for_each(|chunk| out.write_all(&chunk.rest))
 }
 
-fn header(splats: &Splats, chunks: usize, is_mip: bool) -> String {
+fn header(splats: &Splats, chunks: usize, options: &WriteOptions) -> String {
     let mut text = "ply\nformat binary_little_endian 1.0\n".to_owned();
-    if is_mip {
-        text.push_str(super::write::MIP_LINE);
-    }
+    text.push_str(&super::write::comments(options));
     // Writing to a string cannot fail.
     let _ = writeln!(text, "element chunk {chunks}");
     for name in CHUNK_COLUMNS.iter().chain(&COLOUR_COLUMNS) {
@@ -182,7 +180,7 @@ mod tests {
             push([i % 8, i / 8 % 8, i / 64].map(|v| v as f32 / 4.0 - 1.0));
         }
         let mut file = Vec::new();
-        write_compressed_to(&mut file, &splats, false).unwrap();
+        write_compressed_to(&mut file, &splats, &WriteOptions::default()).unwrap();
         let back = crate::ply::parse(&file).unwrap();
         let near = |means: &[[f32; 3]]| {
             let mut near: Vec<[f32; 3]> = means

@@ -4,6 +4,7 @@
 //! 2. Copy them block by block. Infinities that have a meaning become numbers.
 //! 3. Put a separate 3D filter (Mip-Splatting) into scales and opacities.
 //! 4. Turn opacities and lengths back into logits and logarithms where the file holds these (`activated`).
+//! 5. On request, count positions in doubles that are far from the origin from a local one ([`crate::origin`]).
 
 use super::activated::{self, Found};
 use super::header::Scalar;
@@ -11,6 +12,7 @@ use super::table::{BLOCK_ROWS, Column, NotFinite, Table};
 use crate::splat_file::watch::Watch;
 use crate::splat_file::{NON_FINITE_HINT, ReadOptions, cut_harmonics};
 use crate::{Error, MAX_SH_DEGREE, Progress, Result, SH_C0, Splats, sh_coefficient_count};
+use glam::DVec3;
 use rayon::prelude::*;
 
 /// What every file of splats has, but for `f_dc_*` and `scale_2`, which have substitutes.
@@ -131,6 +133,24 @@ pub(super) fn from_table(
         notes.extend(activated::undo(&mut splats, found, columns.scales.len()));
     }
     Ok((splats, notes))
+}
+
+/// Counts centres that the file has in doubles from a local origin, where they are far from zero: returns it.
+pub(super) fn count_from_local_origin(table: &Table<'_>, splats: &mut Splats) -> Result<DVec3> {
+    let columns = table.require(&POSITION, "a file of Gaussian splats")?;
+    if !columns.iter().any(|column| column.is_wide()) {
+        return Ok(DVec3::ZERO);
+    }
+    let origin = super::doubles::local_origin(table, &columns);
+    if origin == DVec3::ZERO {
+        return Ok(origin);
+    }
+    for (axis, column) in columns.iter().enumerate() {
+        table.gather_wide(column, 0, table.rows(), |i, value| {
+            splats.means[i][axis] = (value - origin[axis]) as f32;
+        });
+    }
+    Ok(origin)
 }
 
 /// Room for Gaussians.

@@ -42,6 +42,13 @@ pub(super) struct NotFinite {
     pub(super) value: f32,
 }
 
+impl Column {
+    /// Returns true if its numbers may have more digits than an `f32` holds.
+    pub(super) fn is_wide(&self) -> bool {
+        matches!(self.stored, Scalar::I32 | Scalar::U32 | Scalar::F64)
+    }
+}
+
 impl<'a> Table<'a> {
     /// Finds the rows of the element `name` in a PLY file whose header is known.
     pub(super) fn find(header: &Header, bytes: &'a [u8], name: &str) -> Result<Self> {
@@ -209,6 +216,48 @@ impl<'a> Table<'a> {
         put: impl FnMut(usize, f32),
     ) -> Option<NotFinite> {
         self.gather_unless(column, first, rows, put, |value| !value.is_finite())
+    }
+
+    /// Calls `put(i, value)` for row `first + i` of a column in doubles, `i < rows`.
+    pub(super) fn gather_wide(
+        &self,
+        column: &Column,
+        first: usize,
+        rows: usize,
+        put: impl FnMut(usize, f64),
+    ) {
+        let begin = (first * self.stride).min(self.data.len());
+        let end = ((first + rows) * self.stride).min(self.data.len());
+        let (block, at) = (&self.data[begin..end], (self.stride, column.offset));
+        macro_rules! gather {
+            ($number:ty) => {
+                if self.big_endian {
+                    strided(
+                        block,
+                        at,
+                        |bytes| f64::from(<$number>::from_be_bytes(bytes)),
+                        put,
+                    )
+                } else {
+                    strided(
+                        block,
+                        at,
+                        |bytes| f64::from(<$number>::from_le_bytes(bytes)),
+                        put,
+                    )
+                }
+            };
+        }
+        match column.stored {
+            Scalar::I8 => gather!(i8),
+            Scalar::U8 => gather!(u8),
+            Scalar::I16 => gather!(i16),
+            Scalar::U16 => gather!(u16),
+            Scalar::I32 => gather!(i32),
+            Scalar::U32 => gather!(u32),
+            Scalar::F32 => gather!(f32),
+            Scalar::F64 => gather!(f64),
+        }
     }
 
     /// As [`Table::gather`], with a choice of its own what to report of values that are not finite.

@@ -1,7 +1,9 @@
 //! From [`Splats`] to a PLY file.
 
 use crate::atomic::write_atomically;
-use crate::{Result, Splats};
+use crate::splat_file::WriteOptions;
+use crate::{Result, Splats, origin};
+use glam::DVec3;
 use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -17,33 +19,59 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 /// When the file cannot be written, and when the arrays of `splats` do not fit together.
 pub fn write(path: &Path, splats: &Splats) -> Result<()> {
     splats.check_lengths()?;
-    write_atomically(path, |out| write_to(out, splats, false))
+    write_atomically(path, |out| write_to(out, splats, &WriteOptions::default()))
 }
 
 /// The line of splats that were trained with anti-aliasing, as Brush and `splat-transform` know it.
 pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";
 
-/// The same into something open. `is_mip` says that the splats are to be drawn with the filters of Mip-Splatting.
-pub(crate) fn write_to(out: &mut dyn Write, splats: &Splats, is_mip: bool) -> io::Result<()> {
+/// What the header says beside the columns: how the splats are to be drawn, and the local origin of their positions.
+pub(super) fn comments(options: &WriteOptions) -> String {
+    let mut lines = String::new();
+    if options.antialiased {
+        lines.push_str(MIP_LINE);
+    }
+    if options.origin != DVec3::ZERO && !options.world {
+        // Writing to a string cannot fail.
+        let _ = writeln!(lines, "comment Origin: {}", origin::shown(options.origin));
+    }
+    lines
+}
+
+/// The same into something open.
+pub(crate) fn write_to(
+    out: &mut dyn Write,
+    splats: &Splats,
+    options: &WriteOptions,
+) -> io::Result<()> {
     let names = property_names(splats.sh_rest_stride());
     let mut header = format!(
         "ply\nformat binary_little_endian 1.0\n{}element vertex {}\n",
-        if is_mip { MIP_LINE } else { "" },
+        comments(options),
         splats.len()
     );
-    for name in &names {
-        // Writing to a string cannot fail.
-        let _ = writeln!(header, "property float {name}");
+    let is_wide = |i: usize| options.world && i < 3;
+    for (i, name) in names.iter().enumerate() {
+        let kind = if is_wide(i) { "double" } else { "float" };
+        let _ = writeln!(header, "property {kind} {name}");
     }
     header.push_str("end_header\n");
     out.write_all(header.as_bytes())?;
 
-    let stride = names.len() * size_of::<f32>();
+    let wide = if options.world {
+        3 * size_of::<f32>()
+    } else {
+        0
+    };
+    let stride = names.len() * size_of::<f32>() + wide;
     let encode_from = |first: usize, rows: &mut Vec<u8>| {
         let count = splats.len().saturating_sub(first).min(ROWS_AT_ONCE);
         rows.resize(count * stride, 0);
         let rows = rows.par_chunks_exact_mut(stride).enumerate();
-        rows.for_each(|(i, row)| encode(splats, first + i, row));
+        rows.for_each(|(i, row)| match options.world {
+            true => encode_wide(splats, first + i, options.origin, row),
+            false => encode(splats, first + i, row),
+        });
     };
     // While some rows are written, those that follow are encoded.
     let (mut rows, mut following) = (Vec::new(), Vec::new());
@@ -89,6 +117,20 @@ fn encode(splats: &Splats, i: usize, row: &mut [u8]) {
         .chain(splats.scales[i])
         .chain(splats.quats[i]);
     for (bytes, value) in row.chunks_exact_mut(size_of::<f32>()).zip(values) {
+        bytes.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// The same with the position in doubles, in the frame that the origin lies in.
+fn encode_wide(splats: &Splats, i: usize, origin: DVec3, row: &mut [u8]) {
+    let position = (DVec3::from(splats.means[i].map(f64::from)) + origin).to_array();
+    // The narrow row begins where its `z` takes the place of the last bytes of the wide one.
+    encode(
+        splats,
+        i,
+        &mut row[3 * (size_of::<f64>() - size_of::<f32>())..],
+    );
+    for (bytes, value) in row.chunks_exact_mut(size_of::<f64>()).zip(position) {
         bytes.copy_from_slice(&value.to_le_bytes());
     }
 }

@@ -33,6 +33,7 @@ pub use writing::{encode, encode_files, write, write_with, write_with_progress};
 use crate::mapped::with_bytes;
 use crate::{Error, NoProgress, Progress, Result, Splats, ply};
 use files::Files;
+use glam::DVec3;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -44,6 +45,13 @@ pub struct Aside {
     pub up: Option<[f64; 3]>,
     /// Whether it was trained with anti-aliasing, and is to be drawn so.
     pub antialiased: bool,
+    /// The local origin that positions count from, in the frame that they were made in; zero where that is the frame
+    /// itself. PLY says it in a line `comment Origin: x y z`. Positions that a file has in doubles, far from zero, are
+    /// read about an origin that is found for them: see [`crate::origin`].
+    pub origin: DVec3,
+    /// Of point clouds: what positions lack as `f32`, where the file has them in doubles; see
+    /// [`crate::Capture::remainders`].
+    pub remainders: Vec<[f32; 3]>,
     /// The axes that the file declares; the splats that were read have Dapple's.
     pub axes: Option<Axes>,
     /// Remarks for the user: what was read otherwise than the file says, what is unread, what looks wrong.
@@ -135,7 +143,7 @@ impl Format {
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: ply::is_content,
                 read: ply::parse_all,
-                write: Writer::Rows(|out, splats, o| ply::write_to(out, splats, o.antialiased)),
+                write: Writer::Rows(ply::write_to),
             },
             // What is read as PLY says itself which of the two it is.
             Self::CompressedPly => Known {
@@ -143,9 +151,7 @@ impl Format {
                 max_sh_degree: crate::MAX_SH_DEGREE,
                 is_content: |_| false,
                 read: ply::parse_all,
-                write: Writer::Rows(|out, splats, o| {
-                    ply::write_compressed_to(out, splats, o.antialiased)
-                }),
+                write: Writer::Rows(ply::write_compressed_to),
             },
             Self::Splat => Known {
                 extension: "splat",
@@ -222,6 +228,11 @@ impl Format {
     /// Whether it is several files, of which the path names the one that says what the others are.
     pub fn is_folder(self) -> bool {
         matches!(self, Self::SogFolder | Self::StreamedSog)
+    }
+
+    /// Returns true if its files record the local origin that positions count from ([`Aside::origin`]).
+    pub fn holds_origin(self) -> bool {
+        matches!(self, Self::Ply | Self::CompressedPly)
     }
 
     /// Whether it can be written; all can be read.

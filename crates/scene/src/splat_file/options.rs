@@ -1,6 +1,7 @@
 //! What files of splats leave open, for who reads and who writes them.
 
 use super::{Axes, NearestBy};
+use glam::DVec3;
 
 /// What becomes of Gaussians with numbers that are NaN or infinite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -86,6 +87,10 @@ pub struct WriteOptions {
     pub spz_sh_bits: Option<[u8; 2]>,
     /// Whether the splats were trained with anti-aliasing: noted where the format has a place for it.
     pub antialiased: bool,
+    /// The local origin that positions count from, which formats record that can: [`super::Format::holds_origin`].
+    pub origin: DVec3,
+    /// Of .ply: positions are written in the frame that the origin lies in, as doubles.
+    pub world: bool,
     /// Rounds in which SOG's palette of harmonics settles.
     pub sog_iterations: u32,
     /// Entries of that palette, cut to 1 to 65 536: more lose less and take more bytes. Default: one for ten Gaussians, at least
@@ -106,6 +111,8 @@ impl Default for WriteOptions {
             axes: Axes::Rub,
             spz_sh_bits: None,
             antialiased: false,
+            origin: DVec3::ZERO,
+            world: false,
             sog_iterations: 10,
             sog_palette: None,
             nearest: NearestBy::default(),

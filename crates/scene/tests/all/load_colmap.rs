@@ -660,3 +660,90 @@ fn names_in_another_code_page_find_their_photos() {
     assert!(dataset.views.iter().any(|view| view.name == name));
     assert_noted(&dataset, "windows-1251");
 }
+
+/// The same capture elsewhere.
+fn moved(by: glam::DVec3) -> Tiny {
+    let mut tiny = Tiny::default();
+    for (_, [w, x, y, z], translation, ..) in &mut tiny.images {
+        let rotation = glam::DQuat::from_xyzw(*x, *y, *z, *w);
+        *translation = (glam::DVec3::from(*translation) - rotation * by).to_array();
+    }
+    for point in &mut tiny.points {
+        *point = (glam::DVec3::from(*point) + by).to_array();
+    }
+    tiny
+}
+
+/// The model as text.
+fn write_text(tiny: &Tiny, model: &Path) {
+    fs::create_dir_all(model).unwrap();
+    let numbers = |values: &[f64]| {
+        let values: Vec<String> = values.iter().map(f64::to_string).collect();
+        values.join(" ")
+    };
+    fs::write(model.join("cameras.txt"), "7 PINHOLE 20 15 18 19 10.5 7\n").unwrap();
+    let mut images = String::new();
+    for (id, q, t, camera, name) in &tiny.images {
+        images += &format!("{id} {} {} {camera} {name}\n\n", numbers(q), numbers(t));
+    }
+    fs::write(model.join("images.txt"), images).unwrap();
+    let mut points = String::new();
+    for (i, point) in tiny.points.iter().enumerate() {
+        points += &format!("{i} {} 10 20 30 0.5 10 0 11 1\n", numbers(point));
+    }
+    fs::write(model.join("points3D.txt"), points).unwrap();
+}
+
+#[test]
+fn a_capture_far_from_the_origin_is_as_exact_as_one_beside_it() {
+    let here = loaded(&written(&Tiny::default()));
+    assert_eq!(here.origin, glam::DVec3::ZERO);
+    for by in [
+        glam::DVec3::new(448_213.5, 5_411_972.25, 312.75),
+        glam::DVec3::splat(-1e4),
+    ] {
+        let tiny = moved(by);
+        let (binary, text) = (written(&tiny), written(&tiny));
+        fs::remove_dir_all(text.path().join("sparse")).unwrap();
+        write_text(&tiny, &text.path().join("sparse/0"));
+        for root in [&binary, &text] {
+            let there = loaded(root);
+            assert_noted(&there, "local origin");
+            assert!(there.origin.distance(by) < 5.0, "{}", there.origin);
+            for (a, b) in here.views.iter().zip(&there.views) {
+                let [a, b] = [a, b].map(|view| view.camera.camera_from_world);
+                let centre = b.centre() + (there.origin - by);
+                assert!(centre.distance(a.centre()) < 1e-8, "{centre}");
+                assert_eq!(a.rotation, b.rotation);
+            }
+            for (a, b) in here.points.iter().zip(&there.points) {
+                let [a, b] = [a, b].map(|p| glam::DVec3::from(p.position.map(f64::from)));
+                let place = b + (there.origin - by);
+                // Steps of f32 at some units.
+                assert!(place.distance(a) < 1e-6, "{place}");
+            }
+            let all = [0, 1, 2];
+            assert!((there.extent(&all) / here.extent(&all) - 1.0).abs() < 1e-7);
+        }
+    }
+}
+
+#[test]
+fn photos_that_stand_far_off_are_named() {
+    let mut tiny = Tiny::default();
+    let names = ["d.png", "e.png", "f.png", "g.png", "lost.png"];
+    for (i, name) in names.iter().enumerate() {
+        let far = if *name == "lost.png" { 900.0 } else { 0.0 };
+        let at = [0.3 * i as f64 + far, 0.2, 2.0];
+        let (q, id) = (tiny.images[0].1, 20 + i as u32);
+        tiny.images.push((id, q, at, 7, name.to_string()));
+        tiny.photos.push((name.to_string(), 20, 15));
+    }
+    let dataset = loaded(&written(&tiny));
+    assert_noted(&dataset, "far off all others (lost.png)");
+    assert!(dataset.extent(&(0..8).collect::<Vec<_>>()) < 3.0);
+    tiny.images.pop();
+    let dataset = loaded(&written(&tiny));
+    let said = dataset.notes.iter().any(|note| note.contains("far off"));
+    assert!(!said, "{:?}", dataset.notes);
+}

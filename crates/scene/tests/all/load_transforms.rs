@@ -374,3 +374,83 @@ fn the_files_own_split_is_used_unless_it_is_ignored() {
     assert_eq!(dataset.split(8).eval, [0]);
     assert!(noted(&dataset, "held out by number"), "{:?}", dataset.notes);
 }
+
+const UTM: [f64; 3] = [448_213.5, 5_411_972.25, 312.75];
+
+/// A frame that stands at this place of the survey.
+fn frame(name: &str, x: f64, y: f64) -> String {
+    let [east, north, up] = UTM;
+    format!(
+        r#"{{"file_path": "{name}", "transform_matrix":
+        [[1,0,0,{}],[0,1,0,{}],[0,0,1,{up}],[0,0,0,1]]}}"#,
+        east + x,
+        north + y
+    )
+}
+
+#[test]
+fn points_in_doubles_keep_their_digits_far_from_the_origin() {
+    let frames: Vec<String> = ["a", "b"]
+        .iter()
+        .zip([0.0, 3.0])
+        .map(|(name, x)| frame(&format!("images/{name}.png"), x, 0.5))
+        .collect();
+    let json = format!(
+        r#"{{{TOP} "ply_file_path": "points.ply", "frames": [{}]}}"#,
+        frames.join(",")
+    );
+    let root = nerfstudio(&json);
+    let [x, y, z] = UTM;
+    let exact = [[x + 0.125, y + 0.25, z - 2.0], [x - 1.0625, y, z]];
+    let header = |kind: &str| {
+        format!(
+            "ply\nformat {kind} 1.0\nelement vertex 2\nproperty double x\nproperty double y\nproperty double z\nend_header\n"
+        )
+    };
+    let mut binary = header("binary_little_endian").into_bytes();
+    let mut ascii = header("ascii");
+    for point in exact {
+        for value in point {
+            binary.extend(value.to_le_bytes());
+        }
+        ascii += &format!("{} {} {}\n", point[0], point[1], point[2]);
+    }
+    for content in [binary, ascii.into_bytes()] {
+        fs::write(root.path().join("points.ply"), content).unwrap();
+        let dataset = load_at(root.path()).unwrap();
+        assert!(dataset.origin.distance(glam::DVec3::from(UTM)) < 5.0);
+        for (point, exact) in dataset.points.iter().zip(exact) {
+            let place = glam::DVec3::from(point.position.map(f64::from)) + dataset.origin;
+            assert_eq!(place, glam::DVec3::from(exact));
+        }
+        let centre = dataset.views[1].camera.camera_from_world.centre() + dataset.origin;
+        assert!(centre.distance(glam::DVec3::new(x + 3.0, y + 0.5, z)) < 1e-8);
+    }
+}
+
+#[test]
+fn both_files_of_a_blender_capture_count_from_one_origin() {
+    let root = tempfile::tempdir().unwrap();
+    for (split, x) in [("train", 0.0), ("test", 40.0)] {
+        let mut frames = Vec::new();
+        for i in 0..6 {
+            let name = format!("{split}/r_{i}");
+            write_png(&root.path().join(format!("{name}.png")), 16, 16);
+            frames.push(frame(&name, x + f64::from(i), 2.0 * f64::from(i % 2)));
+        }
+        let json = format!(
+            r#"{{"camera_angle_x": 0.7, "frames": [{}]}}"#,
+            frames.join(",")
+        );
+        let file = format!("transforms_{split}.json");
+        fs::write(root.path().join(file), json).unwrap();
+    }
+    let dataset = load_at(root.path()).unwrap();
+    assert_ne!(dataset.origin, glam::DVec3::ZERO);
+    for (i, view) in dataset.views.iter().enumerate() {
+        let centre = view.camera.camera_from_world.centre() + dataset.origin;
+        // test/ comes before train/.
+        let x = UTM[0] + if i < 6 { 40.0 } else { 0.0 } + (i % 6) as f64;
+        assert!((centre.x - x).abs() < 1e-8, "{} {centre}", view.name);
+    }
+}

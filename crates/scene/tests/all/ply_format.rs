@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{ErrorKind, Splats, ply, sh_coefficient_count};
+use glam::DVec3;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -380,6 +382,103 @@ fn point_clouds_take_bytes_floats_splats_and_none() {
     for bad in ["nan 2 3", "1 inf 3", "1 2 -inf"] {
         let points = ply::parse_points(format!("{two}{bad} 4 5 6\n").as_bytes()).unwrap();
         assert_eq!((points.len(), points[0].rgb), (1, [7, 8, 9]), "{bad}");
+    }
+}
+
+#[test]
+fn the_local_origin_goes_through_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let splats = numbered(30, 1);
+    let origin = DVec3::new(448_213.0, 5_411_972.0, -12.25);
+    for format in [Format::Ply, Format::CompressedPly] {
+        let path = folder.path().join(format.file_name("a"));
+        let options = WriteOptions {
+            origin,
+            ..WriteOptions::default()
+        };
+        splat_file::write_with(&path, &splats, format, &options).unwrap();
+        let (read, aside) = splat_file::read(&path).unwrap();
+        assert_eq!(aside.origin, origin);
+        if format == Format::Ply {
+            assert_eq!(read, splats);
+            // As points to start from they are in the frame of the capture.
+            let (points, aside) = ply::read_all_points(&path).unwrap();
+            for ((point, rest), mean) in points.iter().zip(&aside.remainders).zip(&splats.means) {
+                for k in 0..3 {
+                    let exact = f64::from(point.position[k]) + f64::from(rest[k]);
+                    assert!((exact - origin[k] - f64::from(mean[k])).abs() < 1e-8);
+                }
+            }
+            assert_eq!(aside.origin, DVec3::ZERO);
+        }
+        assert!(format.holds_origin());
+        // Without one, files have the bytes that they had.
+        let plain = folder.path().join(format.file_name("plain"));
+        splat_file::write(&plain, &splats, format).unwrap();
+        let text = String::from_utf8_lossy(&std::fs::read(&plain).unwrap()).to_lowercase();
+        assert!(!text.contains("origin"));
+        assert_eq!(splat_file::read(&plain).unwrap().1.origin, DVec3::ZERO);
+    }
+    for wrong in [
+        "Origin: 1 2",
+        "Origin: 1 2 3 4",
+        "Origin: 1 2 inf",
+        "Origin 1 2 3",
+        "Origin: a b c",
+    ] {
+        let text =
+            format!("ply\nformat ascii 1.0\ncomment {wrong}\nelement vertex 0\nend_header\n");
+        assert_eq!(
+            ply::aside(text.as_bytes()).unwrap().origin,
+            DVec3::ZERO,
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn doubles_far_from_the_origin_are_counted_from_one_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let splats = numbered(30, 1);
+    for (origin, is_far) in [
+        (DVec3::new(448_213.0, 5_411_972.0, -12.25), true),
+        (DVec3::new(0.0, 1e4, 0.0), true),
+        (DVec3::new(5.0, -8.0, 1.0), false),
+        (DVec3::ZERO, false),
+    ] {
+        let path = folder.path().join("world.ply");
+        let options = WriteOptions {
+            origin,
+            world: true,
+            ..WriteOptions::default()
+        };
+        splat_file::write_with(&path, &splats, Format::Ply, &options).unwrap();
+        let (read, aside) = splat_file::read(&path).unwrap();
+        assert_eq!(
+            aside.origin != DVec3::ZERO,
+            is_far,
+            "{origin} {}",
+            aside.origin
+        );
+        assert_eq!(
+            (&read.scales, &read.sh_rest),
+            (&splats.scales, &splats.sh_rest)
+        );
+        for (read, mean) in read.means.iter().zip(&splats.means) {
+            for k in 0..3 {
+                let place = f64::from(read[k]) + aside.origin[k];
+                assert!(
+                    (place - f64::from(mean[k]) - origin[k]).abs() < 1e-6,
+                    "{origin}"
+                );
+            }
+        }
+        // Who asks for splats alone has them where the file says, as far as floats hold them.
+        let alone = ply::read(&path).unwrap();
+        assert_eq!(
+            alone.means[3][1],
+            (f64::from(splats.means[3][1]) + origin.y) as f32
+        );
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which capture a run is of, so that it does not go on with another.
 
 use crc32fast::Hasher;
-use dapple_scene::{Camera, Dataset, Error, Lens, Result, ViewFiles};
+use dapple_scene::{Camera, Dataset, Error, Lens, Result, ViewFiles, origin};
+use glam::DVec3;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,23 @@ pub struct CaptureIdentity {
     /// CRC-32 of the sparse points' places and colours; likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub points: Option<u32>,
+    /// The local origin that cameras, points and splats count from, [`Dataset::origin`], where it is not zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
+
+/// A place, compared by its bits.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Origin(pub [f64; 3]);
+
+impl PartialEq for Origin {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.map(f64::to_bits) == other.0.map(f64::to_bits)
+    }
+}
+
+impl Eq for Origin {}
 
 /// What is remembered of a photo and of what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +88,13 @@ impl CaptureIdentity {
                 }
                 points.finalize()
             }),
+            origin: (dataset.origin != DVec3::ZERO).then(|| Origin(dataset.origin.to_array())),
         }
+    }
+
+    /// The local origin that cameras, points and splats count from; zero where they are in the capture's own frame.
+    pub fn origin(&self) -> DVec3 {
+        self.origin.map_or(DVec3::ZERO, |origin| origin.0.into())
     }
 
     /// Whether a run of this capture can go on with `other`.
@@ -83,7 +106,14 @@ impl CaptureIdentity {
             true => None,
             false => first_difference(&self.views, &other.views),
         };
-        let differs = if let Some(differs) = each {
+        let differs = if self.origin != other.origin {
+            let shown = |identity: &Self| origin::shown(identity.origin());
+            format!(
+                "its coordinates count from {}, not {}",
+                shown(self),
+                shown(other)
+            )
+        } else if let Some(differs) = each {
             differs
         } else if self.photos != other.photos {
             format!("of {} photos, not {}", self.photos, other.photos)
@@ -211,6 +241,26 @@ mod tests {
                 assert_eq!(of(a).check(&of(b)).is_ok(), a == b, "{a:?} {b:?}");
             }
         }
+    }
+
+    #[test]
+    fn another_origin_is_another_capture() {
+        let far = |x: f64| {
+            let dataset = Dataset {
+                origin: DVec3::new(x, 0.0, 0.0),
+                ..Dataset::default()
+            };
+            CaptureIdentity::of(&dataset)
+        };
+        // Of an earlier version there is none, which is zero.
+        let json = serde_json::to_string(&far(0.0)).unwrap();
+        assert!(!json.contains("origin"), "{json}");
+        let again: CaptureIdentity =
+            serde_json::from_str(&serde_json::to_string(&far(5e6)).unwrap()).unwrap();
+        assert_eq!(again.origin(), DVec3::new(5e6, 0.0, 0.0));
+        again.check(&far(5e6)).unwrap();
+        let error = far(0.0).check(&far(5e6)).unwrap_err();
+        assert!(error.what().contains("5000000"), "{error}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::{Checkpoint, Ending, TrainConfig, Trainer};
 use dapple_scene::atomic::{remove_leftovers, try_writing, write_atomically};
 use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result, Splats, write_cameras};
+use glam::DVec3;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -180,23 +181,29 @@ impl RunFolder {
         write_bytes(&self.config_path(), text.as_bytes())
     }
 
-    /// Writes `splats.ply`, which says so where they were trained with anti-aliasing.
-    pub fn write_splats(&self, splats: &Splats, antialiased: bool) -> Result<()> {
+    /// Writes `splats.ply`, which says so where they were trained with anti-aliasing, and which local origin they count
+    /// from ([`Trainer::origin`]) where that is not zero.
+    pub fn write_splats(&self, splats: &Splats, antialiased: bool, origin: DVec3) -> Result<()> {
         let options = WriteOptions {
             antialiased,
+            origin,
             ..WriteOptions::default()
         };
         splat_file::write_with(&self.splats_path(), splats, Format::Ply, &options)
     }
 
-    /// Writes `cameras.json`: refined where poses are, else as they were given.
+    /// Writes `cameras.json`: refined where poses are, else as they were given, in the capture's own frame.
     pub(super) fn write_cameras(&self, trainer: &mut Trainer) -> Result<()> {
-        let path = self.cameras_path();
-        if trainer.config().poses.refine {
-            return write_cameras(&path, &trainer.cameras()?);
+        let origin = trainer.origin();
+        let mut cameras = match trainer.config().poses.refine {
+            true => trainer.cameras()?,
+            // Not asked of the engine, which may have failed.
+            false => trainer.given_cameras().to_vec(),
+        };
+        for (_, camera) in &mut cameras {
+            *camera = camera.about(-origin);
         }
-        // Not asked of the engine, which may have failed.
-        write_cameras(&path, trainer.given_cameras())
+        write_cameras(&self.cameras_path(), &cameras)
     }
 
     /// Writes `metrics.json` and `metrics.csv`.

@@ -5,6 +5,7 @@ use crate::{
     TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::DensifyReport;
+use glam::DVec3;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
@@ -79,6 +80,9 @@ pub struct Metrics {
     pub skipped_photos: usize,
     /// Extent of the scene, world units.
     pub extent: f64,
+    /// The local origin that splats and snapshots count from, in the capture's own frame; `None` where it is zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<[f64; 3]>,
     /// The configuration.
     pub config: TrainConfig,
     /// Every scoring.
@@ -139,6 +143,7 @@ impl Metrics {
             eval_views: trainer.eval_views().len(),
             skipped_photos: trainer.skipped_photos(),
             extent: trainer.schedule().extent(),
+            origin: (trainer.origin() != DVec3::ZERO).then(|| trainer.origin().to_array()),
             config: trainer.config().clone(),
             evals: history.evals.clone(),
             watch: trainer.watch_report(),

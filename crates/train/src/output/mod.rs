@@ -31,6 +31,7 @@ use crate::{
 };
 use dapple_engine::{DensifyReport, Pictures};
 use dapple_scene::{Error, Result, Splats, View};
+use glam::DVec3;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -67,10 +68,11 @@ pub fn train_into(
     folder.write_config(trainer.config())?;
     let (started, before) = (Instant::now(), trainer.history().seconds);
     let background = trainer.schedule().render_settings().background;
-    let config = trainer.config().clone();
+    let (config, origin) = (trainer.config().clone(), trainer.origin());
     let mut saver = Saver {
         folder,
         config: &config,
+        origin,
         pictures: PictureWriter::new(folder, background),
         splats: None,
         inner: observer,
@@ -94,7 +96,7 @@ pub fn train_into(
                 (splats, _) => splats?,
             };
             keep_finite(&mut splats);
-            folder.write_splats(&splats, trainer.config().antialias)
+            folder.write_splats(&splats, trainer.config().antialias, origin)
         }
     };
     if *trainer.config() != config {
@@ -175,6 +177,8 @@ fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Er
 struct Saver<'a> {
     folder: &'a RunFolder,
     config: &'a TrainConfig,
+    /// What the splats count from.
+    origin: DVec3,
     pictures: PictureWriter,
     /// Writes the splats that the run ends with, while they are scored.
     splats: Option<JoinHandle<Result<()>>>,
@@ -200,13 +204,13 @@ impl Observer for Saver<'_> {
 
     fn on_last_splats(&mut self, splats: &Arc<Splats>) {
         let (folder, mut held) = (self.folder.clone(), Arc::clone(splats));
-        let antialiased = self.config.antialias;
+        let (antialiased, origin) = (self.config.antialias, self.origin);
         let thread = std::thread::Builder::new().name("splats".to_owned());
         let write = move || {
             if !all_finite(&held) {
                 keep_finite(Arc::make_mut(&mut held));
             }
-            folder.write_splats(&held, antialiased)
+            folder.write_splats(&held, antialiased, origin)
         };
         // Without a thread they are written after scoring; where the folder is another run's by now, not at all.
         if self.folder.reclaim(self.config).is_ok() {

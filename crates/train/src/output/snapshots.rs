@@ -99,6 +99,7 @@ impl Snapshots {
         if !place.is_multiple_of(stride) || path.is_file() {
             return Ok(Ok(Taken::default()));
         }
+        let origin = run.origin();
         run.save(|splats| {
             // What is broken ends the run, and is nothing to look back at.
             if !all_finite(&splats) {
@@ -110,6 +111,7 @@ impl Snapshots {
                 .map_err(|e| Error::io("cannot make the folder of snapshots", &above, e))?;
             let options = WriteOptions {
                 antialiased: self.config.antialias,
+                origin,
                 ..WriteOptions::default()
             };
             splat_file::write_with(&path, &splats, Format::Ply, &options)?;

@@ -3,6 +3,7 @@
 use super::run::Run;
 use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Result, Splats};
+use glam::DVec3;
 use std::time::Instant;
 
 /// A run between two steps: see [`crate::Observer::between_steps`].
@@ -23,6 +24,11 @@ impl<'a> Onlooker<'a> {
     /// Steps of the run, as it stands.
     pub fn steps(&self) -> u32 {
         self.run.config().last_step()
+    }
+
+    /// The local origin that the splats count from: [`dapple_scene::Dataset::origin`].
+    pub fn origin(&self) -> DVec3 {
+        self.run.origin
     }
 
     /// Waits for the steps on their way, and hands out a copy of the splats, as files hold them. What is done with

@@ -8,6 +8,7 @@ use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
 use dapple_engine::{Appearance, Engine, Look, NotFinite, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
+use glam::DVec3;
 
 /// A run, whoever watches it.
 pub(crate) struct Run {
@@ -18,6 +19,8 @@ pub(crate) struct Run {
     /// What was learnt of the photos' appearance by the step whose splats the run has ended with, if that
     /// is not the last: the engine has forgotten it.
     pub(crate) learnt: Option<(Appearance, Look)>,
+    /// What cameras and splats count from: [`Dataset::origin`].
+    pub(crate) origin: DVec3,
 }
 
 /// How far a run is.
@@ -79,6 +82,7 @@ impl Run {
             photos,
             state: RunState::at(step),
             learnt: None,
+            origin: dataset.origin,
         };
         Ok((run, notes))
     }

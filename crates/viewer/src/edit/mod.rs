@@ -44,6 +44,8 @@ pub struct SaveTo {
     pub overwrite: bool,
     /// Whether the splats were trained against aliasing: formats that can say so do.
     pub antialiased: bool,
+    /// The local origin that the splats count from: formats that can say so do.
+    pub origin: DVec3,
     /// Who finds the nearest entries of palettes, for formats that have some.
     pub nearest: NearestBy,
 }
@@ -449,6 +451,7 @@ impl EditSession {
         }
         let options = WriteOptions {
             antialiased: to.antialiased,
+            origin: to.origin,
             nearest: to.nearest.clone(),
             ..WriteOptions::default()
         };

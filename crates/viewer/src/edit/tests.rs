@@ -238,6 +238,7 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
         recipe: recipe.clone(),
         overwrite: false,
         antialiased: true,
+        origin: glam::DVec3::ZERO,
         nearest: NearestBy::default(),
     };
     let with = |to: &SaveTo| {

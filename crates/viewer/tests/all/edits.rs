@@ -23,6 +23,7 @@ fn save_to(folder: &Path) -> SaveTo {
         recipe: folder.join("new.recipe.json"),
         overwrite: false,
         antialiased: false,
+        origin: glam::DVec3::ZERO,
         nearest: NearestBy::default(),
     }
 }

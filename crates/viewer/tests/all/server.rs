@@ -61,6 +61,7 @@ fn splats_come_to_pages_that_may_draw_them() {
         recipe: "a.recipe.json".into(),
         overwrite: false,
         antialiased: false,
+        origin: glam::DVec3::ZERO,
         nearest: NearestBy::default(),
     });
     let cookie = fixture.cookie();

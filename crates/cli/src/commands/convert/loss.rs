@@ -13,6 +13,7 @@ use crate::options::{config_beside, split};
 use crate::viewing::shown_settings;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
+use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::{Camera, Photo, Result, Splats, load};
 use dapple::train::config::DataPatch;
 use dapple::train::evaluate::{PSNR_MAX, psnr, score, ssim};
@@ -91,9 +92,9 @@ impl Judge {
         config_beside(input, flags, console)
     }
 
-    /// Renders the splats as they were read.
+    /// Renders the splats as they were read; `origin`: what they count from.
     pub fn of(
-        splats: &Splats,
+        (splats, origin): (&Splats, DVec3),
         config: &TrainConfig,
         capture: Option<&Path>,
         engine: Box<dyn Engine>,
@@ -101,7 +102,10 @@ impl Judge {
     ) -> Result<Self> {
         let settings = shown_settings(config, splats.sh_degree);
         let (views, cameras) = match capture {
-            Some(capture) => (of_capture(capture, config, console)?, "capture"),
+            Some(capture) => (
+                of_capture(capture, (middle_of(splats), origin), config, console)?,
+                "capture",
+            ),
             None => {
                 let ring = Ring::of_splats(splats, DVec3::NEG_Y)?.orbit(RING_VIEWS);
                 (
@@ -192,9 +196,10 @@ fn clamped(mut values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// The capture's cameras with their photos.
+/// The capture's cameras with their photos, counted from where splats with this middle do, whose file says `origin`.
 fn of_capture(
     scene: &Path,
+    (middle, origin): (DVec3, DVec3),
     config: &TrainConfig,
     console: &Console,
 ) -> Result<Vec<(Camera, Option<Photo>)>> {
@@ -215,6 +220,10 @@ fn of_capture(
     let options = crate::photo_memory::limited(options, None);
     let dataset = load::decode(capture, &options, &console.progress())?;
     let views = dataset.views.into_iter();
-    let views = views.map(|view| Ok((view.camera, Some(view.photo.read()?.as_ref().clone()))));
+    let by = assumed(middle, origin, dataset.origin) - dataset.origin;
+    let views = views.map(|view| {
+        let photo = view.photo.read()?.as_ref().clone();
+        Ok((view.camera.about(by), Some(photo)))
+    });
     views.collect()
 }

@@ -14,7 +14,8 @@ use crate::viewing::shown_settings;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::edit::{Similarity, Surroundings};
-use dapple::scene::{Camera, Error, Result, Splats, View, load};
+use dapple::scene::origin::{assumed, middle_of};
+use dapple::scene::{Camera, Error, Result, Splats, View, extent_of, load};
 use dapple::train::{Refit, Scoring, TrainConfig, contributions, evaluate, refit};
 use serde::Serialize;
 use std::path::Path;
@@ -60,12 +61,29 @@ struct Known {
     /// With photos where there is a capture.
     held_out: Vec<View>,
     scored: Vec<Camera>,
+    /// Of those trained on, as training has it.
+    extent: f64,
+}
+
+impl Known {
+    /// The extent, where there are cameras.
+    fn extent(&self) -> Option<f64> {
+        (!self.trained.is_empty()).then_some(self.extent)
+    }
+}
+
+fn centres(cameras: &[Camera]) -> Vec<DVec3> {
+    let centre = |camera: &Camera| camera.camera_from_world.centre();
+    cameras.iter().map(centre).collect()
 }
 
 /// See the module.
 pub struct Photos<'a> {
     args: &'a Args,
     splats: &'a Path,
+    /// What the splats count from, as their file says, and where their middle is.
+    origin: DVec3,
+    middle: DVec3,
     config: TrainConfig,
     console: &'a Console,
     known: Option<Option<Known>>,
@@ -75,13 +93,15 @@ pub struct Photos<'a> {
 impl<'a> Photos<'a> {
     pub fn new(
         args: &'a Args,
-        splats: &'a Path,
+        (file, splats, origin): (&'a Path, &Splats, DVec3),
         config: TrainConfig,
         console: &'a Console,
     ) -> Self {
         Self {
             args,
-            splats,
+            splats: file,
+            middle: middle_of(splats),
+            origin,
             config,
             console,
             known: None,
@@ -107,13 +127,17 @@ impl<'a> Photos<'a> {
 
     fn find(&self) -> Result<Option<Known>> {
         let Some(scene) = &self.args.capture else {
-            let Some((file, cameras)) = cameras::beside(self.splats)? else {
+            let Some((file, mut cameras)) = cameras::beside(self.splats)? else {
                 return Ok(None);
             };
+            for camera in &mut cameras {
+                *camera = camera.about(self.origin);
+            }
             self.console
                 .note(&format!("cameras: those of {}", file.display()));
             let scored = cameras.iter().step_by(EVERY).copied().collect();
             return Ok(Some(Known {
+                extent: extent_of(&centres(&cameras), &[]),
                 trained: cameras,
                 held_out: Vec::new(),
                 scored,
@@ -124,16 +148,18 @@ impl<'a> Photos<'a> {
         load::refuse_output_file(&self.args.output, &capture)?;
         let split = split(&capture, &self.config.data);
         let options = photo_memory::limited(options, None);
-        let dataset = load::decode(capture, &options, &self.console.progress())?;
+        let mut dataset = load::decode(capture, &options, &self.console.progress())?;
+        let by = assumed(self.middle, self.origin, dataset.origin) - dataset.origin;
+        for view in &mut dataset.views {
+            view.camera = view.camera.about(by);
+        }
         let view = |&i: &usize| dataset.views.get(i);
         let held_out: Vec<View> = split.eval.iter().filter_map(view).cloned().collect();
+        let trained = split.train.iter().filter_map(view);
         Ok(Some(Known {
-            trained: split
-                .train
-                .iter()
-                .filter_map(view)
-                .map(|view| view.camera)
-                .collect(),
+            // Sizes are the same wherever coordinates count from.
+            extent: dataset.extent(&split.train),
+            trained: trained.map(|view| view.camera).collect(),
             scored: held_out.iter().map(|view| view.camera).collect(),
             held_out,
         }))
@@ -159,10 +185,10 @@ impl<'a> Photos<'a> {
 
     /// How to render splats that were moved so. Nearer than a twentieth of the cameras' extent nothing is drawn, as
     /// in training, unless the run said otherwise.
-    fn settings(&self, cameras: &[Camera], sh_degree: u8, moved: &Similarity) -> RenderSettings {
-        let near = match self.config.near > 0.0 || cameras.is_empty() {
-            true => self.config.near_plane(),
-            false => (0.05 * extent(cameras)) as f32,
+    fn settings(&self, extent: Option<f64>, sh_degree: u8, moved: &Similarity) -> RenderSettings {
+        let near = match extent.filter(|_| self.config.near <= 0.0) {
+            None => self.config.near_plane(),
+            Some(extent) => (0.05 * extent) as f32,
         };
         RenderSettings {
             near: near * moved.scale as f32,
@@ -181,13 +207,9 @@ impl<'a> Photos<'a> {
         moved: &Similarity,
     ) -> Result<Option<Loss>> {
         let ring = self.args.ring;
-        let (mut scored, trained, mut held_out) = match self.known()? {
-            Some(known) => (
-                known.scored.clone(),
-                known.trained.clone(),
-                known.held_out.clone(),
-            ),
-            None => (Vec::new(), Vec::new(), Vec::new()),
+        let (mut scored, extent, mut held_out) = match self.known()? {
+            Some(known) => (known.scored.clone(), known.extent(), known.held_out.clone()),
+            None => (Vec::new(), None, Vec::new()),
         };
         for camera in &mut scored {
             *camera = moved.camera(camera);
@@ -201,7 +223,7 @@ impl<'a> Photos<'a> {
         if scored.is_empty() {
             return Ok(None);
         }
-        let settings = self.settings(&trained, before.sh_degree, moved);
+        let settings = self.settings(extent, before.sh_degree, moved);
         let engine = self.engine()?;
         let mut reports = Vec::new();
         let mut pictures: Vec<Vec<Vec<f32>>> = Vec::new();
@@ -250,17 +272,6 @@ fn psnr(a: &[f32], b: &[f32]) -> f64 {
     -10.0 * (error / a.len().max(1) as f64).max(1e-10).log10()
 }
 
-/// 1.1 times the largest distance of a camera from their mean, as training has it.
-fn extent(cameras: &[Camera]) -> f64 {
-    let centres: Vec<DVec3> = cameras
-        .iter()
-        .map(|camera| camera.camera_from_world.centre())
-        .collect();
-    let mean = centres.iter().copied().sum::<DVec3>() / centres.len().max(1) as f64;
-    let radius = centres.iter().map(|c| c.distance(mean)).fold(0.0, f64::max);
-    if radius > 0.0 { 1.1 * radius } else { 1.0 }
-}
-
 impl Surroundings for Photos<'_> {
     fn cameras(&mut self) -> Result<Vec<Camera>> {
         let known = self.needed()?;
@@ -280,8 +291,9 @@ impl Surroundings for Photos<'_> {
             );
             return Ok(None);
         }
-        let trained = self.needed()?.trained.clone();
-        let settings = self.settings(&trained, 0, moved);
+        let known = self.needed()?;
+        let (trained, extent) = (known.trained.clone(), known.extent());
+        let settings = self.settings(extent, 0, moved);
         let cameras: Vec<Camera> = trained.iter().map(|camera| moved.camera(camera)).collect();
         let progress = self.console.progress();
         contributions(self.engine()?, splats, &cameras, &settings, &progress).map(Some)
@@ -294,14 +306,16 @@ impl Surroundings for Photos<'_> {
         moved: &Similarity,
         steps: u32,
     ) -> Result<Splats> {
-        let trained = self.needed()?.trained.clone();
+        let known = self.needed()?;
+        let (trained, extent) = (known.trained.clone(), known.extent);
+        let shown = known.extent();
         let how = Refit {
             cameras: &trained
                 .iter()
                 .map(|camera| moved.camera(camera))
                 .collect::<Vec<_>>(),
-            settings: self.settings(&trained, many.sh_degree, moved),
-            extent: extent(&trained) * moved.scale,
+            settings: self.settings(shown, many.sh_degree, moved),
+            extent: extent * moved.scale,
             steps,
         };
         // An engine holds what it is fitted to for good: this one is let go afterwards.

@@ -3,8 +3,7 @@
 use super::{Subject, Trained};
 use crate::console::Console;
 use dapple::contract::Engine;
-use dapple::glam::DVec3;
-use dapple::scene::{Dataset, Error, Result, View};
+use dapple::scene::{Dataset, Error, Result, View, extent_of};
 use dapple::train::evaluate::{Lpips, flat_psnr};
 use dapple::train::{
     EvalReport, Halves, PictureWriter, RunFolder, Scoring, evaluate, evaluate_aligned,
@@ -78,7 +77,7 @@ impl<'a> Scorer<'a> {
     /// Scores with the pose of each photo fitted to the splats.
     pub fn aligned(&mut self, subject: &Subject, trained: &Trained) -> Result<EvalReport> {
         let centres = trained.iter().map(|(_, pose)| pose.centre());
-        let extent = extent(&centres.collect::<Vec<_>>());
+        let extent = extent_of(&centres.collect::<Vec<_>>(), &self.dataset.points);
         let (views, settings) = (self.views(), subject.settings(self.background));
         self.engine.upload(&subject.splats, None)?;
         evaluate_aligned(self.engine.as_mut(), &views, &settings, extent)
@@ -116,11 +115,4 @@ impl<'a> Scorer<'a> {
             &self.console.progress(),
         )
     }
-}
-
-/// As [`Dataset::extent`] without points.
-fn extent(centres: &[DVec3]) -> f64 {
-    let mean = centres.iter().copied().sum::<DVec3>() / centres.len().max(1) as f64;
-    let radius = centres.iter().map(|c| c.distance(mean)).fold(0.0, f64::max);
-    if radius > 0.0 { 1.1 * radius } else { 1.0 }
 }

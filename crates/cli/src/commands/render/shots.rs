@@ -8,17 +8,23 @@ use crate::options::split;
 use clap::ValueEnum;
 use dapple::glam::DVec3;
 use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Capture, Error, Result, Splats, load};
+use dapple::scene::{Camera, Capture, Error, Result, Splats, load, without_far_off};
 use dapple::train::{RenderNames, TrainConfig};
 use std::path::Path;
 
 /// A camera and the name of its picture.
 pub(super) type Shot = (String, Camera);
 
-/// The cameras that were asked for, but for paths.
-pub(super) fn shots(args: &Args, config: &TrainConfig, console: &Console) -> Result<Vec<Shot>> {
+/// The cameras that were asked for, but for paths; `origin` as [`count_from`] has it.
+pub(super) fn shots(
+    args: &Args,
+    config: &TrainConfig,
+    origin: &mut DVec3,
+    console: &Console,
+) -> Result<Vec<Shot>> {
     if let Some(file) = &args.camera {
-        return Ok(vec![("camera.png".to_owned(), cameras::read(file)?)]);
+        let camera = cameras::read(file)?.about(*origin);
+        return Ok(vec![("camera.png".to_owned(), camera)]);
     }
     let (Some(scene), Some(wanted)) = (&args.scene, &args.views) else {
         return Err(Error::internal("the parser let a missing --views pass"));
@@ -26,25 +32,41 @@ pub(super) fn shots(args: &Args, config: &TrainConfig, console: &Console) -> Res
     let capture = load::open(scene, &config.load_options())?;
     args.refuse_inputs(scene, &capture, &config.load_options())?;
     let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
-    views_of(capture, &indices, config, console)
+    let by = count_from(origin, capture.origin);
+    let mut shots = views_of(capture, &indices, config, console)?;
+    for (_, camera) in &mut shots {
+        *camera = camera.about(by);
+    }
+    Ok(shots)
 }
 
-/// Where photos were taken from, by --scene or by what lies beside the splats.
+/// Where cameras of a capture that count from `capture` have their origin, so that they count from the splats' `origin`.
+/// Splats that count from zero are to count from where the capture does: far from zero, renders lose precision.
+fn count_from(origin: &mut DVec3, capture: DVec3) -> DVec3 {
+    if *origin == DVec3::ZERO {
+        *origin = capture;
+    }
+    *origin - capture
+}
+
+/// Where photos were taken from, by --scene or by what lies beside the splats; `origin` as [`count_from`] has it.
 pub(super) fn seen(
     args: &Args,
     splats: &Path,
     up: Option<DVec3>,
     config: &TrainConfig,
+    origin: &mut DVec3,
     console: &Console,
 ) -> Result<Option<Seen>> {
-    let (cameras, like) = match &args.scene {
+    let (cameras, like, by) = match &args.scene {
         Some(scene) => {
             let capture = load::open(scene, &config.load_options())?;
             args.refuse_inputs(scene, &capture, &config.load_options())?;
             let cameras: Vec<Camera> = capture.images.iter().map(|image| image.camera).collect();
+            let by = count_from(origin, capture.origin);
             // As large as its photo is.
             let first = views_of(capture, &[0], config, console)?;
-            (cameras, first.first().map(|(_, camera)| *camera))
+            (cameras, first.first().map(|(_, camera)| *camera), by)
         }
         None => {
             let found = cameras::beside(splats).unwrap_or_else(|error| {
@@ -58,12 +80,14 @@ pub(super) fn seen(
             };
             console.detail(&format!("cameras: those of {}", file.display()));
             let first = cameras.first().copied();
-            (cameras, first)
+            (cameras, first, *origin)
         }
     };
-    let poses = cameras.iter().map(|camera| camera.camera_from_world);
+    let poses = cameras
+        .iter()
+        .map(|camera| camera.camera_from_world.about(by));
     Ok(like.map(|like| Seen {
-        poses: poses.collect(),
+        poses: without_far_off(poses.collect()),
         like: pinhole_camera(&like),
         up,
     }))

@@ -96,6 +96,7 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
         recipe,
         overwrite: args.overwrite,
         antialiased: sight.config.antialias,
+        origin: sight.origin,
         nearest: args.device.nearest(),
     }))
 }
