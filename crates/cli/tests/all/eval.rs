@@ -8,6 +8,7 @@ use std::path::Path;
 
 const INPUT: i32 = 3;
 const IO: i32 = 4;
+const UNSUPPORTED: i32 = 5;
 
 #[test]
 fn two_runs_are_compared_photo_by_photo() {
@@ -391,7 +392,7 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
     refused(
         path,
         &["convert", "far_out", "b.spz", "--world"],
-        INPUT,
+        UNSUPPORTED,
         &["--world"],
     );
     // Cameras are the survey's.
