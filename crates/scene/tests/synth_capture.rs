@@ -736,3 +736,36 @@ fn a_lamp_lights_some_photos_here_more_than_there_and_a_sun_moves_shadows() {
         );
     }
 }
+
+#[test]
+fn no_synthetic_capture_contradicts_itself() {
+    for scene in SceneKind::ALL {
+        for lens in LensKind::ALL {
+            let options = SynthOptions {
+                photos: 6,
+                width: 64,
+                height: 48,
+                scene,
+                ..small(lens)
+            };
+            let folder = tempfile::tempdir().unwrap();
+            synth::generate(&options, folder.path(), &NoProgress).unwrap();
+            let mut capture = load::open(folder.path(), &LoadOptions::default()).unwrap();
+            assert!(!capture.observations.is_empty());
+            let told = |notes: &[String]| notes.iter().any(|note| note.contains("contradict"));
+            assert!(
+                !told(&capture.notes),
+                "{scene:?} {lens:?}: {:?}",
+                capture.notes
+            );
+            // By colours alone.
+            capture.tracks = None;
+            let dataset = load::decode(capture, &LoadOptions::default(), &NoProgress).unwrap();
+            assert!(
+                !told(&dataset.notes),
+                "{scene:?} {lens:?}: {:?}",
+                dataset.notes
+            );
+        }
+    }
+}
