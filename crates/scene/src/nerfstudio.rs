@@ -381,6 +381,9 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
     transforms.frames.iter().zip(0..).map(image).collect()
 }
 
+/// The note on a transforms file that names no points.
+pub(crate) const NO_POINTS: &str = "the capture has no sparse points";
+
 /// Reads one JSON file into a capture whose photos are found by [`PosedImage::folder`]. Frames that do
 /// not say their size need their photo: where it is missing, that is an error, or with `skip_missing` they
 /// are left out.
@@ -429,7 +432,7 @@ pub(crate) fn open(json: &Path, skip_missing: bool) -> Result<Capture> {
         }
         None => capture
             .notes
-            .push("the capture has no sparse points".to_owned()),
+            .push(NO_POINTS.to_owned()),
     }
     Ok(capture)
 }
