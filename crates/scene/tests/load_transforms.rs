@@ -202,3 +202,27 @@ fn blender_photos_are_transparent_and_keep_their_own_split() {
     assert_eq!(dataset.split(8).eval, [0]);
     assert_eq!(dataset.views.len(), 4);
 }
+
+#[test]
+fn blender_captures_whose_one_file_names_points_have_points() {
+    let with = |ply_in_train: &str| {
+        let root = nerfstudio(&two_frames(TOP, ""));
+        let path = root.path().join("transforms.json");
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let bare = whole.replace(r#""ply_file_path": "points.ply","#, "");
+        let train = whole.replace(r#""ply_file_path": "points.ply","#, ply_in_train);
+        fs::write(root.path().join("transforms_train.json"), train).unwrap();
+        fs::write(root.path().join("transforms_test.json"), bare).unwrap();
+        load_at(root.path()).unwrap()
+    };
+    let named = with(r#""ply_file_path": "points.ply","#);
+    assert_eq!(named.points.len(), 1);
+    let says_none = |dataset: &Dataset| {
+        let mut notes = dataset.notes.iter();
+        notes.any(|note| note.contains("no sparse points"))
+    };
+    assert!(!says_none(&named), "{:?}", named.notes);
+    let bare = with("");
+    assert!(bare.points.is_empty() && says_none(&bare));
+}

@@ -152,3 +152,106 @@ fn pinhole_pixel(camera: &Camera, world: DVec3) -> Option<usize> {
     let inside = (0.0..width).contains(&at.x) && (0.0..height).contains(&at.y);
     inside.then(|| at.y as usize * camera.width as usize + at.x as usize)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use dapple_scene::{Pose, View};
+
+    const SIZE: u32 = 32;
+
+    /// Photos of a square in the middle over the colours that `around` gives by photo and pixel.
+    fn photos(around: impl Fn(usize, usize) -> [u8; 3]) -> Dataset {
+        let view = |i: usize| {
+            let pixel = |p: usize| {
+                let inside = |v: usize| (10..22).contains(&v);
+                match inside(p % SIZE as usize) && inside(p / SIZE as usize) {
+                    true => [(p * 3) as u8, 90, 30],
+                    false => around(i, p),
+                }
+            };
+            let rgb = (0..(SIZE * SIZE) as usize).flat_map(pixel).collect();
+            let eye = DVec3::new((i as f64).cos(), 0.2, (i as f64).sin()) * 4.0;
+            let pose = Pose::look_at(eye, DVec3::ZERO, DVec3::Y);
+            let camera = Camera::pinhole(SIZE, SIZE, 40.0, pose);
+            View::new(format!("{i}.png"), camera, Photo::from_rgb(SIZE, SIZE, rgb))
+        };
+        Dataset {
+            views: (0..9).map(view).collect(),
+            ..Dataset::default()
+        }
+    }
+
+    fn found(dataset: &Dataset) -> Option<PlainBackground> {
+        PlainBackground::of(dataset, &TrainConfig::default()).unwrap()
+    }
+
+    fn points(spread: f32) -> Vec<Point> {
+        let place = |i: usize| {
+            let at = |k: usize| spread * ((i * k % 17) as f32 / 8.0 - 1.0);
+            Point {
+                position: [at(3), at(5), at(7)],
+                rgb: [1, 2, 3],
+            }
+        };
+        (0..200).map(place).collect()
+    }
+
+    #[test]
+    fn one_colour_at_all_borders_is_the_background() {
+        let white = found(&photos(|_, _| [255; 3])).unwrap();
+        assert_eq!((white.colour, white.has_points), ([255; 3], false));
+        assert_eq!(white.name(), "white");
+        // Noise of a JPEG.
+        let noisy = found(&photos(|i, p| [(118 + (p * 7 + i) % 5) as u8; 3]));
+        assert_eq!(noisy.unwrap().colour, [120; 3]);
+        assert_eq!(noisy.unwrap().name(), "0.471,0.471,0.471");
+        // A table at the lower border of one photo in nine.
+        let table = |i: usize, p: usize| {
+            let below = i == 3 && p / SIZE as usize > 24;
+            if below { [60, 50, 40] } else { [255; 3] }
+        };
+        assert!(found(&photos(table)).is_some());
+    }
+
+    #[test]
+    fn other_borders_are_no_plain_background() {
+        // Another colour in each photo; a gradient; white above and a floor below in all; a few white photos.
+        assert!(found(&photos(|i, _| [(i * 25) as u8; 3])).is_none());
+        assert!(found(&photos(|_, p| [(p % SIZE as usize * 8) as u8; 3])).is_none());
+        let floor = |_, p: usize| if p < 512 { [255; 3] } else { [80; 3] };
+        assert!(found(&photos(floor)).is_none());
+        assert!(found(&photos(|i, _| if i < 6 { [255; 3] } else { [9; 3] })).is_none());
+    }
+
+    #[test]
+    fn alpha_and_masks_leave_no_background() {
+        let mut dataset = photos(|_, _| [255; 3]);
+        let change = |dataset: &mut Dataset, change: fn(&mut Photo)| {
+            for view in &mut dataset.views {
+                let mut photo = view.photo.read().unwrap().as_ref().clone();
+                change(&mut photo);
+                view.photo = photo.into();
+            }
+        };
+        let mut masked = dataset.clone();
+        change(&mut masked, |photo| photo.mask = Some(vec![0; photo.pixel_count()]));
+        assert!(found(&masked).is_none());
+        change(&mut dataset, |photo| photo.alpha = Some(vec![255; photo.pixel_count()]));
+        assert!(found(&dataset).is_none());
+    }
+
+    #[test]
+    fn points_that_are_seen_on_the_colour_make_it_part_of_the_scene() {
+        let with = |spread| {
+            let dataset = Dataset {
+                points: points(spread),
+                ..photos(|_, _| [255; 3])
+            };
+            found(&dataset).unwrap().has_points
+        };
+        assert!(!with(0.4));
+        assert!(with(3.0));
+    }
+}

@@ -1,14 +1,12 @@
 //! The first points of a capture that has none.
 //!
-//! 1. Number: one for [`PIXELS_PER_POINT`] pixels that show something, within bounds: few or small photos
-//!    cannot settle a hundred thousand Gaussians in a short run.
-//! 2. Region of cameras that look inwards: the cube where their optical axes meet. Where photos have alpha, or
-//!    an even background, points that it rules out are left out (the visual hull), and the others have the
-//!    colours that photos show there.
-//! 3. Region of cameras that look outwards: along random rays of the photos, inverse depths uniform up to
-//!    [`NEAREST`]; each point has the colour of its ray's pixel.
-//!
-//! Sources: `Kerbl et al. 2023` for random points in a cube; the visual hull of `Laurentini 1994`.
+//! 1. Number: by the photos' pixels, within bounds. Few or small photos cannot settle a hundred thousand
+//!    Gaussians in a short run.
+//! 2. Photos with alpha or on a plain background, of cameras that look inwards: points in the cube where the
+//!    optical axes meet (Kerbl et al. 2023), without those that photos rule out (the visual hull, Laurentini
+//!    1994), in the colours that photos show there.
+//! 3. Other photos: points along random rays, at random inverse depths, in the colours of the rays' pixels. Of
+//!    some depths the one is taken where other photos show that colour too.
 
 use super::shot::{Shot, seen_colour};
 use crate::TrainConfig;
@@ -25,8 +23,9 @@ const MOST: usize = 100_000;
 const MOST_CARVED: usize = 25_000;
 const FEWEST: usize = 1000;
 
-/// Pixels for each point.
+/// Pixels for each point, and pixels that are not empty for each point that photos carve.
 const PIXELS_PER_POINT: f64 = 30.0;
+const PIXELS_PER_CARVED: f64 = 10.0;
 
 /// Cameras look inwards where this part of them has the place in the frame that their axes are nearest to.
 const INWARDS: f64 = 0.7;
@@ -44,17 +43,17 @@ const MOST_TRIES: usize = 256;
 /// Candidates that are judged in parallel.
 const BLOCK: usize = 1 << 14;
 
-/// Depths along the rays of cameras that look outwards, in units of the scene's extent.
+/// Depths along the photos' rays, in units of the scene's extent. In eight real captures nine tenths of the sparse
+/// points are 0.4 to 6 extents in front of the cameras that see them.
 const NEAREST: f64 = 0.5;
 const FARTHEST: f64 = 20.0;
 
-/// Where random points go.
-enum Region {
-    /// Centre and half edge of a cube.
-    Cube(DVec3, f64),
-    /// Along the photos' rays, up to a depth.
-    Rays { nearest: f64, farthest: f64 },
-}
+/// Depths that are tried on a ray.
+const DEPTHS: usize = 8;
+
+/// A place on a ray is judged by this part of the photos that see it, those that agree best: in others something
+/// else may be in front.
+const AGREEING: (usize, usize) = (1, 2);
 
 /// Random points for the views `train`: `wanted`, or as many as suit the photos, and at most `most`.
 ///
@@ -74,36 +73,43 @@ pub(super) fn points(
             .par_iter_mut()
             .for_each(|shot| shot.mark_plain(colour, plain_background::TOLERANCE));
     }
-    let region = region(dataset, train, extent);
     let filled = shots.iter().map(Shot::filled).sum::<f64>() / shots.len().max(1) as f64;
-    let carves = filled < 1.0 && matches!(region, Region::Cube(..));
-    let count = wanted.unwrap_or_else(|| {
+    let cube = watched_cube(dataset, train, extent);
+    let count = |per_point: f64, at_most: usize| {
         let pixels = |&i: &usize| {
             let [width, height] = dataset.views[i].photo.size();
             f64::from(width) * f64::from(height)
         };
-        let pixels = train.iter().map(pixels).sum::<f64>() * filled;
-        let most = if carves { MOST_CARVED } else { MOST };
-        ((pixels / PIXELS_PER_POINT) as usize).clamp(FEWEST, most)
-    });
-    let count = count.min(most);
+        let pixels = train.iter().map(pixels).sum::<f64>() * if filled > 0.0 { filled } else { 1.0 };
+        let suited = ((pixels / per_point) as usize).clamp(FEWEST, at_most);
+        wanted.unwrap_or(suited).min(most)
+    };
     let mut random = generator(config.seed, Purpose::Sample, 1);
-    if carves {
+    if filled < 1.0 && filled > 0.0 && cube.is_watched {
         let faults = match plain {
             Some(_) => shots.len() / PHOTOS_PER_FAULT_PLAIN,
             None => shots.len() / PHOTOS_PER_FAULT,
         };
-        let found = carved(&region, &shots, faults, count, &mut random);
+        let count = count(PIXELS_PER_CARVED, MOST_CARVED);
+        let found = carved(&cube, &shots, faults, count, &mut random);
         if !found.is_empty() {
             return Ok(found);
         }
     }
-    Ok((0..count).filter_map(|_| region.draw(&shots, &mut random)).collect())
+    let count = count(PIXELS_PER_POINT, MOST);
+    if filled > 0.0 {
+        let found = along_rays(&shots, extent, count, &mut random);
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    // Photos of one colour: nothing to go by.
+    Ok((0..count).map(|_| cube.draw(&mut random)).collect())
 }
 
 /// Points that no more photos than `faults` rule out, with the colours that photos show there.
 fn carved(
-    region: &Region,
+    cube: &Cube,
     shots: &[Shot],
     faults: usize,
     count: usize,
@@ -122,9 +128,7 @@ fn carved(
     let mut found = Vec::new();
     let mut tries = 0;
     while found.len() < count && tries < count.saturating_mul(MOST_TRIES) {
-        let block: Vec<Point> = (0..BLOCK)
-            .filter_map(|_| region.draw(shots, random))
-            .collect();
+        let block: Vec<Point> = (0..BLOCK).map(|_| cube.draw(random)).collect();
         tries += BLOCK;
         found.par_extend(block.into_par_iter().filter_map(kept));
     }
@@ -132,40 +136,88 @@ fn carved(
     found
 }
 
-impl Region {
-    fn draw(&self, shots: &[Shot], random: &mut ChaCha8Rng) -> Option<Point> {
-        match *self {
-            Self::Cube(centre, half) => {
-                let position = centre.to_array().map(|c| {
-                    (c + half * (2.0 * f64::from(unit(random)) - 1.0)) as f32
-                });
-                let rgb = std::array::from_fn(|_| below(256, random) as u8);
-                Some(Point { position, rgb })
-            }
-            Self::Rays { nearest, farthest } => {
-                // A ray that shows nothing is drawn again, not for ever.
-                (0..MOST_TRIES).find_map(|_| {
-                    let shot = &shots[below(shots.len(), random)];
-                    let pixel = below(shot.pixels(), random);
-                    let inverse = f64::from(unit(random));
-                    let rgb = shot.colour(pixel)?;
-                    let depth = 1.0 / (1.0 / farthest + inverse * (1.0 / nearest - 1.0 / farthest));
-                    let place = shot.camera.camera_from_world.centre() + shot.ray(pixel)? * depth;
-                    let position = place.as_vec3().to_array();
-                    place.is_finite().then_some(Point { position, rgb })
-                })
-            }
+/// Points along random rays of the photos, each of some depths where the photos agree best.
+fn along_rays(shots: &[Shot], extent: f64, count: usize, random: &mut ChaCha8Rng) -> Vec<Point> {
+    let exp: Vec<f64> = std::env::var("DAPPLE_EXP").unwrap_or("0,0.5,20,8".into()).split(',').map(|v| v.parse().unwrap()).collect();
+    let (near, far) = (1.0 / (exp[1] * extent), 1.0 / (exp[2] * extent));
+    let mut drawn = Vec::new();
+    for _ in 0..count.saturating_mul(MOST_TRIES) {
+        if drawn.len() == count {
+            break;
+        }
+        let shot = below(shots.len(), random);
+        let pixel = below(shots[shot].pixels(), random);
+        let depths: Vec<f64> = (0..exp[3] as usize).map(|_| {
+            let u = f64::from(unit(random));
+            if exp[0] == 0.0 { 1.0 / (far + u * (near - far)) } else { (exp[1] * (exp[2] / exp[1]).powf(u)) * extent }
+        }).collect();
+        let ray = shots[shot].ray(pixel).zip(shots[shot].colour(pixel));
+        if let Some((ray, rgb)) = ray {
+            let centre = shots[shot].camera.camera_from_world.centre();
+            drawn.push((centre, ray, rgb, depths));
+        }
+    }
+    drawn
+        .into_par_iter()
+        .filter_map(|(centre, ray, rgb, depths)| {
+            let judged = depths.iter().map(|depth| {
+                let place = centre + ray * *depth;
+                (disagreement(shots, place, rgb), place)
+            });
+            let (_, place) = judged.min_by(|a, b| a.0.cmp(&b.0))?;
+            let position = place.as_vec3().to_array();
+            place.is_finite().then_some(Point { position, rgb })
+        })
+        .collect()
+}
+
+/// The mean difference from a colour of those photos that agree best with it where they see a place; 0 to 765.
+fn disagreement(shots: &[Shot], place: DVec3, rgb: [u8; 3]) -> u32 {
+    let apart = |shot: &Shot| {
+        let colour = shot.colour(shot.pixel(place)?)?;
+        let channels = colour.iter().zip(rgb);
+        Some(channels.map(|(&a, b)| u32::from(a.abs_diff(b))).sum())
+    };
+    let mut all: Vec<u32> = shots.iter().filter_map(apart).collect();
+    all.sort_unstable();
+    // One of them is the photo of the ray itself, which agrees everywhere.
+    let used = (all.len() * AGREEING.0 / AGREEING.1).max(2);
+    match all.get(1..used) {
+        Some(others) => others.iter().sum::<u32>() / others.len() as u32,
+        // No other photo sees it: as bad as a colour at random.
+        None => UNSEEN,
+    }
+}
+
+/// The difference that a place counts for that only the photo of its ray sees.
+const UNSEEN: u32 = 200;
+
+/// A cube, and whether cameras look at it.
+struct Cube {
+    centre: DVec3,
+    /// Half edge.
+    half: f64,
+    /// True if most cameras have the centre in their frame.
+    is_watched: bool,
+}
+
+impl Cube {
+    fn draw(&self, random: &mut ChaCha8Rng) -> Point {
+        let mut within = |c: f64| (c + self.half * (2.0 * f64::from(unit(random)) - 1.0)) as f32;
+        let position = self.centre.to_array().map(&mut within);
+        Point {
+            position,
+            rgb: std::array::from_fn(|_| below(256, random) as u8),
         }
     }
 }
 
-/// The region that cameras look at.
+/// The cube that cameras look at.
 ///
-/// The point nearest to all optical axes is the minimum of the summed squared distances and solves
-/// `sum(I - d d^T) x = sum(I - d d^T) c`. Where most cameras have it in their frame, they look inwards, and the
-/// half edge of the cube is the half width that a camera sees there, on average. Cameras that look in parallel
-/// have no such point: then the cube is one extent in front of them.
-fn region(dataset: &Dataset, train: &[usize], extent: f64) -> Region {
+/// The centre is the point nearest to all optical axes: the minimum of the summed squared distances solves
+/// `sum(I - d d^T) x = sum(I - d d^T) c`. The half edge is the half width that a camera sees there, on average.
+/// Cameras that look in parallel have no such point: then the cube is one extent in front of them.
+fn watched_cube(dataset: &Dataset, train: &[usize], extent: f64) -> Cube {
     let cameras: Vec<&Camera> = train.iter().map(|&i| &dataset.views[i].camera).collect();
     let count = cameras.len().max(1) as f64;
     let centres: Vec<DVec3> = cameras
@@ -199,21 +251,20 @@ fn region(dataset: &Dataset, train: &[usize], extent: f64) -> Region {
         })
     };
     let looking = cameras.iter().filter(in_frame).count() as f64;
-    if looking < INWARDS * count {
-        return Region::Rays {
-            nearest: NEAREST * extent,
-            farthest: FARTHEST * extent,
-        };
-    }
     let half_width = |(camera, centre): (&&Camera, &DVec3)| {
         let across = f64::from(camera.width) / camera.fx;
         let down = f64::from(camera.height) / camera.fy;
         centre.distance(focus) * 0.5 * across.min(down)
     };
     let half = cameras.iter().zip(&centres).map(half_width).sum::<f64>() / count;
-    if half.is_finite() && half > 0.0 && focus.is_finite() {
-        Region::Cube(focus, half)
-    } else {
-        Region::Cube(mean_centre, extent)
+    let is_watched = looking >= INWARDS * count;
+    let (centre, half) = match half.is_finite() && half > 0.0 && focus.is_finite() {
+        true => (focus, half),
+        false => (mean_centre, extent),
+    };
+    Cube {
+        centre,
+        half,
+        is_watched,
     }
 }
