@@ -430,9 +430,7 @@ pub(crate) fn open(json: &Path, skip_missing: bool) -> Result<Capture> {
             let named = |note: String| format!("{}: {note}", path.display());
             capture.notes.extend(aside.notes.into_iter().map(named));
         }
-        None => capture
-            .notes
-            .push(NO_POINTS.to_owned()),
+        None => capture.notes.push(NO_POINTS.to_owned()),
     }
     Ok(capture)
 }

@@ -113,7 +113,10 @@ fn border(photo: &Photo) -> Vec<[u8; 3]> {
     let rows = (0..width).chain((width * height).saturating_sub(width)..width * height);
     let columns = (0..height).flat_map(|y| [y * width, y * width + width - 1]);
     let counts = |&i: &usize| photo.mask.as_ref().is_none_or(|mask| mask[i] >= 128);
-    rows.chain(columns).filter(counts).map(|i| pixels[i]).collect()
+    rows.chain(columns)
+        .filter(counts)
+        .map(|i| pixels[i])
+        .collect()
 }
 
 fn median(pixels: &[[u8; 3]]) -> [u8; 3] {
@@ -236,9 +239,13 @@ mod tests {
             }
         };
         let mut masked = dataset.clone();
-        change(&mut masked, |photo| photo.mask = Some(vec![0; photo.pixel_count()]));
+        change(&mut masked, |photo| {
+            photo.mask = Some(vec![0; photo.pixel_count()])
+        });
         assert!(found(&masked).is_none());
-        change(&mut dataset, |photo| photo.alpha = Some(vec![255; photo.pixel_count()]));
+        change(&mut dataset, |photo| {
+            photo.alpha = Some(vec![255; photo.pixel_count()])
+        });
         assert!(found(&dataset).is_none());
     }
 

@@ -72,7 +72,10 @@ impl Chosen {
 }
 
 /// The views to train on and those to score, within the configured numbers.
-pub(crate) fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, Vec<usize>)> {
+pub(crate) fn choose_views(
+    dataset: &Dataset,
+    config: &TrainConfig,
+) -> Result<(Vec<usize>, Vec<usize>)> {
     match dataset.views.as_slice() {
         [] => {
             return Err(Error::input("the capture has no photos")

@@ -5,7 +5,8 @@ use crate::interrupt;
 use crate::options::NewFolders;
 use clap::ValueEnum;
 use dapple::scene::synth::{
-    LensKind, LightKind, ObjectBackground, PoseNoise, SceneKind, SynthOptions, SynthSummary, generate,
+    LensKind, LightKind, ObjectBackground, PoseNoise, SceneKind, SynthOptions, SynthSummary,
+    generate,
 };
 use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};

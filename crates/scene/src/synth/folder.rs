@@ -46,13 +46,13 @@ impl Note {
 
     fn truth_of_points(options: &SynthOptions) -> String {
         format!(
-                "{}intrinsics and observed pixels are exact; point positions have Gaussian noise \
+            "{}intrinsics and observed pixels are exact; point positions have Gaussian noise \
                  of standard deviation `point_noise` on each coordinate",
-                if options.pose_noise.is_off() {
-                    "poses, "
-                } else {
-                    "poses have the noise `pose_noise`, the true ones are in true_cameras.json; "
-                }
+            if options.pose_noise.is_off() {
+                "poses, "
+            } else {
+                "poses have the noise `pose_noise`, the true ones are in true_cameras.json; "
+            }
         )
     }
 }
@@ -158,13 +158,10 @@ fn refuse_foreign(out: &Path) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    if let Some(foreign) = names
-        .iter()
-        .find(|&name| {
-            let own = [NOTE, IMAGES, SPARSE, TRUTH];
-            !own.iter().chain(&ENTRIES).any(|n| name == n)
-        })
-    {
+    if let Some(foreign) = names.iter().find(|&name| {
+        let own = [NOTE, IMAGES, SPARSE, TRUTH];
+        !own.iter().chain(&ENTRIES).any(|n| name == n)
+    }) {
         return refuse(format!(
             "the folder holds {:?}, which no synthetic capture has",
             foreign.to_string_lossy()

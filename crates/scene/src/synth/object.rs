@@ -22,7 +22,6 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::f64::consts::{PI, TAU};
-use std::io::Write;
 use std::path::Path;
 
 /// Angle of view along the shorter edge, radians: that of the NeRF paper's synthetic set.
@@ -175,7 +174,8 @@ impl Object {
                     *pixel = [r, g, b, (255.0 * opaque).round() as u8];
                 }
             });
-        let mut photo = Photo::from_rgb(camera.width, camera.height, flat(&pixels, self.background));
+        let mut photo =
+            Photo::from_rgb(camera.width, camera.height, flat(&pixels, self.background));
         if self.background.value().is_none() {
             photo.alpha = Some(pixels.iter().map(|p| p[3]).collect());
         }
@@ -194,7 +194,12 @@ impl Object {
                 let axes = pose.rotation_matrix().transpose();
                 let columns = [axes.x_axis, -axes.y_axis, -axes.z_axis, pose.centre()];
                 let row = |of: fn(&DVec3) -> f64| columns.each_ref().map(of);
-                let matrix = [row(|c| c.x), row(|c| c.y), row(|c| c.z), [0.0, 0.0, 0.0, 1.0]];
+                let matrix = [
+                    row(|c| c.x),
+                    row(|c| c.y),
+                    row(|c| c.z),
+                    [0.0, 0.0, 0.0, 1.0],
+                ];
                 json!({"file_path": format!("./{folder}/{name}"), "transform_matrix": matrix})
             })
             .collect();
@@ -211,7 +216,9 @@ fn flat(pixels: &[[u8; 4]], background: ObjectBackground) -> Vec<u8> {
             (part * f32::from(value) + (1.0 - part) * f32::from(behind)).round() as u8
         }
     };
-    let rgb = pixels.iter().map(|&[r, g, b, a]| [r, g, b].map(|v| over(v, a)));
+    let rgb = pixels
+        .iter()
+        .map(|&[r, g, b, a]| [r, g, b].map(|v| over(v, a)));
     rgb.flatten().collect()
 }
 
@@ -222,7 +229,8 @@ fn pose(seed: u64, half: u64, i: usize, count: usize) -> Pose {
     // Each band of the half sphere has one camera, in an order that does not follow the height.
     let band = (i * step(count)) % count;
     let up = low + (high - low) * (band as f64 + random.unit()) / count as f64;
-    let azimuth = GOLDEN_ANGLE * i as f64 + PI * half as f64 / 7.0 + random.uniform(-0.1, 0.1) * TAU;
+    let azimuth =
+        GOLDEN_ANGLE * i as f64 + PI * half as f64 / 7.0 + random.uniform(-0.1, 0.1) * TAU;
     let out = (1.0 - up * up).sqrt();
     let (z, x) = azimuth.sin_cos();
     // The world has y down.
@@ -239,7 +247,9 @@ fn step(count: usize) -> usize {
         }
         a
     };
-    (count / 3 + 1..).find(|&s| common(s, count) == 1).unwrap_or(1)
+    (count / 3 + 1..)
+        .find(|&s| common(s, count) == 1)
+        .unwrap_or(1)
 }
 
 /// A pose in a world whose z is up, as Blender has it.
@@ -309,7 +319,11 @@ pub(super) fn dataset(options: &SynthOptions, background: ObjectBackground) -> D
                 camera_from_world: turned(&object.cameras[index].camera_from_world),
                 ..object.cameras[index]
             };
-            View::new(format!("{folder}/{name}"), camera, object.photo(index, &NoProgress))
+            View::new(
+                format!("{folder}/{name}"),
+                camera,
+                object.photo(index, &NoProgress),
+            )
         })
         .collect();
     views.sort_by(|a, b| a.name.cmp(&b.name));

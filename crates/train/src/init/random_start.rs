@@ -45,11 +45,11 @@ const BLOCK: usize = 1 << 14;
 
 /// Depths along the photos' rays, in units of the scene's extent. In eight real captures nine tenths of the sparse
 /// points are 0.4 to 6 extents in front of the cameras that see them.
-const NEAREST: f64 = 0.5;
-const FARTHEST: f64 = 20.0;
+const NEAREST: f64 = 0.3;
+const FARTHEST: f64 = 12.0;
 
 /// Depths that are tried on a ray.
-const DEPTHS: usize = 8;
+const DEPTHS: usize = 16;
 
 /// A place on a ray is judged by this part of the photos that see it, those that agree best: in others something
 /// else may be in front.
@@ -80,7 +80,8 @@ pub(super) fn points(
             let [width, height] = dataset.views[i].photo.size();
             f64::from(width) * f64::from(height)
         };
-        let pixels = train.iter().map(pixels).sum::<f64>() * if filled > 0.0 { filled } else { 1.0 };
+        let pixels =
+            train.iter().map(pixels).sum::<f64>() * if filled > 0.0 { filled } else { 1.0 };
         let suited = ((pixels / per_point) as usize).clamp(FEWEST, at_most);
         wanted.unwrap_or(suited).min(most)
     };
@@ -138,37 +139,46 @@ fn carved(
 
 /// Points along random rays of the photos, each of some depths where the photos agree best.
 fn along_rays(shots: &[Shot], extent: f64, count: usize, random: &mut ChaCha8Rng) -> Vec<Point> {
-    let exp: Vec<f64> = std::env::var("DAPPLE_EXP").unwrap_or("0,0.5,20,8".into()).split(',').map(|v| v.parse().unwrap()).collect();
-    let (near, far) = (1.0 / (exp[1] * extent), 1.0 / (exp[2] * extent));
-    let mut drawn = Vec::new();
+    let mut rays = Vec::new();
     for _ in 0..count.saturating_mul(MOST_TRIES) {
-        if drawn.len() == count {
+        if rays.len() == count {
             break;
         }
-        let shot = below(shots.len(), random);
-        let pixel = below(shots[shot].pixels(), random);
-        let depths: Vec<f64> = (0..exp[3] as usize).map(|_| {
-            let u = f64::from(unit(random));
-            if exp[0] == 0.0 { 1.0 / (far + u * (near - far)) } else { (exp[1] * (exp[2] / exp[1]).powf(u)) * extent }
-        }).collect();
-        let ray = shots[shot].ray(pixel).zip(shots[shot].colour(pixel));
-        if let Some((ray, rgb)) = ray {
-            let centre = shots[shot].camera.camera_from_world.centre();
-            drawn.push((centre, ray, rgb, depths));
+        let shot = &shots[below(shots.len(), random)];
+        let pixel = below(shot.pixels(), random);
+        let depths = [(); DEPTHS].map(|()| extent * depth(unit(random)));
+        if let Some((ray, rgb)) = shot.ray(pixel).zip(shot.colour(pixel)) {
+            let centre = shot.camera.camera_from_world.centre();
+            rays.push((rgb, depths.map(|depth| centre + ray * depth)));
         }
     }
-    drawn
-        .into_par_iter()
-        .filter_map(|(centre, ray, rgb, depths)| {
-            let judged = depths.iter().map(|depth| {
-                let place = centre + ray * *depth;
-                (disagreement(shots, place, rgb), place)
-            });
-            let (_, place) = judged.min_by(|a, b| a.0.cmp(&b.0))?;
-            let position = place.as_vec3().to_array();
-            place.is_finite().then_some(Point { position, rgb })
+    rays.into_par_iter()
+        .filter_map(|(rgb, places)| {
+            let best = places
+                .into_iter()
+                .min_by_key(|&place| disagreement(shots, place, rgb))?;
+            let position = best.as_vec3().to_array();
+            best.is_finite().then_some(Point { position, rgb })
         })
         .collect()
+}
+
+/// A depth in units of the extent; its logarithm is as uniform as `u`. Square roots are the same on every
+/// machine, powers are not.
+fn depth(u: f32) -> f64 {
+    let (mut low, mut high) = (NEAREST, FARTHEST);
+    let mut part = f64::from(u);
+    // Halves the interval of logarithms 12 times, then takes its place within linearly.
+    for _ in 0..12 {
+        let middle = (low * high).sqrt();
+        part *= 2.0;
+        if part < 1.0 {
+            high = middle;
+        } else {
+            (low, part) = (middle, part - 1.0);
+        }
+    }
+    low + part * (high - low)
 }
 
 /// The mean difference from a colour of those photos that agree best with it where they see a place; 0 to 765.

@@ -136,7 +136,10 @@ impl Shot {
         let camera = &self.camera;
         let width = camera.width as usize;
         let at = DVec2::new((pixel % width) as f64, (pixel / width) as f64) + 0.5;
-        let (x, y) = ((at.x - camera.cx) / camera.fx, (at.y - camera.cy) / camera.fy);
+        let (x, y) = (
+            (at.x - camera.cx) / camera.fx,
+            (at.y - camera.cy) / camera.fy,
+        );
         let (x, y) = match camera.lens.is_identity() {
             true => (x, y),
             false => camera.lens.undistort_within(x, y, self.reach)?,
