@@ -140,7 +140,7 @@ fn has_points(dataset: &Dataset, train: &[usize], colour: [u8; 3]) -> Result<boo
             let world = DVec3::from(point.position.map(f64::from));
             if let Some(pixel) = pinhole_pixel(&view.camera, world) {
                 seen += 1;
-                on_it += usize::from(is_near(pixels[pixel], colour));
+                on_it += usize::from(pixels.get(pixel).is_some_and(|&p| is_near(p, colour)));
             }
         }
     }
