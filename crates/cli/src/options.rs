@@ -6,9 +6,7 @@ use dapple::contract::Engine;
 use dapple::glam::DVec3;
 use dapple::gpu::Precision;
 use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
-use dapple::scene::{
-    Capture, Error, LoadOptions, MaskMode, Result, Splats, Split, load, origin,
-};
+use dapple::scene::{Capture, Error, LoadOptions, MaskMode, Result, Splats, Split, load, origin};
 use dapple::train::config::{Background, DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};

@@ -38,6 +38,10 @@ pub(crate) fn open(root: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
             .notes
             .push("transforms_val.json is not used: the test photos are held out".to_owned());
     }
+    // One of the files names the points.
+    if !capture.points.is_empty() {
+        capture.notes.retain(|note| note != nerfstudio::NO_POINTS);
+    }
     capture.notes.dedup();
     Ok(capture)
 }

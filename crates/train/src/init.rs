@@ -1,16 +1,22 @@
 //! The first Gaussians.
 //!
-//! 1. From the capture's sparse points, or a seeded sample of them. Where its format has none
-//!    (Blender), or on request, from random points in the box that the cameras look at.
+//! 1. From the capture's sparse points, or a seeded sample of them; where their colours were not recorded
+//!    (`lost_colours`), with those of the photos. Where its format has none (Blender), or on request, from
+//!    random points where the cameras look (`random_start`).
 //! 2. Scale: the root mean square distance to the 3 nearest neighbours, the same along each axis.
 //! 3. Opacity 0.1 and that scale unless the configuration says otherwise, random rotation, the point's colour, no view dependence.
 //!
 //! Source: Kerbl et al. 2023, section 5.1, and gsplat's `simple_trainer`.
 
+mod lost_colours;
+mod random_start;
+mod shot;
+
+pub(crate) use lost_colours::are_lost as colours_are_lost;
+
 use crate::TrainConfig;
 use crate::random::{Purpose, below, generator, unit};
 use dapple_scene::{Dataset, Error, Point, Result, SH_C0, Splats};
-use glam::{DMat3, DVec3};
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -22,9 +28,6 @@ const INITIAL_OPACITY: f32 = 0.1;
 /// Neighbours that the first scale is measured from.
 const NEIGHBOURS: usize = 3;
 
-/// Random points for a capture that has none (as the 3DGS paper's trainer does for Blender scenes).
-const RANDOM_POINTS: usize = 100_000;
-
 /// First scales stay between these fractions of the scene's extent: points that coincide would
 /// give a scale of zero, a lost point one of infinity.
 const SCALE_RANGE: (f64, f64) = (1e-6, 10.0);
@@ -33,7 +36,8 @@ const SCALE_RANGE: (f64, f64) = (1e-6, 10.0);
 ///
 /// # Errors
 /// A capture that has lost its points ([`Dataset::missing_points`]) without
-/// [`TrainConfig::random_start`]; one whose points are all NaN or infinite.
+/// [`TrainConfig::random_start`]; one whose points are all NaN or infinite; a photo that cannot be read, where
+/// photos are looked at: a capture without points, or without their colours.
 pub fn initial_splats(
     dataset: &Dataset,
     train: &[usize],
@@ -57,11 +61,8 @@ pub fn initial_splats(
                      say so: --initial-gaussians 50000, or random_start = true in the configuration",
                 ));
         }
-        let count = wanted.min(match config.initial_gaussians {
-            0 => RANDOM_POINTS,
-            n => n,
-        });
-        random_points(dataset, train, extent, count, config.seed)
+        let named = Some(config.initial_gaussians).filter(|&n| n > 0);
+        random_start::points(dataset, train, extent, (named, wanted), config)?
     } else {
         let finite: Vec<Point> = dataset
             .points
@@ -73,7 +74,12 @@ pub fn initial_splats(
             return Err(Error::input("every sparse point is NaN or infinite")
                 .hint("the reconstruction is broken: make it again"));
         }
-        sample(finite, wanted, config.seed)
+        let lost = lost_colours::are_lost(&finite);
+        let mut points = sample(finite, wanted, config.seed);
+        if lost {
+            lost_colours::restore(dataset, train, &mut points)?;
+        }
+        points
     };
     let mut splats = from_points(&points, extent, config.sh_degree, config.seed)?;
     let opacity = config.initial_opacity;
@@ -163,84 +169,5 @@ fn random_rotation(random: &mut ChaCha8Rng) -> [f32; 4] {
             let length = squared.sqrt();
             return quat.map(|v| v / length);
         }
-    }
-}
-
-/// Random points of random colours in the box that the cameras look at.
-fn random_points(
-    dataset: &Dataset,
-    train: &[usize],
-    extent: f64,
-    count: usize,
-    seed: u64,
-) -> Vec<Point> {
-    let (centre, half) = watched_cube(dataset, train, extent);
-    let mut random = generator(seed, Purpose::Sample, 1);
-    (0..count)
-        .map(|_| {
-            let mut coordinate =
-                |c: f64| (c + half * (2.0 * f64::from(unit(&mut random)) - 1.0)) as f32;
-            let position = [
-                coordinate(centre.x),
-                coordinate(centre.y),
-                coordinate(centre.z),
-            ];
-            Point {
-                position,
-                rgb: std::array::from_fn(|_| below(256, &mut random) as u8),
-            }
-        })
-        .collect()
-}
-
-/// Centre and half edge of the cube that the cameras look at.
-///
-/// The centre is the point nearest to all optical axes: the minimum of the summed squared
-/// distances solves `sum(I - d d^T) x = sum(I - d d^T) c`. The half edge is the half width that a
-/// camera sees there, on average. Cameras that look in parallel have no such point: then the cube
-/// lies one extent in front of them. Cameras that stand far off the others are not asked ([`Dataset::far_off`]).
-fn watched_cube(dataset: &Dataset, train: &[usize], extent: f64) -> (DVec3, f64) {
-    let far = dataset.far_off(train);
-    let near = train.iter().filter(|i| !far.contains(i));
-    let cameras: Vec<_> = near.map(|&i| &dataset.views[i].camera).collect();
-    let count = cameras.len().max(1) as f64;
-    let centres: Vec<DVec3> = cameras
-        .iter()
-        .map(|camera| camera.camera_from_world.centre())
-        .collect();
-    let axes: Vec<DVec3> = cameras
-        .iter()
-        .map(|camera| camera.camera_from_world.rotation.conjugate() * DVec3::Z)
-        .collect();
-    let mean_centre = centres.iter().copied().sum::<DVec3>() / count;
-    let mean_axis = axes.iter().copied().sum::<DVec3>() / count;
-    let (mut matrix, mut right) = (DMat3::ZERO, DVec3::ZERO);
-    for (centre, axis) in centres.iter().zip(&axes) {
-        let across =
-            DMat3::IDENTITY - DMat3::from_cols(*axis * axis.x, *axis * axis.y, *axis * axis.z);
-        matrix += across;
-        right += across * *centre;
-    }
-    // Eigenvalues of matrix / count sum to 2; a determinant near zero means parallel axes.
-    let focus = if (matrix.determinant() / count.powi(3)).abs() > 1e-3 {
-        matrix.inverse() * right
-    } else {
-        mean_centre + mean_axis * extent
-    };
-    let half_width = |camera: &&dapple_scene::Camera, centre: &DVec3| {
-        let across = f64::from(camera.width) / camera.fx;
-        let down = f64::from(camera.height) / camera.fy;
-        centre.distance(focus) * 0.5 * across.min(down)
-    };
-    let half = cameras
-        .iter()
-        .zip(&centres)
-        .map(|(camera, centre)| half_width(camera, centre))
-        .sum::<f64>()
-        / count;
-    if half.is_finite() && half > 0.0 && focus.is_finite() {
-        (focus, half)
-    } else {
-        (mean_centre, extent)
     }
 }

@@ -32,6 +32,7 @@ pub mod outlook;
 mod output;
 mod perceptual;
 mod pictures;
+mod plain_background;
 mod poses;
 mod random;
 mod refit;
@@ -61,6 +62,7 @@ pub use output::{
     METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter, RenderNames, RunFolder, RunLock,
     Snapshot, Snapshots, Taken, Writes, train_into,
 };
+pub use plain_background::PlainBackground;
 pub use poses::PoseErrors;
 pub use refit::{Refit, refit};
 pub use schedule::Schedule;

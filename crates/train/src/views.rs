@@ -1,7 +1,7 @@
 //! Which views of a capture a run takes, and whether they can be trained on.
 
-use crate::TrainConfig;
 use crate::config::Background;
+use crate::{TrainConfig, init};
 use dapple_engine::LensForm;
 use dapple_scene::{Dataset, Error, Result, Split, View};
 
@@ -23,6 +23,13 @@ pub(crate) fn notes_on(
         notes.push(format!(
             "the capture has no sparse points: training starts from {gaussians} random ones"
         ));
+    }
+    if init::colours_are_lost(&dataset.points) {
+        notes.push(
+            "the sparse points are black, as where no colour was recorded: Gaussians start with the colours \
+             of the photos"
+                .to_owned(),
+        );
     }
     if eval_views == 0 {
         notes.push("no photo is held out: nothing will be scored".to_owned());
@@ -65,7 +72,10 @@ impl Chosen {
 }
 
 /// The views to train on and those to score, within the configured numbers.
-fn choose_views(dataset: &Dataset, config: &TrainConfig) -> Result<(Vec<usize>, Vec<usize>)> {
+pub(crate) fn choose_views(
+    dataset: &Dataset,
+    config: &TrainConfig,
+) -> Result<(Vec<usize>, Vec<usize>)> {
     match dataset.views.as_slice() {
         [] => {
             return Err(Error::input("the capture has no photos")

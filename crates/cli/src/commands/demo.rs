@@ -68,6 +68,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         stop_at: None,
         photo_memory: None,
         pacer: None,
+        background_is_open: false,
         launch: args.device.launch(&capture),
         view: &args.view,
         device: &args.device,

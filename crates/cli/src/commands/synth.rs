@@ -5,13 +5,15 @@ use crate::interrupt;
 use crate::options::NewFolders;
 use clap::ValueEnum;
 use dapple::scene::synth::{
-    LensKind, LightKind, PoseNoise, SceneKind, SynthOptions, SynthSummary, generate,
+    LensKind, LightKind, ObjectBackground, PoseNoise, SceneKind, SynthOptions, SynthSummary,
+    generate,
 };
 use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-The capture has COLMAP's layout (images/ and sparse/0/), exact poses, and sparse points with noise.
+The capture has COLMAP's layout (images/ and sparse/0/), exact poses, and sparse points with noise; with
+--object it has Blender's layout (transforms_train.json, transforms_test.json) and no points.
 The same options and seed give the same files, bit for bit.
 
 Examples:
@@ -20,6 +22,8 @@ Examples:
   dapple synth captures/off --pose-noise 0.5,0.01     poses half a degree off
   dapple synth captures/drift --drift 1                 photos to try `train --appearance` with
   dapple synth captures/lamp --light lamp               light that no exposure explains
+  dapple synth captures/object --object --photos 100 --width 800 --height 800
+                                                        an object with alpha, no points, Blender's layout
   dapple synth captures/fisheye --lens opencv-fisheye --photos 24 --width 640 --height 480";
 
 /// Makes a posed capture with known ground truth, to try and test with
@@ -48,6 +52,12 @@ pub struct Args {
     /// What the photos show
     #[arg(long, value_enum, default_value = "table")]
     scene: Scene,
+
+    /// Make a capture of the scene's table alone, in Blender's layout: photos with alpha, or opaque over
+    /// BACKGROUND; no sparse points; one held-out photo for four of --photos [default: the whole scene]
+    #[arg(long, value_enum, value_name = "BACKGROUND", num_args = 0..=1, require_equals = true,
+          default_missing_value = "transparent", conflicts_with_all = ["points", "point_noise"])]
+    object: Option<Object>,
 
     /// The lens, by COLMAP's names; all but pinhole distort
     #[arg(long, value_enum, default_value = "pinhole")]
@@ -118,6 +128,30 @@ impl From<Scene> for SceneKind {
     }
 }
 
+/// [`ObjectBackground`], as it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Object {
+    /// Photos with alpha
+    Transparent,
+    /// Opaque photos, white around the object
+    White,
+    /// Opaque photos, grey around the object
+    Grey,
+    /// Opaque photos, black around the object
+    Black,
+}
+
+impl From<Object> for ObjectBackground {
+    fn from(object: Object) -> Self {
+        match object {
+            Object::Transparent => Self::Transparent,
+            Object::White => Self::White,
+            Object::Grey => Self::Grey,
+            Object::Black => Self::Black,
+        }
+    }
+}
+
 /// [`LightKind`], as it is typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Light {
@@ -184,6 +218,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         pose_noise: args.pose_noise.unwrap_or_default(),
         drift: args.drift,
         light: args.light.into(),
+        object: args.object.map(Into::into),
     };
     let summary = make(&options, &args.out, console)?;
     if args.json {

@@ -1,6 +1,7 @@
 //! `dapple train`: a capture into splats.
 
 mod args;
+mod background;
 mod done;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -97,6 +98,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         stop_at: args.stop_at,
         photo_memory: args.photo_memory,
         pacer: None,
+        background_is_open: background::is_open(args)?,
         launch: device.launch(scene),
         view: &args.view,
         device: &device,
@@ -228,6 +230,8 @@ pub struct Job<'a> {
     pub photo_memory: Option<u64>,
     /// What keeps it in time.
     pub pacer: Option<Pacer>,
+    /// True if nothing names a background, so that it may follow the photos.
+    pub background_is_open: bool,
     /// For its checkpoints.
     pub launch: Launch,
     /// Whether it is shown meanwhile.
@@ -299,13 +303,16 @@ fn train_new(
 /// The same, once there are a folder and, where it is shown, a viewer.
 fn train_shown(
     job: Job<'_>,
-    config: TrainConfig,
+    mut config: TrainConfig,
     engine: Box<dyn Engine>,
     (folder, viewer): (RunFolder, Option<Viewer>),
     wall: Wall,
     console: &Console,
 ) -> Result<Done> {
     let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
+    if job.background_is_open {
+        background::follow_photos(&dataset, &mut config, console)?;
+    }
     let mut trainer = Trainer::new(&dataset, config, engine).map_err(|e| match e.place() {
         Some(_) => e,
         None => e.at_path(job.scene),

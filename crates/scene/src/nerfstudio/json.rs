@@ -137,7 +137,7 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Flag {
-        YesNo(bool),
+        Bool(bool),
         Number(f64),
         Text(String),
     }
@@ -151,7 +151,7 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     };
     Option::<Flag>::deserialize(deserializer)?
         .map(|flag| match flag {
-            Flag::YesNo(flag) => Ok(flag),
+            Flag::Bool(flag) => Ok(flag),
             Flag::Number(number) => Ok(number != 0.0),
             Flag::Text(value) => text(&value),
         })

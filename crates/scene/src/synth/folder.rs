@@ -5,6 +5,7 @@
 //! 3. The new one takes its place by renaming; then the old one is deleted.
 
 use super::SynthOptions;
+use super::object::ENTRIES;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -34,17 +35,25 @@ impl Note {
     pub(super) fn new(options: &SynthOptions) -> Self {
         Self {
             format: FORMAT.to_owned(),
-            truth: format!(
-                "{}intrinsics and observed pixels are exact; point positions have Gaussian noise \
-                 of standard deviation `point_noise` on each coordinate",
-                if options.pose_noise.is_off() {
-                    "poses, "
-                } else {
-                    "poses have the noise `pose_noise`, the true ones are in true_cameras.json; "
-                }
-            ),
+            truth: if options.object.is_some() {
+                "poses, intrinsics, observed pixels and alpha are exact".to_owned()
+            } else {
+                Self::truth_of_points(options)
+            },
             options: options.clone(),
         }
+    }
+
+    fn truth_of_points(options: &SynthOptions) -> String {
+        format!(
+            "{}intrinsics and observed pixels are exact; point positions have Gaussian noise \
+                 of standard deviation `point_noise` on each coordinate",
+            if options.pose_noise.is_off() {
+                "poses, "
+            } else {
+                "poses have the noise `pose_noise`, the true ones are in true_cameras.json; "
+            }
+        )
     }
 }
 
@@ -56,8 +65,8 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Prepares a folder that will become `out`.
-    pub(super) fn new(out: &Path) -> Result<Self> {
+    /// Prepares an empty folder that will become `out`.
+    pub(super) fn bare(out: &Path) -> Result<Self> {
         refuse_foreign(out)?;
         let parent = match out.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -73,6 +82,15 @@ impl Staging {
             temporary,
             out: out.to_owned(),
         };
+        let root = staging.root();
+        fs::create_dir_all(&root)
+            .map_err(|source| Error::io("cannot create the folder", &root, source))?;
+        Ok(staging)
+    }
+
+    /// [`Self::bare`] with the folders of a COLMAP reconstruction.
+    pub(super) fn new(out: &Path) -> Result<Self> {
+        let staging = Self::bare(out)?;
         for folder in [staging.images(), staging.model()] {
             fs::create_dir_all(&folder)
                 .map_err(|source| Error::io("cannot create the folder", &folder, source))?;
@@ -140,10 +158,10 @@ fn refuse_foreign(out: &Path) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    if let Some(foreign) = names
-        .iter()
-        .find(|&name| ![NOTE, IMAGES, SPARSE, TRUTH].iter().any(|n| name == n))
-    {
+    if let Some(foreign) = names.iter().find(|&name| {
+        let own = [NOTE, IMAGES, SPARSE, TRUTH];
+        !own.iter().chain(&ENTRIES).any(|n| name == n)
+    }) {
         return refuse(format!(
             "the folder holds {:?}, which no synthetic capture has",
             foreign.to_string_lossy()

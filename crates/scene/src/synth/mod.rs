@@ -12,6 +12,7 @@
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
 //! 5. `perturb`: poses that are off, where asked for.
 //! 6. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
+//! 7. `object`: the table alone, with alpha or an even background, in Blender's layout and without points.
 //!
 //! `gaussians` is apart from this: random splats with the statistics of a trained scene.
 //!
@@ -46,6 +47,7 @@ mod gravel;
 mod light;
 mod lightmap;
 mod noise;
+mod object;
 mod paint;
 mod perturb;
 mod photos;
@@ -69,12 +71,14 @@ use points::SparsePoint;
 use rayon::prelude::*;
 use scene::Scene;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 pub use gaussians::{bench_camera, splats};
 pub use light::LightKind;
+pub use object::ObjectBackground;
 pub use perturb::PoseNoise;
 pub use setting::SceneKind;
 
@@ -169,6 +173,10 @@ pub struct SynthOptions {
     /// How the light changes from photo to photo.
     #[serde(skip_serializing_if = "LightKind::is_still")]
     pub light: LightKind,
+    /// Shows the scene's table without surroundings, over this background: Blender's layout, one held-out
+    /// photo for four to train on, no sparse points ([`Self::points`] is not used). `None` = the whole scene.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectBackground>,
 }
 
 impl Default for SynthOptions {
@@ -185,6 +193,7 @@ impl Default for SynthOptions {
             pose_noise: PoseNoise::default(),
             drift: 0.0,
             light: LightKind::default(),
+            object: None,
         }
     }
 }
@@ -222,7 +231,7 @@ impl SynthOptions {
             let hint = "choose at most 90 degrees, and at most 1 for the centres";
             return refuse(what, hint.to_owned());
         }
-        Ok(())
+        object::check(self)
     }
 }
 
@@ -241,7 +250,8 @@ pub struct SynthSummary {
 
 /// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` as COLMAP does, and
 /// `synth.json` with the options; where poses are perturbed, the true ones as `true_cameras.json`
-/// ([`write_cameras`]). Missing folders above it are made.
+/// ([`write_cameras`]). Of an object ([`SynthOptions::object`]) `train/*.png`, `test/*.png` and Blender's two
+/// transforms files. Missing folders above it are made.
 ///
 /// # Errors
 /// Options out of range; a folder that holds anything but an earlier synthetic capture; no room
@@ -252,6 +262,9 @@ pub fn generate(
     progress: &dyn Progress,
 ) -> Result<SynthSummary> {
     options.check()?;
+    if let Some(background) = options.object {
+        return object::generate(options, background, out, progress);
+    }
     let staging = Staging::new(out)?;
     let capture = Capture::new(options, options.lens);
     let names = photo_names(options.photos);
@@ -315,6 +328,9 @@ fn go_on(progress: &dyn Progress, out: &Path) -> Result<()> {
 /// Options out of range.
 pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
     options.check()?;
+    if let Some(background) = options.object {
+        return Ok(object::dataset(options, background));
+    }
     let capture = Capture::new(options, LensKind::Pinhole);
     let views = capture
         .cameras
@@ -347,9 +363,13 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
 /// `[height, width]` each.
 ///
 /// # Errors
-/// Options out of range.
+/// Options out of range; an object.
 pub fn depths(options: &SynthOptions) -> Result<Vec<Vec<f32>>> {
     options.check()?;
+    if options.object.is_some() {
+        return Err(Error::unsupported("depths of an object are not rendered")
+            .hint("render those of the whole scene"));
+    }
     let capture = Capture::new(options, LensKind::Pinhole);
     let depths = |camera| photos::depths(&capture.scene, camera, &capture.rays);
     Ok(capture.cameras.par_iter().map(depths).collect())
@@ -401,13 +421,16 @@ fn write_png(path: &Path, photo: &Photo) -> Result<()> {
     let failed = |source| Error::io("cannot write the photo", path, source);
     let file = File::create(path).map_err(failed)?;
     let mut out = BufWriter::new(file);
+    let (pixels, colour) = match &photo.alpha {
+        None => (Cow::Borrowed(&photo.rgb), ExtendedColorType::Rgb8),
+        Some(alpha) => {
+            let rgb = photo.rgb.as_chunks::<3>().0.iter();
+            let rgba = rgb.zip(alpha).flat_map(|(&[r, g, b], &a)| [r, g, b, a]);
+            (Cow::Owned(rgba.collect()), ExtendedColorType::Rgba8)
+        }
+    };
     PngEncoder::new_with_quality(&mut out, CompressionType::Fast, FilterType::Adaptive)
-        .write_image(
-            &photo.rgb,
-            photo.width,
-            photo.height,
-            ExtendedColorType::Rgb8,
-        )
+        .write_image(&pixels, photo.width, photo.height, colour)
         .map_err(|error| match error {
             image::ImageError::IoError(error) => failed(error),
             other => failed(io::Error::other(other)),

@@ -69,12 +69,40 @@ pub(super) fn depths(scene: &Scene, camera: &Camera, rays: &RayGrid) -> Vec<f32>
     pixels.map(depth).collect()
 }
 
+/// The light of a pixel and the part of it that is opaque, means of the samples of [`ROOKS`]; of two where
+/// these agree already.
+pub(super) fn pixel(
+    rays: &RayGrid,
+    column: usize,
+    row: usize,
+    look: impl Fn(DVec2) -> (Vec3A, f32),
+) -> (Vec3A, f32) {
+    let sample = |[x, y]: [u8; 2]| {
+        let inside = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5) / 8.0;
+        rays.at(column, row, inside)
+            .map_or((Vec3A::ZERO, 0.0), &look)
+    };
+    let (a, b) = (sample(ROOKS[0]), sample(ROOKS[1]));
+    if a.1 == b.1 && agree(a.0, b.0) {
+        return ((a.0 + b.0) / 2.0, a.1);
+    }
+    let others = ROOKS[2..].iter().map(|&place| sample(place));
+    let sum = others.fold((a.0 + b.0, a.1 + b.1), |sum, one| {
+        (sum.0 + one.0, sum.1 + one.1)
+    });
+    (sum.0 / ROOKS.len() as f32, sum.1 / ROOKS.len() as f32)
+}
+
+/// Returns true if two samples of a pixel look the same. Gamma 2 stands for the encoding.
+fn agree(a: Vec3A, b: Vec3A) -> bool {
+    let apart = (a.max(Vec3A::ZERO).sqrt() - b.max(Vec3A::ZERO).sqrt()).abs();
+    apart.max_element() < AGREEMENT
+}
+
 /// The mean of as many samples as needed.
 fn mean(sample: impl Fn([u8; 2]) -> Vec3A) -> Vec3A {
     let (a, b) = (sample(ROOKS[0]), sample(ROOKS[1]));
-    // Gamma 2 stands for the encoding.
-    let apart = (a.max(Vec3A::ZERO).sqrt() - b.max(Vec3A::ZERO).sqrt()).abs();
-    if apart.max_element() < AGREEMENT {
+    if agree(a, b) {
         return (a + b) / 2.0;
     }
     let others: Vec3A = ROOKS[2..].iter().map(|&place| sample(place)).sum();

@@ -53,6 +53,13 @@ pub(super) struct Hit {
     surface: Surface,
 }
 
+impl Hit {
+    /// Returns true for floor and landscape, which no object consists of.
+    pub(super) fn is_surrounding(&self) -> bool {
+        matches!(self.surface, Surface::Floor | Surface::Dome)
+    }
+}
+
 /// The whole scene. All coordinates of its methods have y up.
 #[derive(Debug)]
 pub(super) struct Scene {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dapple_scene::synth::{self, LensKind, LightKind, SceneKind, SynthOptions};
+use dapple_scene::synth::{self, LensKind, LightKind, ObjectBackground, SceneKind, SynthOptions};
 use dapple_scene::{Camera, Dataset, ErrorKind, LoadOptions, NoProgress, Photo, Progress, load};
 use glam::{DMat2, DVec2, DVec3};
 use std::fs;
@@ -735,4 +735,141 @@ fn a_lamp_lights_some_photos_here_more_than_there_and_a_sun_moves_shadows() {
             "{darker} darker, {brighter} brighter"
         );
     }
+}
+
+#[test]
+fn no_synthetic_capture_contradicts_itself() {
+    for scene in SceneKind::ALL {
+        for lens in LensKind::ALL {
+            let options = SynthOptions {
+                photos: 6,
+                width: 64,
+                height: 48,
+                scene,
+                ..small(lens)
+            };
+            let folder = tempfile::tempdir().unwrap();
+            synth::generate(&options, folder.path(), &NoProgress).unwrap();
+            let mut capture = load::open(folder.path(), &LoadOptions::default()).unwrap();
+            assert!(!capture.observations.is_empty());
+            let told = |notes: &[String]| notes.iter().any(|note| note.contains("contradict"));
+            assert!(
+                !told(&capture.notes),
+                "{scene:?} {lens:?}: {:?}",
+                capture.notes
+            );
+            // By colours alone.
+            capture.tracks = None;
+            let dataset = load::decode(capture, &LoadOptions::default(), &NoProgress).unwrap();
+            assert!(
+                !told(&dataset.notes),
+                "{scene:?} {lens:?}: {:?}",
+                dataset.notes
+            );
+        }
+    }
+}
+
+fn object(background: ObjectBackground) -> SynthOptions {
+    SynthOptions {
+        photos: 6,
+        width: 72,
+        height: 64,
+        object: Some(background),
+        ..SynthOptions::default()
+    }
+}
+
+#[test]
+fn an_object_is_written_in_blenders_layout_with_alpha_and_without_points() {
+    let root = tempfile::tempdir().unwrap();
+    let options = object(ObjectBackground::Transparent);
+    let out = root.path().join("object");
+    let summary = synth::generate(&options, &out, &NoProgress).unwrap();
+    assert_eq!((summary.photos, summary.points), (7, 0));
+    // An object may be replaced as other synthetic captures are.
+    synth::generate(&options, &out, &NoProgress).unwrap();
+    let (loaded, made) = (reload(&out), synth::dataset(&options).unwrap());
+    assert!(loaded.points.is_empty() && made.points.is_empty());
+    assert_eq!(loaded.split(8).eval, [0]);
+    assert_eq!(loaded.split(8).train.len(), 6);
+    for (loaded, made) in loaded.views.iter().zip(&made.views) {
+        assert_eq!(loaded.name, made.name);
+        let (a, b) = (loaded.photo.read().unwrap(), made.photo.read().unwrap());
+        assert_eq!(a.alpha, b.alpha);
+        // Colours of transparent pixels are nobody's.
+        let alpha = a.alpha.as_ref().unwrap();
+        let pairs = a.rgb.chunks(3).zip(b.rgb.chunks(3)).zip(alpha);
+        assert!(pairs.filter(|(_, a)| **a > 0).all(|((a, b), _)| a == b));
+        let opaque = alpha.iter().filter(|&&a| a == 255).count();
+        assert!((500..3500).contains(&opaque), "{opaque}");
+        let edge: Vec<_> = alpha.iter().take(72).chain(&alpha[63 * 72..]).collect();
+        assert!(edge.iter().all(|&&a| a == 0), "{}", loaded.name);
+        let (a, b) = (&loaded.camera, &made.camera);
+        assert!((a.fx - b.fx).abs() < 1e-9 && (a.cy - b.cy).abs() < 1e-9);
+        let (p, q) = (a.camera_from_world, b.camera_from_world);
+        assert!(p.centre().distance(q.centre()) < 1e-9);
+        assert!(p.rotation.angle_between(q.rotation) < 1e-6);
+        // Above the table, z up.
+        assert!(p.centre().z > 0.1, "{}", p.centre());
+    }
+}
+
+#[test]
+fn an_object_over_a_colour_is_its_transparent_photo_laid_over_that() {
+    let clear = synth::dataset(&object(ObjectBackground::Transparent)).unwrap();
+    for (background, behind) in [
+        (ObjectBackground::White, 255u8),
+        (ObjectBackground::Grey, 128),
+        (ObjectBackground::Black, 0),
+    ] {
+        let opaque = synth::dataset(&object(background)).unwrap();
+        for (clear, opaque) in clear.views.iter().zip(&opaque.views) {
+            let (clear, opaque) = (clear.photo.read().unwrap(), opaque.photo.read().unwrap());
+            assert!(opaque.alpha.is_none());
+            let alpha = clear.alpha.as_ref().unwrap();
+            for (i, (a, b)) in clear.rgb.iter().zip(&opaque.rgb).enumerate() {
+                let part = f32::from(alpha[i / 3]) / 255.0;
+                let want = part * f32::from(*a) + (1.0 - part) * f32::from(behind);
+                assert!((want - f32::from(*b)).abs() <= 0.51, "{i}: {want} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_object_is_the_same_on_any_number_of_threads_and_refuses_what_it_has_not() {
+    let options = object(ObjectBackground::Transparent);
+    let root = tempfile::tempdir().unwrap();
+    let on = |threads: usize| {
+        let out = root.path().join(threads.to_string());
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pool = pool.build().unwrap();
+        pool.install(|| synth::generate(&options, &out, &NoProgress))
+            .unwrap();
+        contents(&out)
+    };
+    assert_eq!(on(1), on(3));
+    for bad in [
+        SynthOptions {
+            lens: LensKind::OpenCv,
+            ..options.clone()
+        },
+        SynthOptions {
+            scene: SceneKind::Field,
+            ..options.clone()
+        },
+        SynthOptions {
+            drift: 0.5,
+            ..options.clone()
+        },
+        SynthOptions {
+            light: LightKind::Sun,
+            ..options.clone()
+        },
+    ] {
+        let error = synth::dataset(&bad).unwrap_err();
+        assert!(error.what().contains("object"), "{}", error.what());
+    }
+    assert!(synth::depths(&options).is_err());
 }

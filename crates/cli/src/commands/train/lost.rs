@@ -169,6 +169,7 @@ fn pages_are_told_of_a_lost_device() {
         stop_at: None,
         photo_memory: None,
         pacer: None,
+        background_is_open: false,
         launch: Launch::default(),
         view: &view,
         device: &device,

@@ -1,0 +1,46 @@
+//! The background of opaque photos that show an object on one plain colour.
+
+use super::Args;
+use crate::console::Console;
+use dapple::scene::{Dataset, Result};
+use dapple::train::config::Background;
+use dapple::train::{ConfigPatch, PlainBackground, TrainConfig};
+
+/// Returns true if neither the flags nor the file name a background, so that it may follow the photos.
+pub(super) fn is_open(args: &Args) -> Result<bool> {
+    let file = args.config.as_deref().map(ConfigPatch::read).transpose()?;
+    let named = file.and_then(|file| file.background);
+    Ok(args.patch()?.background.or(named).is_none())
+}
+
+/// Takes the photos' plain background as the run's, and says so.
+pub(super) fn follow_photos(
+    dataset: &Dataset,
+    config: &mut TrainConfig,
+    console: &Console,
+) -> Result<()> {
+    if config.background != Background::BLACK {
+        return Ok(());
+    }
+    let Some(plain) = PlainBackground::of(dataset, config)? else {
+        return Ok(());
+    };
+    let colour = plain.colour.map(|v| f64::from(v) / 255.0);
+    if colour == [0.0; 3] {
+        return Ok(());
+    }
+    let name = plain.name();
+    if plain.has_points {
+        console.note(&format!(
+            "note: the photos have one colour at their borders, {name}, but sparse points are seen on it: the \
+             background stays black (--background {name} if it is a plain background)"
+        ));
+        return Ok(());
+    }
+    config.background = Background::Colour(colour);
+    console.note(&format!(
+        "note: the photos show a plain background, {name} at all borders: the run takes it as its background \
+         (--background black keeps black)"
+    ));
+    Ok(())
+}
