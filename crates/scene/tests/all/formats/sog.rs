@@ -232,8 +232,8 @@ fn zip(files: &[(String, Vec<u8>)]) -> Vec<u8> {
             fields.extend(word.to_le_bytes());
         }
         fields.extend((name.len() as u32).to_le_bytes());
-        out.extend([b"PK\x03\x04", &fields[..], name.as_bytes(), bytes].concat());
-        directory.extend([b"PK\x01\x02\x14\0", &fields[..], &[0; 10]].concat());
+        out.extend([&b"PK\x03\x04"[..], &fields[..], name.as_bytes(), bytes].concat());
+        directory.extend([&b"PK\x01\x02\x14\0"[..], &fields[..], &[0; 10]].concat());
         directory.extend(at.to_le_bytes());
         directory.extend(name.as_bytes());
     }
