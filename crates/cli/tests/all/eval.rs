@@ -307,9 +307,9 @@ fn survey(folder: &Path) {
     for _ in 0..count(&images, 0) {
         let [w, x, y, z] = [4, 12, 20, 28].map(|k| number(&images, at + k));
         let by = glam::DQuat::from_xyzw(x, y, z, w) * glam::DVec3::from(UTM);
-        for k in 0..3 {
+        for (k, shift) in by.iter().enumerate() {
             let place = at + 36 + 8 * k;
-            let value = number(&images, place) - by[k];
+            let value = number(&images, place) - shift;
             put(&mut images, place, value);
         }
         at += 64;
@@ -320,9 +320,9 @@ fn survey(folder: &Path) {
     let mut points = read("points3D.bin");
     let mut at = 8;
     for _ in 0..count(&points, 0) {
-        for k in 0..3 {
+        for (k, offset) in UTM.iter().enumerate() {
             let place = at + 8 + 8 * k;
-            let value = number(&points, place) + UTM[k];
+            let value = number(&points, place) + offset;
             put(&mut points, place, value);
         }
         at += 43;

@@ -105,8 +105,8 @@ fn bad_transforms_get_one_clear_error() {
             &["a.png", "20x15", "40x15"],
         ),
         (
-            good.replace("images/b.png", "../b.png"),
-            &["../b.png", "leads out"],
+            good.replace("images/b.png", "../gone.png"),
+            &["gone.png", "leads out"],
         ),
         (good.replace("points.ply", "/etc/passwd"), &["leads out"]),
         (good.replace("points.ply", "gone.ply"), &["gone.ply"]),
@@ -196,11 +196,263 @@ fn blender_photos_are_transparent_and_keep_their_own_split() {
         assert_eq!((split.train, split.eval), (vec![2, 3, 4], vec![0, 1]));
         assert_eq!(dataset.split(0).train.len(), 5);
     }
+    // A number that is asked for goes before the folders.
+    let options = LoadOptions {
+        ignore_split: true,
+        ..LoadOptions::default()
+    };
+    let dataset = load(root.path(), &options, &NoProgress).unwrap();
+    assert_eq!(dataset.split(2).eval, [0, 2, 4]);
     // Without test photos, those of val are held out.
     fs::remove_file(root.path().join("transforms_test.json")).unwrap();
     let dataset = load_at(root.path()).unwrap();
     assert_eq!(dataset.split(8).eval, [0]);
     assert_eq!(dataset.views.len(), 4);
+}
+
+fn noted(dataset: &Dataset, words: &str) -> bool {
+    dataset.notes.iter().any(|note| note.contains(words))
+}
+
+#[test]
+fn numbers_in_strings_matrices_and_other_names_are_read() {
+    let good = load_at(nerfstudio(&two_frames(TOP, "")).path()).unwrap();
+    let tops = [
+        r#""w": "20", "h": "15.0", "fl_x": " 18", "fl_y": "1.9e1", "cx": "10.5", "cy": "7","#,
+        r#""width": 20, "height": 15, "fx": 18, "fy": 19, "cx": 10.5, "cy": 7,"#,
+        r#""K": [[18, 0, 10.5], [0, "19", 7], [0, 0, 1]],"#,
+        r#""w": 20, "h": 15, "intrinsics": [18, 0, 10.5, 0, 19, 7, 0, 0, 1],"#,
+        r#""intrinsic_matrix": [[18, 0, 0], [0, 19, 0], [10.5, 7, 1]],"#,
+        r#""K": [[18, 0, 10.5, 0], [0, 19, 7, 0], [0, 0, 1, 0], [0, 0, 0, 1]],"#,
+        r#""camera_matrix": {"rows": 3, "cols": 3, "data": [18, 0, 10.5, 0, 19, 7, 0, 0, 1]},"#,
+        r#""intrinsics": [18, 19, 10.5, 7],"#,
+        r#""intrinsics": {"fx": 18, "fy": 19, "cx": 10.5, "cy": 7},"#,
+        r#""K": [[0.9, 0, 0.525], [0, 1.2666666666666666, 0.4666666666666667], [0, 0, 1]],"#,
+    ];
+    for top in tops {
+        let dataset = load_at(nerfstudio(&two_frames(top, "")).path()).unwrap();
+        let (got, want) = (dataset.views[0].camera, good.views[0].camera);
+        let numbers = |c: dapple_scene::Camera| glam::DVec4::new(c.fx, c.fy, c.cx, c.cy);
+        assert!(
+            numbers(got).abs_diff_eq(numbers(want), 1e-9),
+            "{top}: {got:?}"
+        );
+        assert_eq!((got.width, got.height), (20, 15), "{top}");
+    }
+    // A frame's own matrix goes before the focal length at the top.
+    let own = two_frames(TOP, r#", "K": [[30, 0, 9], [0, 31, 8], [0, 0, 1]]"#);
+    let dataset = load_at(nerfstudio(&own).path()).unwrap();
+    let a = dataset.views[0].camera;
+    assert_eq!((a.fx, a.fy, a.cx, a.cy), (30.0, 31.0, 9.0, 8.0));
+    // What is no matrix is named where nothing else gives a focal length.
+    let none = two_frames(r#""w": 20, "h": 15, "K": [[18, 0], [0, 19]],"#, "");
+    let error = load_at(nerfstudio(&none).path()).unwrap_err().to_string();
+    assert!(error.contains("its K is no matrix"), "{error}");
+}
+
+#[test]
+fn poses_in_strings_flat_and_transposed_are_read() {
+    let centre = glam::DVec3::new(1.0, 2.0, 3.0);
+    for eye in [
+        r#"[["1",0,0,"1"],[0,1,0,"2.0"],[0,0,1,3],[0,0,0,1]]"#,
+        "[1,0,0,1, 0,1,0,2, 0,0,1,3, 0,0,0,1]",
+        "[1,0,0,1, 0,1,0,2, 0,0,1,3]",
+        "[[1,0,0,0],[0,1,0,0],[0,0,1,0],[1,2,3,1]]",
+    ] {
+        let json = two_frames(TOP, "").replace(EYE, eye);
+        let dataset = load_at(nerfstudio(&json).path()).unwrap();
+        let pose = dataset.views[0].camera.camera_from_world;
+        assert!(pose.centre().abs_diff_eq(centre, 1e-12), "{eye}");
+    }
+    let word = two_frames(TOP, "").replace("[0,0,1,3]", r#"[0,0,1,"three"]"#);
+    let error = load_at(nerfstudio(&word).path()).unwrap_err().to_string();
+    assert!(error.contains("three") && error.contains("line"), "{error}");
+}
+
+#[test]
+fn an_angle_above_pi_is_in_degrees() {
+    let in_radians = format!(r#""camera_angle_x": {},"#, 40f64.to_radians());
+    let want = load_at(nerfstudio(&two_frames(&in_radians, "")).path()).unwrap();
+    assert!(!noted(&want, "degrees"));
+    let degrees = two_frames(r#""camera_angle_x": 40.0,"#, "");
+    let got = load_at(nerfstudio(&degrees).path()).unwrap();
+    assert!((got.views[0].camera.fx - want.views[0].camera.fx).abs() < 1e-9);
+    assert!(noted(&got, "read as degrees"), "{:?}", got.notes);
+    for angle in ["200", "-0.5", "0"] {
+        let json = two_frames(&format!(r#""camera_angle_x": {angle},"#), "");
+        let error = load_at(nerfstudio(&json).path()).unwrap_err().to_string();
+        assert!(
+            error.contains("camera_angle_x") && error.contains("radians"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn coefficients_of_a_pinhole_are_used_and_told() {
+    let top = format!(r#"{TOP} "camera_model": "PINHOLE", "k1": -0.1, "k2": 0.01,"#);
+    let dataset = load_at(nerfstudio(&two_frames(&top, "")).path()).unwrap();
+    assert_eq!(
+        dataset.views[0].camera.lens,
+        dapple_scene::Lens::OpenCv([-0.1, 0.01, 0.0, 0.0])
+    );
+    assert!(noted(&dataset, "PINHOLE"), "{:?}", dataset.notes);
+    let zero = top.replace("-0.1", "0.0").replace("0.01", "0");
+    let dataset = load_at(nerfstudio(&two_frames(&zero, "")).path()).unwrap();
+    assert!(!noted(&dataset, "PINHOLE"), "{:?}", dataset.notes);
+}
+
+#[test]
+fn transforms_are_text_of_any_program() {
+    let json = two_frames(TOP, "");
+    let marked = [b"\xef\xbb\xbf", json.as_bytes()].concat();
+    let units = json.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for bytes in [marked, units] {
+        let root = nerfstudio("");
+        fs::write(root.path().join("transforms.json"), bytes).unwrap();
+        assert_eq!(load_at(root.path()).unwrap().views.len(), 2);
+    }
+    // A name in Windows' Western code page.
+    let root = nerfstudio("");
+    fs::rename(
+        root.path().join("images/a.png"),
+        root.path().join("images/ä.png"),
+    )
+    .unwrap();
+    let json = json.replace("a.png", "ä.png");
+    let bytes: Vec<u8> = json.chars().map(|c| c as u8).collect();
+    fs::write(root.path().join("transforms.json"), bytes).unwrap();
+    let dataset = load_at(root.path()).unwrap();
+    assert_eq!(dataset.views[1].name, "ä.png");
+    assert!(noted(&dataset, "windows-1252"), "{:?}", dataset.notes);
+}
+
+#[test]
+fn points_without_a_position_are_left_out_and_told() {
+    let root = nerfstudio(&two_frames(TOP, ""));
+    let ply = root.path().join("points.ply");
+    let text = fs::read_to_string(&ply).unwrap();
+    let text = text.replace("vertex 1", "vertex 2") + "nan nan nan 1 2 3\n";
+    fs::write(&ply, format!("\u{feff}{text}")).unwrap();
+    let dataset = load_at(root.path()).unwrap();
+    assert_eq!(dataset.points.len(), 1);
+    assert!(
+        noted(&dataset, "1 of 2 points with NaN"),
+        "{:?}",
+        dataset.notes
+    );
+}
+
+#[test]
+fn the_files_own_split_is_used_unless_it_is_ignored() {
+    let lists = |lists: &str| nerfstudio(&two_frames(&format!("{TOP}{lists}"), ""));
+    let root = lists(r#""train_filenames": ["images/a.png"], "test_filenames": ["images/b.png"],"#);
+    let dataset = load_at(root.path()).unwrap();
+    assert_eq!(
+        (dataset.split(8).train, dataset.split(8).eval),
+        (vec![0], vec![1])
+    );
+    assert_eq!(dataset.split(0).train, [0, 1]);
+    assert!(
+        noted(
+            &dataset,
+            "own split is used (train_filenames and test_filenames): 1 photos to train on, 1 held out"
+        ),
+        "{:?}",
+        dataset.notes
+    );
+    let options = LoadOptions {
+        ignore_split: true,
+        ..LoadOptions::default()
+    };
+    let dataset = load(root.path(), &options, &NoProgress).unwrap();
+    assert_eq!(dataset.split(8).eval, [0]);
+    assert!(!noted(&dataset, "own split"), "{:?}", dataset.notes);
+    // Test photos that nothing is left of beside.
+    let root = lists(r#""test_filenames": ["images/a.png", "images/b.png"],"#);
+    let dataset = load_at(root.path()).unwrap();
+    assert_eq!(dataset.split(8).eval, [0]);
+    assert!(noted(&dataset, "held out by number"), "{:?}", dataset.notes);
+}
+
+const UTM: [f64; 3] = [448_213.5, 5_411_972.25, 312.75];
+
+/// A frame that stands at this place of the survey.
+fn frame(name: &str, x: f64, y: f64) -> String {
+    let [east, north, up] = UTM;
+    format!(
+        r#"{{"file_path": "{name}", "transform_matrix":
+        [[1,0,0,{}],[0,1,0,{}],[0,0,1,{up}],[0,0,0,1]]}}"#,
+        east + x,
+        north + y
+    )
+}
+
+#[test]
+fn points_in_doubles_keep_their_digits_far_from_the_origin() {
+    let frames: Vec<String> = ["a", "b"]
+        .iter()
+        .zip([0.0, 3.0])
+        .map(|(name, x)| frame(&format!("images/{name}.png"), x, 0.5))
+        .collect();
+    let json = format!(
+        r#"{{{TOP} "ply_file_path": "points.ply", "frames": [{}]}}"#,
+        frames.join(",")
+    );
+    let root = nerfstudio(&json);
+    let [x, y, z] = UTM;
+    let exact = [[x + 0.125, y + 0.25, z - 2.0], [x - 1.0625, y, z]];
+    let header = |kind: &str| {
+        format!(
+            "ply\nformat {kind} 1.0\nelement vertex 2\nproperty double x\nproperty double y\nproperty double z\nend_header\n"
+        )
+    };
+    let mut binary = header("binary_little_endian").into_bytes();
+    let mut ascii = header("ascii");
+    for point in exact {
+        for value in point {
+            binary.extend(value.to_le_bytes());
+        }
+        ascii += &format!("{} {} {}\n", point[0], point[1], point[2]);
+    }
+    for content in [binary, ascii.into_bytes()] {
+        fs::write(root.path().join("points.ply"), content).unwrap();
+        let dataset = load_at(root.path()).unwrap();
+        assert!(dataset.origin.distance(glam::DVec3::from(UTM)) < 5.0);
+        for (point, exact) in dataset.points.iter().zip(exact) {
+            let place = glam::DVec3::from(point.position.map(f64::from)) + dataset.origin;
+            assert_eq!(place, glam::DVec3::from(exact));
+        }
+        let centre = dataset.views[1].camera.camera_from_world.centre() + dataset.origin;
+        assert!(centre.distance(glam::DVec3::new(x + 3.0, y + 0.5, z)) < 1e-8);
+    }
+}
+
+#[test]
+fn both_files_of_a_blender_capture_count_from_one_origin() {
+    let root = tempfile::tempdir().unwrap();
+    for (split, x) in [("train", 0.0), ("test", 40.0)] {
+        let mut frames = Vec::new();
+        for i in 0..6 {
+            let name = format!("{split}/r_{i}");
+            write_png(&root.path().join(format!("{name}.png")), 16, 16);
+            frames.push(frame(&name, x + f64::from(i), 2.0 * f64::from(i % 2)));
+        }
+        let json = format!(
+            r#"{{"camera_angle_x": 0.7, "frames": [{}]}}"#,
+            frames.join(",")
+        );
+        let file = format!("transforms_{split}.json");
+        fs::write(root.path().join(file), json).unwrap();
+    }
+    let dataset = load_at(root.path()).unwrap();
+    assert_ne!(dataset.origin, glam::DVec3::ZERO);
+    for (i, view) in dataset.views.iter().enumerate() {
+        let centre = view.camera.camera_from_world.centre() + dataset.origin;
+        // test/ comes before train/.
+        let x = UTM[0] + if i < 6 { 40.0 } else { 0.0 } + (i % 6) as f64;
+        assert!((centre.x - x).abs() < 1e-8, "{} {centre}", view.name);
+    }
 }
 
 #[test]

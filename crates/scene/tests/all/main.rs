@@ -7,7 +7,6 @@ mod load_colmap;
 mod load_real;
 mod load_support;
 mod load_transforms;
-mod load_transforms;
 mod ply_compressed;
 mod ply_format;
 mod ply_other_tools;
