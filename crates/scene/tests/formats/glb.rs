@@ -165,11 +165,11 @@ fn scene(splats: &Splats, scale: fn(f32) -> f32, colour: fn(f32) -> f32) -> Scen
     add(format!("{E}:SH_DEGREE_0_COEF_0"), "VEC3", rows(&dc));
     let stride = splats.sh_rest_stride();
     let odd = [-1.0f32, 1.0, -1.0];
-    for n in 0..stride.min(9) / 3 {
+    for (n, odd) in odd.into_iter().enumerate().take(stride / 3) {
         // Of y, z and x.
         let rest = |i: usize| {
             (0..3)
-                .map(|c| splats.sh_rest[i * stride + 3 * n + c] * odd[n])
+                .map(|c| splats.sh_rest[i * stride + 3 * n + c] * odd)
                 .collect()
         };
         add(format!("{E}:SH_DEGREE_1_COEF_{n}"), "VEC3", rows(&rest));
