@@ -307,7 +307,7 @@ fn survey(folder: &Path) {
     for _ in 0..count(&images, 0) {
         let [w, x, y, z] = [4, 12, 20, 28].map(|k| number(&images, at + k));
         let by = glam::DQuat::from_xyzw(x, y, z, w) * glam::DVec3::from(UTM);
-        for (k, shift) in by.iter().enumerate() {
+        for (k, shift) in by.to_array().iter().enumerate() {
             let place = at + 36 + 8 * k;
             let value = number(&images, place) - shift;
             put(&mut images, place, value);

@@ -4,6 +4,8 @@
 
 mod damage;
 mod glb;
+mod gltf;
+mod gltf_content;
 mod ksplat;
 mod measure;
 mod progress;

@@ -30,15 +30,18 @@ fn a_larger_palette_loses_less_and_takes_more_bytes() {
     assert!(apart(&small) > 1.2 * apart(&usual) && apart(&usual) > 0.0);
 }
 
+/// Files by their names.
+type NamedFiles = Vec<(String, Vec<u8>)>;
+
 /// Files of a folder, with another `meta.json`.
-fn with_meta(files: &[(String, Vec<u8>)], meta: &Value) -> Vec<(String, Vec<u8>)> {
+fn with_meta(files: &[(String, Vec<u8>)], meta: &Value) -> NamedFiles {
     let mut files = files.to_vec();
     let last = files.last_mut().unwrap();
     last.1 = meta.to_string().into_bytes();
     files
 }
 
-fn folder_of(count: usize, degree: u8) -> (Vec<(String, Vec<u8>)>, Value) {
+fn folder_of(count: usize, degree: u8) -> (NamedFiles, Value) {
     let options = WriteOptions::default();
     let files = encode_files(&crowd(count, degree), Format::SogFolder, &options).unwrap();
     let meta = serde_json::from_slice(&files.last().unwrap().1).unwrap();
@@ -46,7 +49,7 @@ fn folder_of(count: usize, degree: u8) -> (Vec<(String, Vec<u8>)>, Value) {
 }
 
 /// The first writer's description of textures, and one of version 2 that gives their bytes the same values.
-pub fn first_version(degree: u8) -> (Vec<(String, Vec<u8>)>, Vec<(String, Vec<u8>)>) {
+pub fn first_version(degree: u8) -> (NamedFiles, NamedFiles) {
     let (files, mut second) = folder_of(300, degree);
     let ramp = |low: f64, high: f64| {
         let steps = (0..256).map(|i| low + (high - low) * f64::from(i) / 255.0);
