@@ -36,10 +36,17 @@ fn files() -> Vec<(String, Format, Vec<u8>)> {
         let bytes = bytes[..bytes.len() - row].to_vec();
         files.push((format!("ksplat of level {level}"), Format::Ksplat, bytes));
     }
-    files.push(("bare SPZ".to_owned(), Format::Spz, crate::spz::by_hand(3)));
-    let (name, bytes) = ("glTF with its numbers", crate::gltf::with_base64(&splats));
+    files.push((
+        "bare SPZ".to_owned(),
+        Format::Spz,
+        crate::formats::spz::by_hand(3),
+    ));
+    let (name, bytes) = (
+        "glTF with its numbers",
+        crate::formats::gltf::with_base64(&splats),
+    );
     files.push((name.to_owned(), Format::Gltf, bytes));
-    let (name, bytes) = ("glTF with SPZ", crate::gltf::with_spz(&splats));
+    let (name, bytes) = ("glTF with SPZ", crate::formats::gltf::with_spz(&splats));
     files.push((name.to_owned(), Format::Glb, bytes));
     files
 }

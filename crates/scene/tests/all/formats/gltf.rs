@@ -1,7 +1,7 @@
 //! glTF scenes: nodes, instances and meshes.
 
+use crate::formats::glb::by_hand;
 use crate::formats::support::{Steps, assert_near, crowd};
-use crate::glb::by_hand;
 use dapple_scene::Splats;
 use dapple_scene::edit::transform::Similarity;
 use dapple_scene::splat_file::{self, Format, WriteOptions, parse};

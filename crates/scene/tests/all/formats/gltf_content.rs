@@ -1,7 +1,7 @@
 //! What glTF's splats hold: scales, colours, extensions, buffers, and counts.
 
+use crate::formats::gltf::{E, Scene, said, scene};
 use crate::formats::support::{Steps, assert_near, crowd};
-use crate::gltf::{E, Scene, said, scene};
 use dapple_scene::SH_C0;
 use dapple_scene::edit::transform::Similarity;
 use dapple_scene::splat_file::{self, Format, WriteOptions, parse};
