@@ -476,5 +476,17 @@ fn blender_captures_whose_one_file_names_points_have_points() {
     };
     assert!(!says_none(&named), "{:?}", named.notes);
     let bare = with("");
+    assert!(!says_none(&bare), "points.ply beside the file is used");
+    let bare = {
+        let root = nerfstudio(&two_frames(TOP, ""));
+        let path = root.path().join("transforms.json");
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(root.path().join("points.ply")).unwrap();
+        let bare = whole.replace(r#""ply_file_path": "points.ply","#, "");
+        fs::write(root.path().join("transforms_train.json"), &bare).unwrap();
+        fs::write(root.path().join("transforms_test.json"), bare).unwrap();
+        load_at(root.path()).unwrap()
+    };
     assert!(bare.points.is_empty() && says_none(&bare));
 }
