@@ -49,13 +49,6 @@ const FEWEST_POINTS: usize = 8;
 const SHARE_IN_FRAME: f64 = 0.25;
 const SPREAD_IN_FRAME: f64 = 0.12;
 
-fn one() -> f64 {
-    std::env::var("A_ONE")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(ONE_PLACE)
-}
-
 /// Cameras and sparse points of one scene, to be measured.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Region<'a> {
@@ -144,7 +137,7 @@ impl<'a> Region<'a> {
         let Some(middle) = self.middle() else {
             return 0.0;
         };
-        let by_points = one() * self.distance_of_points(middle);
+        let by_points = ONE_PLACE * self.distance_of_points(middle);
         match by_points > 0.0 {
             true => by_points,
             false => ROUNDING * middle.abs().max_element().max(1.0),
