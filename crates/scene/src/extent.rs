@@ -372,7 +372,8 @@ mod tests {
 
     #[test]
     fn cameras_far_off_do_not_count() {
-        let good = looking(&ring(16, 4.0), DVec3::ZERO, Vec::new());
+        let past = DVec3::new(0.0, 900.0, -900.0);
+        let good = looking(&ring(16, 4.0), past, Vec::new());
         let extent = good.extent(&all(&good));
         for strays in [
             vec![DVec3::X * 1000.0],
@@ -386,7 +387,7 @@ mod tests {
             for points in [Vec::new(), cloud(2.0)] {
                 let centres: Vec<DVec3> = strays.iter().copied().chain(ring(16, 4.0)).collect();
                 // They look past the points.
-                let dataset = looking(&centres, DVec3::new(0.0, 900.0, -900.0), points);
+                let dataset = looking(&centres, past, points);
                 let far = dataset.far_off(&all(&dataset));
                 assert_eq!(far, (0..strays.len()).collect::<Vec<_>>(), "{strays:?}");
                 assert_eq!(dataset.extent(&all(&dataset)).to_bits(), extent.to_bits());
