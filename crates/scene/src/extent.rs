@@ -49,13 +49,6 @@ const FEWEST_POINTS: usize = 8;
 const SHARE_IN_FRAME: f64 = 0.25;
 const SPREAD_IN_FRAME: f64 = 0.12;
 
-fn one() -> f64 {
-    std::env::var("A_ONE")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(ONE_PLACE)
-}
-
 /// Cameras and sparse points of one scene, to be measured.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Region<'a> {
@@ -144,7 +137,7 @@ impl<'a> Region<'a> {
         let Some(middle) = self.middle() else {
             return 0.0;
         };
-        let by_points = one() * self.distance_of_points(middle);
+        let by_points = ONE_PLACE * self.distance_of_points(middle);
         match by_points > 0.0 {
             true => by_points,
             false => ROUNDING * middle.abs().max_element().max(1.0),
@@ -379,7 +372,8 @@ mod tests {
 
     #[test]
     fn cameras_far_off_do_not_count() {
-        let good = looking(&ring(16, 4.0), DVec3::ZERO, Vec::new());
+        let past = DVec3::new(0.0, 900.0, -900.0);
+        let good = looking(&ring(16, 4.0), past, Vec::new());
         let extent = good.extent(&all(&good));
         for strays in [
             vec![DVec3::X * 1000.0],
@@ -393,7 +387,7 @@ mod tests {
             for points in [Vec::new(), cloud(2.0)] {
                 let centres: Vec<DVec3> = strays.iter().copied().chain(ring(16, 4.0)).collect();
                 // They look past the points.
-                let dataset = looking(&centres, DVec3::new(0.0, 900.0, -900.0), points);
+                let dataset = looking(&centres, past, points);
                 let far = dataset.far_off(&all(&dataset));
                 assert_eq!(far, (0..strays.len()).collect::<Vec<_>>(), "{strays:?}");
                 assert_eq!(dataset.extent(&all(&dataset)).to_bits(), extent.to_bits());

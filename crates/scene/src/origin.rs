@@ -18,13 +18,6 @@ use glam::DVec3;
 /// smallest steps of training, 1.6e-6 of the extent.
 const FAR: f64 = 25.0;
 
-fn far() -> f64 {
-    std::env::var("A_FAR")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(FAR)
-}
-
 /// Gaussians that a middle is found by, at most.
 const SAMPLE: usize = 4096;
 
@@ -36,7 +29,7 @@ pub(crate) fn remainder(exact: [f64; 3], rounded: [f32; 3]) -> [f32; 3] {
 /// The local origin of what has this middle and this extent; zero where coordinates are small enough.
 pub(crate) fn local_origin(middle: DVec3, extent: f64) -> DVec3 {
     let distance = middle.abs().max_element();
-    let is_far = middle.is_finite() && extent > 0.0 && distance > far() * extent;
+    let is_far = middle.is_finite() && extent > 0.0 && distance > FAR * extent;
     if !is_far {
         return DVec3::ZERO;
     }

@@ -374,14 +374,20 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
         json(&ran)["psnr"].as_f64().unwrap()
     };
     assert!((eval("far_out") - there).abs() < 0.01);
-    // In the survey's own frame, and in a format that has no place for the origin.
+    // In the survey's own frame (beside the settings of the run), and in a format that has no place for the origin.
     let ran = ok_in(
         path,
-        &["convert", "far_out", "world.ply", "--world", "--no-loss"],
+        &[
+            "convert",
+            "far_out",
+            "far_out/world.ply",
+            "--world",
+            "--no-loss",
+        ],
     );
     assert!(!ran.stderr.contains("no place"), "{}", ran.stderr);
-    assert!((eval("world.ply") - there).abs() < 0.01);
-    let info = json(&ok_in(path, &["info", "world.ply", "--json"]));
+    assert!((eval("far_out/world.ply") - there).abs() < 0.01);
+    let info = json(&ok_in(path, &["info", "far_out/world.ply", "--json"]));
     assert!(
         (info["origin"][1].as_f64().unwrap() - UTM[1]).abs() < 100.0,
         "{info}"
@@ -409,7 +415,7 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
     for (splats, scene, out) in [
         ("out", "capture", "a"),
         ("far_out", "far", "b"),
-        ("world.ply", "far", "c"),
+        ("far_out/world.ply", "far", "c"),
     ] {
         let args = [
             "render", splats, "--scene", scene, "--views", "all", "-o", out,
@@ -441,7 +447,7 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
         "--translate",
         "0,0,0",
         "--merge",
-        "world.ply",
+        "far_out/world.ply",
     ];
     ok_in(path, &merge);
     assert!(

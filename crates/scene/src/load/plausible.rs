@@ -37,13 +37,17 @@ fn far_off(capture: &Capture) -> Option<String> {
         names.push(format!("and {} more", far.len() - MOST_NAMES));
     }
     let (count, total) = (far.len(), capture.images.len());
+    let times = nearest / region.extent();
+    let times = match times < 1e6 {
+        true => format!("{times:.0}"),
+        false => format!("{times:.0e}"),
+    };
     Some(format!(
-        "{count} of {total} photos {} far off all others ({}), {:.0} times the extent of the rest or more: their poses \
+        "{count} of {total} photos {} far off all others ({}), {times} times the extent of the rest or more: their poses \
          are probably wrong. The extent leaves them out, and training uses them; remove them from the capture, or make \
          their poses again",
         if count == 1 { "stands" } else { "stand" },
         names.join(", "),
-        nearest / region.extent(),
     ))
 }
 
