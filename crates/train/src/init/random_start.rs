@@ -91,12 +91,12 @@ pub(super) fn points(
     };
     let mut random = generator(config.seed, Purpose::Sample, 1);
     if filled < 1.0 && filled > 0.0 && cube.is_watched {
-        let faults = match plain {
-            Some(_) => shots.len() / PHOTOS_PER_FAULT_PLAIN,
-            None => shots.len() / PHOTOS_PER_FAULT,
+        let per_fault = match plain {
+            Some(_) => PHOTOS_PER_FAULT_PLAIN,
+            None => PHOTOS_PER_FAULT,
         };
         let count = count(PIXELS_PER_CARVED, MOST_CARVED);
-        let found = carved(&cube, &shots, faults, count, &mut random);
+        let found = carved(&cube, &shots, per_fault, count, &mut random);
         if !found.is_empty() {
             return Ok(found);
         }
@@ -112,18 +112,24 @@ pub(super) fn points(
     Ok((0..count).map(|_| cube.draw(&mut random)).collect())
 }
 
-/// Points that no more photos than `faults` rule out, with the colours that photos show there.
+/// Points that no more than one of `per_fault` photos that see them rules out, with the colours that photos show there.
 fn carved(
     cube: &Cube,
     shots: &[Shot],
-    faults: usize,
+    per_fault: usize,
     count: usize,
     random: &mut ChaCha8Rng,
 ) -> Vec<Point> {
     let kept = |mut point: Point| {
         let place = DVec3::from(point.position.map(f64::from));
-        let rules_out = |shot: &&Shot| shot.pixel(place).is_some_and(|pixel| shot.is_empty(pixel));
-        if shots.iter().filter(rules_out).nth(faults).is_some() {
+        let (mut seen, mut empty) = (0, 0);
+        for shot in shots {
+            if let Some(pixel) = shot.pixel(place) {
+                seen += 1;
+                empty += usize::from(shot.is_empty(pixel));
+            }
+        }
+        if empty > seen / per_fault {
             return None;
         }
         // A place that no photo shows is left out too.
@@ -185,8 +191,9 @@ fn depth(u: f32) -> f64 {
     low + part * (high - low)
 }
 
-/// The mean difference from a colour of those photos that agree best with it where they see a place; 0 to 765.
-fn disagreement(shots: &[Shot], place: DVec3, rgb: [u8; 3]) -> u32 {
+/// The mean difference from a colour of those photos that agree best with it where they see a place, 0 to 765, and
+/// that of all of them, which settles ties.
+fn disagreement(shots: &[Shot], place: DVec3, rgb: [u8; 3]) -> [u32; 2] {
     let apart = |shot: &Shot| {
         let colour = shot.colour(shot.pixel(place)?)?;
         let channels = colour.iter().zip(rgb);
@@ -196,10 +203,11 @@ fn disagreement(shots: &[Shot], place: DVec3, rgb: [u8; 3]) -> u32 {
     all.sort_unstable();
     // One of them is the photo of the ray itself, which agrees everywhere.
     let used = (all.len() * AGREEING.0 / AGREEING.1).max(2);
-    match all.get(1..used) {
-        Some(others) => others.iter().sum::<u32>() / others.len() as u32,
+    let mean = |others: &[u32]| others.iter().sum::<u32>() / others.len() as u32;
+    match (all.get(1..used), all.get(1..)) {
+        (Some(agreeing), Some(others)) => [mean(agreeing), mean(others)],
         // No other photo sees it: as bad as a colour at random.
-        None => UNSEEN,
+        _ => [UNSEEN; 2],
     }
 }
 
