@@ -162,8 +162,8 @@ fn direction(text: &str, is_brush: bool) -> Option<[f64; 3]> {
     let words = text.split(is_between).filter(|word| !word.is_empty());
     let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
     let up: [f64; 3] = numbers?.try_into().ok()?;
-    let is_one = up.iter().all(|v| v.is_finite()) && up.iter().any(|&v| v != 0.0);
-    is_one.then_some(up)
+    let length = up.iter().map(|v| v * v).sum::<f64>().sqrt();
+    (length > 0.0 && length.is_finite()).then(|| up.map(|v| v / length))
 }
 
 /// Reads splats from the bytes of a PLY file.
@@ -298,10 +298,10 @@ mod tests {
         // The last one counts; what is no direction does not.
         let lines = [
             "Vertical axis: x",
-            "Vertical axis: 0.5 -0.5 0",
+            "Vertical axis: 3 -4 0",
             "Vertical axis: 0 0 0",
         ];
-        assert_eq!(up(&lines), Some([0.5, -0.5, 0.0]));
+        assert_eq!(up(&lines), Some([0.6, -0.8, 0.0]));
         for none in ["0 0", "nan 0 1", "up", "1 2 3 4", ""] {
             assert_eq!(up(&[&format!("Vertical axis: {none}")]), None, "{none}");
         }
