@@ -360,7 +360,10 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
     }
     match &transforms.ply_file_path {
         Some(ply) => {
-            let path = points_file(&mut finder, root, ply).map_err(|e| e.at(label.clone()))?;
+            let path = points_file(&mut finder, root, ply).map_err(|e| match e.place() {
+                Some(_) => e,
+                None => e.at(label.clone()),
+            })?;
             let (points, aside) = ply::read_all_points(&path)?;
             (capture.points, capture.remainders) = (points, aside.remainders);
             let named = |note: String| format!("{}: {note}", path.display());
@@ -412,7 +415,20 @@ fn points_file(finder: &mut Finder, root: &Path, named: &str) -> Result<PathBuf>
     match found.into_iter().next().flatten() {
         Some(found) => Ok(found.path),
         None if leads_out => Err(outside(named)),
-        None => Ok(root.join(path)),
+        None => {
+            let there = finder.list(root).files.iter();
+            let mut there = there.map(|file| file.to_string_lossy().into_owned());
+            let other = there.find(|file| file.to_ascii_lowercase().ends_with(".ply"));
+            let path = root.join(path);
+            match other {
+                None => Ok(path),
+                Some(other) => Err(Error::input(format!(
+                    "the file of points \"{named}\" is missing: {other} is there"
+                ))
+                .at_path(&path)
+                .hint("correct ply_file_path in the transforms file, or remove it")),
+            }
+        }
     }
 }
 

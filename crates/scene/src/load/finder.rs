@@ -99,6 +99,30 @@ pub(crate) fn split_ending(name: &str) -> (&str, Option<String>) {
     }
 }
 
+/// A name of a URL without its codes (`%20`); `None` if it has none.
+fn percent_decoded(name: &str) -> Option<String> {
+    let bytes = name.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let code = bytes.get(at + 1..at + 3).filter(|_| byte == b'%');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(decoded) => {
+                out.push(decoded);
+                at += 3;
+            }
+            None => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    (out.len() < bytes.len())
+        .then(|| String::from_utf8(out).ok())
+        .flatten()
+}
+
 /// Returns true if two endings mean one format.
 fn is_same_format(a: &str, b: &str) -> bool {
     let kind = |ending: &str| match ending {
@@ -199,7 +223,12 @@ impl Listing {
             return hit;
         }
         // `a.jpg` that was converted to `a.jpg.png`.
-        one_of(self.with_stem(name), How::Ending)
+        let hit = one_of(self.with_stem(name), How::Ending);
+        match (&hit, percent_decoded(name)) {
+            // Names out of URLs; what is decoded is shorter, so this ends.
+            (Hit::Nothing, Some(decoded)) => self.find(&decoded),
+            _ => hit,
+        }
     }
 }
 
@@ -524,6 +553,8 @@ mod tests {
         finds(&["a.webp"], "a.heic", Some("a.webp"));
         finds(&["r_0.png", "r_0_depth.png"], "r_0", Some("r_0.png"));
         finds(&["a.jpg.png"], "a.jpg", Some("a.jpg.png"));
+        finds(&["a b_1.jpg"], "a%20b%5F1.JPG", Some("a b_1.jpg"));
+        finds(&["100%.jpg"], "100%.png", Some("100%.jpg"));
         // What cannot be read is no photo, nor is a note beside it.
         finds(&["a.heic", "a.json"], "a.jpg", None);
     }

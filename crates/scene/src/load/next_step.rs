@@ -278,9 +278,11 @@ fn photos_alone(count: usize, folder: &Path, ending: &str, path: &Path) -> Error
         true => String::new(),
         false => format!("{}; then ", conversion(ending)),
     };
-    Error::input(format!(
-        "no capture found: {count} photos (.{ending}) are there, but no camera poses"
-    ))
+    let there = match count {
+        1 => format!("1 photo (.{ending}) is there"),
+        _ => format!("{count} photos (.{ending}) are there"),
+    };
+    Error::input(format!("no capture found: {there}, but no camera poses"))
     .at_path(path)
     .hint(format!(
         "{first}find the poses with COLMAP: `colmap automatic_reconstructor --image_path {photos} \
