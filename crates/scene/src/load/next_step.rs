@@ -319,7 +319,7 @@ fn names_file(tool: &Tool, name: &str, path: &Path) -> bool {
         .is_some_and(|pattern| fits(pattern, name));
     let alone = tool.files.len() == 1 || tool.is_told_by_first;
     let holds = |word: &&str| contains(path, word);
-    first && alone && (tool.content.is_empty() || tool.content.iter().any(|word| holds(word)))
+    first && alone && (tool.content.is_empty() || tool.content.iter().any(holds))
 }
 
 /// The error of a file that is no capture.
