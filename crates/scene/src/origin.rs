@@ -4,7 +4,7 @@
 //! 0.5 m at 5 000 km.
 //!
 //! 1. Loaders read camera poses in doubles, and keep what sparse points lack as `f32` ([`Capture::remainders`]).
-//! 2. Where the middle of the cameras lies farther from the origin than [`FAR`] times the capture's extent, a place
+//! 2. Where the middle of the cameras lies farther from the origin than `FAR` times the capture's extent, a place
 //!    beside it becomes the origin: [`Capture::origin`]. It is a multiple of a power of ten below the extent. Else it is
 //!    zero, and no bit changes.
 //! 3. Cameras and points count from it, and so does all that is trained. `.ply` files record it as a comment

@@ -19,37 +19,41 @@ fn spans_lie_where_the_host_saw_them() {
     let mut twice = recording(&gpu, "work", &values, 4096);
     twice.append(recording(&gpu, "count", &values, 1));
     gpu.wait().unwrap();
-    let before = clock.origin().elapsed().as_nanos() as f64;
-    assert!(clock.submit(&twice, &busy(&gpu), 7, Detail::Spans).unwrap());
-    gpu.wait().unwrap();
-    let after = clock.origin().elapsed().as_nanos() as f64;
-    let timings = clock.poll().unwrap();
-    let [timing] = timings.as_slice() else {
-        panic!("{timings:?}")
-    };
-    assert_eq!((timing.tag, timing.missing), (7, 0));
-    let [work, count] = timing.spans.as_slice() else {
-        panic!("{timing:?}")
-    };
-    assert_eq!((work.name, count.name), ("work", "work"));
-    assert!(work.duration_ns > 10 * count.duration_ns, "{timing:?}");
+    // Other programs can stretch the short span, or the wall time around both: one undisturbed attempt is enough.
+    let is_undisturbed = (0..20).any(|_| {
+        let before = clock.origin().elapsed().as_nanos() as f64;
+        assert!(clock.submit(&twice, &busy(&gpu), 7, Detail::Spans).unwrap());
+        gpu.wait().unwrap();
+        let after = clock.origin().elapsed().as_nanos() as f64;
+        let timings = clock.poll().unwrap();
+        let [timing] = timings.as_slice() else {
+            panic!("{timings:?}")
+        };
+        assert_eq!((timing.tag, timing.missing), (7, 0));
+        let [work, count] = timing.spans.as_slice() else {
+            panic!("{timing:?}")
+        };
+        assert_eq!((work.name, count.name), ("work", "work"));
+        assert!(
+            work.start_ns + work.duration_ns as i64 <= count.start_ns,
+            "{timing:?}"
+        );
+        let off = clock.calibration().uncertainty_ns + 1000.0;
+        let end = (count.start_ns + count.duration_ns as i64) as f64;
+        assert!(
+            work.start_ns as f64 > before - off,
+            "{timing:?} before {before}"
+        );
+        assert!(end < after + off, "{timing:?} after {after}");
+        println!("{timing:?}; {:?}", clock.calibration());
+        // A quarter of the wall time at least is work; none of it lies outside of it.
+        work.duration_ns > 10 * count.duration_ns
+            && work.duration_ns as f64 > (after - before) / 4.0
+    });
     assert!(
-        work.start_ns + work.duration_ns as i64 <= count.start_ns,
-        "{timing:?}"
+        is_undisturbed,
+        "no attempt of 20 timed the work as most of it"
     );
-    // A quarter of the wall time at least is work; none of it lies outside of it.
-    assert!(
-        work.duration_ns as f64 > (after - before) / 4.0,
-        "{timing:?}"
-    );
-    let off = clock.calibration().uncertainty_ns + 1000.0;
-    let end = (count.start_ns + count.duration_ns as i64) as f64;
-    assert!(
-        work.start_ns as f64 > before - off,
-        "{timing:?} before {before}"
-    );
-    assert!(end < after + off, "{timing:?} after {after}");
-    println!("{timing:?}; {:?}", clock.calibration());
 }
 
 #[test]

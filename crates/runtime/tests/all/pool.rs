@@ -160,7 +160,7 @@ fn full_memory_is_an_error_and_trims() {
         .args(["-c", &limited])
         .arg(test)
         .args([
-            "until_memory_is_full",
+            "pool::until_memory_is_full",
             "--exact",
             "--ignored",
             "--nocapture",

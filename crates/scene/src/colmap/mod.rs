@@ -3,7 +3,7 @@
 //! Format: <https://colmap.github.io/format.html>. Newer versions add `rigs` and `frames`; poses
 //! are still in `images`, so those are not needed here.
 //!
-//! 1. A *model folder* holds the three files ([`files`]). Binary is preferred; text is used when one of
+//! 1. A *model folder* holds the three files (`files`). Binary is preferred; text is used when one of
 //!    `cameras.bin` and `images.bin` is absent, and a mix of both where neither is whole. Points may be a
 //!    PLY file. A file whose content is the other kind is read by its content.
 //! 2. Counts in a file are compared with its size before anything is allocated: a record has a
