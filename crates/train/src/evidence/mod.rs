@@ -34,6 +34,10 @@ const POINTS: usize = 4096;
 /// nine choose this exponent but for two, and 5.7 (BENCHMARKS.md, "Budgets by coverage").
 const PER_DETAIL: f64 = 6.0;
 
+/// Photos of a capture without points for each that shows a place: of photos all around an object, about a third show
+/// a part of its surface (BENCHMARKS.md, "Objects without points").
+const PHOTOS_PER_SIGHT: f64 = 3.0;
+
 /// Pixels of all photos together for each Gaussian of a budget, at least: one and a half observed numbers
 /// for each of a Gaussian's 59. With fewer it learns the photos by heart.
 const PIXELS_PER_GAUSSIAN: u64 = 30;
@@ -175,8 +179,8 @@ impl Evidence {
             Preset::Quick => MOST_QUICK,
             _ => MOST,
         };
-        // Without points, as if each photo showed everything.
-        let seen_by = self.seen.coverage.unwrap_or(self.seen.photos as f64);
+        let without_points = self.seen.photos as f64 / PHOTOS_PER_SIGHT;
+        let seen_by = self.seen.coverage.unwrap_or(without_points);
         // Roots are rounded alike everywhere, powers are not.
         let root = seen_by.max(1.0).sqrt();
         let by_detail = PER_DETAIL * self.detail as f64 / (root * root.sqrt());

@@ -94,9 +94,10 @@ fn a_budget_goes_by_detail_within_its_bounds() {
     let twice = evidence(200_000_000, 2_000_000, 50.0);
     assert_eq!(found(twice, 10, None), (638_000, Bound::Detail));
     assert_eq!(found(evidence(0, 0, 1.0), 0, None), (1, Bound::Detail));
+    // Without points, as if a third of the photos showed each place.
     let blind = Evidence {
         seen: Seen {
-            photos: 25,
+            photos: 75,
             coverage: None,
         },
         ..some
