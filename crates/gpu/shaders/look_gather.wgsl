@@ -17,6 +17,7 @@
 #import shared/rests
 #import shared/parameters
 #import shared/look_place
+#import shared/clamped_colour
 
 @group(0) @binding(0) var<storage, read> state: State;
 @group(0) @binding(1) var<storage, read> geometry: array<f32>;
@@ -120,7 +121,7 @@ fn look_gather(
                 splat_gradients[at], splat_gradients[at + stride], splat_gradients[at + 2u * stride],
             );
             let rgb = vec3f(splats2d[3u * c + 1u].zw, splats2d[3u * c + 2u].x);
-            let d = select(vec3f(0.0), colour, rgb > vec3f(0.0));
+            let d = unclamped_gradient(colour, rgb);
             let size = abs(d.x) + abs(d.y) + abs(d.z);
             rank = 0u;
             // One that says something, and is finite.

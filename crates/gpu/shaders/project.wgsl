@@ -29,6 +29,7 @@
 #import shared/splat2d
 #import shared/projection
 #import shared/colour
+#import shared/clamped_colour
 #import shared/tiles
 
 alias ScanValue = u32;
@@ -125,7 +126,7 @@ fn splat_of(i: u32) -> Splat {
     if !is_finite_bits(magnitude3(raw)) {
         return Splat();
     }
-    let rgb = max(raw, vec3f());
+    let rgb = clamped_colour(raw);
     return Splat(
         vec4f(p.mean2d, a, b),
         vec4f(c, log2_opacity, rgb.xy),

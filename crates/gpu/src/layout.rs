@@ -424,6 +424,7 @@ pub fn shaders() -> ShaderSet {
         "shared/appearance",
         "shared/blocks",
         "shared/centre",
+        "shared/clamped_colour",
         "shared/colour",
         "shared/extra_slots",
         "shared/extras",

@@ -13,7 +13,7 @@ mod lenses;
 pub use lenses::lenses;
 
 use dapple_engine::RenderSettings;
-use dapple_scene::{Camera, Pose, Splats, sh_coefficient_count};
+use dapple_scene::{Camera, Pose, SH_C0, Splats, sh_coefficient_count};
 use glam::DVec3;
 
 /// A scene to render, differentiate and compare.
@@ -48,6 +48,7 @@ pub fn all() -> Vec<TestScene> {
         non_finite(),
         empty(),
         quaternions(),
+        black(),
         background(),
         tile_cap(),
         tiny_image(),
@@ -429,6 +430,31 @@ fn empty() -> TestScene {
     let mut scene = scene("empty", Splats::empty(2), tilted_camera());
     scene.settings.background = [0.2, 0.5, 0.9];
     scene
+}
+
+/// Gaussians whose red and green are exactly zero before clamping, in `f32`: their gradients pass the clamp.
+///
+/// The viewing direction is the z axis, where basis function 6 is `2 SH_C2_ZZ`. So its coefficient of -1 cancels
+/// 0.5 + SH 0, which is `2 SH_C2_ZZ` rounded to `f32`: a hair more than in `f64`.
+fn black() -> TestScene {
+    const BASIS_6: f32 = 2.0 * 0.315_391_57;
+    let pose = Pose::look_at(DVec3::ZERO, DVec3::Z, DVec3::NEG_Y);
+    let camera = Camera::pinhole(WIDTH, HEIGHT, 66.0, pose);
+    let mut splats = Splats::empty(2);
+    let cancelled = ((f64::from(BASIS_6) - 0.5) / f64::from(SH_C0)) as f32;
+    for (distance, pixels) in [(1.0f32, 3.0f32), (2.0, 5.0), (4.0, 8.0), (8.0, 12.0)] {
+        splats.means.push([0.0, 0.0, distance]);
+        splats
+            .scales
+            .push([1.0, 1.5, 0.7].map(|f: f32| (f * pixels * distance / 66.0).ln()));
+        splats.quats.push([1.0, 0.2, -0.3, 0.4]);
+        splats.opacities.push(0.0);
+        splats.sh0.push([cancelled, cancelled, 0.3]);
+        splats.sh_rest.extend([0.0; 15]);
+        splats.sh_rest.extend([-1.0, -1.0, 0.0]);
+        splats.sh_rest.extend([0.0; 6]);
+    }
+    scene("black", splats, camera)
 }
 
 /// Quaternions of length 1e-3 to 1e3, and zero (absent).

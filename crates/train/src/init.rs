@@ -25,6 +25,10 @@ use std::num::NonZero;
 /// Opacity of every Gaussian at the start.
 const INITIAL_OPACITY: f32 = 0.1;
 
+/// Least colour of a channel at the start, of 255: the largest that is still rounded to a byte of zero. At zero itself,
+/// rounding in `f32` decides whether the channel is clamped and gets no gradient.
+const DARKEST: f32 = 0.5;
+
 /// Neighbours that the first scale is measured from.
 const NEIGHBOURS: usize = 3;
 
@@ -104,7 +108,7 @@ pub fn from_points(points: &[Point], extent: f64, sh_degree: u8, seed: u64) -> R
         .collect();
     let mut random = generator(seed, Purpose::Initial, 0);
     let quats = means.iter().map(|_| random_rotation(&mut random)).collect();
-    let colour = |v: u8| (f32::from(v) / 255.0 - 0.5) / SH_C0;
+    let colour = |v: u8| (f32::from(v).max(DARKEST) / 255.0 - 0.5) / SH_C0;
     let mut splats = Splats {
         scales,
         quats,

@@ -8,6 +8,7 @@
 //
 // In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`, in permutation LOOK
 // `looked: array<vec4f>`, of which it takes the gains of the colour: of what a look adds, nothing comes here.
+#import shared/clamped_colour
 #import shared/slot_sums
 #import shared/extra_slots
 #import shared/projection_backward
@@ -35,9 +36,8 @@ fn gaussian_backward(i: u32, place: u32, old: Gaussian, view: View) -> GaussianG
         let c = place - 1u;
         sums = load_sums(c);
         d = view_direction(old.mean, view.centre.xyz);
-        // Where the colour is clamped at zero it does not move.
         let rgb = vec3f(splats2d[3u * c + 1u].zw, splats2d[3u * c + 2u].x);
-        d_rgb = select(vec3f(0.0), sums.colour, rgb > vec3f(0.0));
+        d_rgb = unclamped_gradient(sums.colour, rgb);
 #if LOOK
         d_rgb *= looked[2u * c].xyz;
 #endif

@@ -149,8 +149,8 @@ fn quat_gradient(quat: [f64; 4], g_rotation: DMat3) -> [f64; 4] {
     std::array::from_fn(|k| (g_unit[k] - along * unit[k]) / length)
 }
 
-/// To the coefficients, and to the centre by way of the viewing direction. A channel that is
-/// clamped at zero passes nothing.
+/// To the coefficients, and to the centre by way of the viewing direction. A channel below zero is
+/// clamped and passes nothing; one at zero passes its gradient, as in PyTorch's clamp.
 fn colour_backward(
     gaussian: &Gaussian,
     eye: &PosedLens,
@@ -159,7 +159,7 @@ fn colour_backward(
 ) -> (Vec<DVec3>, DVec3) {
     let raw = raw_colour(gaussian, eye, sh_degree);
     let dl: DVec3 = DVec3::from(std::array::from_fn(|k| {
-        if raw[k] > 0.0 { dl_dcolour[k] } else { 0.0 }
+        if raw[k] >= 0.0 { dl_dcolour[k] } else { 0.0 }
     }));
     let sh = gaussian.active_sh(sh_degree);
     let degree = degree_of(sh.len());

@@ -39,6 +39,32 @@ fn every_parameter_and_the_pose_at_sh_degree_0() {
     });
 }
 
+/// A channel of exactly zero has two slopes; the gradient is the one to brighter colours, as in PyTorch's clamp.
+#[test]
+fn a_channel_at_exactly_zero_has_the_slope_to_brighter_colours() {
+    let y0 = 0.5 / std::f64::consts::PI.sqrt();
+    let mut scene = Recipe {
+        sh_degree: 0,
+        ..Recipe::PLAIN
+    }
+    .draw();
+    // The last bits of -0.5 / Y_00 until the sum with 0.5 is zero.
+    let first = (-0.5f64 / y0).to_bits();
+    let black = (first - 8..first + 8)
+        .map(f64::from_bits)
+        .find(|&sh| sh * y0 + 0.5 == 0.0)
+        .unwrap();
+    scene.gaussians[0].sh[0][1] = black;
+    let weights = weights(1, 3 * scene.pixels());
+    let scalar = |scene: &Scene| dot(&weights, &scene.render().rgb);
+    let analytic = scene.gradients(&weights, None).sh0[0][1];
+    let mut brighter = scene.clone();
+    brighter.gaussians[0].sh[0][1] += 1e-3;
+    let slope = (scalar(&brighter) - scalar(&scene)) / 1e-3;
+    assert!(slope.abs() > 1e-3, "the channel is seen: {slope}");
+    assert_close("sh0", &[analytic], &[slope]);
+}
+
 #[test]
 fn every_parameter_and_the_pose_at_sh_degree_1() {
     check(Recipe::PLAIN);

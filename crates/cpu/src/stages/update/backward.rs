@@ -221,8 +221,8 @@ fn colour_backward<S: Simd>(
             rgb[c] = basis[k].mul_add(coefficient, rgb[c]);
         }
     }
-    // Where the colour is clamped at zero it does not move.
-    let d_rgb = each!(3, |c| zero.lt(rgb[c]).select(d_rgb[c], zero));
+    // A channel below zero is clamped and passes no gradient; one at zero passes it, as in PyTorch's clamp.
+    let d_rgb = each!(3, |c| rgb[c].ge(zero).select(d_rgb[c], zero));
     let mut weights = [zero; 16];
     for k in 0..count {
         for c in 0..3 {
