@@ -4,7 +4,8 @@
 //! With (a, b) = (x/z, y/z) and t = a^2 + b^2, as in [`LensForm`]:
 //! 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is
 //!    small and the closed form would cancel. The arctangent is four times that of the tangent of a
-//!    quarter of the angle, which the same series knows: 2e-7 up to 90 degrees, on every processor.
+//!    quarter of the angle, which the same series knows: 2e-7 up to 90 degrees, on every CPU.
+//!    For EUCM, A(t) = 1 / (alpha sqrt(1 + beta t) + 1 - alpha).
 //! 2. s(t) = A N(u) / D(u), u = t A^2, with s' and s'': the chain rule.
 //! 3. Tangential and prism terms: G(t) Q(a, b) + P(t), where G = w^2, Q is quadratic and P the prism.
 //! 4. The place is (a, b) s + G Q + P; its first and second derivatives follow from the above.
@@ -25,10 +26,15 @@ const SERIES_END: f32 = 0.15;
 /// 3e-6, at the largest quarter of an angle, t = 0.172, the value to 1e-9.
 const TERMS: usize = 10;
 
+/// Least argument of EUCM's root: beyond the reach it may be negative, and nothing is shown there.
+const ROOT_MIN: f32 = 1e-12;
+
 /// A lens in every lane.
 #[derive(Clone, Copy)]
 pub struct LensV<S: Simd> {
     bend: V<S>,
+    /// alpha and beta of EUCM.
+    root: Option<[V<S>; 2]>,
     reach: V<S>,
     decentres_distorted: bool,
     numerator: [V<S>; 7],
@@ -51,6 +57,7 @@ impl<S: Simd> LensV<S> {
         let d = &lens.denominator;
         Self {
             bend: s.k(lens.bend),
+            root: (lens.root[0] != 0.0).then(|| each!(2, |i| s.k(lens.root[i]))),
             reach: s.k(lens.reach),
             decentres_distorted: lens.decentres_distorted,
             numerator,
@@ -117,6 +124,22 @@ fn angle_over_slope<S: Simd>(s: S, x: V<S>) -> (V3<S>, V<S>) {
     (each!(3, |i| is_near.select(near[i], far[i])), cos2)
 }
 
+/// Step 1 for EUCM: A and its first and second derivative.
+#[inline(always)]
+fn root_jet<S: Simd>(s: S, [alpha, beta]: [V<S>; 2], t: V<S>) -> V3<S> {
+    let (one, two) = (s.k(1.0), s.k(2.0));
+    let root = beta.mul_add(t, one).max(s.k(ROOT_MIN)).sqrt();
+    let inverse = one / alpha.mul_add(root, one - alpha);
+    let slope = alpha * beta / (two * root);
+    let first = -(slope * inverse * inverse);
+    let bend = slope * beta / (two * root * root);
+    [
+        inverse,
+        first,
+        inverse * (bend * inverse - two * slope * first),
+    ]
+}
+
 /// Steps 1 to 4.
 #[inline(always)]
 fn jet<S: Simd>(s: S, lens: &LensV<S>, slope: [V<S>; 2]) -> Jet<S> {
@@ -125,7 +148,10 @@ fn jet<S: Simd>(s: S, lens: &LensV<S>, slope: [V<S>; 2]) -> Jet<S> {
     let t = a.mul_add(a, b * b);
     let m = lens.bend;
     let ([angle, angle1, angle2], cos2) = angle_over_slope(s, m * t);
-    let (angle1, angle2) = (m * angle1, m * m * angle2);
+    let [angle, angle1, angle2] = match lens.root {
+        Some(root) => root_jet(s, root, t),
+        None => [angle, m * angle1, m * m * angle2],
+    };
 
     // Step 2.
     let u = t * angle * angle;

@@ -3,7 +3,8 @@
 //!
 //! With (a, b) = (x/z, y/z) and t = a^2 + b^2, every lens of [`dapple_scene::Lens`] is
 //! 1. A(t) = atan(sqrt(bend t)) / sqrt(bend t): 1 for a lens in slopes (bend 0), and what turns the
-//!    slope into the angle for a fisheye (bend 1; FOV has another);
+//!    slope into the angle for a fisheye (bend 1; FOV has another); for EUCM, with alpha not zero,
+//!    A(t) = 1 / (alpha sqrt(1 + beta t) + 1 - alpha) with N = D = 1;
 //! 2. s(t) = A N(u) / D(u) with u = t A^2, the square of the angle or slope, and polynomials N, D;
 //! 3. the place s (a, b) + tangential and prism terms of (w a, w b), where w is A, or s for a lens
 //!    that decentres what is distorted already.
@@ -19,6 +20,8 @@ use glam::DVec2;
 pub struct LensForm {
     /// Factor of t under the arctangent; 0 = none.
     pub bend: f32,
+    /// alpha and beta of EUCM; alpha 0 = another lens.
+    pub root: [f32; 2],
     /// The largest t that the lens shows.
     pub reach: f32,
     /// Whether tangential and prism terms are those of the distorted point.
@@ -55,7 +58,7 @@ impl LensForm {
         }
         let (mut numerator, mut denominator) = ([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0; 3]);
         let (mut tangential, mut prism) = ([0.0; 2], [0.0; 4]);
-        let (mut bend, mut decentres_distorted) = (0.0, false);
+        let (mut bend, mut root, mut decentres_distorted) = (0.0, [0.0; 2], false);
         match *lens {
             Lens::Pinhole => return Ok(None),
             Lens::Radial(k) => numerator[1..3].copy_from_slice(&k),
@@ -73,6 +76,7 @@ impl LensForm {
                 bend = c * c;
                 numerator[0] = c / omega;
             }
+            Lens::Eucm(alpha_beta) => root = alpha_beta,
             Lens::Fisheye(k) => {
                 bend = 1.0;
                 numerator[1..5].copy_from_slice(&k);
@@ -99,6 +103,7 @@ impl LensForm {
         }
         Ok(Some(Self {
             bend: bend as f32,
+            root: root.map(|v| v as f32),
             reach: (reach * reach) as f32,
             decentres_distorted,
             numerator: numerator.map(|v| v as f32),
@@ -120,6 +125,8 @@ const BORDER_SAMPLES: u32 = 12;
 /// edges, so that an off-centre principal point is no exception), as slopes. A place that no ray
 /// reaches counts as the last ray in its direction.
 ///
+/// A division model of positive `k` is a lens in slopes, as the radial ones are: its slopes end at 1 / (2 sqrt(k)).
+///
 /// A lens that bends angles has no limits but what it shows: its tangent stays within the focal
 /// length over the distance, up to a small factor, and one taken at a clamped slope would grow with
 /// 1/z instead.
@@ -134,10 +141,12 @@ pub fn slope_range(camera: &Camera) -> (DVec2, DVec2) {
         return (least, most);
     }
     let reach = camera.lens.max_radius();
-    if !matches!(
-        camera.lens,
-        Lens::Radial(_) | Lens::OpenCv(_) | Lens::FullOpenCv(_)
-    ) {
+    let is_in_slopes = match camera.lens {
+        Lens::Radial(_) | Lens::OpenCv(_) | Lens::FullOpenCv(_) => true,
+        Lens::Eucm([_, beta]) => beta < 0.0,
+        _ => false,
+    };
+    if !is_in_slopes {
         return (DVec2::splat(-reach), DVec2::splat(reach));
     }
     // The axis is among them even where the image is a corner that was cut out: so no slope is

@@ -205,8 +205,8 @@ pub struct Lens {
     pub prism: [f32; 4],
     /// p1, p2.
     pub tangential: [f32; 2],
-    /// Alignment.
-    pub pad_end: [u32; 2],
+    /// alpha and beta of EUCM; alpha 0 = another lens.
+    pub root: [f32; 2],
 }
 
 /// Twin of WGSL's `Report`: an entry of the ring `reports`.

@@ -121,6 +121,7 @@ pub fn lens_entry(camera: &PosedCamera) -> layout::Lens {
         denominator: [1.0, d1, d2, d3],
         prism: lens.prism,
         tangential: lens.tangential,
+        root: lens.root,
         ..layout::Lens::default()
     }
 }

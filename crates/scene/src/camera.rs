@@ -89,6 +89,8 @@ pub enum Lens {
     FullOpenCv([f64; 8]),
     /// `omega`.
     Fov(f64),
+    /// Enhanced unified camera model: `alpha, beta` (EUCM). SIMPLE_DIVISION and DIVISION of `k` are `1/2, -4 k`.
+    Eucm([f64; 2]),
     /// Kannala-Brandt `k1..k4` (OPENCV_FISHEYE; the radial fisheyes have trailing zeros).
     Fisheye([f64; 4]),
     /// `k1, k2, p1, p2, k3, k4, sx1, sy1`.

@@ -4,7 +4,7 @@
 //! One frame a camera with its own `fl_x`, `fl_y`, `cx`, `cy`, `w`, `h` (pixels), its lens, `file_path` (the
 //! photo's name) and `transform_matrix` (world from camera, OpenGL's axes). Numbers are written with
 //! all their digits, every coefficient of a lens by its name in COLMAP: the schema has no words for
-//! `omega` of FOV, `sx1` and `sy1` of THIN_PRISM_FISHEYE, and `k0`, `p0`, `s0` to `s3` of
+//! `omega` of FOV, `alpha` and `beta` of EUCM, `sx1` and `sy1` of THIN_PRISM_FISHEYE, and `k0`, `p0`, `s0` to `s3` of
 //! RAD_TAN_THIN_PRISM_FISHEYE, so other programs may not know those; Dapple reads them back, here and in
 //! captures.
 
@@ -75,6 +75,7 @@ fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
             &["k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6"],
         ),
         Lens::Fov(_) => ("FOV", &["omega"]),
+        Lens::Eucm(_) => ("EUCM", &["alpha", "beta"]),
         Lens::Fisheye(_) => ("OPENCV_FISHEYE", &["k1", "k2", "k3", "k4"]),
         Lens::ThinPrismFisheye(_) => (
             "THIN_PRISM_FISHEYE",

@@ -3,8 +3,11 @@
 //! A lens maps the ideal image point `(x, y) = (X/Z, Y/Z)` of a ray to the point where the real
 //! lens puts it; focal length and principal point then give pixels. Formulas: OpenCV's
 //! `calib3d` documentation (radial, tangential, rational), Kannala & Brandt 2006 (fisheye),
-//! Devernay & Faugeras 2001 (FOV), Weng et al. 1992 (thin prism), Project Aria's documentation
-//! (RadTanThinPrism); the order of the coefficients is COLMAP's.
+//! Devernay & Faugeras 2001 (FOV), Khomutenko et al. 2016 (EUCM), Fitzgibbon 2001 (division), Weng et al. 1992
+//! (thin prism), Project Aria's documentation (RadTanThinPrism); the order of the coefficients is COLMAP's.
+//!
+//! The division model maps a distorted radius `d` to the ideal one `d / (1 + k d^2)`. Solved for `d`, it is EUCM
+//! with `alpha = 1/2` and `beta = -4 k`, so [`Lens::division`] makes it one.
 //!
 //! 1. Every lens here is a radial profile `g(r)` plus small tangential and prism terms.
 //! 2. A polynomial profile folds back at some radius: beyond it a lens shows nothing, and
@@ -30,15 +33,21 @@ impl Lens {
             Self::FullOpenCv(k) => k.iter().all(|&k| k == 0.0),
             // The arctangent is its argument to 1e-8, and its formula 0/0 at 0.
             Self::Fov(omega) => omega.abs() < 1e-4,
+            Self::Eucm([alpha, beta]) => alpha * beta == 0.0,
             Self::Fisheye(_) | Self::ThinPrismFisheye(_) | Self::RadTanThinPrismFisheye(_) => false,
         }
+    }
+
+    /// Lens of the division model (SIMPLE_DIVISION, DIVISION) with coefficient `k`.
+    pub fn division(k: f64) -> Self {
+        Self::Eucm([0.5, -4.0 * k])
     }
 
     /// The coefficients, in the order of the variants' documentation.
     pub fn coefficients(&self) -> &[f64] {
         match self {
             Self::Pinhole => &[],
-            Self::Radial(k) => k,
+            Self::Radial(k) | Self::Eucm(k) => k,
             Self::OpenCv(k) | Self::Fisheye(k) => k,
             Self::FullOpenCv(k) | Self::ThinPrismFisheye(k) => k,
             Self::Fov(omega) => std::slice::from_ref(omega),
@@ -60,7 +69,9 @@ impl Lens {
         let s = if r > 0.0 { self.profile(r) / r } else { 1.0 };
         let (u, v) = (x * s, y * s);
         match *self {
-            Self::Pinhole | Self::Radial(_) | Self::Fov(_) | Self::Fisheye(_) => (u, v),
+            Self::Pinhole | Self::Radial(_) | Self::Fov(_) | Self::Eucm(_) | Self::Fisheye(_) => {
+                (u, v)
+            }
             // Tangential terms act on the undistorted point ...
             Self::OpenCv([_, _, p1, p2]) | Self::FullOpenCv([_, _, p1, p2, ..]) => {
                 let (du, dv) = tangential(x, y, p1, p2);
@@ -164,6 +175,7 @@ impl Lens {
             }
             Self::Fov(_) if self.is_identity() => r,
             Self::Fov(omega) => (2.0 * r * (omega / 2.0).tan()).atan() / omega,
+            Self::Eucm([alpha, beta]) => r / (alpha * (1.0 + beta * r2).sqrt() + 1.0 - alpha),
             Self::Fisheye(k) => {
                 let theta = r.atan();
                 theta * series(theta * theta, &k)
@@ -205,6 +217,9 @@ mod tests {
             Lens::OpenCv([-0.2, 0.05, 0.001, -0.002]),
             Lens::FullOpenCv([0.3, -0.1, 0.001, 0.002, 0.02, 0.4, -0.05, 0.01]),
             Lens::Fov(0.9),
+            Lens::Eucm([0.6, 1.1]),
+            Lens::division(-0.2),
+            Lens::division(0.1),
             Lens::Fisheye([0.02, -0.01, 0.003, -0.0005]),
             Lens::ThinPrismFisheye([0.02, -0.01, 0.001, -0.001, 0.002, -0.0003, 0.001, -0.002]),
             Lens::RadTanThinPrismFisheye([
@@ -241,6 +256,14 @@ mod tests {
         // omega = pi/2: tan(omega/2) = 1, so r = 0.5 lands at atan(1)/(pi/2) = 0.5.
         let fov = Lens::Fov(std::f64::consts::FRAC_PI_2).distort(0.0, 0.5);
         assert_near(fov, (0.0, 0.5));
+        // 1 + 0.96 * 0.25 = 1.24; a division model undoes d / (1 + k d^2).
+        let eucm = Lens::Eucm([0.7, 0.96]).distort(0.3, 0.4);
+        let s = 1.0 / (0.7 * 1.24f64.sqrt() + 0.3);
+        assert_near(eucm, (0.3 * s, 0.4 * s));
+        let ideal = |d: f64, k: f64| d / (1.0 + k * d * d);
+        for k in [-0.3, 0.2] {
+            assert_near(Lens::division(k).distort(ideal(0.45, k), 0.0), (0.45, 0.0));
+        }
         // Prism terms alone, at 45 degrees along x: r = theta.
         let prism = Lens::ThinPrismFisheye([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.2]);
         let t2 = theta * theta;

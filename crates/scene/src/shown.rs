@@ -142,6 +142,7 @@ mod tests {
             Lens::OpenCv([0.1, 0.0, 0.02, 0.02]),
             Lens::Fisheye([0.02, -0.008, 0.002, -0.0003]),
             Lens::Fov(0.9),
+            Lens::Eucm([0.6, 1.1]),
         ] {
             let camera = Camera {
                 lens,

@@ -4,6 +4,7 @@
 // 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is small
 //    and the closed form would cancel. The arctangent is four times that of the tangent of a quarter
 //    of the angle, which the same series knows: devices' own may be off by 4096 units in the last place.
+//    For EUCM, A(t) = 1 / (alpha sqrt(1 + beta t) + 1 - alpha).
 // 2. s(t) = A N(u) / D(u), u = t A^2, with s' and s'': the chain rule.
 // 3. Tangential and prism terms: G(t) Q(a, b) + P(t), where G = w^2, Q is quadratic and P the prism.
 // 4. The place is (a, b) s + G Q + P; its first and second derivatives follow from the above.
@@ -33,6 +34,9 @@ struct LensGradient {
 
 // Below this m t the series is taken: there its tenth term is 3e-6 of the second derivative.
 const SERIES_END: f32 = 0.15;
+
+// Least argument of EUCM's root.
+const ROOT_MIN: f32 = 1e-12;
 
 // Horner's scheme with first and second derivative.
 fn horner(sums: vec3f, t: f32, coefficient: f32) -> vec3f {
@@ -65,6 +69,16 @@ fn angle_over_slope(x: f32, cos2: f32) -> vec3f {
     return vec3f(value, first, -(cos2 * cos2 + 3.0 * first) / (2.0 * x));
 }
 
+// Step 1 for EUCM. Beyond the reach the root's argument may be negative; nothing is shown there.
+fn root_jet(root: vec2f, t: f32) -> vec3f {
+    let s = sqrt(max(fma(root.y, t, 1.0), ROOT_MIN));
+    let inverse = 1.0 / fma(root.x, s, 1.0 - root.x);
+    let slope = 0.5 * root.x * root.y / s;
+    let first = -slope * inverse * inverse;
+    let bend = slope * root.y / (2.0 * s * s);
+    return vec3f(inverse, first, inverse * (bend * inverse - 2.0 * slope * first));
+}
+
 // Steps 1 to 4.
 fn lens_jet(lens: Lens, slope: vec2f) -> Jet {
     let a = slope.x;
@@ -72,7 +86,10 @@ fn lens_jet(lens: Lens, slope: vec2f) -> Jet {
     let t = dot(slope, slope);
     let m = lens.bend;
     let cos2 = 1.0 / (1.0 + m * t);
-    let angle = angle_over_slope(m * t, cos2) * vec3f(1.0, m, m * m);
+    var angle = angle_over_slope(m * t, cos2) * vec3f(1.0, m, m * m);
+    if lens.root.x != 0.0 {
+        angle = root_jet(lens.root, t);
+    }
 
     // Step 2.
     let u = t * angle.x * angle.x;

@@ -14,5 +14,6 @@ struct Lens {
     // Coefficients of rho and rho^2: two for x, two for y.
     prism: vec4f,
     tangential: vec2f,
-    pad_end: vec2u,
+    // alpha and beta of EUCM; alpha 0 = another lens.
+    root: vec2f,
 }

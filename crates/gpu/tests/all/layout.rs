@@ -135,7 +135,7 @@ fn lenses_are_the_same_on_both_sides() {
     let ours = members!(Lens {
         bend, reach, decentres_distorted, pad,
         numerator as [numerator_low, numerator_high],
-        denominator, prism, tangential, pad_end,
+        denominator, prism, tangential, root,
     });
     assert_eq!(
         (ours, size_of::<Lens>() as u32),

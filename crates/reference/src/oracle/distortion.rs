@@ -9,6 +9,7 @@
 //! 2. Fisheyes: Kannala & Brandt 2006, a polynomial of the angle off the axis.
 //! 3. Fisheyes with thin prisms: COLMAP's and Project Aria's documentation (Weng et al. 1992).
 //! 4. FOV: Devernay & Faugeras 2001.
+//! 5. Enhanced unified camera model: Khomutenko et al. 2016.
 
 use dapple_scene::{Error, Lens, Result};
 use std::ops::{Add, Mul};
@@ -57,6 +58,11 @@ impl Jet {
     fn recip(self) -> Self {
         let r = self.value.recip();
         self.then([r, -r * r, 2.0 * r * r * r])
+    }
+
+    fn sqrt(self) -> Self {
+        let root = self.value.sqrt();
+        self.then([root, 0.5 / root, -0.25 / (root * self.value)])
     }
 
     fn times(self, factor: f64) -> Self {
@@ -115,6 +121,11 @@ pub fn distort(lens: &Lens, a: f64, b: f64) -> Result<[Jet; 2]> {
             let ratio = r2.times(c * c);
             let ratio = ratio.then(angle_over_slope(ratio.value));
             scaled([a, b], ratio.times(c / omega))
+        }
+        Lens::Eucm([alpha, beta]) => {
+            let root = (Jet::constant(1.0) + r2.times(beta)).sqrt();
+            let across = root.times(alpha) + Jet::constant(1.0 - alpha);
+            scaled([a, b], across.recip())
         }
         Lens::Fisheye(k) => {
             let bent = equidistant([a, b]);

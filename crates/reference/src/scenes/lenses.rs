@@ -18,7 +18,7 @@ pub(super) fn all() -> impl Iterator<Item = TestScene> {
 }
 
 /// A lens of each kind, strong enough that nothing about it can be left out, with its scene's name.
-pub fn lenses() -> [(&'static str, Lens); 8] {
+pub fn lenses() -> [(&'static str, Lens); 11] {
     [
         ("lens_radial", Lens::Radial([-0.14, 0.04])),
         ("lens_pincushion", Lens::Radial([0.2, 0.05])),
@@ -28,6 +28,9 @@ pub fn lenses() -> [(&'static str, Lens); 8] {
             Lens::FullOpenCv([0.3, -0.1, 0.011, 0.012, 0.02, 0.4, -0.05, 0.01]),
         ),
         ("lens_fov", Lens::Fov(0.9)),
+        ("lens_eucm", Lens::Eucm([0.62, 1.15])),
+        ("lens_division", Lens::division(-0.25)),
+        ("lens_division_pincushion", Lens::division(0.12)),
         ("lens_fisheye", Lens::Fisheye([0.06, -0.03, 0.01, -0.002])),
         (
             "lens_thin_prism",

@@ -38,12 +38,12 @@ pub const MODELS: &[CameraModel] = &[
     model(9, "RADIAL_FISHEYE", 5),
     model(10, "THIN_PRISM_FISHEYE", 12),
     model(11, "RAD_TAN_THIN_PRISM_FISHEYE", 16),
-    // Read, so that the file can be understood, but refused when an image uses them.
     model(12, "SIMPLE_DIVISION", 4),
     model(13, "DIVISION", 5),
     model(14, "SIMPLE_FISHEYE", 3),
     model(15, "FISHEYE", 4),
     model(16, "EUCM", 6),
+    // Read, so that the file can be understood, but refused when an image uses it.
     model(17, "EQUIRECTANGULAR", 2),
 ];
 
@@ -145,6 +145,9 @@ fn intrinsics(name: &str, p: &[f64]) -> Option<([f64; 4], Lens)> {
             ([fx, fy, cx, cy], Lens::FullOpenCv(k.try_into().ok()?))
         }
         ("FOV", &[fx, fy, cx, cy, omega]) => ([fx, fy, cx, cy], Lens::Fov(omega)),
+        ("SIMPLE_DIVISION", &[f, cx, cy, k]) => ([f, f, cx, cy], Lens::division(k)),
+        ("DIVISION", &[fx, fy, cx, cy, k]) => ([fx, fy, cx, cy], Lens::division(k)),
+        ("EUCM", &[fx, fy, cx, cy, alpha, beta]) => ([fx, fy, cx, cy], Lens::Eucm([alpha, beta])),
         ("SIMPLE_FISHEYE", &[f, cx, cy]) => ([f, f, cx, cy], Lens::Fisheye([0.0; 4])),
         ("FISHEYE", &[fx, fy, cx, cy]) => ([fx, fy, cx, cy], Lens::Fisheye([0.0; 4])),
         ("SIMPLE_RADIAL_FISHEYE", &[f, cx, cy, k]) => {
@@ -173,6 +176,35 @@ mod tests {
         for model in MODELS {
             let names = parameter_names(model.name);
             assert_eq!(names.len(), model.parameter_count, "{}", model.name);
+        }
+    }
+
+    /// Pixels that pycolmap 4.2.1's `Camera.img_from_cam` gives for the point (-0.7, 0.2, 1).
+    #[test]
+    fn lenses_of_colmap_4_project_as_pycolmap_does() {
+        for (name, parameters, [x, y]) in [
+            (
+                "SIMPLE_DIVISION",
+                &[500.0, 320.0, 240.0, -0.2][..],
+                [0.848_354_127_7, 331.186_184_535_0],
+            ),
+            (
+                "DIVISION",
+                &[500.0, 510.0, 320.0, 240.0, 0.12],
+                [-55.641_006_061_9, 349.472_521_766_6],
+            ),
+            (
+                "EUCM",
+                &[500.0, 510.0, 320.0, 240.0, 0.62, 1.15],
+                [19.975_048_444_4, 327.435_843_024_8],
+            ),
+        ] {
+            let Some(([fx, fy, cx, cy], lens)) = intrinsics(name, parameters) else {
+                panic!("{name} has no lens");
+            };
+            let (u, v) = lens.distort(-0.7, 0.2);
+            let distance = (fx * u + cx - x).hypot(fy * v + cy - y);
+            assert!(distance < 1e-9, "{name}: {distance} pixels");
         }
     }
 }

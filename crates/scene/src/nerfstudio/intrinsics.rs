@@ -55,6 +55,8 @@ pub(super) struct Intrinsics {
     /// What Nerfstudio has no words for, by COLMAP's: see [`crate::cameras_file`].
     #[serde(deserialize_with = "number")]
     pub(super) omega: Option<f64>,
+    pub(super) alpha: Option<f64>,
+    pub(super) beta: Option<f64>,
     #[serde(deserialize_with = "number")]
     pub(super) sx1: Option<f64>,
     #[serde(deserialize_with = "number")]
@@ -220,6 +222,8 @@ impl Intrinsics {
             p1: self.p1.or(shared.p1),
             p2: self.p2.or(shared.p2),
             omega: self.omega.or(shared.omega),
+            alpha: self.alpha.or(shared.alpha),
+            beta: self.beta.or(shared.beta),
             sx1: self.sx1.or(shared.sx1),
             sy1: self.sy1.or(shared.sy1),
             k0: self.k0.or(shared.k0),
@@ -265,6 +269,14 @@ impl Intrinsics {
                 Error::input("the camera is of model FOV, but has no omega")
                     .hint("give omega in radians, beside camera_model")
             })?),
+            "EUCM" => {
+                let both = self.alpha.zip(self.beta).ok_or_else(|| {
+                    Error::input("the camera is of model EUCM, but has no alpha or no beta")
+                        .hint("give alpha and beta beside camera_model")
+                })?;
+                Lens::Eucm(both.into())
+            }
+            "SIMPLE_DIVISION" | "DIVISION" => Lens::division(k1),
             "THIN_PRISM_FISHEYE" => {
                 let [sx1, sy1] = [self.sx1, self.sy1].map(|k| k.unwrap_or(0.0));
                 Lens::ThinPrismFisheye([k1, k2, p1, p2, k3, k4, sx1, sy1])

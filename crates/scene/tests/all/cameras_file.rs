@@ -17,6 +17,7 @@ fn lenses() -> Vec<(&'static str, Lens)> {
         ("opencv", Lens::OpenCv(four)),
         ("full", Lens::FullOpenCv(eight)),
         ("fov", Lens::Fov(0.9 + k(0))),
+        ("eucm", Lens::Eucm([0.6 + k(0), 1.1 + k(1)])),
         ("fisheye", Lens::Fisheye(four)),
         ("prism", Lens::ThinPrismFisheye(eight)),
         ("aria", Lens::RadTanThinPrismFisheye(std::array::from_fn(k))),

@@ -195,6 +195,7 @@ fn add_camera(sum: &mut Hasher, camera: &Camera) {
         Lens::OpenCv(_) => "opencv",
         Lens::FullOpenCv(_) => "full opencv",
         Lens::Fov(_) => "fov",
+        Lens::Eucm(_) => "eucm",
         Lens::Fisheye(_) => "fisheye",
         Lens::ThinPrismFisheye(_) => "thin prism fisheye",
         Lens::RadTanThinPrismFisheye(_) => "rad tan thin prism fisheye",
