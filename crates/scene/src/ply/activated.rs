@@ -9,7 +9,7 @@
 
 use super::splats::DISC;
 use crate::Splats;
-use crate::splat_file::{linear_scale, open_logit};
+use crate::splat_file::{linear_scale, logit};
 use rayon::prelude::*;
 
 /// Fewer Gaussians decide nothing.
@@ -101,7 +101,7 @@ pub(super) fn undo(splats: &mut Splats, found: Found, axes: usize) -> Option<Str
     if found.opacities || found.bytes {
         let most = if found.bytes { 255.0 } else { 1.0 };
         for opacity in &mut splats.opacities {
-            *opacity = open_logit(*opacity / most);
+            *opacity = logit(*opacity / most);
         }
     }
     if found.scales {

@@ -17,7 +17,7 @@
 use super::header::{Header, Scalar};
 use super::splats::{Block, Degrees, blocks, empty, not_finite};
 use super::table::{BLOCK_ROWS, Column, Table};
-use crate::splat_file::ReadOptions;
+use crate::splat_file::{ReadOptions, logit};
 use crate::{Error, Result, SH_C0, Splats};
 use rayon::prelude::*;
 
@@ -50,9 +50,6 @@ pub(super) const CHUNK_COLUMNS: [&str; 12] = [
 
 /// Those of newer files.
 pub(super) const COLOUR_COLUMNS: [&str; 6] = ["min_r", "min_g", "min_b", "max_r", "max_g", "max_b"];
-
-/// An opacity of 0 or 1 has no logit: half a step of 8 bits lies between it and what is taken.
-const ALPHA_MARGIN: f64 = 0.5 / 255.0;
 
 const DAMAGED: &str = "the file is damaged: compress or export it again";
 
@@ -215,8 +212,7 @@ fn unpack(table: &Table<'_>, packed: &[&Column], chunks: &[Ranges], block: Block
             block.sh0[i][axis] = narrow((shown - 0.5) / f64::from(SH_C0));
         }
         block.quats[i] = rotation_of(rotation);
-        let alpha = alpha.clamp(ALPHA_MARGIN, 1.0 - ALPHA_MARGIN);
-        block.opacities[i] = (alpha / (1.0 - alpha)).ln() as f32;
+        block.opacities[i] = logit(alpha as f32);
     }
 }
 

@@ -26,7 +26,7 @@ pub use foreign::foreign;
 pub use nearest::NearestBy;
 pub(crate) use options::NON_FINITE_HINT;
 pub use options::{NonFinite, ReadOptions, SpzVersion, WriteOptions};
-pub(crate) use packed::{alpha, cut_harmonics, largest, linear_scale, open_logit, unit};
+pub(crate) use packed::{alpha, cut_harmonics, largest, linear_scale, logit, unit};
 pub(crate) use sog::order_by_shells;
 pub use writing::{encode, encode_files, write, write_with, write_with_progress};
 

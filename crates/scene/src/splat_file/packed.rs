@@ -3,8 +3,8 @@
 
 use crate::{Error, MAX_SH_DEGREE, Result};
 
-/// The nearest opacities to 0 and 1 that a byte stands for: half a step from either.
-const OPACITY_MARGIN: f32 = 0.5 / 255.0;
+/// The logit of an opacity of 1, whose sigmoid rounds to 1 in `f32`; its negative is the logit of 0.
+const LOGIT_OF_ONE: f32 = 18.0;
 
 /// ln of the standard deviation that stands for 0.
 pub(super) const LEAST_SCALE: f32 = -20.0;
@@ -22,21 +22,18 @@ pub(crate) fn alpha(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// The logit of an opacity, 0 to 1; where a byte says 0 or 1, the logit of what is half a step away.
-pub(super) fn logit(alpha: f32) -> f32 {
-    let alpha = alpha.clamp(OPACITY_MARGIN, 1.0 - OPACITY_MARGIN);
-    (alpha / (1.0 - alpha)).ln()
-}
-
-/// The logit of a float's opacity: nearer to 0 and 1 than a byte's.
-pub(crate) fn open_logit(alpha: f32) -> f32 {
+/// The logit of an opacity, finite: opacities beyond 0 and 1 count as these, and NaN and infinite ones give NaN.
+///
+/// A byte of 255 is an opacity of 1: writers round 255 times the sigmoid, or truncate it (SOG), and most of what
+/// they round up is nearer to 1 than 254.5 / 255.
+pub(crate) fn logit(alpha: f32) -> f32 {
     if !alpha.is_finite() {
         return f32::NAN;
     }
-    match alpha > 1e-6 && alpha < 1.0 - 1e-6 {
-        true => (alpha / (1.0 - alpha)).ln(),
-        false => logit(alpha),
-    }
+    let alpha = alpha.clamp(0.0, 1.0);
+    (alpha / (1.0 - alpha))
+        .ln()
+        .clamp(-LOGIT_OF_ONE, LOGIT_OF_ONE)
 }
 
 /// The note that harmonics of this degree are left out.

@@ -10,7 +10,7 @@ use super::primitive::{self, Part, holds_splats, promised};
 use super::{EXTENSION, colour, refuse};
 use crate::edit::order::append;
 use crate::splat_file::files::Files;
-use crate::splat_file::packed::{linear_scale, open_logit};
+use crate::splat_file::packed::{linear_scale, logit};
 use crate::splat_file::{Aside, ReadOptions};
 use crate::{Error, Result, Splats};
 use std::collections::BTreeMap;
@@ -278,7 +278,7 @@ fn settle(meshes: &mut Meshes, notes: &mut Vec<String>) {
                 scales.iter_mut().for_each(|s| *s = s.map(linear_scale));
             }
             if !are_logits {
-                opacities.iter_mut().for_each(|o| *o = open_logit(*o));
+                opacities.iter_mut().for_each(|o| *o = logit(*o));
             }
         }
         if part.is_linear {

@@ -69,7 +69,9 @@ fn bytes_mean_what_the_description_says() {
         if version > 1 {
             assert_close(&splats.means[1], &[0.0, 1.0 / 256.0, -8_388_607.0 / 256.0]);
         }
-        assert_close(&splats.opacities, &[(0.25f64).ln(), 509.0f64.ln()]);
+        assert_close(&splats.opacities[..1], &[(0.25f64).ln()]);
+        // A byte of 255 is an opacity of 1 in `f32`.
+        assert_eq!(1.0 / (1.0 + (-splats.opacities[1]).exp()), 1.0);
         assert_close(&splats.sh0[0], &[-0.5 / 0.15, 0.5 / 0.15, -0.3 / 0.15]);
         assert_close(&splats.scales[0], &[-10.0, 0.0, 255.0 / 16.0 - 10.0]);
         assert_close(&splats.scales[1], &[-9.0, -8.0, -7.0]);

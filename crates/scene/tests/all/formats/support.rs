@@ -144,7 +144,6 @@ pub fn assert_near(found: &Splats, expected: &Splats, steps: Steps, what: &str) 
         let quat = same_shape(found.quats[i], expected.quats[k]);
         within(&found.quats[i], &quat, steps.quat, "rotation");
         let (a, b) = (alpha(found.opacities[i]), alpha(expected.opacities[k]));
-        // What ends at 0 or 1 lies half a step within for one and not for the other.
         within(&[a], &[b], steps.alpha.max(0.51 / 255.0), "opacity");
         within(&found.sh0[i], &expected.sh0[k], steps.sh0, "colour");
         within(

@@ -98,7 +98,7 @@ void main() {
   uvec4 first = texel(geometry, 2u * index), second = texel(geometry, 2u * index + 1u);
   vec3 mean = uintBitsToFloat(first.xyz);
   vec3 p = rotation * (mean - eye);
-  opacity = clamp(float(first.w >> 24), 0.5, 254.5) / 255.0;
+  opacity = max(float(first.w >> 24), 0.5) / 255.0;
   if (p.z < near) return;
   vec4 q = turn(second.x);
   float x = q.x, y = q.y, z = q.z, w = q.w;

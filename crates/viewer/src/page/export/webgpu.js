@@ -279,11 +279,12 @@ export class EngineRenderer {
         const at = 8 * from;
         const [tone, turn, extent] = [part.words[at + 3], part.words[at + 4], part.words[at + 5]];
         const [w, x, y, z] = turnOf(turn);
-        const alpha = Math.min(Math.max(tone >>> 24, 0.5), 254.5) / 255;
+        const alpha = (tone >>> 24) / 255;
+        const logit = Math.min(Math.max(Math.log(alpha / (1 - alpha)), -18), 18);
         const numbers = [
           floats[at], floats[at + 1], floats[at + 2],
           (extent & 255) / 16 - 10, ((extent >> 8) & 255) / 16 - 10, ((extent >> 16) & 255) / 16 - 10,
-          w, x, y, z, Math.log(alpha / (1 - alpha)),
+          w, x, y, z, logit,
           ((tone & 255) / 255 - 0.5) / 0.15, (((tone >> 8) & 255) / 255 - 0.5) / 0.15, (((tone >> 16) & 255) / 255 - 0.5) / 0.15,
         ];
         for (let plane = 0; plane < PLANES; plane++) geometry[plane * n + i] = numbers[plane];
