@@ -14,6 +14,7 @@ pub(crate) enum Purpose {
     Bootstrap = 5,
     Crop = 6,
     Aside = 7,
+    Grown = 8,
 }
 
 /// Random numbers keyed by (seed, purpose, index): the same on every platform.

@@ -1,14 +1,16 @@
 //! Times some steps of a run to come.
 //!
-//! 1. Four training views with grey photos, at their size and at half of it; the run's first Gaussians,
-//!    and a quarter of them. These are twice as large, so that they cover what all covered: in a scene that
-//!    is trained, more Gaussians are smaller ones, and a pixel sees about as many.
+//! 1. Four training views with grey photos, at their size and at half of it; as many Gaussians as the run may reach,
+//!    and the run's first ones. [`grown`] makes many of few: copies within each Gaussian, smaller, so that they cover
+//!    what it covered. In a trained scene, more Gaussians are smaller ones, and a pixel sees about as many.
+//!    Where the run cannot grow, a quarter of its Gaussians, twice as large, are the fewer ones.
 //! 2. Each of whole, fewer pixels and fewer of both: a round over the views that is not timed, then
 //!    rounds until a third of the time is spent. The fastest round counts: noise only adds.
 //! 3. What rounds took on average, over what the fastest took, slows the model down: a machine that is
 //!    shared will be so during the run too.
 
 use super::{CostModel, Timed};
+use crate::random::{Purpose, generator, unit};
 use crate::views::Chosen;
 use crate::{Schedule, TrainConfig, init};
 use dapple_engine::{Engine, TrainView, ViewId};
@@ -19,8 +21,15 @@ use std::time::Instant;
 /// Views that are timed.
 const VIEWS: usize = 4;
 
+/// With less than this many times the first Gaussians, the first ones are the most that are timed.
+const LEAST_GROWTH: f64 = 1.5;
+
+/// Opacity of the many Gaussians: about the mean of trained scenes, where a pixel is opaque after fewer of them than at
+/// the start.
+const GROWN_OPACITY: f32 = 0.3;
+
 /// Times steps on an engine that is used for nothing else, for about `seconds` (longer where a step takes
-/// longer). The photos of `dataset` are not read.
+/// longer), with up to `most` Gaussians. The photos of `dataset` are not read.
 ///
 /// # Errors
 /// A capture that cannot be trained on; what the engine cannot do.
@@ -29,15 +38,22 @@ pub fn calibrate(
     config: &TrainConfig,
     engine: &mut dyn Engine,
     seconds: f64,
+    most: usize,
 ) -> Result<CostModel> {
     config.validate()?;
     let chosen = Chosen::of(dataset, config)?;
-    let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, config)?;
-    let mut quarter = splats.clone();
-    quarter.retain(|i| i.is_multiple_of(4));
-    for scale in quarter.scales.iter_mut().flatten() {
-        *scale += std::f32::consts::LN_2;
-    }
+    let first = init::initial_splats(dataset, &chosen.train, chosen.extent, config)?;
+    let grows = most as f64 > LEAST_GROWTH * first.len() as f64;
+    let (many, few) = if grows {
+        (grown(&first, most), first)
+    } else {
+        let mut quarter = first.clone();
+        quarter.retain(|i| i.is_multiple_of(4));
+        for scale in quarter.scales.iter_mut().flatten() {
+            *scale += std::f32::consts::LN_2;
+        }
+        (first, quarter)
+    };
     let count = chosen.train.len().min(VIEWS);
     let cameras: Vec<Camera> = (0..count)
         .map(|i| dataset.views[chosen.train[i * chosen.train.len() / count]].camera)
@@ -63,11 +79,36 @@ pub fn calibrate(
             seconds: pace.fastest,
         })
     };
-    let whole = timed(&splats, &cameras)?;
-    let fewer_pixels = timed(&splats, &halves)?;
-    let fewer_of_both = timed(&quarter, &halves)?;
+    let whole = timed(&many, &cameras)?;
+    let fewer_pixels = timed(&many, &halves)?;
+    let fewer_of_both = timed(&few, &halves)?;
     let model = CostModel::fit(whole, fewer_pixels, fewer_of_both);
     Ok(model.slowed(slowdowns.iter().sum::<f64>() / slowdowns.len() as f64))
+}
+
+/// `most` Gaussians from few: copies of each in turn, placed within it and smaller by the root of their number.
+fn grown(splats: &Splats, most: usize) -> Splats {
+    let (count, stride) = (splats.len(), splats.sh_rest_stride());
+    let mut out = Splats::empty(splats.sh_degree);
+    let logit = (GROWN_OPACITY / (1.0 - GROWN_OPACITY)).ln();
+    for k in 0..most {
+        let i = k % count.max(1);
+        let copies = (most - i).div_ceil(count.max(1));
+        let mut random = generator(0, Purpose::Grown, k as u64);
+        let offset =
+            |axis: usize, random: &mut _| splats.scales[i][axis].exp() * (2.0 * unit(random) - 1.0);
+        let mean = [0, 1, 2].map(|axis| splats.means[i][axis] + offset(axis, &mut random));
+        out.means.push(mean);
+        let smaller = 0.5 * (copies as f32).ln();
+        out.scales
+            .push(splats.scales[i].map(|scale| scale - smaller));
+        out.quats.push(splats.quats[i]);
+        out.opacities.push(logit);
+        out.sh0.push(splats.sh0[i]);
+        let rest = &splats.sh_rest[i * stride..(i + 1) * stride];
+        out.sh_rest.extend_from_slice(rest);
+    }
+    out
 }
 
 fn grey(camera: Camera) -> TrainView {

@@ -370,7 +370,14 @@ fn calibration_times_steps_of_two_sizes_and_counts() {
         ..FakeEngine::default()
     };
     let config = Preset::Quick.config_for(100);
-    let model = calibrate(&capture(9), &config, &mut engine as &mut dyn Engine, 0.05).unwrap();
+    let model = calibrate(
+        &capture(9),
+        &config,
+        &mut engine as &mut dyn Engine,
+        0.05,
+        20,
+    )
+    .unwrap();
     // Every step of this engine takes as long.
     let seconds = model.seconds(192.0, 20.0);
     assert!(seconds > 1e-3, "{model:?}");
@@ -385,4 +392,29 @@ fn calibration_times_steps_of_two_sizes_and_counts() {
     assert_eq!((engine.splats.len(), all.len()), (5, 20));
     let wider = engine.splats.scales[1][0] - all.scales[4][0];
     assert!((wider - 2.0f32.ln()).abs() < 1e-6, "{wider}");
+}
+
+/// A run that may grow is timed with as many Gaussians as it may reach: a step's time is not extrapolated to them.
+#[test]
+fn calibration_times_the_gaussians_that_a_run_may_reach() {
+    let log = Arc::<Mutex<Log>>::default();
+    let mut engine = FakeEngine {
+        log: log.clone(),
+        gaussian_time: Duration::from_micros(100),
+        ..FakeEngine::default()
+    };
+    let config = Preset::Quick.config_for(100);
+    let model = calibrate(
+        &capture(9),
+        &config,
+        &mut engine as &mut dyn Engine,
+        0.05,
+        400,
+    )
+    .unwrap();
+    let [few, many] = [20.0, 400.0].map(|gaussians| model.seconds(192.0, gaussians));
+    assert!(
+        (many / 0.04 - 1.0).abs() < 0.3 && many > 5.0 * few,
+        "{few} s, {many} s"
+    );
 }

@@ -91,15 +91,16 @@ pub fn planned(
         .limited(data.max_train_views, data.max_eval_views)
         .train;
     let evidence = Evidence::of(&dataset, &train)?;
-    let (model, fit) = {
+    let points = dataset.points.len();
+    let (model, wish) = {
         let mut engine = device.open_quietly(false)?.engine;
         let engine = engine.as_engine();
+        let fit = engine.most_gaussians(config.sh_degree);
+        let wish = wish(args, seconds, config, points, (&evidence, fit));
         let share = (CALIBRATION * seconds).clamp(LEAST_CALIBRATION, MOST_CALIBRATION);
-        let model = calibrate(&dataset, config, engine, share)?;
-        (model, engine.most_gaussians(config.sh_degree))
+        let most = wish.full_gaussians;
+        (calibrate(&dataset, config, engine, share, most)?, wish)
     };
-    let points = dataset.points.len();
-    let wish = wish(args, seconds, config, points, (&evidence, fit));
     let plan = plan(&model, &wish);
     tell(&plan, &wish, started.elapsed().as_secs_f64(), console);
     let mut patch = args.patch()?;

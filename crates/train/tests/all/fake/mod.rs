@@ -45,6 +45,8 @@ pub struct FakeEngine {
     pub answers_after_failure: bool,
     /// What a step takes on the device. Not zero: `step` returns at once and reports come later.
     pub step_time: Duration,
+    /// What a step takes in addition, for each Gaussian.
+    pub gaussian_time: Duration,
     pub splats: Splats,
     pub failed: bool,
     pub pending: VecDeque<(Instant, Report)>,
@@ -80,8 +82,8 @@ impl FakeEngine {
             .pending
             .back()
             .map_or(now, |(ready, _)| now.max(*ready));
-        self.pending
-            .push_back((busy_until + self.step_time, report));
+        let step_time = self.step_time + self.gaussian_time * self.splats.len() as u32;
+        self.pending.push_back((busy_until + step_time, report));
     }
 }
 
