@@ -1,11 +1,9 @@
-//! Files that are either whole or not there.
+//! Atomic writes: files that are either complete or absent.
 //!
-//! 1. Write to a temporary file in the same folder (so that renaming never crosses a file system),
-//!    through a buffer.
-//! 2. Flush and fsync: a full disk shows here, and the name never points at data that a power
-//!    cut could lose. What is large is sent to the disk while more is written.
-//! 3. Rename over the target in one step. Any error before removes the temporary file and leaves
-//!    what was there untouched.
+//! 1. Write to a temporary file in the same folder (so that renaming never crosses a file system), through a buffer.
+//! 2. Flush and fsync. A full disk is detected here, and the name never refers to data that a power cut could lose. A
+//!    large file is sent to the disk while more is written.
+//! 3. Rename over the target in one step. Any error before removes the temporary file and does not change the target.
 
 use crate::{Error, Result};
 use std::fs::File;
@@ -13,49 +11,48 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// Names of temporary files begin and end so.
+/// Start and end of the names of temporary files.
 const PREFIX: &str = ".dapple-";
 const SUFFIX: &str = ".part";
 
-/// Bytes collected before the operating system is called.
+/// Size of the buffer in front of calls of the operating system, bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Bytes that are sent to the disk together, by a thread beside the one that writes.
+/// Bytes that are sent to the disk together, by a second thread.
 const SENT_AT_ONCE: usize = 1 << 26;
 
-/// Writes a file through `write` so that `path` holds all of it or what it held before.
+/// Writes a file through `write`, so that `path` holds either the complete new file or its former content.
 ///
 /// # Errors
-/// When the folder is missing or not writable, when `write` fails (a full disk, its own error), or
-/// when `path` cannot be replaced. Nothing is left behind.
+/// A folder that is missing or not writable, an error of `write` (a full disk, its own error), or a `path` that cannot
+/// be replaced. No temporary file remains.
 pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
     let failed = |source| Error::io("cannot write the file", path, source);
     if path.is_dir() {
-        return Err(
-            Error::input("a folder stands where a file is to be written")
-                .at_path(path)
-                .hint("name a file, for example one inside that folder"),
-        );
+        return Err(Error::input("the path of the file to write is a folder")
+            .at_path(path)
+            .hint("name a file, for example one inside that folder"));
     }
     let folder = folder_of(path);
     let mut builder = builder();
-    // A temporary file is private by default; a result is an ordinary file, as the umask has it.
+    // A temporary file is private by default; a result has the usual permissions, by the umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let temporary = builder
         .tempfile_in(&folder)
         .map_err(|source| Error::io("cannot write into the folder", &folder, source))?;
-    // The file itself: errors of the temporary one would tell its name, which is another each time.
+    // Writes to the file itself, because errors of the wrapper contain the name of the temporary file, which differs
+    // each time.
     fill(temporary.as_file(), write).map_err(failed)?;
     temporary.as_file().sync_all().map_err(failed)?;
     temporary.persist(path).map_err(|e| failed(e.error))?;
     Ok(())
 }
 
-/// Writes to a file, and has what was written sent to the disk meanwhile: what is left for the last fsync is little.
+/// Writes to a file, and sends the data to the disk during the writing, so that the last fsync has little left.
 fn fill(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     std::thread::scope(|scope| {
         let sending = Sending {
@@ -70,17 +67,17 @@ fn fill(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io
     })
 }
 
-/// A file, and the thread that sends what was written to it.
+/// File with the thread that sends written data to the disk.
 struct Sending<'scope, 'env> {
     file: &'scope File,
     scope: &'scope Scope<'scope, 'env>,
-    /// Bytes since the last ones were sent.
+    /// Bytes written since the last send.
     unsent: usize,
     thread: Option<ScopedJoinHandle<'scope, io::Result<()>>>,
 }
 
 impl Sending<'_, '_> {
-    /// Waits for what is on its way. An error is told once, to the one who sends: whoever asks later is not told.
+    /// Waits for the data in flight. Only this call returns the error of a send; later calls return no error.
     fn arrived(&mut self) -> io::Result<()> {
         let Some(thread) = self.thread.take() else {
             return Ok(());
@@ -103,7 +100,7 @@ impl Write for Sending<'_, '_> {
             self.unsent = 0;
             let file = self.file;
             let send = move || file.sync_data();
-            // Without a thread the last fsync sends it all.
+            // Without a thread, the last fsync sends all data.
             self.thread = Builder::new().spawn_scoped(self.scope, send).ok();
         }
         Ok(written)
@@ -114,17 +111,17 @@ impl Write for Sending<'_, '_> {
     }
 }
 
-/// Writes a file into a folder and takes it away again, to see now that results can be written there and not
-/// after an hour. A process that is killed in between leaves a file that [`remove_leftovers`] knows.
+/// Writes and removes a file in a folder, to detect before a long run that results cannot be written there. A process
+/// that is killed in between does not remove the file, but [`remove_leftovers`] does.
 ///
 /// # Errors
-/// Those of the operating system: no such folder, no right to write there, a full disk.
+/// Errors of the operating system: no such folder, no permission to write, a full disk.
 pub fn try_writing(folder: &Path) -> io::Result<()> {
     take_away(builder().tempfile_in(folder)?)
 }
 
-/// Removes a file that was written, which another process may have done: who has the folder to itself takes away what looks
-/// left behind ([`remove_leftovers`]), another's attempt to write there too.
+/// Removes a written file. The file may already be gone: a process that owns the folder removes temporary files
+/// ([`remove_leftovers`]), also those of another process.
 fn take_away(file: tempfile::NamedTempFile) -> io::Result<()> {
     match file.close() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -132,15 +129,15 @@ fn take_away(file: tempfile::NamedTempFile) -> io::Result<()> {
     }
 }
 
-/// Temporary files of the names that [`remove_leftovers`] knows.
+/// Creates temporary files with the names that [`remove_leftovers`] recognizes.
 fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX);
     builder
 }
 
-/// Removes the temporary files in a folder that a process has left which was killed while it wrote. For
-/// folders that one process writes to; files that cannot be removed stay.
+/// Removes the temporary files in a folder that belong to a process that was killed while it wrote. For folders that
+/// only one process writes to; files that cannot be removed remain.
 pub fn remove_leftovers(folder: &Path) {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
@@ -152,7 +149,7 @@ pub fn remove_leftovers(folder: &Path) {
     }
 }
 
-/// The folder that holds `path`; "." for a bare name.
+/// Returns the folder that holds `path`; "." for a bare name.
 fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -214,7 +211,7 @@ mod tests {
         let found = std::fs::read(&path).unwrap();
         assert_eq!(found.len(), blocks * block.len());
         assert!(found.chunks(block.len()).all(|found| found == block));
-        // A disk that is full after some of it was sent.
+        // The disk becomes full after some data was sent.
         let failing = |out: &mut dyn Write| {
             write(out)?;
             Err(io::ErrorKind::StorageFull.into())
@@ -224,7 +221,7 @@ mod tests {
         assert_eq!(names(folder.path()), ["splats.ply"]);
     }
 
-    /// Nothing can be sent to the disk from `/dev/null`, and all can be written.
+    /// Data can be written to `/dev/null` but not sent to a disk.
     #[cfg(target_os = "linux")]
     #[test]
     fn what_cannot_be_sent_is_told() {

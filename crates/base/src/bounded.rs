@@ -1,5 +1,5 @@
-//! Reads whole files, but never without end: a path may name a device, a pipe that somebody feeds for
-//! ever, or another file than was meant.
+//! Bounded reads of whole files. A path may be a device, an endless pipe, or another file than
+//! intended.
 
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -7,27 +7,27 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-/// What a configuration, a camera or a plan may hold, bytes: a hundred times the largest there are.
+/// Maximum size of a configuration, a camera or a plan, bytes: a hundred times the largest known.
 pub const SETTINGS_BYTES: u64 = 16 << 20;
 
-/// What a list of cameras may hold, bytes: a million frames with their matrices.
+/// Maximum size of a list of cameras, bytes: a million frames with their matrices.
 pub const CAMERAS_BYTES: u64 = 1 << 30;
 
-/// What a photo, a mask or a depth image may hold, bytes.
+/// Maximum size of a photo, a mask or a depth image, bytes.
 pub const IMAGE_BYTES: u64 = 4 << 30;
 
-/// What a file of a reconstruction may hold, bytes: a billion points with their tracks.
+/// Maximum size of a file of a reconstruction, bytes: a billion points with their tracks.
 pub const MODEL_BYTES: u64 = 256 << 30;
 
-/// What is no file on a disk (a pipe, a device) may give, bytes.
+/// Maximum size of the data from a pipe or a device, bytes.
 const STREAM_BYTES: u64 = 256 << 20;
 
-/// The bytes of the file at `path`, if they are at most `most`. `what` says what could not be done:
-/// "cannot read the photo".
+/// Reads the file at `path`, if it has at most `most` bytes. `what` describes the failure: "cannot read
+/// the photo".
 ///
 /// # Errors
-/// What the operating system refuses; a file that is larger, which is seen before it is read; a pipe or
-/// a device that gives more.
+/// An error of the operating system; a larger file, detected before it is read; a pipe or a device with
+/// more data.
 pub fn read(what: &str, path: &Path, most: u64) -> Result<Vec<u8>> {
     let failed = |source| Error::io(what, path, source);
     let file = File::open(path).map_err(failed)?;
@@ -39,7 +39,7 @@ pub fn read(what: &str, path: &Path, most: u64) -> Result<Vec<u8>> {
     if metadata.is_file() && metadata.len() > most {
         return Err(too_large(what, path, most));
     }
-    // Files of /proc have no length and content all the same; a growing file is not followed for ever.
+    // Files of /proc have content despite a length of zero; reading a growing file ends at the limit.
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
     file.take(most + 1)
         .read_to_end(&mut bytes)
@@ -50,10 +50,10 @@ pub fn read(what: &str, path: &Path, most: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// As [`read`], of text, without a byte order mark; UTF-16 is decoded ([`crate::text`]).
+/// Reads a text file as [`read`] does, without a byte order mark; UTF-16 is decoded ([`crate::text`]).
 ///
 /// # Errors
-/// As [`read`]; bytes that are no UTF-8, with the place of the first.
+/// See [`read`]; also bytes that are not UTF-8, with the position of the first.
 pub fn read_text(what: &str, path: &Path, most: u64) -> Result<String> {
     let bytes = read(what, path, most)?;
     let utf8 = match crate::text::to_utf8(&bytes) {
@@ -99,7 +99,7 @@ mod tests {
     fn a_sparse_file_of_terabytes_is_refused_unread() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        // Not every file system has such files.
+        // Not every file system supports such files.
         if File::create(&path).unwrap().set_len(1 << 40).is_ok() {
             let error = read("cannot read it", &path, SETTINGS_BYTES).unwrap_err();
             assert!(error.what().contains("more than 16 MiB"), "{error}");
@@ -113,7 +113,7 @@ mod tests {
         let error = read("cannot read it", zero, SETTINGS_BYTES).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Input);
         assert_eq!(error.place(), Some("/dev/zero"));
-        // However much a file may hold.
+        // With the largest limit of all.
         assert!(read("cannot read it", zero, MODEL_BYTES).is_err());
     }
 

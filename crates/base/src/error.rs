@@ -1,31 +1,31 @@
-//! One error type for the whole house: what, where, `hint:`.
+//! Defines [`Error`], the error type of all crates: what failed, where, and a hint.
 //!
-//! An error is written for the person who reads it in a terminal. `what` says what was wrong in a
-//! sentence, `place` where (a file, an offset, an image name), `hint` what to do next.
+//! An error is written for a reader at a terminal. `what` is a sentence about the failure, `place`
+//! is its place (a file, an offset, an image name), and `hint` is the next action.
 
 use crate::printable;
 use std::fmt;
 use std::path::Path;
 
-/// A result whose error says what, where and what to do.
+/// Result with an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The family an [`Error`] belongs to. The command line turns it into an exit code.
+/// Kind of an [`Error`]. The command line turns it into an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// A file, a value or an option that cannot be used as it is.
+    /// Invalid file, value or option.
     Input,
-    /// The operating system refused: missing file, no permission, full disk.
+    /// Error of the operating system: missing file, no permission, full disk.
     Io,
-    /// Understood, but this build, device or format cannot do it.
+    /// Valid input that this build, device or format does not support.
     Unsupported,
-    /// Stopped on request; what was finished has been saved.
+    /// Stop on request; finished work has been saved.
     Interrupted,
-    /// A defect of Dapple itself.
+    /// Defect of Dapple itself.
     Internal,
 }
 
-/// What went wrong, where, and what to do about it.
+/// Error with its failure, its place and a hint.
 ///
 /// ```
 /// use dapple_base::Error;
@@ -44,7 +44,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of the given kind; `what` is one sentence without a full stop.
+    /// Creates an error of the given kind; `what` is one sentence without a full stop.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
         Self {
             kind,
@@ -55,23 +55,24 @@ impl Error {
         }
     }
 
-    /// Bad input: a file, a value or an option that cannot be used.
+    /// Creates an error about an invalid file, value or option.
     pub fn input(what: impl Into<String>) -> Self {
         Self::new(ErrorKind::Input, what)
     }
 
-    /// Something that is understood but not possible here.
+    /// Creates an error about valid input that is not supported.
     pub fn unsupported(what: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, what)
     }
 
-    /// A defect of Dapple itself: never the user's fault.
+    /// Creates an error about a defect of Dapple itself, which the user cannot cause.
     pub fn internal(what: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, what)
             .hint("this is a defect of Dapple: please report it with the command that shows it")
     }
 
-    /// An operating-system error while doing `what` to `path`, with a hint for the usual causes.
+    /// Creates an operating-system error while doing `what` to `path`, with a hint for the usual
+    /// causes.
     pub fn io(what: impl Into<String>, path: impl AsRef<Path>, source: std::io::Error) -> Self {
         use std::io::ErrorKind as Io;
         let hint = match source.kind() {
@@ -83,7 +84,7 @@ impl Error {
             Io::ReadOnlyFilesystem => Some("the file system is read-only: choose another folder"),
             Io::IsADirectory => Some("this is a folder: name a file"),
             Io::NotADirectory | Io::AlreadyExists => {
-                Some("a file stands where a folder is needed: choose another path")
+                Some("a part of the path is a file, not a folder: choose another path")
             }
             _ => Some("check the path and the disk, or choose another folder"),
         };
@@ -94,27 +95,27 @@ impl Error {
         error
     }
 
-    /// Where it happened: a file, an offset, an image name.
+    /// Sets the place: a file, an offset, an image name.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
-    /// Where it happened, when the place is a path.
+    /// Sets the place to a path.
     #[must_use]
     pub fn at_path(self, path: impl AsRef<Path>) -> Self {
         self.at(path.as_ref().display().to_string())
     }
 
-    /// What the reader can do about it.
+    /// Sets the hint: the next action for the reader.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The error underneath, kept for `source()`.
+    /// Sets the cause, for `source()`.
     #[must_use]
     pub fn caused_by(
         mut self,
@@ -124,22 +125,22 @@ impl Error {
         self
     }
 
-    /// The family of this error.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// One sentence: what went wrong.
+    /// Returns the sentence about the failure.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// Where it happened, if known.
+    /// Returns the place, if known.
     pub fn place(&self) -> Option<&str> {
         self.place.as_deref()
     }
 
-    /// What to do about it, if there is something to say.
+    /// Returns the hint, if there is one.
     pub fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -147,7 +148,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names of photos may hold line breaks, which would look like lines of ours.
+        // Names of photos may contain line breaks, which would look like lines of Dapple's message.
         f.write_str(&printable(&self.what))?;
         if let Some(place) = &self.place {
             write!(f, "\n  at: {}", printable(place))?;

@@ -1,11 +1,11 @@
-//! What every crate of Dapple shares, and nothing that knows of splats or devices.
+//! Base of all crates of Dapple, without code about splats or devices.
 //!
-//! - [`Error`]: what went wrong, where, and what to do about it.
-//! - [`Progress`]: how long work says how far it is, and asks whether to stop.
-//! - [`atomic`]: files that are either whole or not there.
-//! - [`bounded`]: files read whole, but never without end.
-//! - [`numbers`]: numbers as people read them.
-//! - [`printable`]: names of files as a terminal may be shown them.
+//! - [`Error`]: what failed, where, and a hint.
+//! - [`Progress`]: progress of long work, and requests to stop it.
+//! - [`atomic`]: files that are either complete or absent.
+//! - [`bounded`]: reads of whole files, up to a limit.
+//! - [`numbers`]: numbers formatted for readers.
+//! - [`printable`]: file names made safe for terminals.
 //! - [`text`]: byte order marks and UTF-16 in text files.
 
 pub mod atomic;

@@ -1,15 +1,15 @@
-//! Names of files as a terminal may be shown them.
+//! File names made safe for terminals.
 
 use std::borrow::Cow;
 
-/// `text` in one line, without what would move the cursor, change colours or say something in the
-/// program's name: control characters (those of Unicode that turn the direction of writing too) as Rust
-/// writes them, `\n`, `\u{1b}`. File names and what stands in files may hold any of them.
+/// Returns `text` in one line, without characters that move the cursor, change colours or imitate the
+/// program's messages. Control characters, also Unicode's for the direction of writing, are escaped as
+/// in Rust: `\n`, `\u{1b}`. File names and file contents may contain any of them.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden)
 }
 
-/// [`printable`] for text of several lines: line breaks and tabs stay.
+/// Does the same as [`printable`] for text of several lines: line breaks and tabs are not escaped.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_hidden(c) && c != '\n' && c != '\t')
 }

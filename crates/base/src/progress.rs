@@ -1,22 +1,23 @@
-//! How long work tells its caller how far it is, and asks whether to go on. The command line draws
-//! a bar, tests draw nothing.
+//! Progress of long work, and requests to stop it. The command line draws a bar, tests draw
+//! nothing.
 
-/// Receives the progress of long work. Called from several threads at once.
+/// Receiver of the progress of long work. Called from several threads at once.
 pub trait Progress: Sync {
-    /// Work begins: what it is ("reading photos") and how many units it has.
+    /// Begins a task: `what` is its description ("reading photos"), `total` its number of units.
     fn start(&self, what: &str, total: u64);
-    /// `n` more units are done.
+    /// Adds `n` finished units.
     fn advance(&self, n: u64);
-    /// All of it is done, or it stopped with an error.
+    /// Ends the task: all units are done, or it stopped with an error.
     fn finish(&self);
-    /// Whether to stop. Asked, often, by work that would leave something half-made behind: it then
-    /// cleans up and ends with an error of kind [`Interrupted`](crate::ErrorKind::Interrupted).
+    /// Returns true if the work should stop. Work that would leave an incomplete result calls this
+    /// function often. If the result is true, it cleans up and ends with an error of kind
+    /// [`Interrupted`](crate::ErrorKind::Interrupted).
     fn should_stop(&self) -> bool {
         false
     }
 }
 
-/// Listens to nothing.
+/// Receiver that ignores all progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 

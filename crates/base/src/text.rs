@@ -1,8 +1,8 @@
-//! Text of other writers: byte order marks, and UTF-16 as Windows programs save it.
+//! Text files of other programs: byte order marks, and UTF-16 as Windows programs save it.
 //!
 //! 1. A UTF-8 byte order mark is removed.
-//! 2. UTF-16 is decoded where its byte order mark says so, or where the first eight bytes are four ASCII
-//!    characters of two bytes each. Files with a binary count at their head cannot look like that.
+//! 2. UTF-16 is decoded if it has a byte order mark, or if the first eight bytes are four ASCII
+//!    characters of two bytes each. Files with a binary count at their head cannot have this form.
 //! 3. All other bytes are returned unchanged.
 
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ pub fn to_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns true if the bytes are UTF-16 beyond doubt.
+/// Returns true if the bytes are certainly UTF-16.
 pub fn is_utf16(bytes: &[u8]) -> bool {
     utf16_order(bytes).is_some()
 }
@@ -44,7 +44,7 @@ impl Order {
     }
 }
 
-/// Byte order and length of the mark.
+/// Returns the byte order and the length of the mark.
 fn utf16_order(bytes: &[u8]) -> Option<(Order, usize)> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn binary_counts_and_broken_text_stay_unchanged() {
-        // 65 279 and 130 815 records: their low bytes are a mark of UTF-16.
+        // 65 279 and 130 815 records: their low bytes are a byte order mark of UTF-16.
         for count in [65_279u64, 130_815, 16, 0] {
             let mut bytes = count.to_le_bytes().to_vec();
             bytes.extend([7, 0, 0, 0]);

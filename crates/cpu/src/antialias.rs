@@ -1,18 +1,19 @@
-//! Anti-aliasing after Mip-Splatting (Yu et al. 2024, arXiv:2311.16493), 16 Gaussians (or fewer) at a
-//! time. Reference: `dapple_reference::{smoothed, project}`; twin: `shared/antialias.wgsl`.
+//! Anti-aliasing of Mip-Splatting (Yu et al. 2024, arXiv:2311.16493), for up to 16 Gaussians at a time.
+//! Reference: `dapple_reference::{smoothed, project}`. GPU version: `shared/antialias.wgsl`.
 //!
 //! The 3D filter, before projection:
 //! 1. Scales become `s' = sqrt(s^2 + deviation^2)`, the opacity is multiplied by the product of the
 //!    shares `c = s / s'`.
 //! 2. Backward: `dL/dln s = c^2 dL/dln s' + (1 - c^2) dL/dln o'`.
 //!
-//! The 2D Mip filter, after it:
-//! 3. The area of the undilated ellipse is |N| = |U0 x U1|, with U = T R S, so that N's component k is
-//!    `s0 s1 s2 / s_k` times that of `R^T (T0 x T1)`: nothing cancels for needles.
+//! The 2D Mip filter, after projection:
+//! 3. The area of the undilated ellipse is |N| = |U0 x U1|, with U = T R S. N's component k is
+//!    `s0 s1 s2 / s_k` times that of `R^T (T0 x T1)`, so nothing cancels for needles.
 //! 4. The opacity is multiplied by `|N| / sqrt(det cov2d)`, cov2d dilated by [`MIP_DILATION`].
-//! 5. Backward, with w = dL/dln o and W_k = w N_k (s0 s1 s2 / s_k) / |N|^2: to the scales'
-//!    logarithms `w (1 - N_k^2 / |N|^2)`; to column k of R `W_k (T0 x T1)`; to T0 x T1 the sum of
-//!    `W_k R_k`, and from there to its factors. What goes through det cov2d is `-1/2 w conic`, to cov2d.
+//! 5. Backward, with w = dL/dln o and W_k = w N_k (s0 s1 s2 / s_k) / |N|^2. The derivative by the
+//!    scales' logarithms is `w (1 - N_k^2 / |N|^2)`, and by column k of R `W_k (T0 x T1)`. By T0 x T1
+//!    it is the sum of `W_k R_k`, from which those by T0 and T1 follow. The derivative by cov2d through
+//!    det cov2d is `-1/2 w conic`.
 //!
 //! The rest of the file sets the deviations: `engine::smoothing`.
 
@@ -25,7 +26,8 @@ use dapple_engine::smoothing::deviation_per_interval;
 use pulp::Simd;
 use rayon::prelude::*;
 
-/// What both filters did to a vector of Gaussians: what the way back needs. All zero without them.
+/// Intermediate results of both filters for a vector of Gaussians, for the backward pass. All zero
+/// without filters.
 #[derive(Clone, Copy)]
 pub struct Filters<S: Simd> {
     /// Squares of the shares.
@@ -41,7 +43,7 @@ pub struct Filters<S: Simd> {
 }
 
 impl<S: Simd> Filters<S> {
-    /// Of renders that are not anti-aliased.
+    /// Creates the values of renders without anti-aliasing.
     #[inline(always)]
     pub fn none(s: S) -> Self {
         let zero = [s.k(0.0); 3];
@@ -54,7 +56,7 @@ impl<S: Simd> Filters<S> {
         }
     }
 
-    /// Step 1: the filtered scales, and what the opacity is multiplied by.
+    /// Computes step 1: the filtered scales, and the factor of the opacity.
     #[inline(always)]
     pub fn smooth(&mut self, s: S, scales: V3<S>, deviation: V<S>) -> (V3<S>, V<S>) {
         let one = s.k(1.0);
@@ -62,7 +64,7 @@ impl<S: Simd> Filters<S> {
         let mut wider = scales;
         let mut factor = one;
         for k in 0..3 {
-            // From the larger of the two: their squares need not be f32's.
+            // From the larger of the two, because their squares can overflow `f32`.
             let larger = scales[k].max(deviation).max(s.k(f32::MIN_POSITIVE));
             let ratio = scales[k].min(deviation) / larger;
             wider[k] = is_wider.select(larger * ratio.mul_add(ratio, one).sqrt(), scales[k]);
@@ -73,7 +75,7 @@ impl<S: Simd> Filters<S> {
         (wider, factor)
     }
 
-    /// Step 3: the square of the undilated ellipse's area.
+    /// Computes step 3: the square of the undilated ellipse's area.
     #[inline(always)]
     pub fn area2(&mut self, s: S, t: [V3<S>; 2], rotation: [V3<S>; 3], scales: V3<S>) -> V<S> {
         self.ray = cross(t[0], t[1]);
@@ -88,7 +90,7 @@ impl<S: Simd> Filters<S> {
         area2
     }
 
-    /// Step 5, det cov2d apart: adds to the derivatives with respect to the filtered scales' logarithms,
+    /// Computes step 5 without det cov2d: adds to the derivatives by the filtered scales' logarithms,
     /// the rotation (by rows) and T. `weight` is dL/dln o.
     #[inline(always)]
     pub fn area_backward(
@@ -99,7 +101,7 @@ impl<S: Simd> Filters<S> {
         t: [V3<S>; 2],
         (d_scales, d_rotation, d_t): (&mut V3<S>, &mut [V3<S>; 3], &mut [V3<S>; 2]),
     ) {
-        // In this order 0 stays 0 for what nobody sees.
+        // In this order, 0 stays 0 for invisible Gaussians.
         let along = each!(3, |k| weight * self.normal[k] * self.inverse_area2);
         let by_column = each!(3, |k| along[k] * self.faces[k]);
         let mut by_ray = [s.k(0.0); 3];
@@ -117,7 +119,7 @@ impl<S: Simd> Filters<S> {
         }
     }
 
-    /// Step 2: from the filtered scales' logarithms to the Gaussian's own.
+    /// Computes step 2: from the filtered scales' logarithms to the Gaussian's own.
     #[inline(always)]
     pub fn smooth_backward(&self, s: S, weight: V<S>, d_scales: V3<S>) -> V3<S> {
         each!(3, |k| {
@@ -127,7 +129,7 @@ impl<S: Simd> Filters<S> {
     }
 }
 
-/// Deviations as blocks of 16 Gaussians; padding lanes have none.
+/// Converts deviations to blocks of 16 Gaussians; padding lanes have none.
 pub fn rows(values: &[f32]) -> Vec<Row> {
     let row = |chunk: &[f32]| {
         let mut row = Row::ZERO;
@@ -137,12 +139,12 @@ pub fn rows(values: &[f32]) -> Vec<Row> {
     values.chunks(ROW).map(row).collect()
 }
 
-/// The deviations of the first `n` Gaussians.
+/// Returns the deviations of the first `n` Gaussians.
 pub fn values(rows: &[Row], n: usize) -> Vec<f32> {
     rows.iter().flat_map(|row| row.0).take(n).collect()
 }
 
-/// The standard deviation of each Gaussian's 3D filter for photos of these cameras.
+/// Computes the standard deviation of each Gaussian's 3D filter for photos of these cameras.
 pub fn deviations(params: &Blocks, cameras: &[CameraF32], near: f32) -> Vec<Row> {
     let one = |i: usize| {
         let mean = [0, 1, 2].map(|k| params.get(i, component::MEAN + k));
@@ -168,7 +170,7 @@ pub fn deviations(params: &Blocks, cameras: &[CameraF32], near: f32) -> Vec<Row>
     (0..params.count()).into_par_iter().map(block).collect()
 }
 
-/// Samples a world unit, 0 if the photo does not see it.
+/// Returns the samples per world unit, 0 if the photo does not show the Gaussian.
 fn sampling_rate(mean: [f32; 3], camera: &CameraF32, near: f32) -> f32 {
     let from_camera: [f32; 3] =
         std::array::from_fn(|k| (mean[k] - camera.centre[k]) - camera.centre_rest[k]);
@@ -191,7 +193,7 @@ fn sampling_rate(mean: [f32; 3], camera: &CameraF32, near: f32) -> f32 {
     }
 }
 
-/// The dilation of cov2d.
+/// Returns the dilation of cov2d.
 pub const fn dilation(antialias: bool) -> f32 {
     if antialias {
         MIP_DILATION

@@ -1,44 +1,44 @@
-//! Parameters and moments as the engine keeps them: blocks of 16 Gaussians.
+//! Storage of parameters and moments: blocks of 16 Gaussians.
 //!
-//! A block holds one [`Row`] per component (mean x, mean y, ...), and the blocks follow each
-//! other. A kernel that handles 16 Gaussians therefore reads one contiguous stretch of memory with
-//! whole vectors, which streams through caches and TLB as well as it gets. Lanes past the last
-//! Gaussian hold zeros, whose zero quaternion makes them absent.
+//! A block holds one [`Row`] per component (mean x, mean y, ...), and the blocks are contiguous. A kernel for
+//! 16 Gaussians therefore reads contiguous memory with whole vectors, the best access pattern for caches and
+//! TLB. Lanes after the last Gaussian hold zeros, and their zero quaternion makes them invisible.
 
 use crate::simd::{ROW, Row};
 use dapple_engine::look::FEATURES;
 use dapple_engine::{PARAM_GROUPS, groups};
 use dapple_scene::{Splats, sh_coefficient_count};
 
-/// Where each parameter begins among the components of a block.
+/// Index of each parameter's first component in a block.
 pub mod component {
-    /// x, y, z.
+    /// Centre: x, y, z.
     pub const MEAN: usize = 0;
-    /// Three logarithms.
+    /// Scales: three logarithms.
     pub const SCALE: usize = 3;
-    /// w, x, y, z.
+    /// Quaternion: w, x, y, z.
     pub const QUAT: usize = 6;
-    /// A logit.
+    /// Opacity: a logit.
     pub const OPACITY: usize = 10;
-    /// Coefficient k of channel c at `SH + 3 k + c`.
+    /// SH: coefficient k of channel c at `SH + 3 k + c`.
     pub const SH: usize = 11;
 }
 
-/// One value per component for every Gaussian, 16 Gaussians to a block.
+/// One value per component and Gaussian, 16 Gaussians per block.
 #[derive(Debug, Clone, Default)]
 pub struct Blocks {
     /// `[blocks, components]`.
     pub rows: Vec<Row>,
-    /// Components of a Gaussian: 11 + 3 per SH coefficient; behind them, where looks are learnt, its features.
+    /// Components of a Gaussian: 11 + 3 per SH coefficient, then its features if the run learns an appearance
+    /// MLP.
     pub components: usize,
-    /// How many of them are features: the last ones.
+    /// Number of features, the last components.
     pub features: usize,
-    /// Gaussians, not counting padding lanes.
+    /// Gaussians, without padding lanes.
     pub len: usize,
 }
 
 impl Blocks {
-    /// Zeros for `len` Gaussians with room for a degree of SH.
+    /// Creates zeros for `len` Gaussians with the components of an SH degree.
     pub fn zeros(len: usize, sh_degree: u8) -> Self {
         let components = component::SH + 3 * sh_coefficient_count(sh_degree);
         Self {
@@ -49,12 +49,12 @@ impl Blocks {
         }
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn count(&self) -> usize {
         self.len.div_ceil(ROW)
     }
 
-    /// One value.
+    /// Returns one value.
     pub fn get(&self, gaussian: usize, component: usize) -> f32 {
         self.rows[gaussian / ROW * self.components + component].0[gaussian % ROW]
     }
@@ -64,14 +64,14 @@ impl Blocks {
         self.rows[gaussian / ROW * self.components + component].0[gaussian % ROW] = value;
     }
 
-    /// Copies Gaussian `from` of `source` into place `to`.
+    /// Copies Gaussian `from` of `source` to index `to`.
     pub fn copy_from(&mut self, to: usize, source: &Self, from: usize) {
         for c in 0..self.components {
             self.set(to, c, source.get(from, c));
         }
     }
 
-    /// Copies Gaussian `from` into place `to`.
+    /// Copies Gaussian `from` to index `to`.
     pub fn copy_within(&mut self, to: usize, from: usize) {
         for c in 0..self.components {
             self.set(to, c, self.get(from, c));
@@ -85,9 +85,9 @@ impl Blocks {
         }
     }
 
-    /// Makes room for `len` Gaussians; new ones hold zeros.
+    /// Extends the blocks to `len` Gaussians; new ones hold zeros.
     pub fn extend_to(&mut self, len: usize) {
-        // Padding lanes may hold what `update` made of them.
+        // Padding lanes may hold results of `update`.
         for lane in self.len..len.min(self.count() * ROW) {
             self.clear(lane);
         }
@@ -95,7 +95,7 @@ impl Blocks {
         self.rows.resize(self.count() * self.components, Row::ZERO);
     }
 
-    /// From the exchange form: groups of parameters follow each other in the order of their list.
+    /// Converts from the exchange form: groups of parameters are in the order of their list.
     pub fn from_splats(splats: &Splats) -> Self {
         let mut blocks = Self::zeros(splats.len(), splats.sh_degree);
         let mut first = 0;
@@ -113,7 +113,7 @@ impl Blocks {
         blocks
     }
 
-    /// With features, or moments of them, behind what is there: one row of `own` for each Gaussian.
+    /// Appends features, or moments of features, as components: one row of `own` for each Gaussian.
     #[must_use]
     pub fn with_features<'a>(self, own: impl Iterator<Item = &'a [f32; FEATURES]>) -> Self {
         let (from, to) = (self.components, self.components + FEATURES);
@@ -135,12 +135,12 @@ impl Blocks {
         blocks
     }
 
-    /// A Gaussian's features, of blocks that have some.
+    /// Returns a Gaussian's features; the blocks must have some.
     pub fn features_of(&self, gaussian: usize) -> [f32; FEATURES] {
         std::array::from_fn(|f| self.get(gaussian, self.components - FEATURES + f))
     }
 
-    /// To the exchange form.
+    /// Converts to the exchange form.
     pub fn to_splats(&self, sh_degree: u8) -> Splats {
         let mut splats = groups::zeros(self.len, sh_degree);
         let mut first = 0;
@@ -163,7 +163,7 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    /// Stages find components by number.
+    /// Checks that the component numbers that stages use match the groups.
     #[test]
     fn components_are_the_groups_in_their_order() {
         let mut first = 0;

@@ -1,13 +1,13 @@
-//! What this processor does at most, thing by thing, by the engine's own threads and vectors: all of
-//! them, and one alone (names that end in `.one_thread`).
+//! Ceilings of this CPU: its limits for each kind of work, measured with the engine's threads and
+//! vectors. Each is measured on all threads, and on one thread (names that end in `.one_thread`).
 //!
 //! 1. `read` sums an array far larger than caches, `write` fills it, `copy` copies half of it to the
-//!    other by the system's copy, `triad` is `a = b + k c`. Words read and written count; what a
-//!    cache fetches before it is overwritten does not.
-//! 2. `fma_f32` and `exp2` run chains in registers (`limits.rs`); `exp2` is the
-//!    engine's own.
-//! 3. The cache plot: each thread sums an array of its own, of 16 KiB to 256 MiB, again and again.
-//! 4. Goes, their median and their spread are those of [`dapple_profile::ceilings`].
+//!    other half with the system's copy, `triad` is `a = b + k c`. Words read and written count;
+//!    reads of a cache line before it is overwritten do not.
+//! 2. `fma_f32` and `exp2` run chains in registers (`limits.rs`); `exp2` is the engine's own
+//!    function.
+//! 3. The cache plot: each thread sums an array of its own, of 16 KiB to 256 MiB, repeatedly.
+//! 4. The number of runs, their median and their spread are those of [`dapple_profile::ceilings`].
 
 use crate::limits::{Chains, TASK, arithmetic, rate, triad};
 use crate::simd::{Splat, V, each, level_name};
@@ -17,20 +17,20 @@ use pulp::Simd;
 use rayon::prelude::*;
 use std::hint::black_box;
 
-/// Values of the array that is read, written and copied within: 384 MiB, more than the largest caches
-/// of today's servers hold.
+/// Values of the array for reads, writes and copies: 384 MiB, more than the largest caches of today's
+/// servers.
 const LARGE_VALUES: usize = 96 << 20;
-/// Exponentials of a go, per thread, in vectors: some 10 ms.
+/// Exponentials per run and thread, in vectors: about 10 ms.
 const VECTOR_EXP2: usize = 3_000_000;
-/// Working sets of a thread: a factor of two from one to the next.
+/// Smallest working set of a thread, bytes; each working set is twice the previous one.
 const SMALLEST_SET: usize = 16 << 10;
 const LARGEST_SET: usize = 256 << 20;
-/// All threads' sets together.
+/// Total size of all threads' working sets, bytes.
 const ALL_SETS: usize = 1 << 30;
-/// What a thread reads in a go at least.
+/// Least number of bytes that a thread reads in a run.
 const READ_BYTES: usize = 96 << 20;
 
-/// How the cache of ceilings knows a processor with so many threads at work.
+/// Returns the key of a CPU with this number of threads in the cache of ceilings.
 pub fn key(processor: &str, threads: usize) -> DeviceKey {
     DeviceKey {
         name: processor.to_owned(),
@@ -38,7 +38,7 @@ pub fn key(processor: &str, threads: usize) -> DeviceKey {
     }
 }
 
-/// Measures on the threads of `pool`, and on one.
+/// Measures on the threads of `pool`, and on one thread.
 pub(crate) fn measure(
     pool: &rayon::ThreadPool,
     processor: &str,
@@ -56,11 +56,11 @@ pub(crate) fn measure(
         })
     });
     let key = key(processor, pool.current_num_threads());
-    let title = "measuring what the processor reaches";
+    let title = "measuring the limits of the CPU";
     ceilings::measure(key, title, groups.collect(), progress)
 }
 
-/// Measures some things on a pool's threads; their names end in the suffix.
+/// Measurement of one group of values on a pool's threads; their names end in the suffix.
 type OnThreads = fn(&rayon::ThreadPool, &str, &mut Measured);
 const GROUPS: [OnThreads; 4] = [memory, multiply_adds, exponentials, working_sets];
 
@@ -70,7 +70,7 @@ fn memory(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
     };
     add("triad", triad(pool));
     pool.install(|| {
-        // Written by the threads that will use them, so that they lie near.
+        // Written by the threads that will use them, so that the pages are local to their cores.
         let ones = (0..LARGE_VALUES).into_par_iter().map(|_| 1.0);
         let mut values: Vec<f32> = ones.collect();
         let bytes = size_of_val(values.as_slice()) as f64;
@@ -87,7 +87,7 @@ fn memory(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured) {
             black_box(&mut values);
         });
         add("write", written);
-        // One half into the other: both are read or written.
+        // Copies one half into the other: all values are read or written.
         let (a, b) = values.split_at_mut(LARGE_VALUES / 2);
         let copied = rate(bytes, || {
             let parts = a.par_chunks_mut(TASK).zip(b.par_chunks(TASK));
@@ -139,7 +139,7 @@ fn working_sets(pool: &rayon::ThreadPool, suffix: &str, measured: &mut Measured)
     measured.curve(&format!("working_set{suffix}"), points);
 }
 
-/// The sum of a slice whose length is a multiple of eight vectors.
+/// Task: sums a slice whose length is a multiple of eight vectors.
 struct Sum<'a>(&'a [f32]);
 
 impl pulp::WithSimd for Sum<'_> {
@@ -164,11 +164,11 @@ impl pulp::WithSimd for Sum<'_> {
     }
 }
 
-/// Twelve independent chains of this many exponentials.
+/// Task: twelve independent chains of this many exponentials.
 struct Powers(usize);
 
 impl pulp::WithSimd for Powers {
-    /// Something that depends on every result.
+    /// Value that depends on every result.
     type Output = f32;
 
     #[inline(always)]
@@ -213,8 +213,8 @@ mod tests {
     #[test]
     fn all_is_measured_and_can_be() {
         let engine = CpuEngine::new(CpuOptions { threads: Some(2) }).unwrap();
-        let measured = engine.measure_ceilings("A processor", &NoProgress).unwrap();
-        assert_eq!(measured.device, key("A processor", 2));
+        let measured = engine.measure_ceilings("A CPU", &NoProgress).unwrap();
+        assert_eq!(measured.device, key("A CPU", 2));
         for name in ["read", "write", "copy", "triad", "fma_f32", "exp2"] {
             for suffix in ["", ".one_thread"] {
                 let value = measured.get(&format!("{name}{suffix}")).unwrap();

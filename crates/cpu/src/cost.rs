@@ -1,11 +1,11 @@
-//! What a training step costs this engine at least: floating-point operations and bytes of each stage, by
+//! Least cost of a training step on this engine: floating-point operations and bytes of each stage, by
 //! formula from the counts of a view ([`Work`]).
 //!
 //! Operations: [`dapple_engine::instruments::operations`].
 //!
-//! Bytes: compulsory traffic, every input array read once and every output array written once per
-//! pass, as if caches were perfect within a pass and empty between passes. Where the counts do not tell, the
-//! formulas take the least it can be.
+//! Bytes: compulsory traffic. Every input array is read once and every output array written once per pass,
+//! as if caches were perfect within a pass and empty between passes. For numbers that are not among the
+//! counts, the formulas take the least possible value.
 
 use crate::blocks::component;
 use crate::frame::{PLANES, Slot, Splat2d, TileSpans, rank_chunk};
@@ -28,7 +28,7 @@ const ORDER_PASSES: u64 = 3;
 /// One tile of the image, all planes.
 const TILE: u64 = PLANES as u64 * (ROW * ROW) as u64 * WORD;
 
-/// The least cost of a stage; 0 for those that are not counted.
+/// Returns the least cost of a stage; 0 for a stage that is not counted.
 pub fn cost(stage: Stage, work: &Work) -> Cost {
     Cost {
         flops: operations(stage, work),
@@ -36,7 +36,7 @@ pub fn cost(stage: Stage, work: &Work) -> Cost {
     }
 }
 
-/// Components of a Gaussian that are read and trained: 11 + 3 K.
+/// Returns the components of a Gaussian that are read and trained: 11 + 3 K.
 fn components(work: &Work) -> u64 {
     component::SH as u64 + 3 * sh_coefficient_count(work.sh_degree) as u64
 }
@@ -46,12 +46,12 @@ fn bytes(stage: Stage, w: &Work) -> u64 {
     // Histograms of (chunk of visible Gaussians, tile).
     let chunks = v.div_ceil(rank_chunk(v as usize) as u64);
     let histograms = chunks * w.tiles * WORD;
-    // What both walks over the tiles read: the list of instances, and each splat once.
+    // Reads of both walks over the tiles: the list of instances, and each splat once.
     let walk = i * WORD + v * SPLAT + w.tiles * WORD;
     match stage {
-        // Parameters in; splats and where their tiles are listed out.
+        // Parameters in; splats and the places of their tile lists out.
         Stage::Project => n * (components(w) * WORD + SPLAT + SPANS),
-        // Who is visible, depths, keys out; every pass of the sort reads and writes the keys.
+        // Visibility, depths, keys out; every pass of the sort reads and writes the keys.
         Stage::Order => n * SPANS + v * (WORD + KEY) + ORDER_PASSES * 2 * v * KEY,
         // Keys and spans in; tiles of instances, first instances and histograms out.
         Stage::Emit => v * (KEY + SPANS) + i * WORD + v * WORD + histograms,
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_small_step_costs_what_it_does_by_hand() {
-        // blend: alpha 17, layer 9, colours 6 a lane; 3 instances at least of 16 * 9; 6 a pixel.
+        // blend: alpha 17, layer 9, colours 6 per lane; at least 3 instances of 16 * 9; 6 per pixel.
         assert_eq!(
             cost(Stage::Blend, &SMALL),
             Cost {
@@ -107,7 +107,7 @@ mod tests {
                 bytes: 5 * 4 + 4 * 48 + 4 + 4096,
             }
         );
-        // blend_backward: 51 a lane; 144 + 183 an instance; 8 a pixel.
+        // blend_backward: 51 per lane; 144 + 183 per instance; 8 per pixel.
         assert_eq!(
             cost(Stage::BlendBackward, &SMALL),
             Cost {
@@ -123,7 +123,7 @@ mod tests {
                 bytes: 100 * (2 * 15 + 72) + 4096,
             }
         );
-        // update: 14 components; 9 an instance; 263 + 249 + 14 + 18 + 78 a visible Gaussian.
+        // update: 14 components; 9 per instance; 263 + 249 + 14 + 18 + 78 per visible Gaussian.
         assert_eq!(
             cost(Stage::Update, &SMALL),
             Cost {

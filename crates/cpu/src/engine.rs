@@ -1,4 +1,4 @@
-//! [`CpuEngine`]: the stages in order behind the engine contract.
+//! [`CpuEngine`]: executes the stages in order and implements the [`Engine`] trait.
 
 mod contract;
 mod looks;
@@ -34,15 +34,15 @@ use dapple_scene::{Error, Photo, Progress, Result};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How to run on this processor.
+/// Options of the CPU engine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CpuOptions {
-    /// Threads to use, at most [`threads::MOST_PER_CORE`] for each core; `None` = one per core. Results do
-    /// not depend on it.
+    /// Number of threads, at most [`threads::MOST_PER_CORE`] per core; `None` = one per core. Results do not
+    /// depend on the number.
     pub threads: Option<usize>,
 }
 
-/// The native CPU engine.
+/// CPU engine.
 #[derive(Debug)]
 pub struct CpuEngine {
     pool: Arc<rayon::ThreadPool>,
@@ -50,17 +50,17 @@ pub struct CpuEngine {
     first: Blocks,
     second: Blocks,
     stats: DensityStats,
-    /// 3D filters by block; empty until something is anti-aliased.
+    /// 3D filters by block; empty until the first anti-aliased step or render.
     smoothing: Vec<Row>,
     sh_degree: u8,
     views: Vec<HeldView>,
-    /// By view, once a step has refined one.
+    /// Refined poses by view; empty until a step refines one.
     poses: Vec<RefinedPose>,
     appearance: Appearance,
     look: Look,
-    /// The Gaussians through a photo's look, where a step asks for it.
+    /// Gaussians with the appearance of a photo, if a step requests it.
     looked: look::Looked,
-    /// Where steps compare crops, by what.
+    /// Loss over crops, if one is set.
     crop_loss: Option<Box<dyn CropLoss>>,
     crop: crops::Crop,
     /// Samples of known depth, by view.
@@ -70,16 +70,16 @@ pub struct CpuEngine {
     reports: Vec<Report>,
 }
 
-/// A view to train on.
+/// View to train on.
 #[derive(Debug, Clone)]
 struct HeldView {
     camera: CameraF32,
-    /// `None` where it comes for each step, and has not come.
+    /// Photo; `None` for a view whose photo is delivered for each step and has not been delivered yet.
     photo: Option<Arc<Photo>>,
     comes_each_step: bool,
 }
 
-/// Times of the stages of one pass, measured between them.
+/// Clock for the stages of one pass, measured between them.
 struct Clock {
     last: Instant,
     stages: Vec<StageTime>,
@@ -96,7 +96,7 @@ impl Clock {
     fn lap(&mut self, stage: Stage) {
         let now = Instant::now();
         let duration_ns = now.duration_since(self.last).as_nanos() as u64;
-        // `appearance` comes twice: there and back.
+        // `appearance` runs twice: forward and backward.
         match self.stages.iter_mut().find(|time| time.stage == stage) {
             Some(time) => time.duration_ns += duration_ns,
             None => self.stages.push(StageTime { stage, duration_ns }),
@@ -106,7 +106,7 @@ impl Clock {
 }
 
 impl CpuEngine {
-    /// An engine without splats.
+    /// Creates an engine without splats.
     pub fn new(options: CpuOptions) -> Result<Self> {
         let mut builder = rayon::ThreadPoolBuilder::new().thread_name(|i| format!("dapple-{i}"));
         if let Some(threads) = options.threads {
@@ -137,34 +137,34 @@ impl CpuEngine {
         })
     }
 
-    /// Counts of the last training step, from which [`crate::cost`] tells what its stages cost.
+    /// Returns the counts of the last training step, the input of [`crate::cost`].
     pub fn work(&self) -> Work {
         self.work
     }
 
-    /// Threads that the engine works with.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
-    /// Measures the most that these threads reach on this machine; takes about a second.
+    /// Measures the limits of these threads on this machine, which takes about a second.
     pub fn measure_limits(&self) -> Limits {
         limits::measure(&self.pool)
     }
 
-    /// Measures everything that these threads, and one alone, reach; takes some seconds. `processor`
-    /// is the name that it is kept under.
+    /// Measures all limits of these threads, and of one thread, which takes several seconds. `processor` is
+    /// the name of the CPU in the cache.
     ///
     /// # Errors
-    /// A thread that cannot be started; `progress` asks to stop.
+    /// A thread that cannot be started, or a stop by `progress`.
     pub fn measure_ceilings(&self, processor: &str, progress: &dyn Progress) -> Result<Measured> {
         ceilings::measure(&self.pool, processor, progress)
     }
 
-    /// Takes a training step and tells what each stage made of it; the step is not reported.
+    /// Executes a training step and returns the results of each stage; the step is not reported.
     ///
     /// # Errors
-    /// There is no such view.
+    /// An unknown view.
     #[doc(hidden)]
     pub fn trace(&mut self, view: ViewId, settings: &StepSettings) -> Result<Trace> {
         self.step(view, settings)?;
@@ -177,8 +177,8 @@ impl CpuEngine {
         Ok(trace)
     }
 
-    /// Stages `project` to `blend` of a view; through a look where `looked` is true, which [`look::run`] has
-    /// filled.
+    /// Executes the stages `project` to `blend` of a view. If `looked` is true, they read the Gaussians that
+    /// [`look::run`] has prepared.
     fn forward(
         &mut self,
         looked: bool,
@@ -217,7 +217,7 @@ impl CpuEngine {
         clock.lap(Stage::Blend);
     }
 
-    /// 3D filters that filter nothing, where they are needed and were never set.
+    /// Creates zero 3D filters if they are needed and were never set.
     fn fit_smoothing(&mut self, antialias: bool) {
         if antialias && self.smoothing.is_empty() {
             self.smoothing = vec![Row::ZERO; self.params.count()];
@@ -263,7 +263,7 @@ impl CpuEngine {
             let grid = self.appearance.grid(view.0);
             appearance::run(&camera, learnt.cells, grid, &mut self.frame);
             clock.lap(Stage::Appearance);
-            // `loss` compares what stands in `image`.
+            // `loss` reads `image`.
             std::mem::swap(&mut self.frame.image, &mut self.frame.corrected);
         }
         let loss = loss::run(
@@ -365,7 +365,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// The loss of a crop, where a step asks for it.
+    /// Computes the loss of a crop, if the step has a weight for it.
     fn compare_crop(
         &mut self,
         camera: &CameraF32,
@@ -385,7 +385,7 @@ impl CpuEngine {
         crops::run(camera, photo, cut, loss, &mut self.crop, &mut self.frame)
     }
 
-    /// Takes a view in.
+    /// Adds a view.
     fn hold(&mut self, view: HeldView) {
         if !self.poses.is_empty() {
             self.poses.push(RefinedPose::new(&view.camera));
@@ -393,7 +393,7 @@ impl CpuEngine {
         self.views.push(view);
     }
 
-    /// A view's camera where refinement has put it.
+    /// Returns a view's camera after refinement.
     fn posed(&self, view: ViewId, camera: CameraF32) -> CameraF32 {
         self.poses
             .get(view.0)
@@ -409,7 +409,7 @@ impl CpuEngine {
         }
     }
 
-    /// A view for a step; what came for this step alone goes with it.
+    /// Returns a view for a step, and takes its photo if the photo was delivered for this step only.
     fn view(&mut self, view: ViewId) -> Result<(CameraF32, Arc<Photo>)> {
         let Some(held) = self.views.get_mut(view.0) else {
             return Err(no_view(view));
@@ -418,12 +418,16 @@ impl CpuEngine {
             true => held.photo.take(),
             false => held.photo.clone(),
         };
-        let photo = photo
-            .ok_or_else(|| Error::internal(format!("the photo of view {} has not come", view.0)))?;
+        let photo = photo.ok_or_else(|| {
+            Error::internal(format!(
+                "the photo of view {} was not delivered before the step",
+                view.0
+            ))
+        })?;
         Ok((held.camera, photo))
     }
 
-    /// Makes sure that every view has a grid, where a step asks for them.
+    /// Makes sure that every view has a grid, if a step requests grids.
     fn fit_appearance(&mut self, settings: &StepSettings) -> Result<()> {
         let Some(learnt) = &settings.appearance else {
             return Ok(());
@@ -438,7 +442,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// Puts dL/dimage, row by row, into tiles.
+    /// Writes dL/dimage, row by row, into tiles.
     fn set_image_gradient(
         &mut self,
         camera: &CameraF32,
@@ -474,13 +478,13 @@ fn no_view(view: ViewId) -> Error {
     Error::internal(format!("there is no view {}", view.0))
 }
 
-/// First-plane row and lane of a pixel in a tiled image.
+/// Returns the first-plane row and the lane of a pixel in a tiled image.
 pub(crate) fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
     let tile = y / ROW * camera.tiles[0] as usize + x / ROW;
     (tile * PLANES * ROW + y % ROW, x % ROW)
 }
 
-/// Runs `work` on the engine's own threads.
+/// Executes `work` on the engine's own threads.
 fn on_pool<R: Send>(engine: &mut CpuEngine, work: impl FnOnce(&mut CpuEngine) -> R + Send) -> R {
     let pool = Arc::clone(&engine.pool);
     pool.install(|| work(engine))

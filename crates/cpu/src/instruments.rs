@@ -1,4 +1,4 @@
-//! The CPU engine as an instrument: the host's clock times its stages, and its bytes are counted by [`cost`].
+//! Measurements of the CPU engine: the host's clock times its stages, and [`cost`] counts its bytes.
 
 use crate::{CpuEngine, ceilings, cost, level_name};
 use dapple_engine::instruments::{Cost, Fact, Instrumented, StageRun, Work, is_counted};
@@ -6,7 +6,7 @@ use dapple_engine::{Stage, ViewId};
 use dapple_profile::ceilings::{DeviceKey, Limits, Measured};
 use dapple_scene::{Progress, Result, sh_coefficient_count};
 
-/// A Gaussian's numbers are stored three times: parameters, first and second moments.
+/// Copies of a Gaussian's numbers: parameters, first and second moments.
 const COPIES: u64 = 3;
 
 impl Instrumented for CpuEngine {
@@ -41,7 +41,7 @@ impl Instrumented for CpuEngine {
 
     fn stages(&self, _view: ViewId) -> Vec<StageRun> {
         let mut names = Stage::ALL.map(Stage::name);
-        // Ranges come before the sort here.
+        // Ranges run before the sort in this engine.
         let place = |stage: Stage| names.iter().position(|name| *name == stage.name());
         if let (Some(sort), Some(ranges)) = (place(Stage::Sort), place(Stage::Ranges)) {
             names.swap(sort, ranges);

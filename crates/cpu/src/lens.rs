@@ -1,10 +1,10 @@
-//! Projection through a lens that distorts, forward and backward: what stands in place of the
-//! pinhole's in [`crate::projection`] where a camera has one.
+//! Projection through a lens that distorts, forward and backward. For a camera with such a lens, this
+//! module replaces the pinhole's projection in [`crate::projection`].
 //!
 //! With (a, b) = (x/z, y/z) and t = a^2 + b^2, as in [`LensForm`]:
-//! 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is
-//!    small and the closed form would cancel. The arctangent is four times that of the tangent of a
-//!    quarter of the angle, which the same series knows: 2e-7 up to 90 degrees, on every CPU.
+//! 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is small
+//!    and the closed form would cancel. The arctangent is four times that of the tangent of a quarter
+//!    of the angle, from the same series: 2e-7 up to 90 degrees, on every CPU.
 //!    For EUCM, A(t) = 1 / (alpha sqrt(1 + beta t) + 1 - alpha).
 //! 2. s(t) = A N(u) / D(u), u = t A^2, with s' and s'': the chain rule.
 //! 3. Tangential and prism terms: G(t) Q(a, b) + P(t), where G = w^2, Q is quadratic and P the prism.
@@ -12,7 +12,7 @@
 //! 5. centre = focal place(a, b) + principal; T = focal D (R_k - c_k R_2) / z, where D is the
 //!    derivative of the place at the clamped slopes c.
 //!
-//! Twin: shaders/shared/lens.wgsl. Reference: `dapple_reference::distort`.
+//! GPU version: shaders/shared/lens.wgsl. Reference: `dapple_reference::distort`.
 
 use crate::projection::{CameraV, Projection, V3, dot};
 use crate::simd::{M, Splat, V, each};

@@ -1,9 +1,9 @@
-//! The native engine: 3D Gaussian Splatting on processors, with rayon over tiles and Gaussians and
-//! SIMD over pixels and Gaussians.
+//! CPU engine: 3D Gaussian Splatting with rayon over tiles and Gaussians, and SIMD over pixels and
+//! Gaussians.
 //!
-//! One file a stage under [`stages`], named as in [`dapple_engine::Stage`]. Results depend on
-//! neither the number of threads nor on scheduling: tasks are cut by counts alone, every cell has
-//! one writer, and sums run in a fixed order.
+//! [`stages`] has one file per stage, named as in [`dapple_engine::Stage`]. Results depend neither
+//! on the number of threads nor on scheduling: tasks depend only on counts, every cell has one
+//! writer, and sums have a fixed order.
 
 #![allow(
     clippy::needless_range_loop,

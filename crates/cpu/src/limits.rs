@@ -1,13 +1,13 @@
-//! What this machine can do at most: arithmetic and memory bandwidth, measured with the engine's
-//! own threads and vectors. [`ceilings`](crate::ceilings) measures everything.
+//! Limits of this machine: arithmetic and memory bandwidth, measured with the engine's own threads
+//! and vectors. [`ceilings`](crate::ceilings) measures more kinds of work.
 //!
 //! 1. Arithmetic: chains of fused multiply-adds on registers, enough of them at once to hide their
-//!    latency. 12 chains fit processors with 16 vector registers, 24 those with 32: both are tried
-//!    and the faster counts. An FMA is two operations.
+//!    latency. 12 chains fit CPUs with 16 vector registers, 24 those with 32. Both are measured,
+//!    and the faster result counts. An FMA is two operations.
 //! 2. Bandwidth: `a = b + k c` over three arrays far larger than any cache. Two words read and one
-//!    written count, 12 bytes a value; what the cache fetches before it is overwritten does not.
-//! 3. Each is the median of several goes, as the times held against it are: on a busy machine both
-//!    sides suffer alike.
+//!    written count, 12 bytes per value; reads of a cache line before it is overwritten do not.
+//! 3. Each result is the median of several runs, as the times that are compared with it are. On a
+//!    busy machine, both are affected alike.
 
 use crate::simd::{Splat, V, each};
 use dapple_profile::ceilings::{Limits, Rated};
@@ -16,21 +16,21 @@ use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Goes of each measurement: more than of a GPU's, for they are shorter.
+/// Runs of each measurement: more than for a GPU, because they are shorter.
 const GOES: usize = 9;
-/// FMAs of a go, per thread, in vectors: some 10 ms.
+/// FMAs per run and thread, in vectors: about 10 ms.
 const VECTOR_FMAS: usize = 48_000_000;
 /// Values of one of the three arrays: 96 MiB.
 const VALUES: usize = 24 << 20;
-/// Values that one task takes.
+/// Values per task.
 pub(crate) const TASK: usize = 1 << 18;
 
-/// Measures on the threads of `pool`; takes about a second.
+/// Measures on the threads of `pool`, which takes about a second.
 pub(crate) fn measure(pool: &rayon::ThreadPool) -> Limits {
     Limits::new(arithmetic(pool), triad(pool))
 }
 
-/// What a second of such goes does, if one does `amount`. The first go warms up and is dropped.
+/// Returns the rate per second of runs of `amount` each. The first run warms up and is dropped.
 pub(crate) fn rate(amount: f64, mut go: impl FnMut()) -> Rated {
     go();
     let seconds = (0..GOES).map(|_| {
@@ -41,7 +41,7 @@ pub(crate) fn rate(amount: f64, mut go: impl FnMut()) -> Rated {
     Rated::of(amount, seconds.collect())
 }
 
-/// Operations a second, of the better number of chains.
+/// Returns operations per second, for the faster number of chains.
 pub(crate) fn arithmetic(pool: &rayon::ThreadPool) -> Rated {
     let (few, many) = (chains::<2>(pool), chains::<4>(pool));
     few.or_faster(many)
@@ -56,16 +56,17 @@ fn chains<const GROUPS: usize>(pool: &rayon::ThreadPool) -> Rated {
     })
 }
 
-/// `6 * GROUPS` independent chains of this many FMAs.
+/// Task: `6 * GROUPS` independent chains of this many FMAs.
 pub(crate) struct Chains<const GROUPS: usize>(pub(crate) usize);
 
 impl<const GROUPS: usize> pulp::WithSimd for Chains<GROUPS> {
-    /// Something that depends on every result, and the lanes of a vector.
+    /// Value that depends on every result, and the lanes of a vector.
     type Output = (f32, usize);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) -> (f32, usize) {
-        // Unknown to the compiler, so that it computes; below 1, so that it stays finite.
+        // Unknown to the compiler, so that it emits the computation; below 1, so that the result is
+        // finite.
         let factor = s.k(black_box(0.999));
         let term = s.k(black_box(0.001));
         let mut x = [each!(6, |i| s.k(black_box(i as f32))); GROUPS];
@@ -86,10 +87,10 @@ impl<const GROUPS: usize> pulp::WithSimd for Chains<GROUPS> {
     }
 }
 
-/// Bytes a second of `a = b + k c`.
+/// Returns bytes per second of `a = b + k c`.
 pub(crate) fn triad(pool: &rayon::ThreadPool) -> Rated {
     pool.install(|| {
-        // Written by the threads that will use them, so that they lie near.
+        // Written by the threads that will use them, so that the pages are local to their cores.
         let fill =
             |value: f32| -> Vec<f32> { (0..VALUES).into_par_iter().map(|_| value).collect() };
         let (mut a, b, c) = (fill(0.0), fill(1.0), fill(2.0));

@@ -1,4 +1,4 @@
-//! Projection of Gaussians to the image, forward and backward, 16 (or fewer) at a time.
+//! Projection of Gaussians to the image, forward and backward, for up to 16 at a time.
 //!
 //! Forward, after EWA splatting (Zwicker et al. 2001) and 3DGS (Kerbl et al. 2023):
 //! 1. p = R (m - c), c in two floats; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
@@ -8,10 +8,10 @@
 //!    |U1|^2) + dilation^2 (Lagrange's identity), which does not cancel for needles.
 //! 5. conic = cov2d^-1.
 //!
-//! Where a camera's lens distorts (`LENS`), [`crate::lens`] takes the place of 1's last part and 3.
-//! Where `ANTIALIAS` is set, [`crate::antialias`] filters between 2 and 3 and after 4.
+//! For a camera whose lens distorts (`LENS`), [`crate::lens`] replaces the last part of step 1 and
+//! step 3. With `ANTIALIAS`, [`crate::antialias`] filters between steps 2 and 3 and after step 4.
 //!
-//! Backward is the chain rule through the same steps; `dapple_reference` has it in f64.
+//! The backward pass is the chain rule through the same steps; `dapple_reference` has it in f64.
 
 use crate::antialias::{self, Filters};
 use crate::blocks::component;
@@ -23,13 +23,13 @@ use pulp::Simd;
 /// Three vectors: x, y, z.
 pub type V3<S> = [V<S>; 3];
 
-/// Dot product.
+/// Returns the dot product.
 #[inline(always)]
 pub fn dot<S: Simd>(a: V3<S>, b: V3<S>) -> V<S> {
     a[0].mul_add(b[0], a[1].mul_add(b[1], a[2] * b[2]))
 }
 
-/// Cross product.
+/// Returns the cross product.
 #[inline(always)]
 pub fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
     [
@@ -39,13 +39,13 @@ pub fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
     ]
 }
 
-/// The columns of a 3x3 matrix given by rows.
+/// Returns the columns of a 3x3 matrix given by rows.
 #[inline(always)]
 fn transposed<S: Simd>(m: [V3<S>; 3]) -> [V3<S>; 3] {
     each!(3, |j| [m[0][j], m[1][j], m[2][j]])
 }
 
-/// Camera constants in every lane; `LENS`: of one whose lens distorts.
+/// Camera constants in every lane; with `LENS`, of a camera whose lens distorts.
 #[derive(Clone, Copy)]
 pub struct CameraV<S: Simd, const LENS: bool> {
     /// Rows of the world-to-camera rotation.
@@ -57,12 +57,12 @@ pub struct CameraV<S: Simd, const LENS: bool> {
     pub focal: [V<S>; 2],
     /// Principal point, pixels.
     pub principal: [V<S>; 2],
-    /// See [`dapple_engine::PosedCamera`].
+    /// Least x/z and y/z of the Jacobian; see [`dapple_engine::PosedCamera`].
     pub jacobian_min: [V<S>; 2],
-    /// See `jacobian_min`.
+    /// Largest x/z and y/z of the Jacobian; see [`dapple_engine::PosedCamera`].
     pub jacobian_max: [V<S>; 2],
     near: V<S>,
-    /// Without meaning unless `LENS`.
+    /// Lens; unused without `LENS`.
     pub lens: LensV<S>,
 }
 
@@ -84,7 +84,7 @@ impl<S: Simd, const LENS: bool> CameraV<S, LENS> {
     }
 }
 
-/// What the forward projection knows of a vector of Gaussians.
+/// Intermediate results of the forward projection of a vector of Gaussians.
 #[derive(Clone, Copy)]
 pub struct Projection<S: Simd> {
     /// Centres, world.
@@ -101,7 +101,7 @@ pub struct Projection<S: Simd> {
     pub variance: [V<S>; 2],
     /// Opacity.
     pub opacity: V<S>,
-    /// Which lanes hold a Gaussian in front of the camera with finite parameters.
+    /// Lanes with a Gaussian in front of the camera and with finite parameters.
     pub valid: M<S>,
     scales: V3<S>,
     quat: [V<S>; 4],
@@ -111,7 +111,7 @@ pub struct Projection<S: Simd> {
     pub inverse_z: V<S>,
     /// x / z and y / z.
     pub uv: [V<S>; 2],
-    /// The same where the Jacobian is evaluated.
+    /// x / z and y / z, clamped for the Jacobian.
     pub uv_clamped: [V<S>; 2],
     t: [V3<S>; 2],
     m: [V3<S>; 3],
@@ -119,30 +119,30 @@ pub struct Projection<S: Simd> {
     filters: Filters<S>,
 }
 
-/// Gradients with respect to what `blend` reads, and the screen.
+/// Gradients by the inputs of `blend` and by the screen.
 #[derive(Clone, Copy)]
 pub struct ScreenGradient<S: Simd> {
-    /// With respect to the centre, pixels.
+    /// Gradient by the centre, pixels.
     pub mean2d: [V<S>; 2],
-    /// With respect to the conic's xx, xy (counted once), yy.
+    /// Gradient by the conic's xx, xy (counted once), yy.
     pub conic: V3<S>,
 }
 
-/// Gradients with respect to a Gaussian's geometry.
+/// Gradients by a Gaussian's geometry.
 pub struct GeometryGradient<S: Simd> {
-    /// With respect to the centre, world.
+    /// Gradient by the centre, world.
     pub mean: V3<S>,
-    /// With respect to the logarithms of the scales.
+    /// Gradient by the logarithms of the scales.
     pub scales: V3<S>,
-    /// With respect to the quaternion as stored.
+    /// Gradient by the quaternion as stored.
     pub quat: [V<S>; 4],
-    /// With respect to the centre, camera.
+    /// Gradient by the centre, camera.
     pub point: V3<S>,
-    /// With respect to a small rotation of the camera through the Jacobian's `T` alone.
+    /// Gradient by a small rotation of the camera through the Jacobian's `T` only.
     pub omega: V3<S>,
 }
 
-/// Step 2's rotation matrix of unit quaternions, by rows.
+/// Computes step 2's rotation matrix of unit quaternions, by rows.
 #[inline(always)]
 fn rotation_matrix<S: Simd>(s: S, q: [V<S>; 4]) -> [V3<S>; 3] {
     let [w, x, y, z] = q;
@@ -188,7 +188,7 @@ pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
             stored[2].mul_add(stored[2], stored[3] * stored[3]),
         ),
     );
-    // 0 * x is NaN for NaN and infinities: a sum that stays zero proves all finite.
+    // 0 * x is NaN for NaN and infinities: a sum that is still zero proves that all are finite.
     let mut poison = logit * s.k(0.0);
     for i in 0..3 {
         poison = mean[i].mul_add(s.k(0.0), log_scales[i].mul_add(s.k(0.0), poison));
@@ -200,11 +200,11 @@ pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
 
     let from_camera = each!(3, |i| (mean[i] - camera.centre[i]) - camera.centre_rest[i]);
     let point = each!(3, |i| dot(camera.rotation[i], from_camera));
-    // The square of a denormal quaternion underflows: below this it has no direction.
+    // The square of a denormal quaternion underflows: below this value it has no direction.
     let valid = finite
         .and(point[2].ge(camera.near))
         .and(norm2.ge(s.k(f32::MIN_POSITIVE)));
-    // Keep what is computed for invalid lanes finite.
+    // Keeps the results of invalid lanes finite.
     let z = valid.select(point[2], s.k(1.0));
     let inverse_norm = s.k(1.0) / valid.select(norm2, s.k(1.0)).sqrt();
     let inverse_z = s.k(1.0) / z;
@@ -289,8 +289,8 @@ pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     }
 }
 
-/// The chain rule through [`project`]. `weight` is the derivative by the opacity's logarithm; only
-/// with `ANTIALIAS`.
+/// Computes the backward pass of [`project`]. `weight` is the derivative by the opacity's logarithm;
+/// only with `ANTIALIAS`.
 #[inline(always)]
 pub fn project_backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     s: S,
@@ -361,8 +361,8 @@ pub fn project_backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     }
 }
 
-/// To the point in camera coordinates, and to a small rotation of the camera through T alone, from
-/// dL/dcentre and dL/dT.
+/// Computes the derivatives by the point in camera coordinates, and by a small rotation of the
+/// camera through T only, from dL/dcentre and dL/dT.
 #[inline(always)]
 fn pinhole_backward<S: Simd, const LENS: bool>(
     s: S,
@@ -378,7 +378,7 @@ fn pinhole_backward<S: Simd, const LENS: bool>(
     for a in 0..2 {
         let factor = camera.focal[a] * p.inverse_z;
         let d = -(dot(camera.rotation[2], dt[a]) * factor);
-        // Where the Jacobian's position is clamped it does not move.
+        // A clamped position of the Jacobian has no derivative.
         let inside = p.uv[a]
             .ge(camera.jacobian_min[a])
             .and(camera.jacobian_max[a].ge(p.uv[a]));
@@ -390,7 +390,7 @@ fn pinhole_backward<S: Simd, const LENS: bool>(
     (point, rotation_of_jacobian(p, camera, dt))
 }
 
-/// From dL/d(rotation matrix) to dL/d(stored quaternion): through the matrix's entries, then
+/// Computes dL/d(stored quaternion) from dL/d(rotation matrix): through the matrix's entries, then
 /// through the normalisation, which removes the part along the quaternion.
 #[inline(always)]
 fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4] {
@@ -413,8 +413,9 @@ fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4]
     each!(4, |i| along.neg_mul_add(p.quat[i], d[i]) * p.inverse_norm)
 }
 
-/// How the loss changes when the camera's axes turn by a small angle while the camera-space point
-/// stays: R_i' = R_i + (omega x R)_i in `T`'s rows. The point's own motion is added by the caller.
+/// Computes the derivative of the loss by a small rotation of the camera's axes at a fixed
+/// camera-space point: R_i' = R_i + (omega x R)_i in `T`'s rows. The caller adds the point's own
+/// motion.
 #[inline(always)]
 fn rotation_of_jacobian<S: Simd, const LENS: bool>(
     p: &Projection<S>,

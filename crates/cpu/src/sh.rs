@@ -1,9 +1,9 @@
 //! Real spherical harmonics to degree 3, in the sign convention of the 3DGS ecosystem.
 //!
-//! The basis is a polynomial in the unit direction (x, y, z); `dapple_reference` says where its
-//! constants come from. Backward needs the gradient of each basis function; since the colour
-//! depends on the direction only through `normalize(mean - centre)`, the part of that gradient
-//! along the direction does not matter and is projected away.
+//! The basis is a polynomial in the unit direction (x, y, z); `dapple_reference` gives the source
+//! of its constants. The backward pass needs the gradient of each basis function. The colour
+//! depends on the direction only through `normalize(mean - centre)`, so the part of that gradient
+//! along the direction has no effect and is removed.
 
 use crate::projection::V3;
 use crate::simd::{Splat, V};
@@ -28,7 +28,7 @@ const C3: [f32; 7] = [
     -0.590_043_6,
 ];
 
-/// Values of the basis functions; those beyond `degree` are zero.
+/// Returns the values of the basis functions; those beyond `degree` are zero.
 #[inline(always)]
 pub fn basis<S: Simd>(s: S, degree: u8, d: V3<S>) -> [V<S>; 16] {
     let [x, y, z] = d;
@@ -59,7 +59,7 @@ pub fn basis<S: Simd>(s: S, degree: u8, d: V3<S>) -> [V<S>; 16] {
     b
 }
 
-/// `sum over k of weight[k] * gradient of basis[k]` at a direction.
+/// Returns `sum over k of weight[k] * gradient of basis[k]` at a direction.
 #[inline(always)]
 pub fn basis_backward<S: Simd>(s: S, degree: u8, d: V3<S>, weight: &[V<S>; 16]) -> V3<S> {
     let [x, y, z] = d;

@@ -1,8 +1,8 @@
-//! Vectors of `f32` over whatever the processor has: AVX-512, AVX2 + FMA, NEON, or one scalar.
+//! Vectors of `f32` for every instruction set: AVX-512, AVX2 + FMA, NEON, or one scalar.
 //!
 //! The kernels are written once, generic over [`pulp::Simd`], and dispatched at run time. Data is
-//! kept in rows of 16 floats (a row of a tile, or 16 Gaussians of one block), which is one AVX-512
-//! register, two of AVX2, four of NEON; [`parts`] is how many vectors make a row.
+//! stored in rows of 16 floats (a row of a tile, or 16 Gaussians of one block), which is one AVX-512
+//! register, two of AVX2, four of NEON. [`parts`] is the number of vectors per row.
 
 use bytemuck::{Pod, Zeroable};
 use pulp::Simd;
@@ -11,49 +11,49 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 /// Floats in a [`Row`]: the edge of a tile, and the Gaussians in a block.
 pub const ROW: usize = 16;
 
-/// 16 floats on a cache line of their own.
+/// Row of 16 floats on a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct Row(pub [f32; ROW]);
 
 impl Row {
-    /// All zero.
+    /// Row of zeros.
     pub const ZERO: Self = Self([0.0; ROW]);
 
-    /// The same value in every lane.
+    /// Returns a row with the same value in every lane.
     pub const fn splat(value: f32) -> Self {
         Self([value; ROW])
     }
 }
 
-/// Vectors that make a [`Row`].
+/// Returns the number of vectors in a [`Row`].
 #[inline(always)]
 pub const fn parts<S: Simd>() -> usize {
     ROW / S::F32_LANES
 }
 
-/// A vector of floats; arithmetic is lane by lane.
+/// Vector of floats; arithmetic is lane by lane.
 #[derive(Clone, Copy)]
 pub struct V<S: Simd>(pub S, pub S::f32s);
 
-/// A mask over the lanes of [`V`].
+/// Mask over the lanes of [`V`].
 #[derive(Clone, Copy)]
 pub struct M<S: Simd>(pub S, pub S::m32s);
 
 impl<S: Simd> V<S> {
-    /// `value` in every lane.
+    /// Returns `value` in every lane.
     #[inline(always)]
     pub fn splat(s: S, value: f32) -> Self {
         Self(s, s.splat_f32s(value))
     }
 
-    /// Part `part` of a row.
+    /// Loads part `part` of a row.
     #[inline(always)]
     pub fn load(s: S, row: &Row, part: usize) -> Self {
         Self(s, S::as_simd_f32s(&row.0).0[part])
     }
 
-    /// The first lanes of a slice, which must hold at least one vector.
+    /// Loads the first lanes of a slice, which must hold at least one vector.
     #[inline(always)]
     pub fn from_slice(s: S, slice: &[f32]) -> Self {
         Self(s, S::as_simd_f32s(&slice[..S::F32_LANES]).0[0])
@@ -71,48 +71,49 @@ impl<S: Simd> V<S> {
         S::as_mut_simd_f32s(&mut row.0).0[part] = self.1;
     }
 
-    /// `self * b + c`, fused where the processor can.
+    /// Returns `self * b + c`, fused if the CPU has the instruction.
     #[inline(always)]
     pub fn mul_add(self, b: Self, c: Self) -> Self {
         Self(self.0, self.0.mul_add_e_f32s(self.1, b.1, c.1))
     }
 
-    /// `c - self * b`, fused where the processor can.
+    /// Returns `c - self * b`, fused if the CPU has the instruction.
     #[inline(always)]
     pub fn neg_mul_add(self, b: Self, c: Self) -> Self {
         Self(self.0, self.0.negate_mul_add_e_f32s(self.1, b.1, c.1))
     }
 
-    /// Lane-wise minimum.
+    /// Returns the lane-wise minimum.
     #[inline(always)]
     pub fn min(self, b: Self) -> Self {
         Self(self.0, self.0.min_f32s(self.1, b.1))
     }
 
-    /// Lane-wise maximum.
+    /// Returns the lane-wise maximum.
     #[inline(always)]
     pub fn max(self, b: Self) -> Self {
         Self(self.0, self.0.max_f32s(self.1, b.1))
     }
 
-    /// Lane-wise square root.
+    /// Returns the lane-wise square root.
     #[inline(always)]
     pub fn sqrt(self) -> Self {
         Self(self.0, self.0.sqrt_f32s(self.1))
     }
 
-    /// Lane-wise absolute value.
+    /// Returns the lane-wise absolute value.
     #[inline(always)]
     pub fn abs(self) -> Self {
         Self(self.0, self.0.abs_f32s(self.1))
     }
 
-    /// 1 / x for positive normal x, relative error below 1.2e-6, at a third of a division's cost.
+    /// Returns 1 / x for positive normal x, with a relative error below 1.2e-6, at a third of a
+    /// division's cost.
     ///
     /// 1. Subtracting the bits of x from a constant negates the exponent and approximates the
-    ///    mantissa's reciprocal by straight lines: t = x y lies between 0.707 and 0.729. The idea is
-    ///    Moroz et al. 2021, arXiv:1908.06298.
-    /// 2. The quadratic nearest to 1 / t over that range (minimax, 8.4e-7) corrects it.
+    ///    mantissa's reciprocal by linear segments: t = x y lies between 0.707 and 0.729. The idea is
+    ///    from Moroz et al. 2021, arXiv:1908.06298.
+    /// 2. The quadratic nearest to 1 / t over that range (minimax, 8.4e-7) corrects the result.
     #[inline(always)]
     pub fn reciprocal(self) -> Self {
         let s = self.0;
@@ -124,25 +125,25 @@ impl<S: Simd> V<S> {
         y * inverse.mul_add(t, s.k(4.180_136_7))
     }
 
-    /// `self < b`; false for NaN.
+    /// Returns `self < b`; false for NaN.
     #[inline(always)]
     pub fn lt(self, b: Self) -> M<S> {
         M(self.0, self.0.less_than_f32s(self.1, b.1))
     }
 
-    /// `self >= b`; false for NaN.
+    /// Returns `self >= b`; false for NaN.
     #[inline(always)]
     pub fn ge(self, b: Self) -> M<S> {
         M(self.0, self.0.greater_than_or_equal_f32s(self.1, b.1))
     }
 
-    /// Sum over the lanes, in a fixed order.
+    /// Returns the sum over the lanes, in a fixed order.
     #[inline(always)]
     pub fn sum(self) -> f32 {
         self.0.reduce_sum_f32s(self.1)
     }
 
-    /// 2^x, with x clamped to -126..126; relative error below 3e-7.
+    /// Returns 2^x, with x clamped to -126..126; relative error below 3e-7.
     ///
     /// 1. Round x to an integer i by adding 1.5 * 2^23: the sum's low mantissa bits are i.
     /// 2. Evaluate 2^(x - i) on [-1/2, 1/2] by the degree-5 polynomial through the Chebyshev nodes
@@ -173,12 +174,13 @@ impl<S: Simd> V<S> {
         Self(s, s.transmute_f32s_u32s(bits))
     }
 
-    /// 2^x for x from -8 to 0, relative error below 3e-6; something below that range, and neither
-    /// NaN nor negative.
+    /// Returns 2^x for x from -8 to 0, with a relative error below 3e-6. Below that range, the result
+    /// is unspecified, but neither NaN nor negative.
     ///
-    /// 2^(x / 8) by the degree-5 polynomial nearest to it (minimax of the relative error, 7.5e-8),
-    /// squared three times: fewer steps than [`Self::exp2`], which takes the exponent apart. Estrin's
-    /// scheme: a product more than Horner's, but two thirds of its latency.
+    /// The function is 2^(x / 8) by the degree-5 polynomial nearest to it (minimax of the relative
+    /// error, 7.5e-8), squared three times. It has fewer steps than [`Self::exp2`], which handles the
+    /// exponent separately. The polynomial uses Estrin's scheme: one more product than Horner's, but
+    /// two thirds of its latency.
     #[inline(always)]
     pub fn exp2_from_minus_8(self) -> Self {
         const C: [f32; 6] = [
@@ -200,20 +202,21 @@ impl<S: Simd> V<S> {
         fourth * fourth
     }
 
-    /// e^x, clamped to the range of finite floats.
+    /// Returns e^x, clamped to the range of finite floats.
     #[inline(always)]
     pub fn exp(self) -> Self {
         (self * Self::splat(self.0, std::f32::consts::LOG2_E)).exp2()
     }
 
-    /// `1 / (1 + e^-x)`.
+    /// Returns `1 / (1 + e^-x)`.
     #[inline(always)]
     pub fn sigmoid(self) -> Self {
         let one = Self::splat(self.0, 1.0);
         one / (one + (-self).exp())
     }
 
-    /// log2(x) for positive normal x, absolute error below 2e-7 plus rounding of the result.
+    /// Returns log2(x) for positive normal x, with an absolute error below 2e-7 plus rounding of the
+    /// result.
     ///
     /// 1. Split x = 2^e m with m in [sqrt(1/2), sqrt(2)) on the bits.
     /// 2. log2(m) = 2/ln 2 * atanh(r), r = (m - 1) / (m + 1), by its series to r^9.
@@ -221,9 +224,9 @@ impl<S: Simd> V<S> {
     pub fn log2(self) -> Self {
         let s = self.0;
         let bits = s.transmute_u32s_f32s(self.1);
-        // Subtracting the bits of sqrt(1/2) leaves e in the exponent field, biased by 0.
+        // After subtracting the bits of sqrt(1/2), e is in the exponent field, biased by 0.
         let offset = s.sub_u32s(bits, s.splat_u32s(0x3f35_04f3));
-        // Biased so that the logical shift below sees no sign.
+        // Biased so that the sign bit is clear for the logical shift below.
         let biased = s.add_u32s(offset, s.splat_u32s(128 << 23));
         let e_biased = s.wrapping_dyn_shr_u32s(biased, s.splat_u32s(23));
         // 2^23 + n as a float has n in its low bits.
@@ -249,19 +252,19 @@ impl<S: Simd> V<S> {
 }
 
 impl<S: Simd> M<S> {
-    /// Both.
+    /// Returns the intersection of both masks.
     #[inline(always)]
     pub fn and(self, b: Self) -> Self {
         Self(self.0, self.0.and_m32s(self.1, b.1))
     }
 
-    /// `a` where set, else `b`.
+    /// Returns `a` in lanes that are set, else `b`.
     #[inline(always)]
     pub fn select(self, a: V<S>, b: V<S>) -> V<S> {
         V(self.0, self.0.select_f32s(self.1, a.1, b.1))
     }
 
-    /// Whether any lane is set.
+    /// Returns true if any lane is set.
     #[inline(always)]
     pub fn any(self) -> bool {
         self.0.first_true_m32s(self.1) < S::F32_LANES
@@ -299,11 +302,11 @@ impl<S: Simd> Neg for V<S> {
     }
 }
 
-/// `[f(0), f(1), ...]` with the body written out for each index.
+/// Evaluates `[f(0), f(1), ...]` with the body repeated for each index.
 ///
-/// Kernels use this and plain loops instead of `array::map` and other closures: a closure is a
-/// function of its own, compiled without the processor features of the kernel around it, and a
-/// vector instruction that ends up in one becomes a call.
+/// Kernels use this macro and plain loops instead of `array::map` and other closures. A closure is a
+/// separate function, compiled without the CPU features of the kernel around it, and a vector
+/// instruction in it becomes a call.
 macro_rules! each {
     (2, |$i:ident| $e:expr) => {
         [each!(@ 0, $i, $e), each!(@ 1, $i, $e)]
@@ -327,9 +330,9 @@ macro_rules! each {
 }
 pub(crate) use each;
 
-/// Constants in every lane: `s.k(0.5)`.
+/// Extension for constants in every lane: `s.k(0.5)`.
 pub trait Splat: Simd {
-    /// `value` in every lane.
+    /// Returns `value` in every lane.
     #[inline(always)]
     fn k(self, value: f32) -> V<Self> {
         V::splat(self, value)
@@ -337,7 +340,7 @@ pub trait Splat: Simd {
 }
 impl<S: Simd> Splat for S {}
 
-/// What `pulp` found on this processor, for people.
+/// Returns the name of the instruction set that `pulp` detected on this CPU, for messages.
 pub fn level_name() -> &'static str {
     struct Name;
     impl pulp::WithSimd for Name {

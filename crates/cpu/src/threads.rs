@@ -1,24 +1,24 @@
-//! How many threads make sense, and what is said when the system starts none.
+//! Checks of the number of threads, and the error if the system starts none.
 
 use dapple_scene::{Error, ErrorKind, Result};
 
-/// More threads than this for each core are a typing error: they cost memory, and gain nothing.
+/// Maximum number of threads per core. More threads are a typing error: they use memory and gain nothing.
 pub const MOST_PER_CORE: usize = 16;
 
-/// What a thread's stack takes of the address space: the default of Rust's threads, bytes.
+/// Address space of a thread's stack, bytes: the default of Rust's threads.
 const STACK: usize = 2 << 20;
 
-/// What has to be left beside the stacks, bytes.
+/// Memory to reserve in addition to the stacks, bytes.
 const HEADROOM: usize = 64 << 20;
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Refuses a number of threads that makes no sense on this machine.
+/// Checks that a number of threads is plausible on this machine.
 ///
 /// # Errors
-/// None, or more than [`MOST_PER_CORE`] for each core.
+/// Zero, or more than [`MOST_PER_CORE`] per core.
 pub fn check_number(threads: usize) -> Result<()> {
     if threads == 0 {
         return Err(Error::input("an engine needs at least one thread")
@@ -37,12 +37,12 @@ pub fn check_number(threads: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to start `threads` threads, or as many as a pool starts by default, where the limit on memory has
-/// no room for their stacks. A pool that finds out itself has started most of them, and where the rest of the
-/// memory is gone with them, their first allocation ends the process.
+/// Checks that the memory limit suffices for the stacks of `threads` threads, or of the default number of a
+/// pool. Without this check, a pool fails after it has started most threads. If they have used up the memory,
+/// their first allocation ends the process.
 ///
 /// # Errors
-/// There is no room.
+/// Too little memory.
 pub fn check_room(threads: Option<usize>) -> Result<()> {
     let named = std::env::var("RAYON_NUM_THREADS").ok();
     let named = named
@@ -52,12 +52,12 @@ pub fn check_room(threads: Option<usize>) -> Result<()> {
     let mut room: Vec<u8> = Vec::new();
     let bytes = threads.saturating_mul(STACK).saturating_add(HEADROOM);
     let reserved = room.try_reserve_exact(bytes);
-    // An allocation that nobody looks at may be left out.
+    // The compiler may remove an unused allocation.
     std::hint::black_box(&room);
     reserved.map_err(|_| refused(format!("there is no memory for the stacks of {threads}")))
 }
 
-/// The error of a system that does not start threads.
+/// Returns the error if the system does not start threads.
 pub fn refused(why: impl std::fmt::Display) -> Error {
     Error::new(
         ErrorKind::Io,

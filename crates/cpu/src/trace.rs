@@ -1,4 +1,4 @@
-//! The intermediate results of a step, in the form in which engines are compared.
+//! Trace of a step: its intermediate results in the form in which engines are compared.
 
 use crate::engine::tiled;
 use crate::frame::{CameraF32, Frame};
@@ -6,7 +6,7 @@ use crate::simd::{ROW, Row};
 use dapple_engine::{Trace, TracedSplat};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Everything of a trace that lies in a frame: all but the loss and what `update` made.
+/// Converts the part of a trace that a frame holds: all but the loss and the results of `update`.
 pub fn of_frame(camera: &CameraF32, frame: &Frame) -> Trace {
     let gaussians = frame.counts.gaussians as usize;
     let visible = frame.counts.visible as usize;
@@ -59,7 +59,7 @@ fn projected(frame: &Frame, gaussians: usize) -> Vec<TracedSplat> {
         .collect()
 }
 
-/// A tiled image, row by row.
+/// Converts a tiled image to rows of pixels.
 fn by_pixel(camera: &CameraF32, rows: &[Row]) -> Vec<[f32; 4]> {
     let [width, height] = camera.size.map(|v| v as usize);
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));

@@ -1,9 +1,9 @@
-//! What known depths are worth where photos are few:
+//! Compares training on few photos with and without known depths:
 //! `cargo run --release --example depth -- [PHOTOS] [STEPS] [WEIGHT]...`
 //!
-//! Trains a synthetic capture, whose true depths are known, with photos alone and with depths from its
-//! sparse points, and scores views that nobody trained on: PSNR, and the error of the median depth
-//! relative to the true one. The views to score are those of a dense capture of the same scene.
+//! Trains a synthetic capture, whose true depths are known, with photos only and with depths from its
+//! sparse points. Scores held-out views: PSNR, and the error of the median depth relative to the true
+//! depth. The held-out views are those of a dense capture of the same scene.
 
 use dapple::contract::RenderSettings;
 use dapple::prelude::*;
@@ -60,7 +60,7 @@ fn main() -> dapple::Result<()> {
                 .sum();
             squares.push(-10.0 * (sum / rendered.rgb.len() as f64).log10());
             let depths = rendered.depth.unwrap_or_default();
-            // Nothing there: as wrong as a depth of zero.
+            // No depth counts as wrong as a depth of zero.
             let relative = |(z, t): (&f32, &f32)| f64::from((z / t - 1.0).abs().min(1.0));
             errors.extend(depths.median.iter().zip(truth).map(relative));
             count += 1;

@@ -1,9 +1,9 @@
 //! Renders and differentiates one image against a target, and follows the gradient downhill:
 //! `cargo run --release --example differentiate`.
 //!
-//! The Gaussians stand where the sparse points of a capture are, but all of them are grey. Plain
-//! gradient descent on one tensor, their colours, brings the rendered view towards the photo. Any
-//! other loss works the same way: only `dl_drgb` changes.
+//! The Gaussians are at the sparse points of a capture, but all of them are grey. Plain gradient
+//! descent on one tensor, their colours, brings the rendered view towards the photo. Other losses
+//! work in the same way: only `dl_drgb` changes.
 
 use dapple::prelude::*;
 

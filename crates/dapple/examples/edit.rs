@@ -1,13 +1,13 @@
-//! Cleans and shrinks splats by the library, and replays the same chain from a recipe:
+//! Cleans and shrinks splats with the library, and replays the same chain from a recipe:
 //! `cargo run --release --example edit`.
 //!
-//! Whoever has cameras and an engine gives both to the editor by a `Surroundings` of its own: here one that tells what
-//! each Gaussian contributes to the photos, so that decimation keeps what shows.
+//! A caller with cameras and an engine passes both to the editor through a `Surroundings` of its own. This example
+//! computes the contribution of each Gaussian to the photos, so that decimation keeps visible Gaussians.
 
 use dapple::prelude::*;
 use dapple::scene::edit::{Action, Editor, Recipe, Similarity, Surroundings};
 
-/// The cameras of a capture, and an engine.
+/// Cameras of a capture, and an engine.
 struct Photos {
     cameras: Vec<Camera>,
     engine: Box<dyn Engine>,

@@ -1,8 +1,8 @@
-//! Files of splats by the library: `cargo run --release --example files`.
+//! Reads and writes splat files with the library: `cargo run --release --example files`.
 //!
-//! 1. Writes the same splats in every format, with a bar of how far it is, and reads each back.
-//! 2. Says what each conversion lost: renders before and after, from the capture's cameras.
-//! 3. Repairs a file with numbers that are not finite by a chain of edits.
+//! 1. Writes the same splats in every format, with a progress bar, and reads each back.
+//! 2. Prints the loss of each conversion: renders before and after, from the capture's cameras.
+//! 3. Repairs a file with non-finite numbers by a chain of edits.
 
 use dapple::prelude::*;
 use dapple::scene::edit::condition::removes_non_finite;
@@ -11,7 +11,8 @@ use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, SpzVersion
 use dapple::scene::{Error, Progress};
 use std::sync::Mutex;
 
-/// How far a file is, on one line of stderr. Small files are written before there is anything to tell.
+/// Progress of a file, on one line of stderr. Small files are written before there is any progress to
+/// print.
 #[derive(Default)]
 struct Line(Mutex<(String, u64, u64)>);
 
@@ -35,7 +36,7 @@ impl Progress for Line {
     }
 }
 
-/// Mean PSNR in dB between renders of two splats, over cameras.
+/// Returns the mean PSNR in dB between renders of two splats, over cameras.
 fn psnr(engine: &mut dyn Engine, [a, b]: [&Splats; 2], cameras: &[Camera]) -> dapple::Result<f64> {
     let settings = RenderSettings {
         sh_degree: a.sh_degree,
@@ -68,7 +69,7 @@ fn main() -> dapple::Result<()> {
     let splats = dapple::train::init::from_points(&capture.points, extent, 2, 0)?;
     let mut engine = dapple::engine(Device::Auto)?;
 
-    // Every format that is written, with what it leaves to choose.
+    // Every format for writing, with its options.
     let options = WriteOptions {
         spz_version: SpzVersion::V4,
         lod_levels: 2,
@@ -93,7 +94,7 @@ fn main() -> dapple::Result<()> {
         );
     }
 
-    // A training that diverged has left a Gaussian without a place: the file is refused, with what helps.
+    // A diverged run has left a Gaussian with a non-finite centre: the file is refused, with a hint.
     let broken = folder.path().join("broken.ply");
     let mut diverged = splats.clone();
     diverged.means[0] = [f32::NAN; 3];
@@ -101,7 +102,7 @@ fn main() -> dapple::Result<()> {
     if let Err(error) = splat_file::read(&broken) {
         println!("{error}");
     }
-    // A chain that takes such Gaussians away can have it.
+    // A chain that removes such Gaussians can read it.
     let chain = [
         Action::rotate([0.0, 0.0, 90.0]),
         Action::Keep("finite".parse()?),
@@ -117,7 +118,7 @@ fn main() -> dapple::Result<()> {
         editor.apply(action, &mut NoCapture, &NoProgress)?;
     }
     assert_eq!(editor.splats().len(), splats.len() - 1);
-    // What the file said beside its splats goes on with them.
+    // The file's metadata is written with the splats.
     let options = WriteOptions {
         antialiased: aside.antialiased,
         ..WriteOptions::default()

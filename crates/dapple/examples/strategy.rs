@@ -1,14 +1,15 @@
-//! A density strategy of one's own: `cargo run --release --example strategy`.
+//! Defines a custom density strategy: `cargo run --release --example strategy`.
 //!
-//! A strategy says when Gaussians are added and removed; the engine does it. This one doubles the number of
-//! Gaussians wherever photos are not explained yet, evenly over the first half of the run, whatever the
-//! size of the gradients, and prunes what has become transparent in the second half.
+//! A strategy decides when Gaussians are added and removed; the engine executes the round. In the first
+//! half of the run, this strategy evenly doubles the number of Gaussians, in places that the photos do not
+//! explain yet. It does so for any size of the gradients. In the second half, it prunes transparent
+//! Gaussians.
 
 use dapple::contract::{DensifyPlan, Extras, LearningRates};
 use dapple::prelude::*;
 use dapple::train::DensityStrategy;
 
-/// See above. Lengths are in world units, `extent` is the scene's size in them.
+/// Strategy of this example. Lengths are in world units; `extent` is the scene's size in them.
 #[derive(Debug)]
 struct TwiceAsMany {
     first: usize,
@@ -17,7 +18,7 @@ struct TwiceAsMany {
     extent: f64,
 }
 
-/// Steps from one round to the next.
+/// Steps between two rounds.
 const EVERY: u32 = 20;
 
 impl TwiceAsMany {
@@ -52,7 +53,7 @@ impl DensityStrategy for TwiceAsMany {
     }
 
     fn accumulates(&self, step: u32) -> bool {
-        // Gradients of the screen cost a little: only while they are looked at.
+        // Screen-space gradients cost a little, so they are computed only while they are used.
         self.grows(step)
     }
 

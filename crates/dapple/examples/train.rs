@@ -1,7 +1,8 @@
 //! Trains splats from posed photographs: `cargo run --release --example train [CAPTURE]`.
 //!
-//! CAPTURE is a folder in COLMAP, Nerfstudio or Blender layout; without it, a small synthetic
-//! capture is made in memory. Splats, metrics and renders are left in a folder that is printed.
+//! CAPTURE is a folder in COLMAP, Nerfstudio or Blender layout. Without it, a small synthetic
+//! capture is created in memory. Splats, metrics and renders are written to a folder whose path is
+//! printed.
 
 use dapple::prelude::*;
 

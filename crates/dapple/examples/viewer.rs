@@ -1,14 +1,14 @@
-//! Watches a training of one's own in a browser: `cargo run --release --example viewer [STEPS]`.
+//! Shows a run of your own program in a browser: `cargo run --release --example viewer [STEPS]`.
 //!
-//! The viewer asks for pictures; this program answers between two steps, for at most a fifth of its time. Not a
-//! bit of the training changes.
+//! The viewer requests frames. This program renders them between two steps, for at most a fifth of its time.
+//! The training result is bit-identical.
 
 use dapple::prelude::*;
 use dapple::train::{Onlooker, StepProgress};
 use dapple_viewer::{CameraEntry, Share, Stage, Status, Viewer, ViewerOptions};
 use std::time::{Duration, Instant};
 
-/// Shows a run on the viewer's pages.
+/// Displays a run on the viewer's pages.
 struct Shown {
     viewer: Viewer,
     share: Share,

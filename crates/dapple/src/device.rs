@@ -1,8 +1,8 @@
-//! Which device an engine runs on.
+//! Devices of engines.
 //!
 //! `Auto` takes the first usable hardware GPU of [`adapters`], which lists the best first; else the
-//! processor. It says why. A software renderer computes on the processor too, and slower than the
-//! CPU engine: it is taken only when asked for by number or name.
+//! CPU. The reason is in [`Opened::why`]. A software renderer computes on the CPU too, but more
+//! slowly than the CPU engine. It is used only if its number or name is given.
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::Engine;
@@ -13,51 +13,51 @@ use dapple_scene::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// A device to run on.
+/// Device of an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Device {
-    /// The best hardware GPU, else the processor.
+    /// The best hardware GPU, else the CPU.
     #[default]
     Auto,
-    /// The processor, all of its cores unless [`EngineOptions`] say otherwise.
+    /// The CPU, with all of its cores unless [`EngineOptions`] limit the threads.
     Cpu,
     /// A GPU.
     Gpu(Choice),
 }
 
-/// What an engine may be told beside its device.
+/// Options of an engine in addition to its device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Threads of the processor; `None` = one per core. GPUs take no notice.
+    /// Threads of the CPU engine; `None` = one per core. GPUs ignore this option.
     pub threads: Option<usize>,
-    /// How a GPU stores SH and the optimizer's moments. The CPU engine takes `f32` alone.
+    /// Storage of SH and of the optimizer's moments on a GPU. The CPU engine supports only `f32`.
     pub precision: Precision,
-    /// The cap on Gaussians per tile where settings have 0 (`None`: none, or what a device needs that
-    /// kills long dispatches).
+    /// Per-tile limit if the settings have 0. `None` = no limit, or the limit of a device that aborts
+    /// long dispatches.
     pub default_cap: Option<u32>,
-    /// Bytes of photos that a GPU may hold, at most the 4 GiB that it holds anyway (`None`). Those
-    /// beyond are copied to it again when they are needed. The CPU engine takes no notice.
+    /// Bytes of photos that a GPU may hold, at most 4 GiB, the default (`None`). Further photos are
+    /// copied to the GPU again for each use. The CPU engine ignores this option.
     pub photo_memory_bytes: Option<u64>,
-    /// Let a GPU time each stage of a step on its own clock, which costs it a little. The CPU
-    /// engine always does.
+    /// True to time each stage of a step on a GPU's own clock, which costs a little time. The CPU
+    /// engine always times stages.
     pub time_stages: bool,
-    /// Act as if a GPU had no timestamps: for drivers whose clocks are wrong.
+    /// True to ignore the timestamps of a GPU, for drivers with wrong clocks.
     pub without_timestamps: bool,
 }
 
-/// An engine by its kind, for what only one kind can do; everything else goes through
+/// Engine with a known kind, for functions that only one kind has. All other functions are in
 /// [`Engine`].
 #[non_exhaustive]
 pub enum AnyEngine {
-    /// On the processor.
+    /// CPU engine.
     Cpu(Box<CpuEngine>),
-    /// On a GPU.
+    /// GPU engine.
     Gpu(Box<GpuEngine>),
 }
 
 impl AnyEngine {
-    /// What all engines can do.
+    /// Returns the engine as [`Engine`], the functions of all engines.
     pub fn as_engine(&mut self) -> &mut dyn Engine {
         match self {
             Self::Cpu(engine) => engine.as_mut(),
@@ -65,7 +65,7 @@ impl AnyEngine {
         }
     }
 
-    /// What it can say of itself and of where its time goes.
+    /// Returns the engine as [`Instrumented`], for measurements.
     pub fn instrument(&self) -> &dyn Instrumented {
         match self {
             Self::Cpu(engine) => engine.as_ref(),
@@ -73,7 +73,7 @@ impl AnyEngine {
         }
     }
 
-    /// Forgets the kind; it can still be measured.
+    /// Converts to an [`Instrumented`] without the kind.
     pub fn into_instrument(self) -> Box<dyn Instrumented> {
         match self {
             Self::Cpu(engine) => engine,
@@ -81,7 +81,7 @@ impl AnyEngine {
         }
     }
 
-    /// Forgets the kind.
+    /// Converts to an [`Engine`] without the kind.
     pub fn into_engine(self) -> Box<dyn Engine> {
         match self {
             Self::Cpu(engine) => engine,
@@ -100,29 +100,29 @@ impl fmt::Debug for AnyEngine {
     }
 }
 
-/// An engine and why it is this one.
+/// Opened engine, with the reason for its device.
 #[derive(Debug)]
 pub struct Opened {
-    /// Without splats.
+    /// Engine without splats.
     pub engine: AnyEngine,
-    /// Why [`Device::Auto`] took it; `None` where the device was named.
+    /// Reason for the choice of [`Device::Auto`]; `None` for a named device.
     pub why: Option<String>,
 }
 
-/// An engine on a device, without splats.
+/// Creates an engine without splats on a device.
 ///
 /// # Errors
-/// When the device cannot be had. `Auto` always has one.
+/// A device that cannot be opened. `Auto` always finds one.
 pub fn engine(device: Device) -> Result<Box<dyn Engine>> {
     Ok(open(&device, &EngineOptions::default())?
         .engine
         .into_engine())
 }
 
-/// As [`engine()`], with options, and telling what was chosen and why.
+/// Does the same as [`engine()`] with options, and returns the choice and its reason.
 ///
 /// # Errors
-/// When the device cannot be had, or not with these options.
+/// A device that cannot be opened, or that does not support these options.
 pub fn open(device: &Device, options: &EngineOptions) -> Result<Opened> {
     match device {
         Device::Cpu => cpu(options, None),
@@ -140,7 +140,8 @@ pub fn open(device: &Device, options: &EngineOptions) -> Result<Opened> {
     }
 }
 
-/// The adapter that [`Device::Auto`] takes; an error says why it takes the processor instead.
+/// Returns the adapter that [`Device::Auto`] takes; an error is the reason for taking the CPU
+/// instead.
 pub fn best(adapters: &[AdapterReport]) -> Result<&AdapterReport, String> {
     let candidates = adapters.iter().map(|a| Candidate {
         name: &a.name,
@@ -150,7 +151,7 @@ pub fn best(adapters: &[AdapterReport]) -> Result<&AdapterReport, String> {
     first_hardware(&candidates.collect::<Vec<_>>()).map(|i| &adapters[i])
 }
 
-/// What matters of an adapter here.
+/// Facts about an adapter for the choice.
 struct Candidate<'a> {
     name: &'a str,
     is_software: bool,
@@ -183,7 +184,7 @@ fn cpu(options: &EngineOptions, why: Option<String>) -> Result<Opened> {
             options.precision
         ))
         .at("--precision")
-        .hint("leave --precision out, or name a GPU with --device"));
+        .hint("omit --precision, or name a GPU with --device"));
     }
     let engine = CpuEngine::new(CpuOptions {
         threads: options.threads,

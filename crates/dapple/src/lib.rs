@@ -1,10 +1,9 @@
 //! 3D Gaussian Splatting as a library: train, render, differentiate.
 //!
-//! A [`Dataset`] of posed photographs goes in, [`Splats`] come out. An [`Engine`] does the work on
-//! some [`Device`]; a [`Trainer`] drives it. It takes a GPU where there is one, and needs none; nor
-//! CUDA or Python.
+//! Input is a [`Dataset`] of posed photographs, output are [`Splats`]. An [`Engine`] computes on a [`Device`],
+//! and a [`Trainer`] calls the engine. Dapple uses a GPU if there is one, and needs no GPU, CUDA or Python.
 //!
-//! Render a single Gaussian, and ask how the image's red depends on where it stands:
+//! Render a single Gaussian, and differentiate the image's red by the Gaussian's position:
 //!
 //! ```
 //! use dapple::prelude::*;
@@ -32,9 +31,8 @@
 //! # Ok::<(), dapple::Error>(())
 //! ```
 //!
-//! Train on a capture and keep everything the run leaves (the whole program is
-//! `examples/train.rs`; `examples/differentiate.rs` optimises by hand, `examples/strategy.rs` has a density
-//! strategy of its own):
+//! Train on a capture and write all results of the run (the whole program is `examples/train.rs`;
+//! `examples/differentiate.rs` optimises by hand, `examples/strategy.rs` defines a density strategy):
 //!
 //! ```no_run
 //! use dapple::prelude::*;
@@ -48,18 +46,18 @@
 //! # Ok::<(), dapple::Error>(())
 //! ```
 //!
-//! # Where things are
+//! # Modules
 //! - [`scene`]: cameras, photos, splats, their files, synthetic captures.
 //! - [`mod@train`]: configuration, schedules, trainer, scores.
-//! - [`contract`]: what an engine is, its settings and reports. Who writes one tests it with `dapple-reference`.
-//! - [`cpu`]: the native engine for processors.
-//! - [`gpu`]: the engine for GPUs, on Vulkan, Metal and DirectX 12.
-//! - [`runtime`]: which GPUs there are, and what they can do.
+//! - [`contract`]: interface of engines, their settings and reports. `dapple-reference` tests an implementation.
+//! - [`cpu`]: the CPU engine.
+//! - [`gpu`]: the GPU engine, for Vulkan, Metal and DirectX 12.
+//! - [`runtime`]: GPUs of this machine, and their features.
 
 mod device;
 mod nearest;
 
-// The README's example has to compile.
+// Compiles the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
@@ -73,19 +71,19 @@ pub use dapple_scene as scene;
 /// Trainer, schedules, density control and scores (`dapple-train`).
 pub use dapple_train as train;
 
-/// What an engine is (`dapple-engine`). What engines are held to is `dapple-reference`.
+/// Interface of engines (`dapple-engine`). `dapple-reference` defines the results that engines must reproduce.
 pub use dapple_engine as contract;
 
-/// The native CPU engine (`dapple-cpu`).
+/// CPU engine (`dapple-cpu`).
 pub use dapple_cpu as cpu;
 
-/// The GPU engine (`dapple-gpu`).
+/// GPU engine (`dapple-gpu`).
 pub use dapple_gpu as gpu;
 
-/// GPUs as devices: which there are, and what they can do (`dapple-runtime`).
+/// GPUs as devices, and their features (`dapple-runtime`).
 pub use dapple_runtime as runtime;
 
-/// The vectors and quaternions of the public types.
+/// Vectors and quaternions of the public types.
 pub use glam;
 
 pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};
@@ -98,7 +96,7 @@ pub use dapple_train::{
     TrainConfig, Trainer, evaluate, train_into,
 };
 
-/// Everything most programs need: `use dapple::prelude::*;`.
+/// Prelude for most programs: `use dapple::prelude::*;`.
 pub mod prelude {
     pub use crate::Device;
     pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};

@@ -1,7 +1,7 @@
-//! Who finds the nearest entries of palettes in splat files, on a [`Device`].
+//! Search for the nearest entries of palettes in splat files, on a [`Device`].
 //!
-//! The device is opened when there is first enough to find for it to be worth it. Labels are the same on all of them,
-//! and so are the bytes of files.
+//! The device is opened on the first search that is large enough to benefit. Labels, and so the bytes of files, are
+//! equal on all devices.
 
 use crate::device::{Device, best};
 use dapple_gpu::Nearest;
@@ -11,9 +11,9 @@ use dapple_scene::splat_file::NearestBy;
 use dapple_scene::splat_file::nearest::{LoadedRows, NearestCentres, OnCpu, Rows};
 use std::sync::{Arc, OnceLock};
 
-/// Finds the nearest entries of palettes on a device, for
-/// [`WriteOptions::nearest`](dapple_scene::splat_file::WriteOptions::nearest): a million Gaussians as SOG take seconds on
-/// a GPU in place of half a minute. Nothing is opened before it is needed; that a named device is not there is told then.
+/// Creates a search for the nearest entries of palettes, for
+/// [`WriteOptions::nearest`](dapple_scene::splat_file::WriteOptions::nearest). A million Gaussians as SOG take seconds
+/// on a GPU instead of half a minute. The device is opened on first use, so a missing device is reported only then.
 pub fn nearest(device: &Device) -> NearestBy {
     match device {
         Device::Cpu => NearestBy::default(),
@@ -47,7 +47,7 @@ fn open(device: &Device) -> Result<Box<dyn NearestCentres>> {
             Some(_) => e,
             None => e.at(format!("--device {device}")),
         }),
-        // What is not there, or does not open, is no reason for no file.
+        // A GPU that is missing or cannot be opened must not prevent the file.
         Device::Auto => Ok(best(&adapters())
             .ok()
             .and_then(|adapter| on_gpu(&Choice::Index(adapter.index)).ok())

@@ -1,8 +1,8 @@
-//! Adam (Kingma & Ba 2015, algorithm 1), one number at a time.
+//! Adam (Kingma & Ba 2015, algorithm 1) for a single number.
 
 use crate::Adam;
 
-/// One step: `[parameter, first moment, second moment]` in and out. `step` counts from 1.
+/// Computes one step of `[parameter, first moment, second moment]`. `step` counts from 1.
 pub fn adam(
     [parameter, first, second]: [f64; 3],
     gradient: f64,
@@ -13,7 +13,7 @@ pub fn adam(
     let (beta1, beta2) = (f64::from(constants.beta1), f64::from(constants.beta2));
     let first = beta1 * first + (1.0 - beta1) * gradient;
     let second = beta2 * second + (1.0 - beta2) * gradient * gradient;
-    // Moments start at zero; the mean of their weights up to now is 1 - beta^step.
+    // Moments start at zero; the sum of the weights of the gradients so far is 1 - beta^step.
     let step = f64::from(step);
     let unbiased_first = first / (1.0 - beta1.powf(step));
     let unbiased_second = second / (1.0 - beta2.powf(step));

@@ -1,61 +1,62 @@
-//! What makes one photo of a thing differ in colour from another: exposure, white balance, tone.
+//! Bilateral grids: a colour correction per photo, for differences in exposure, white balance and
+//! tone.
 //!
-//! Each photo has a grid of affine maps of colours, over x, y and the luminance of what is rendered.
-//! A step compares not the render with the photo but the render sent through the photo's grid; the
-//! formulas are `dapple_reference::appearance`'s. A grid of one cell is an exposure.
+//! Each photo has a grid of affine colour maps over x, y and the luminance of the render. The loss
+//! compares the photo with the render after the photo's grid. The formulas are in
+//! `dapple_reference::appearance`. A grid of one cell is an exposure.
 
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Numbers of an affine map of colours, rows of `[3, 4]`: the last column is added.
+/// Numbers of an affine colour map, rows of `[3, 4]`: the last column is added.
 pub const AFFINE: usize = 12;
 
-/// The map that changes nothing.
+/// The identity map.
 pub const IDENTITY: [f32; AFFINE] = [1., 0., 0., 0., 0., 1., 0., 0., 0., 0., 1., 0.];
 
-/// Most cells of a grid along x and along y.
+/// Maximum number of grid cells along x and along y.
 pub const MOST_CELLS: u32 = 64;
 
-/// Most cells of a grid along the luminance: the sums of a column of them, one for each of 64
-/// invocations, have to fit the 32 KiB that a workgroup of any GPU shares.
+/// Maximum number of grid cells along the luminance. The sums of one column of cells, one column for
+/// each of 64 invocations, must fit the 32 KiB of workgroup memory that every GPU has.
 pub const MOST_LUMINANCES: u32 = 8;
 
-/// How a step learns a photo's appearance.
+/// Settings of the bilateral grid of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AppearanceSettings {
-    /// Cells of the grid along x, y and luminance. The same in all steps of a run.
+    /// Cells of the grid along x, y and luminance; equal in all steps of a run.
     pub cells: [u32; 3],
     /// Step size of Adam.
     pub rate: f32,
     /// Weight of the grid's total variation in the loss.
     pub smoothness: f32,
-    /// Weight of the mean squared distance of its maps from the identity in the loss.
+    /// Weight, in the loss, of the mean squared distance of the grid's maps from the identity.
     pub identity: f32,
 }
 
-/// The appearance of every view: what a run needs to continue, and what it has learnt. Empty until a
-/// step asks for it.
+/// Bilateral grids of all views, with Adam's moments: part of the state that a run needs to
+/// continue. Empty until the first step with [`AppearanceSettings`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Appearance {
     /// Cells along x, y and luminance.
     pub cells: [u32; 3],
-    /// `[views, y, x, luminance, 3, 4]`.
+    /// Affine maps, `[views, y, x, luminance, 3, 4]`.
     pub coefficients: Vec<f32>,
-    /// Adam's first moments, shaped likewise.
+    /// Adam's first moments, with the shape of `coefficients`.
     pub first_moments: Vec<f32>,
-    /// Adam's second moments, shaped likewise.
+    /// Adam's second moments, with the shape of `coefficients`.
     pub second_moments: Vec<f32>,
     /// Steps taken on each view, `[views]`.
     pub seen: Vec<u32>,
 }
 
-/// Numbers of one view's grid.
+/// Returns the count of numbers in one view's grid.
 pub fn grid_floats(cells: [u32; 3]) -> usize {
     cells.iter().map(|&n| n as usize).product::<usize>() * AFFINE
 }
 
 impl Appearance {
-    /// Grids that change nothing, of views that were not seen.
+    /// Creates identity grids for `views` views with no steps taken.
     pub fn identity(cells: [u32; 3], views: usize) -> Self {
         let mut out = Self {
             cells,
@@ -65,7 +66,7 @@ impl Appearance {
         out
     }
 
-    /// Adds views that were not seen.
+    /// Adds identity grids with no steps taken until there are `views` grids.
     pub fn extend_to(&mut self, views: usize) {
         let floats = views.max(self.seen.len()) * grid_floats(self.cells);
         let missing = (floats - self.coefficients.len()) / AFFINE;
@@ -76,27 +77,27 @@ impl Appearance {
         self.seen.resize(floats / grid_floats(self.cells).max(1), 0);
     }
 
-    /// How many views there are grids for.
+    /// Returns the number of views with a grid.
     pub fn views(&self) -> usize {
         self.seen.len()
     }
 
-    /// Whether no step has asked for it.
+    /// Returns true if no step has requested a grid.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// A view's grid, `[y, x, luminance, 3, 4]`; empty if there is no such view.
+    /// Returns a view's grid, `[y, x, luminance, 3, 4]`; empty if there is no such view.
     pub fn grid(&self, view: usize) -> &[f32] {
         let floats = grid_floats(self.cells);
         let grid = self.coefficients.get(view * floats..(view + 1) * floats);
         grid.unwrap_or_default()
     }
 
-    /// Checks that all arrays belong together.
+    /// Checks that the lengths of all arrays are consistent.
     ///
     /// # Errors
-    /// They do not.
+    /// Lengths that differ.
     pub fn check(&self) -> Result<()> {
         if self.is_empty() && self.coefficients.is_empty() {
             return Ok(());
@@ -123,7 +124,7 @@ impl Appearance {
 /// Checks the size of a grid.
 ///
 /// # Errors
-/// A number of cells that engines do not take.
+/// A number of cells outside the supported range.
 pub fn check_cells(cells: [u32; 3]) -> Result<()> {
     let most = [MOST_CELLS, MOST_CELLS, MOST_LUMINANCES];
     if cells
@@ -142,29 +143,30 @@ pub fn check_cells(cells: [u32; 3]) -> Result<()> {
     )))
 }
 
-/// The error of a step that asks for grids of another size than the views have.
+/// Returns the error of a step whose grid size differs from that of the views.
 pub fn other_cells(held: [u32; 3], asked: [u32; 3]) -> Error {
     let name = |[x, y, luminance]: [u32; 3]| format!("{x} x {y} x {luminance}");
     Error::input(format!(
-        "the step asks for appearance grids of {}, and the views have {}",
+        "the step requests appearance grids of {}, and the views have {}",
         name(asked),
         name(held)
     ))
     .hint("upload splats without a state to begin with other grids")
 }
-/// Between which two cells of an axis a coordinate lies, and how far on the way.
+/// Interpolation position on one axis of a grid: the two neighbouring cells and the weight of the
+/// second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Place {
-    /// The cell before it.
+    /// Index of the cell before the coordinate.
     pub first: usize,
-    /// The cell after it; the same where there is one alone.
+    /// Index of the cell after the coordinate; equal to `first` if the axis has one cell.
     pub next: usize,
-    /// 0 at the first, 1 at the next.
+    /// Weight of `next`: 0 at `first`, 1 at `next`.
     pub part: f32,
 }
 
 impl Place {
-    /// Of a coordinate in cells, `0..=cells - 1`.
+    /// Returns the position of a coordinate in cells, `0..=cells - 1`.
     pub fn at(at: f32, cells: usize) -> Self {
         // The cast saturates.
         let first = (at as usize).min(cells.max(2) - 2);
@@ -175,7 +177,8 @@ impl Place {
         }
     }
 
-    /// Of a pixel's centre, of so many along the axis.
+    /// Returns the position of the centre of pixel `pixel`, on an axis of `pixels` pixels and
+    /// `cells` cells.
     pub fn of_pixel(pixel: usize, pixels: usize, cells: usize) -> Self {
         let at = (pixel as f32 + 0.5) / pixels as f32;
         Self::at(at * (cells - 1) as f32, cells)

@@ -1,7 +1,7 @@
-//! The seam between training and engines.
+//! Interface between training and engines.
 //!
-//! It is coarse on purpose: a fused step crosses rendering, loss and optimizer, and nothing in it
-//! may wait for the host. Schedules live in training and arrive as numbers in the settings.
+//! The interface is coarse, because a fused step spans rendering, loss and optimizer and must not wait for the host.
+//! Schedules are part of training and arrive as numbers in the settings.
 
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::score::to_byte;
@@ -13,40 +13,40 @@ use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::any::Any;
 use std::sync::Arc;
 
-/// A photograph to train on, with its camera.
+/// Photo to train on, with its camera.
 #[derive(Debug, Clone)]
 pub struct TrainView {
-    /// Camera of the photo's size; its lens may distort.
+    /// Camera with the size of the photo; its lens may distort.
     pub camera: Camera,
-    /// The pixels. Where it has alpha, the target is the photo over the step's background; where
-    /// it has a mask, masked pixels count neither in the loss nor in its gradient.
+    /// Pixels of the photo. With alpha, the target is the photo over the step's background. Pixels that a mask hides
+    /// are excluded from the loss and from its gradient.
     pub photo: Arc<Photo>,
 }
 
-/// Names a view that an engine holds.
+/// Index of a view of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ViewId(pub usize);
 
-/// Everything beside the splats that a run needs to continue bit for bit.
+/// State, in addition to the splats, that a run needs to continue bit-identically.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OptimizerState {
-    /// Adam's first moments, shaped like the splats.
+    /// Adam's first moments, with the shape of the splats.
     pub first_moments: Splats,
-    /// Adam's second moments, shaped like the splats.
+    /// Adam's second moments, with the shape of the splats.
     pub second_moments: Splats,
-    /// Sum of screen-space gradient norms since the last density round, `[N]`.
+    /// Sum of screen-space gradient norms since the last densification round, `[N]`.
     pub gradient_sums: Vec<f32>,
-    /// Steps in which each Gaussian was visible since the last density round, `[N]`.
+    /// Number of steps in which each Gaussian was visible since the last densification round, `[N]`.
     pub visible_counts: Vec<f32>,
-    /// Standard deviation of each Gaussian's 3D smoothing filter, world units, `[N]`; empty where no
-    /// step or render was anti-aliased. See [`crate::smoothing`].
+    /// Standard deviation of each Gaussian's 3D filter, world units, `[N]`. Empty if no step or render was
+    /// anti-aliased. See [`crate::smoothing`].
     pub smoothing: Vec<f32>,
-    /// What training changes of the engine's views.
+    /// State of the engine's views that training changes.
     pub views: ViewState,
 }
 
 impl OptimizerState {
-    /// Of splats that no step has moved, with views as they are given.
+    /// Creates the state of splats before the first step.
     pub fn untrained(splats: &Splats, views: ViewState) -> Self {
         let n = splats.len();
         let zeros = || crate::groups::zeros(n, splats.sh_degree);
@@ -61,7 +61,7 @@ impl OptimizerState {
     }
 }
 
-/// A rendered view.
+/// Render of a view.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rendered {
     /// Width, pixels.
@@ -70,111 +70,118 @@ pub struct Rendered {
     pub height: u32,
     /// Colours over the background, not clamped, `[height, width, 3]`.
     pub rgb: Vec<f32>,
-    /// One minus the remaining transmittance, `[height, width]`.
+    /// Alpha: one minus the remaining transmittance, `[height, width]`.
     pub alpha: Vec<f32>,
-    /// Depths, where [`RenderSettings::depth`] asked for them.
+    /// Depths, if [`RenderSettings::depth`] is true.
     pub depth: Option<DepthImage>,
-    /// What was rendered.
+    /// Counts of the render.
     pub counts: StepCounts,
 }
 
 impl Rendered {
-    /// The colours as bytes, each clamped and rounded.
+    /// Returns the colours as bytes, clamped and rounded.
     pub fn photo(&self) -> Photo {
         let bytes = self.rgb.iter().map(|&value| to_byte(value)).collect();
         Photo::from_rgb(self.width, self.height, bytes)
     }
 }
 
-/// An engine holds splats, their optimizer state and the views to train on, and does the work.
+/// Engine: holds splats, their optimizer state and the training views, and executes steps, renders and densification.
 ///
 /// The same engine, device, seed and calls give bit-identical splats.
 pub trait Engine: Send {
-    /// The engine and the device it runs on, for people: "cpu (2 threads, AVX-512)".
+    /// Returns the name of the engine and of its device, for messages: "cpu (2 threads, AVX-512)".
     fn description(&self) -> String;
 
-    /// How many Gaussians of this SH degree fit the device with room to spare for what steps make of them;
-    /// `None` where only the system's memory bounds them.
+    /// Returns the most Gaussians of this SH degree that fit the device, with a reserve for the instances of a usual
+    /// step. `None` if only system memory is the limit.
     fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
         let _ = sh_degree;
         None
     }
 
-    /// A handle to the device that it computes on, for those who know its type and have work of their own for it: the
-    /// runtime's `Gpu` of an engine on a GPU. `None` where only the processor computes. Holding it holds the device.
+    /// Returns a handle to the engine's device, for callers that know its type and submit work of their own. For an
+    /// engine on a GPU it is the runtime's `Gpu`; `None` if the engine computes on the CPU. The handle keeps the
+    /// device open.
     fn device_handle(&self) -> Option<Box<dyn Any>> {
         None
     }
 
-    /// Replaces the splats. Without a state, moments and statistics start at zero, and views stand
-    /// where they were given.
+    /// Replaces the splats and the optimizer state.
+    ///
+    /// If `state` is `None`, Adam's moments and the density statistics start at zero, and every view returns to the
+    /// pose given to [`Self::add_views`].
+    ///
+    /// # Errors
+    /// Array lengths that differ, an SH degree above 3, or a state of other splats: see [`crate::check_upload`].
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()>;
 
-    /// Waits for enqueued work and copies splats and optimizer state out.
+    /// Waits for enqueued work and copies the splats and the optimizer state to the host.
     fn download(&mut self) -> Result<(Splats, OptimizerState)>;
 
-    /// Waits for enqueued work and copies the splats alone out.
+    /// Waits for enqueued work and copies only the splats to the host.
     fn splats(&mut self) -> Result<Splats> {
         Ok(self.download()?.0)
     }
 
-    /// Waits for enqueued work and copies what it has changed of the views alone out: refined poses, learnt
-    /// appearances.
+    /// Waits for enqueued work and copies only the state of the views to the host: refined poses and appearance.
     fn view_state(&mut self) -> Result<ViewState> {
         Ok(self.download()?.1.views)
     }
 
-    /// As [`Self::splats`], with the 3D smoothing filters in scales and opacities, as files hold them:
-    /// see [`crate::smoothing`].
+    /// Does the same as [`Self::splats`] and bakes the 3D filters into scales and opacities, as splat files store
+    /// them. See [`crate::smoothing`].
     fn fused_splats(&mut self) -> Result<Splats> {
         let (mut splats, state) = self.download()?;
         crate::smoothing::fuse(&mut splats, &state.smoothing);
         Ok(splats)
     }
 
-    /// Hands over photographs to train on; the ids follow the order given.
+    /// Adds views to train on; the ids are in the order of `views`.
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>>;
 
-    /// As [`Self::add_views`], of views whose photos come one by one, by [`Self::put_photo`].
+    /// Adds views without photos. [`Self::put_photo`] delivers each photo later; [`Self::add_views`] adds views with
+    /// photos.
     ///
     /// # Errors
-    /// A camera that is no sound pinhole; an engine that has no way to do so.
+    /// An invalid camera, or an engine that cannot receive photos one by one.
     fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
         let _ = cameras;
         Err(photos_at_once())
     }
 
-    /// Hands over the photo of a view of [`Self::add_cameras`] for its next step; always the same photo.
-    /// The engine lets go of it as soon as it can. Returns at once, unless more photos are on their way to
-    /// the device than it was told to hold.
+    /// Delivers the photo of a view of [`Self::add_cameras`] for its next step; every call for a view passes the same
+    /// photo. The engine drops the photo as soon as it can. Returns at once, unless more photos are in flight to the
+    /// device than the engine may hold.
     ///
     /// # Errors
-    /// No such view, a photo of another size than its camera; an engine that has no way to do so.
+    /// An unknown view, a photo whose size differs from its camera's, or an engine that cannot receive photos one by
+    /// one.
     fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
         let _ = (view, photo);
         Err(photos_at_once())
     }
 
-    /// Says that a step on `view` comes soon, and gives its photo if it is one of [`Self::add_cameras`]:
-    /// an engine may bring it to its device meanwhile. Changes nothing else; the step may still not come,
-    /// and its photo is handed over before it all the same.
+    /// Announces a step on `view`, with its photo if the view is one of [`Self::add_cameras`]. An engine may start
+    /// the transfer of the photo to its device. No result depends on this call. The step need not follow, and its
+    /// photo must still be delivered before the step.
     ///
     /// # Errors
-    /// No such view, a photo of another size than its camera.
+    /// An unknown view, or a photo whose size differs from its camera's.
     fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
         let _ = (view, photo);
         Ok(())
     }
 
-    /// Tells which depths a view is known to have, in place of what was told before: by ascending
-    /// pixel, none twice. Steps use them whose weight of [`crate::LossTerm::Depth`] is not 0.
+    /// Replaces the known depths of a view. `samples` are in ascending order of pixel, at most one per pixel. Steps
+    /// whose weight of [`crate::LossTerm::Depth`] is not 0 compare with them.
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()>;
 
-    /// Sets the loss of crops, made for this engine's device, that steps use whose weight of
-    /// [`crate::LossTerm::Perceptual`] is not 0; `None` takes it away. See [`crate::crops`].
+    /// Sets the loss over crops, created for this engine's device; `None` removes it. Steps whose weight of
+    /// [`crate::LossTerm::Perceptual`] is not 0 evaluate it. See [`crate::crops`].
     ///
     /// # Errors
-    /// It is made for another device; an engine that has no way to do so.
+    /// A loss for another device, or an engine without losses over crops.
     fn set_crop_loss(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
         match loss {
             None => Ok(()),
@@ -185,12 +192,12 @@ pub trait Engine: Send {
     /// Renders the current splats.
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
 
-    /// Renders the current splats to bytes, for eyes: those of [`Self::render`], see [`crate::shown`]. Depths are
-    /// not rendered, whatever the settings say. The default rounds on the host; an engine elsewhere rounds where
-    /// the picture is.
+    /// Renders the current splats to 8 bits per channel, with the values of [`crate::shown`]. Depths are not
+    /// rendered, whatever the settings. The default implementation rounds the result of [`Self::render`] on the host;
+    /// an engine on a GPU rounds on the GPU.
     ///
     /// # Errors
-    /// As [`Self::render`].
+    /// See [`Self::render`].
     fn render_bytes(
         &mut self,
         camera: &Camera,
@@ -203,10 +210,10 @@ pub trait Engine: Send {
         Ok((&self.render(camera, &settings)?).into())
     }
 
-    /// How many Gaussians each pixel of a render blends: see [`crate::shown`].
+    /// Counts the Gaussians that each pixel of a render blends: see [`crate::shown`].
     ///
     /// # Errors
-    /// As [`Self::render`]; an engine that has no way to do so.
+    /// See [`Self::render`]; also an engine that does not count.
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
         let _ = (camera, settings);
         Err(Error::unsupported(
@@ -214,12 +221,12 @@ pub trait Engine: Send {
         ))
     }
 
-    /// Renders the current splats and compares them with a photo of the camera's size, where both are: see
-    /// [`crate::score`]. `None` where the engine has no way to do so, or not for this photo (its mask hides
-    /// every pixel, or every window of SSIM): then the host scores what [`Self::render`] gives.
+    /// Renders the current splats and compares the render with a photo of the camera's size, on the device: see
+    /// [`crate::score`]. `None` if the engine cannot score, or cannot score this photo (its mask hides every pixel or
+    /// every window of SSIM). The host then scores the result of [`Self::render`].
     ///
     /// # Errors
-    /// As [`Self::render`].
+    /// See [`Self::render`].
     fn score(
         &mut self,
         camera: &Camera,
@@ -231,21 +238,21 @@ pub trait Engine: Send {
         Ok(None)
     }
 
-    /// Enqueues one training step and returns at once (or does it, on an engine without a queue).
+    /// Enqueues one training step and returns at once. An engine without a queue executes the step before it returns.
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()>;
 
-    /// Enqueues one round of density control.
+    /// Enqueues one densification round.
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()>;
 
-    /// Waits until everything enqueued is done; [`Self::poll`] then returns all there is to report.
+    /// Waits until all enqueued work is done; [`Self::poll`] then returns all pending reports.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// What has finished since the last call, in order.
+    /// Returns the reports of the work that has finished since the last call, in order.
     fn poll(&mut self) -> Result<Vec<Report>>;
 
-    /// Gradients of a scalar whose derivative with respect to the rendered view is `derivative`.
+    /// Returns the gradients of a scalar whose derivative by the rendered view is `derivative`.
     fn differentiate(
         &mut self,
         camera: &Camera,
@@ -253,9 +260,9 @@ pub trait Engine: Send {
         derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>>;
 
-    /// [`Self::differentiate`] for a scalar that does not look at depths: its derivative with respect
-    /// to the rendered image is `dl_drgb` (`[height, width, 3]`) and to its alpha `dl_dalpha`
-    /// (`[height, width]`, if any).
+    /// Returns the gradients of a scalar that does not depend on depths: see [`Self::differentiate`]. `dl_drgb` is
+    /// its derivative by the rendered image (`[height, width, 3]`), `dl_dalpha` by the image's alpha
+    /// (`[height, width]`, optional).
     fn gradients(
         &mut self,
         camera: &Camera,

@@ -1,14 +1,14 @@
-//! A loss over crops that engines do not know, such as LPIPS: the term [`LossTerm::Perceptual`].
+//! Losses over crops that are defined outside the engines, such as LPIPS: the term [`LossTerm::Perceptual`].
 //!
-//! 1. Who trains makes a [`CropLoss`] for an engine's device and hands it over ([`Engine::set_crop_loss`]).
-//! 2. A step in which the term has a weight cuts one crop, [`origin`] tells where, out of what the loss compares: the
-//!    render (through the view's appearance, where that is learnt) and the photo over the background. Of pixels that the
-//!    photo's mask hides, both have the photo's colour.
-//! 3. The crop loss gives its derivative by the render's crop. Times the weight it is added to that of the image, but
-//!    for masked pixels.
+//! 1. The caller creates a [`CropLoss`] for an engine's device and passes it to [`Engine::set_crop_loss`].
+//! 2. A step with a weight for the term cuts one crop, at [`origin`], out of two images: the render (after the view's
+//!    appearance, if the run learns it) and the photo over the background. In pixels that the photo's mask hides, both
+//!    crops have the photo's colour.
+//! 3. The crop loss returns its derivative by the render's crop. The engine multiplies the derivative by the weight and
+//!    adds it to that of the image, except in masked pixels.
 //!
-//! On the processor the engine calls [`CropLoss::differentiate`]. On a device it plays [`CropLoss::routine`] amid its own
-//! kernels, so that no step waits.
+//! An engine on the CPU calls [`CropLoss::differentiate`]. An engine on a GPU submits [`CropLoss::routine`] with its
+//! own kernels, so that no step waits.
 //!
 //! [`LossTerm::Perceptual`]: crate::LossTerm::Perceptual
 //! [`Engine::set_crop_loss`]: crate::Engine::set_crop_loss
@@ -18,15 +18,16 @@ use dapple_scene::{Error, Result};
 use std::any::Any;
 use std::fmt::Debug;
 
-/// How far apart a crop of a render and that of its photo are.
+/// Distance between a crop of a render and the same crop of its photo.
 pub trait CropLoss: Send + Debug {
-    /// Pixels along an edge of a crop.
+    /// Returns the edge of a crop, pixels.
     fn side(&self) -> u32;
 
-    /// The derivative by `render`. All are `[side, side, 3]`; colours are 0..1 but for renders, which are not clamped.
+    /// Returns the derivative by `render`. All arrays are `[side, side, 3]`. Colours of the photo are in 0..1; renders
+    /// are not clamped.
     ///
     /// # Errors
-    /// A loss that is made for a device.
+    /// A loss for a GPU.
     fn differentiate(
         &mut self,
         render: &[f32],
@@ -34,17 +35,18 @@ pub trait CropLoss: Send + Debug {
         derivative: &mut [f32],
     ) -> Result<()>;
 
-    /// What an engine on a device plays: the runtime's `Routine` from two inputs, the crops of render and photo, to one
-    /// output, the derivative; all `[side, side, 3]` of `f32`. `None` on the processor.
+    /// Returns the work of an engine on a GPU: the runtime's `Routine` from two inputs, the crops of render and photo,
+    /// to one output, the derivative. All are `[side, side, 3]` of `f32`. `None` for a loss on the CPU.
     fn routine(&self) -> Option<Box<dyn Any>> {
         None
     }
 }
 
-/// Where a step's crop begins (column, row) in an image of that size; `place` is two fractions of 2^32, uniform.
+/// Returns the first column and row of a step's crop in an image of size `size`. `place` is two fractions of 2^32,
+/// uniform.
 ///
 /// # Errors
-/// The image is smaller than the crop.
+/// An image smaller than the crop.
 pub fn origin(place: [u32; 2], size: [u32; 2], side: u32) -> Result<[u32; 2]> {
     let [width, height] = size;
     if width.min(height) < side {
@@ -57,7 +59,7 @@ pub fn origin(place: [u32; 2], size: [u32; 2], side: u32) -> Result<[u32; 2]> {
     }))
 }
 
-/// A step gives the term a weight, and the engine has no loss for it.
+/// Returns the error of a step with a weight for the term on an engine without a crop loss.
 pub fn no_crop_loss() -> Error {
     Error::internal("a step compares crops by a loss that the engine was not given")
 }

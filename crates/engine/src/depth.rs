@@ -1,17 +1,17 @@
-//! Depth: what a render says about it, and what training is told about it.
+//! Depth of renders, and supervision by known depths.
 //!
-//! A Gaussian's depth is the camera z of its centre, the number that `order` sorts by. With w_i its
-//! share of a pixel (alpha times the transmittance in front), alpha = sum w_i:
-//! - *blended* depth is `D = sum w_i z_i`: a fourth channel beside the colours, over nothing. It is
-//!   what is differentiated.
+//! A Gaussian's depth is the camera z of its centre, the sort key of `order`. With w_i its share of a pixel
+//! (alpha times the transmittance in front), alpha = sum w_i:
+//! - *blended* depth is `D = sum w_i z_i`: a fourth channel next to the colours, without a background. Only
+//!   this depth is differentiated.
 //! - *expected* depth is `D / alpha`, 0 where alpha is 0.
-//! - *median* depth is the depth of the Gaussian behind which the transmittance is first at most a
-//!   half; 0 where that never happens. It jumps, and is not differentiated.
+//! - *median* depth is the depth of the Gaussian behind which the transmittance is first at most a half; 0
+//!   where that never happens. It is discontinuous and not differentiated.
 //!
-//! Supervision (`dapple_reference::depth_loss`) is `sum_k c_k |D / t_k - alpha|` over samples of known
-//! depth t_k: the relative error of the expected depth, seen through alpha. It has no unit, nothing
-//! is divided by, its slopes are bounded, and a pixel that is empty yet is not pulled at. Disparities
-//! (gsplat, 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.
+//! Supervision (`dapple_reference::depth_loss`) is `sum_k c_k |D / t_k - alpha|` over samples of known depth
+//! t_k: the relative error of the expected depth, weighted by alpha. The term has no unit, no divisor depends
+//! on the render, and its slopes are bounded. The term does not pull at empty pixels. Disparities (gsplat,
+//! 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.
 
 use crate::PosedCamera;
 use crate::score::to_byte;
@@ -19,36 +19,35 @@ use dapple_scene::{Camera, Error, Result};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 
-/// Behind it a pixel has a median depth.
+/// Transmittance behind the Gaussian that gives a pixel its median depth.
 pub const MEDIAN_TRANSMITTANCE: f32 = 0.5;
 
-/// Expected depths and normals are shown where at least this much of a pixel is covered: below, they are of a
+/// Minimum alpha of a pixel for which expected depths and normals are shown. With less alpha, they are those of
 /// haze.
 pub const LEAST_ALPHA: f32 = 0.5;
 
-/// A pixel of which the depth is known.
+/// Known depth of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DepthSample {
-    /// `y * width + x`.
+    /// Index of the pixel, `y * width + x`.
     pub pixel: u32,
     /// One over the depth along +z, world units.
     pub inverse_depth: f32,
-    /// How much it counts; a view's weights usually add up to 1.
+    /// Weight of the sample; the weights of a view usually add up to 1.
     pub weight: f32,
 }
 
 /// Depths of a rendered view, world units along +z.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DepthImage {
-    /// `sum w_i z_i`, `[height, width]`.
+    /// Blended depth `sum w_i z_i`, `[height, width]`.
     pub blended: Vec<f32>,
-    /// Depth of the Gaussian behind which the transmittance is first at most a half, or 0,
-    /// `[height, width]`.
+    /// Depth of the Gaussian behind which the transmittance is first at most a half, or 0, `[height, width]`.
     pub median: Vec<f32>,
 }
 
 impl DepthImage {
-    /// The expected depth, `[height, width]`, from the same render's `alpha`: 0 where nothing is.
+    /// Returns the expected depth, `[height, width]`, from the same render's `alpha`: 0 where alpha is 0.
     pub fn expected(&self, alpha: &[f32]) -> Vec<f32> {
         let pairs = self.blended.iter().zip(alpha);
         pairs
@@ -56,8 +55,8 @@ impl DepthImage {
             .collect()
     }
 
-    /// The expected depth where at least [`LEAST_ALPHA`] of a pixel is covered, as it is shown; elsewhere 0. On
-    /// all cores.
+    /// Returns the expected depth where alpha is at least [`LEAST_ALPHA`], elsewhere 0: the values that are
+    /// shown. Runs on all cores.
     pub fn covered(&self, alpha: &[f32]) -> Vec<f32> {
         let pairs = self.blended.par_iter().zip(alpha).with_min_len(CHUNK);
         pairs
@@ -66,7 +65,8 @@ impl DepthImage {
     }
 }
 
-/// The usual colour of a normal: red right, green up, blue towards the camera; black where there is none.
+/// Returns the conventional colour of a normal: red right, green up, blue towards the camera; black without a
+/// normal.
 pub fn normal_colour([x, y, z]: [f32; 3]) -> [u8; 3] {
     match [x, y, z] {
         [0.0, 0.0, 0.0] => [0; 3],
@@ -74,25 +74,24 @@ pub fn normal_colour([x, y, z]: [f32; 3]) -> [u8; 3] {
     }
 }
 
-/// Pixels that a core takes at once.
+/// Pixels of one task of a core.
 const CHUNK: usize = 1 << 12;
 
-/// The derivative of a scalar with respect to a rendered view; `T` is `f32` for engines, `f64` for
-/// the reference.
+/// Derivative of a scalar by a rendered view; `T` is `f32` for engines, `f64` for the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ImageDerivative<'a, T> {
-    /// By the colours, `[height, width, 3]`.
+    /// Derivative by the colours, `[height, width, 3]`.
     pub rgb: &'a [T],
-    /// By alpha, `[height, width]`; zero if `None`.
+    /// Derivative by alpha, `[height, width]`; zero if `None`.
     pub alpha: Option<&'a [T]>,
-    /// By the blended depth `sum w_i z_i`, `[height, width]`; zero if `None`.
+    /// Derivative by the blended depth `sum w_i z_i`, `[height, width]`; zero if `None`.
     pub depth: Option<&'a [T]>,
 }
 
-/// Checks samples of a view: inside the image, by ascending pixel, none twice.
+/// Checks the depth samples of a view: inside the image, in ascending order of pixel, at most one per pixel.
 ///
 /// # Errors
-/// They are not, or a number is not finite or negative.
+/// Samples in another order or outside the image, or a number that is non-finite or negative.
 pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()> {
     let ascending = samples.windows(2).all(|pair| pair[0].pixel < pair[1].pixel);
     let inside = samples
@@ -113,24 +112,24 @@ pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()>
     )
 }
 
-/// Normals of the surface that depths show, `[height, width, 3]`: unit vectors in camera coordinates
-/// (x right, y down, z forward) that face the camera; zero where there is no depth, or too little
-/// around it.
+/// Computes normals of the surface in a depth image, `[height, width, 3]`: unit vectors in camera coordinates
+/// (x right, y down, z forward) that face the camera. Zero where there is no depth or too little depth around
+/// the pixel.
 ///
-/// They are of the depth image, not of the Gaussians: which of its axes is the shortest no loss
-/// decides for a Gaussian, while depth is what blending makes of all of them. `depth` is along +z,
+/// The normals are those of the depth image, not of the Gaussians. No loss determines which axis of a Gaussian
+/// is the shortest, while depth is the result of blending all Gaussians. `depth` is along +z,
 /// `[height, width]`, 0 where there is none.
 ///
 /// 1. A pixel's point is its ray, through the camera's lens, times its depth.
-/// 2. Across and down, the difference to the neighbour whose depth is nearer: the other may lie
+/// 2. Across and down, the difference to the neighbour of nearer depth is taken, because the other may lie
 ///    beyond an edge.
-/// 3. The normal is their cross product.
+/// 3. The normal is the cross product of both differences.
 ///
-/// On all cores.
+/// Runs on all cores.
 pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
     let (width, height) = (camera.width as usize, camera.height as usize);
     let slopes = slopes(camera);
-    // A pixel that no ray of the lens reaches shows nothing.
+    // A pixel that no ray of the lens reaches has no point.
     let at = |x: usize, y: usize| {
         let known = depth.get(y * width + x).zip(slopes[y * width + x]);
         known.map_or(0.0, |(&z, _)| f64::from(z))
@@ -174,8 +173,8 @@ pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
     .collect()
 }
 
-/// `(x / z, y / z)` of the ray through each pixel's centre, `[height, width]`; `None` where the lens
-/// shows none.
+/// Returns `(x / z, y / z)` of the ray through each pixel's centre, `[height, width]`; `None` for a pixel that
+/// no ray of the lens reaches.
 fn slopes(camera: &Camera) -> Vec<Option<DVec2>> {
     let is_plain = camera.lens.is_identity();
     let reach = camera.lens.max_radius();

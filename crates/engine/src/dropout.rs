@@ -1,21 +1,22 @@
-//! Gaussians that steps leave out at random, so that none learns to stand for its neighbours in one photo
-//! (DropGaussian, Park et al. 2025, arXiv:2504.00773; of networks: dropout, Srivastava et al. 2014).
+//! Dropout: a step drops Gaussians at random, so that none learns to replace its neighbours in one photo
+//! (DropGaussian, Park et al. 2025, arXiv:2504.00773; for networks: dropout, Srivastava et al. 2014).
 //!
-//! 1. A step leaves each Gaussian out with probability `rate`, as if it were not in sight:
-//!    [`Dropout::leaves_out`], a hash of run, step and index that every engine draws alike.
-//! 2. The opacity of the others is `1 / (1 - rate)` times theirs, so that each adds in the mean what it adds
-//!    without, and at most [`crate::constants::ALPHA_MAX`]: a Gaussian whose opacity alone is cut keeps its shape, one
-//!    that is cut pixel by pixel is a disc, which no render shows. See [`Dropout::shown`].
-//! 3. The derivative by the logit is that of the opacity that is not cut: one that is cut can come back.
-//! 4. Renders, scores and gradients that are asked for leave nothing out.
+//! 1. A step drops each Gaussian with probability `rate`, as if it were not visible: [`Dropout::leaves_out`], a hash
+//!    of run, step and index with the same value on every engine.
+//! 2. The opacity of the other Gaussians is multiplied by `1 / (1 - rate)`, so that the mean contribution of each is
+//!    unchanged. The product is at most [`crate::constants::ALPHA_MAX`]. Limiting the opacity of a whole Gaussian
+//!    keeps its shape; limiting it pixel by pixel gives a disc, which no render shows. See [`Dropout::shown`].
+//! 3. The derivative by the logit is that of the opacity before the limit, so that a limited opacity can decrease
+//!    again.
+//! 4. Renders, scores and calls for gradients drop no Gaussian.
 
 use crate::constants::ALPHA_MAX;
 use crate::{StepSettings, noise};
 
-/// Which random number of [`noise`] it takes: beyond those of splits, of noise and of draws.
+/// Number of the random draw of [`noise`] for dropout: above the draws of splits, noise and relocation.
 pub const DROPOUT: u32 = 65;
 
-/// What one step leaves out.
+/// Dropout of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
     rate: f32,
@@ -24,7 +25,7 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// Of a step; `None` where it leaves out nothing.
+    /// Returns the dropout of a step; `None` if its rate is 0.
     pub fn of(settings: &StepSettings) -> Option<Self> {
         (settings.dropout > 0.0).then_some(Self {
             rate: settings.dropout,
@@ -33,12 +34,12 @@ impl Dropout {
         })
     }
 
-    /// Whether the step leaves this Gaussian out.
+    /// Returns true if the step drops this Gaussian.
     pub fn leaves_out(&self, index: u32) -> bool {
         noise::uniform(self.seed, self.step, index, DROPOUT) < self.rate
     }
 
-    /// What the opacity of the others is multiplied by, and the most that it is then.
+    /// Returns the factor of the other Gaussians' opacity, and the limit of the product.
     pub fn shown(&self) -> (f32, f32) {
         (1.0 / (1.0 - self.rate), ALPHA_MAX)
     }

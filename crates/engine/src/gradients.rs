@@ -1,31 +1,32 @@
-//! Derivatives of a scalar with respect to everything that is optimised.
+//! Gradients: derivatives of a scalar by all optimised parameters.
 
-/// Gradients of a loss, shaped like [`dapple_scene::Splats`], and with respect to the stored
-/// parametrisation: logarithms of scales, logits of opacities, quaternions as they are (not
-/// normalised). `T` is `f32` for engines, `f64` for the reference.
+/// Gradients of a loss, with the shapes of [`dapple_scene::Splats`], by the stored parameters:
+/// logarithms of scales, logits of opacities, quaternions without normalisation. `T` is `f32` for
+/// engines, `f64` for the reference.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gradients<T> {
-    /// `[N, 3]`.
+    /// Gradient by the centres, `[N, 3]`.
     pub means: Vec<[T; 3]>,
-    /// `[N, 3]`.
+    /// Gradient by the logarithms of the scales, `[N, 3]`.
     pub scales: Vec<[T; 3]>,
-    /// `[N, 4]`, `[w, x, y, z]`.
+    /// Gradient by the quaternions, `[N, 4]`, `[w, x, y, z]`.
     pub quats: Vec<[T; 4]>,
-    /// `[N]`.
+    /// Gradient by the opacity logits, `[N]`.
     pub opacities: Vec<T>,
-    /// `[N, 3]`.
+    /// Gradient by SH coefficient 0, `[N, 3]`.
     pub sh0: Vec<[T; 3]>,
-    /// `[N, K - 1, 3]`; K of the splats' degree, zero beyond the active degree.
+    /// Gradient by the other SH coefficients, `[N, K - 1, 3]`; K is that of the splats' degree. Zero
+    /// beyond the active degree.
     pub sh_rest: Vec<T>,
-    /// With respect to the projected centres in pixels, `[N, 2]`: what density control watches.
+    /// Gradient by the projected centres, pixels, `[N, 2]`; the input of adaptive density control.
     pub means2d: Vec<[T; 2]>,
-    /// With respect to a small motion of the camera: `camera_from_world` is preceded by
+    /// Gradient by a small motion of the camera: `camera_from_world` is preceded by
     /// `p -> p + omega x p + t`, in camera coordinates; `[omega_x, omega_y, omega_z, t_x, t_y, t_z]`.
     pub pose: [f64; 6],
 }
 
 impl<T: Copy + Default> Gradients<T> {
-    /// All zero, for `n` Gaussians with `sh_rest_stride` floats of `sh_rest` each.
+    /// Creates gradients of zero for `n` Gaussians with `sh_rest_stride` floats of `sh_rest` each.
     pub fn zeros(n: usize, sh_rest_stride: usize) -> Self {
         let zero = T::default();
         Self {
@@ -42,7 +43,8 @@ impl<T: Copy + Default> Gradients<T> {
 }
 
 impl<T: Copy + Into<f64>> Gradients<T> {
-    /// The per-Gaussian tensors, flat and widened, with their names: for comparing engines.
+    /// Returns the per-Gaussian tensors, flattened and converted to `f64`, with their names, for
+    /// comparing engines.
     pub fn tensors(&self) -> [(&'static str, Vec<f64>); 7] {
         fn flat<T: Copy + Into<f64>, const K: usize>(rows: &[[T; K]]) -> Vec<f64> {
             rows.iter().flatten().map(|&v| v.into()).collect()

@@ -1,28 +1,28 @@
-//! What training holds of each Gaussian, as lists: parameters, and statistics beside them.
+//! Lists of the tensors of a Gaussian: parameters and statistics.
 //!
-//! - [`PARAM_GROUPS`]: the tensors of [`Splats`]. Moments of Adam and gradients are shaped likewise. Their
-//!   order is that of the components in an engine's memory.
-//! - [`STATISTICS`]: what else an [`OptimizerState`] keeps of each Gaussian.
+//! - [`PARAM_GROUPS`]: the tensors of [`Splats`], in the order of the components in an engine's memory.
+//!   Adam's moments and gradients have the same shapes.
+//! - [`STATISTICS`]: the other tensors of an [`OptimizerState`].
 //!
-//! Who copies, checks or stores them (uploads, checkpoints, searches for numbers that are not finite) goes
-//! through the lists and names no tensor: another one is a row here.
+//! Code that copies, checks or stores the tensors (uploads, checkpoints, checks for non-finite numbers)
+//! iterates over the lists and names no tensor. A new tensor is a new row here.
 
 use crate::OptimizerState;
 use dapple_scene::{Splats, sh_coefficient_count};
 
-/// A tensor that is optimised: one of [`Splats`], and of what is shaped like them.
+/// Optimised tensor: of [`Splats`], and of other values with the same shapes.
 #[derive(Debug, Clone, Copy)]
 pub struct ParamGroup {
-    /// The name, in files and reports too.
+    /// Name of the tensor, also in files and reports.
     pub name: &'static str,
     row: fn(u8) -> Vec<usize>,
     values: fn(&Splats) -> &[f32],
     values_mut: fn(&mut Splats) -> &mut [f32],
-    /// To so many numbers, a multiple of the row's.
+    /// Resizes the tensor to a count of numbers that is a multiple of the row's.
     resize: fn(&mut Splats, usize),
 }
 
-/// All of them.
+/// All optimised tensors.
 pub const PARAM_GROUPS: [ParamGroup; 6] = [
     ParamGroup {
         name: "means",
@@ -69,29 +69,29 @@ pub const PARAM_GROUPS: [ParamGroup; 6] = [
 ];
 
 impl ParamGroup {
-    /// The shape for `n` Gaussians of this SH degree: `[N, ...]`.
+    /// Returns the shape for `n` Gaussians of this SH degree: `[N, ...]`.
     pub fn shape(&self, n: usize, sh_degree: u8) -> Vec<usize> {
         let mut shape = (self.row)(sh_degree);
         shape.insert(0, n);
         shape
     }
 
-    /// Numbers of one Gaussian of this SH degree; none of `sh_rest` at degree 0.
+    /// Returns the count of numbers per Gaussian of this SH degree; 0 for `sh_rest` at degree 0.
     pub fn width(&self, sh_degree: u8) -> usize {
         (self.row)(sh_degree).iter().product()
     }
 
-    /// The numbers, Gaussian after Gaussian.
+    /// Returns the numbers, Gaussian after Gaussian.
     pub fn values<'a>(&self, splats: &'a Splats) -> &'a [f32] {
         (self.values)(splats)
     }
 
-    /// The same, to be written.
+    /// Returns the numbers for writing, Gaussian after Gaussian.
     pub fn values_mut<'a>(&self, splats: &'a mut Splats) -> &'a mut [f32] {
         (self.values_mut)(splats)
     }
 
-    /// Replaces them, and with them the number of rows; numbers that fill no row are left out.
+    /// Replaces the numbers and the number of rows. Numbers after the last complete row are dropped.
     pub fn set(&self, splats: &mut Splats, values: &[f32]) {
         (self.resize)(splats, values.len());
         let held = (self.values_mut)(splats);
@@ -100,13 +100,13 @@ impl ParamGroup {
         }
     }
 
-    /// Whether the tensor has a row for each of `n` Gaussians.
+    /// Returns true if the tensor has a row for each of `n` Gaussians.
     pub fn fits(&self, splats: &Splats, n: usize) -> bool {
         self.values(splats).len() == n * self.width(splats.sh_degree)
     }
 }
 
-/// `n` Gaussians of this SH degree whose numbers are all zero.
+/// Creates `n` Gaussians of this SH degree with zeros in all tensors.
 pub fn zeros(n: usize, sh_degree: u8) -> Splats {
     let mut splats = Splats::empty(sh_degree);
     for group in PARAM_GROUPS {
@@ -115,18 +115,18 @@ pub fn zeros(n: usize, sh_degree: u8) -> Splats {
     splats
 }
 
-/// A number that is kept of each Gaussian beside its parameters, `[N]`.
+/// Statistic of each Gaussian in addition to its parameters, `[N]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Statistic {
-    /// What it is of, and its name, as in checkpoints.
+    /// Group and name of the statistic, also in checkpoints.
     pub name: &'static str,
-    /// Only a state that has come from anti-aliased steps has it; others have none of it.
+    /// True if only anti-aliased steps set the statistic; it is empty in other states.
     pub of_antialiased: bool,
     values: fn(&OptimizerState) -> &Vec<f32>,
     values_mut: fn(&mut OptimizerState) -> &mut Vec<f32>,
 }
 
-/// All of them.
+/// All statistics.
 pub const STATISTICS: [Statistic; 3] = [
     Statistic {
         name: "density.gradient_sums",
@@ -149,17 +149,17 @@ pub const STATISTICS: [Statistic; 3] = [
 ];
 
 impl Statistic {
-    /// The numbers, one for each Gaussian.
+    /// Returns the numbers, one for each Gaussian.
     pub fn values<'a>(&self, state: &'a OptimizerState) -> &'a [f32] {
         (self.values)(state)
     }
 
-    /// Replaces them.
+    /// Replaces the numbers.
     pub fn set(&self, state: &mut OptimizerState, values: Vec<f32>) {
         *(self.values_mut)(state) = values;
     }
 
-    /// Whether there is a number for each of `n` Gaussians, or none where there need not be.
+    /// Returns true if there is a number for each of `n` Gaussians, or none for an optional statistic.
     pub fn fits(&self, state: &OptimizerState, n: usize) -> bool {
         let len = self.values(state).len();
         len == n || self.of_antialiased && len == 0
@@ -177,7 +177,7 @@ mod tests {
             assert!(splats.check_lengths().is_ok());
             let widths: usize = PARAM_GROUPS.iter().map(|g| g.width(degree)).sum();
             assert_eq!(widths, 11 + 3 * sh_coefficient_count(degree));
-            // Each group writes what it reads, and nothing of another.
+            // Each group writes the tensor that it reads, and no other tensor.
             for (i, group) in PARAM_GROUPS.iter().enumerate() {
                 group.values_mut(&mut splats).fill(1.0 + i as f32);
             }

@@ -1,4 +1,4 @@
-//! Lenses in the form that kernels want: one formula for all of them, and where its derivatives
+//! Lenses in the form of kernels: one formula for all lenses, and the place where its derivatives
 //! are taken.
 //!
 //! With (a, b) = (x/z, y/z) and t = a^2 + b^2, every lens of [`dapple_scene::Lens`] is
@@ -24,7 +24,7 @@ pub struct LensForm {
     pub root: [f32; 2],
     /// The largest t that the lens shows.
     pub reach: f32,
-    /// Whether tangential and prism terms are those of the distorted point.
+    /// True if tangential and prism terms are those of the distorted point.
     pub decentres_distorted: bool,
     /// Coefficients of N, from u^0 on.
     pub numerator: [f32; 7],
@@ -37,7 +37,7 @@ pub struct LensForm {
 }
 
 impl LensForm {
-    /// `None` for a lens that leaves rays as they are.
+    /// Converts a lens; `None` for a lens without distortion.
     ///
     /// # Errors
     /// A lens that engines do not know; a coefficient that is not finite; one that shows nothing.
@@ -119,11 +119,11 @@ const BORDER_SAMPLES: u32 = 12;
 
 /// The least and largest x/z and y/z at which a projection's Jacobian is evaluated.
 ///
-/// Off the image the tangent that EWA splatting puts in place of a pinhole's projection grows with
-/// the square of the slope, and so would Gaussians that nobody sees. The limits are those of the
-/// image, grown by [`JACOBIAN_MARGIN`] of half its size on each side (gsplat; measured from the
-/// edges, so that an off-centre principal point is no exception), as slopes. A place that no ray
-/// reaches counts as the last ray in its direction.
+/// Off the image, the tangent that EWA splatting uses instead of a pinhole's projection grows with
+/// the square of the slope, and so would invisible Gaussians. The limits are those of the image,
+/// grown by [`JACOBIAN_MARGIN`] of half its size on each side (gsplat; measured from the edges, so
+/// that an off-centre principal point is no exception), as slopes. A place that no ray reaches
+/// counts as the last ray in its direction.
 ///
 /// A division model of positive `k` is a lens in slopes, as the radial ones are: its slopes end at 1 / (2 sqrt(k)).
 ///

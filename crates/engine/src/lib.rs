@@ -1,20 +1,22 @@
-//! What a splatting engine is. What engines are held to is `dapple-reference`.
+//! Interface of splatting engines. `dapple-reference` defines the results that engines must
+//! reproduce.
 //!
-//! - [`Engine`]: the one trait that everything meets at. Training drives it, never a backend.
+//! - [`Engine`]: the interface between training and engines. Training calls this trait, never a
+//!   specific engine.
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
-//! - [`mod@appearance`]: what makes the colours of one photo differ from another's.
-//! - [`mod@look`]: what makes the light of one photo differ from another's, place by place.
-//! - [`groups`]: what training holds of each Gaussian, as lists.
-//! - [`LossTerm`]: the terms of the loss, as a list.
-//! - [`crops`]: a loss over crops that engines do not know.
-//! - [`depth`]: depths of a render, and what training is told about them.
-//! - [`smoothing`]: the 3D filters of anti-aliased splats.
-//! - [`score`]: how far a render is from its photo, found where both are.
-//! - [`shown`]: renders as bytes, and how many Gaussians a pixel blends.
+//! - [`mod@appearance`]: bilateral grids, a colour correction per photo.
+//! - [`mod@look`]: appearance MLP, for light that differs between photos and places.
+//! - [`groups`]: lists of the tensors of a Gaussian.
+//! - [`LossTerm`]: list of the terms of the loss.
+//! - [`crops`]: losses over crops that are defined outside the engines.
+//! - [`depth`]: depths of a render, and supervision by known depths.
+//! - [`smoothing`]: 3D filters of anti-aliased splats.
+//! - [`score`]: comparison of a render with its photo on the device.
+//! - [`shown`]: renders as bytes, and the number of Gaussians that a pixel blends.
 //! - [`instruments`]: timings, counters and costs, for benchmarks and profilers.
 //!
-//! This crate knows no backend.
+//! This crate depends on no engine.
 
 mod adam_step;
 pub mod appearance;

@@ -1,18 +1,18 @@
-//! How the light of one photo differs from another's: a small network of a Gaussian's place and of what it has learnt
-//! of itself, and a code for each photo.
+//! Appearance MLP: how the light of one photo differs from another's. The inputs are a Gaussian's place, learnt
+//! features of the Gaussian, and an appearance embedding for each photo.
 //!
-//! 1. [`encode`]: a Gaussian's centre, in units of the scene and drawn together outside of it, as sines and cosines; and
-//!    its [`FEATURES`], numbers of its own, zeros at first: which way it faces, what shades it.
-//! 2. Hidden units: `h = max(0, W1 e + b)`, where `b` is the photo's: the second half of its code. What weighs the
-//!    first entry of `e`, which is 1, is the bias that all photos share.
-//! 3. The affine map: `W2 (s h)`, where `s` is the photo's too, the first half of its code: three gains and three
-//!    offsets.
+//! 1. [`encode`]: a Gaussian's centre in units of the scene, contracted outside of the scene, as sines and cosines.
+//!    Then its [`FEATURES`], learnt numbers that are zero at first: its orientation and what shades it, for example.
+//! 2. Hidden units: `h = max(0, W1 e + b)`, where `b` is the second half of the photo's embedding. The first entry of
+//!    `e` is 1, so its weights are the bias that all photos share.
+//! 3. The affine map: `W2 (s h)`, where `s` is the first half of the photo's embedding. The result is three gains and
+//!    three offsets.
 //! 4. A Gaussian's colour, before it is clamped at zero, becomes `(1 + gain) colour + offset`.
 //!
-//! A code of zeros changes nothing, and is what files of splats hold: a look is linear in `s`, as light is in the
-//! power of its lamps, and `b` tells where it falls. A colour of harmonics goes over into harmonics, so that a look
-//! can be put into splats for good: [`bake`]. Places are constants to the network: no gradient goes to them.
-//! Features beside places: Kulhanek et al. 2024, "WildGaussians", arXiv:2407.08447, section 3.2.
+//! An embedding of zeros changes nothing, and splat files hold the colours of that embedding. The map is linear in `s`,
+//! as light is in the power of its lamps, and `b` determines where light falls. A colour in SH stays a colour in SH, so
+//! the appearance can be baked into splats: [`bake`]. Centres are constants to the network and get no gradient from it.
+//! Features in addition to places: Kulhanek et al. 2024, "WildGaussians", arXiv:2407.08447, section 3.2.
 //!
 //! The formulas in `f64`, and their derivatives: `dapple_reference::look`.
 
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 /// Entries of an encoded centre: one, the three coordinates, sines and cosines of four octaves.
 pub const WAVES: usize = 28;
 
-/// Numbers that each Gaussian learns.
+/// Learnt features per Gaussian.
 pub const FEATURES: usize = 8;
 
 /// Inputs of the network: an encoded centre, then features.
@@ -35,10 +35,10 @@ pub const ENCODED: usize = WAVES + FEATURES;
 /// Units of the hidden layer.
 pub const HIDDEN: usize = 32;
 
-/// Numbers that a look gives a Gaussian: three gains, three offsets.
+/// Outputs of the network for a Gaussian: three gains, three offsets.
 pub const OUTPUTS: usize = 6;
 
-/// Numbers of a photo's code: what each unit counts for in it, then what is added to each.
+/// Numbers of a photo's embedding: a factor for each hidden unit (`s`), then a bias for each (`b`).
 pub const CODE: usize = 2 * HIDDEN;
 
 /// Numbers of the network: `W1` `[HIDDEN, ENCODED]`, then `W2` `[OUTPUTS, HIDDEN]`.
@@ -50,44 +50,45 @@ const OCTAVES: usize = 4;
 /// SH basis function 0.
 const SH0: f32 = 0.282_094_8;
 
-/// How a step learns looks.
+/// Settings of a step for the appearance MLP.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LookSettings {
-    /// Step size of Adam for the network; 0 = it stays.
+    /// Step size of Adam for the network; 0 = it does not change.
     pub network_rate: f32,
-    /// Step size of Adam for the photo's code; 0 = it stays.
+    /// Step size of Adam for the photo's embedding; 0 = it does not change.
     pub code_rate: f32,
-    /// Step size of Adam for the features of the Gaussians that the photo shows; 0 = they stay.
+    /// Step size of Adam for the features of the Gaussians that the photo shows; 0 = they do not change.
     pub feature_rate: f32,
-    /// Weight of the mean square of the code's first half in the loss: keeps what no photo has its own of in the
-    /// splats.
+    /// Weight, in the loss, of the mean square of the first half of the embedding. It keeps effects that all photos
+    /// share in the splats.
     pub neutral: f32,
 }
 
-/// A network and the codes of all views: what a run needs to continue, and what it has learnt. Empty where none is
-/// learnt.
+/// Appearance MLP with the embeddings of all views: part of the state that a run needs to continue. Empty if the run
+/// learns none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Look {
-    /// What centres are measured in: the middle of the scene, and one over its size. Empty or `[4]`.
+    /// Unit of centres: the middle of the scene, and one over its size. Empty or `[4]`.
     pub frame: Vec<f32>,
-    /// [`NETWORK`] numbers.
+    /// Weights of the network, [`NETWORK`] numbers.
     pub network: Vec<f32>,
     /// Adam's moments of the network, first, then second: `[2, NETWORK]`.
     pub network_moments: Vec<f32>,
-    /// `[views, CODE]`.
+    /// Embeddings, `[views, CODE]`.
     pub codes: Vec<f32>,
-    /// Adam's moments of the codes: `[views, 2, CODE]`.
+    /// Adam's moments of the embeddings: `[views, 2, CODE]`.
     pub code_moments: Vec<f32>,
     /// Steps taken on each view, `[views]`; the network has taken their sum.
     pub seen: Vec<u32>,
-    /// What each Gaussian has learnt, `[gaussians, FEATURES]`, in the order of the splats.
+    /// Features of each Gaussian, `[gaussians, FEATURES]`, in the order of the splats.
     pub features: Vec<f32>,
-    /// Adam's moments of it: `[gaussians, 2, FEATURES]`.
+    /// Adam's moments of the features: `[gaussians, 2, FEATURES]`.
     pub feature_moments: Vec<f32>,
 }
 
 impl Look {
-    /// A network of random numbers keyed by `seed`, codes and features of zeros: it changes nothing yet.
+    /// Creates a network of random numbers keyed by `seed`, with embeddings and features of zeros: it changes no colour
+    /// yet.
     pub fn new(centre: [f32; 3], size: f32, views: usize, gaussians: usize, seed: u64) -> Self {
         let mut state = seed ^ 0x6c6f_6f6b;
         // SplitMix64; uniform in -1..1.
@@ -102,7 +103,7 @@ impl Look {
         let mut network = Vec::with_capacity(NETWORK);
         for _ in 0..HIDDEN {
             for i in 0..ENCODED {
-                // Coarse octaves count for more at first.
+                // Coarse octaves start with larger weights.
                 let width = match i {
                     0..4 | WAVES.. => 0.5,
                     _ => 0.5 / (1 << ((i - 4) / 6)) as f32,
@@ -126,29 +127,29 @@ impl Look {
         }
     }
 
-    /// How many Gaussians there are features of.
+    /// Returns the number of Gaussians with features.
     pub fn gaussians(&self) -> usize {
         self.features.len() / FEATURES
     }
 
-    /// How many views there are codes for.
+    /// Returns the number of views with an embedding.
     pub fn views(&self) -> usize {
         self.seen.len()
     }
 
-    /// Whether none is learnt.
+    /// Returns true if the run learns no appearance MLP.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// A view's code; zeros if there is no such view.
+    /// Returns a view's embedding; zeros if there is no such view.
     pub fn code(&self, view: usize) -> [f32; CODE] {
         let code = self.codes.get(view * CODE..(view + 1) * CODE);
         code.and_then(|code| code.try_into().ok())
             .unwrap_or([0.0; CODE])
     }
 
-    /// The same network and features with the codes of other views, all zeros, as all moments are.
+    /// Returns the network and the features with new embeddings for `views` views. Embeddings and moments are zero.
     #[must_use]
     pub fn for_views(&self, views: usize) -> Self {
         Self {
@@ -163,15 +164,15 @@ impl Look {
         }
     }
 
-    /// Steps that the network has taken.
+    /// Returns the number of steps that the network has taken.
     pub fn steps(&self) -> u64 {
         self.seen.iter().map(|&n| u64::from(n)).sum()
     }
 
-    /// Checks that all arrays belong together.
+    /// Checks that the lengths of all arrays are consistent.
     ///
     /// # Errors
-    /// They do not.
+    /// Lengths that differ.
     pub fn check(&self) -> Result<()> {
         let views = self.views();
         let is_there = usize::from(views > 0);
@@ -197,19 +198,19 @@ impl Look {
             return Ok(());
         }
         Err(
-            Error::input("the arrays of the photos' looks have different lengths")
-                .hint("a network, a frame and a code for each view belong together"),
+            Error::input("the arrays of the appearance MLP have different lengths")
+                .hint("a network, a frame and an embedding for each view belong together"),
         )
     }
 }
 
-/// The error of a step that is to learn looks where there are none for its view.
+/// Returns the error of a step that learns the appearance MLP if the engine has none for its view.
 pub fn no_look() -> Error {
-    Error::input("the step asks for the photos' looks, and the engine holds none")
-        .hint("upload a state whose views have a look")
+    Error::input("the step requests the appearance MLP, and the engine holds none")
+        .hint("upload a state with an appearance embedding for each view")
 }
 
-/// Step 1. `frame` as [`Look::frame`].
+/// Computes step 1. `frame` is [`Look::frame`].
 #[inline(always)]
 pub fn encode(frame: &[f32], mean: [f32; 3], features: [f32; FEATURES]) -> [f32; ENCODED] {
     let mut out = [0.0; ENCODED];
@@ -241,7 +242,7 @@ pub fn encode(frame: &[f32], mean: [f32; 3], features: [f32; FEATURES]) -> [f32;
     out
 }
 
-/// Sine and cosine of `x pi / 4` for -2..2, within 1e-6: the same on every device.
+/// Returns sine and cosine of `x pi / 4` for -2..2, within 1e-6 and equal on every device.
 #[inline(always)]
 fn half_turn(x: f32) -> (f32, f32) {
     let a = x * std::f32::consts::FRAC_PI_4;
@@ -257,20 +258,21 @@ fn half_turn(x: f32) -> (f32, f32) {
     (s, c)
 }
 
-/// `W1` with the photo's biases, and `W2` with what its units count for, turned so that units lie side by side.
+/// Appearance MLP for one photo: `W1` with the photo's biases, and `W2` with the photo's factors, transposed so that
+/// units are contiguous.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    /// `[ENCODED, HIDDEN]`.
+    /// First layer, `[ENCODED, HIDDEN]`.
     first: [[f32; HIDDEN]; ENCODED],
-    /// `[OUTPUTS, HIDDEN]`.
+    /// Second layer, `[OUTPUTS, HIDDEN]`.
     second: [[f32; HIDDEN]; OUTPUTS],
-    /// What each unit counts for.
+    /// Factor of each unit, `s`.
     scale: [f32; HIDDEN],
     frame: [f32; 4],
 }
 
 impl Prepared {
-    /// A network for one photo's code; `None` if it is not one.
+    /// Prepares a network for one photo's embedding; `None` if `look` holds no network.
     pub fn new(look: &Look, code: &[f32; CODE]) -> Option<Self> {
         let frame = *look.frame.first_chunk::<4>()?;
         let (w1, w2) = look.network.split_at_checked(HIDDEN * ENCODED)?;
@@ -300,13 +302,13 @@ impl Prepared {
         })
     }
 
-    /// Step 1.
+    /// Computes step 1.
     #[inline(always)]
     pub fn encode(&self, mean: [f32; 3], features: [f32; FEATURES]) -> [f32; ENCODED] {
         encode(&self.frame, mean, features)
     }
 
-    /// Step 2.
+    /// Computes step 2.
     #[inline(always)]
     pub fn hidden(&self, encoded: &[f32; ENCODED]) -> [f32; HIDDEN] {
         let mut h = [0.0f32; HIDDEN];
@@ -318,7 +320,7 @@ impl Prepared {
         h.map(|v| v.max(0.0))
     }
 
-    /// Step 3: gains, then offsets.
+    /// Computes step 3: gains, then offsets.
     #[inline(always)]
     pub fn affine(&self, hidden: &[f32; HIDDEN]) -> [f32; OUTPUTS] {
         self.second.map(|row| {
@@ -330,13 +332,13 @@ impl Prepared {
         })
     }
 
-    /// Steps 1 to 3.
+    /// Computes steps 1 to 3.
     pub fn at(&self, mean: [f32; 3], features: [f32; FEATURES]) -> [f32; OUTPUTS] {
         self.affine(&self.hidden(&self.encode(mean, features)))
     }
 
-    /// Adds what one Gaussian gives to the sums of which [`Self::gradient`] is made, for a derivative by its gains
-    /// and offsets; gives that by its features.
+    /// Adds the contribution of one Gaussian to the sums that [`Self::gradient`] reads. `derivative` is by its gains
+    /// and offsets. Returns the derivative by its features.
     #[inline(always)]
     pub fn accumulate(
         &self,
@@ -370,7 +372,7 @@ impl Prepared {
         })
     }
 
-    /// The derivatives by the network and by the code.
+    /// Returns the derivatives by the network and by the embedding.
     pub fn gradient(&self, sums: &Sums) -> (Vec<f32>, [f32; CODE]) {
         let mut network = Vec::with_capacity(NETWORK);
         for k in 0..HIDDEN {
@@ -388,7 +390,7 @@ impl Prepared {
     }
 }
 
-/// Sums over Gaussians.
+/// Sums over Gaussians of their contributions to the gradient.
 #[derive(Debug, Clone)]
 pub struct Sums {
     first: [[f32; HIDDEN]; ENCODED],
@@ -396,13 +398,13 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Of none.
+    /// Sums over no Gaussian.
     pub const ZERO: Self = Self {
         first: [[0.0; HIDDEN]; ENCODED],
         second: [[0.0; HIDDEN]; OUTPUTS],
     };
 
-    /// Adds those of others.
+    /// Adds the sums over other Gaussians.
     pub fn add(&mut self, other: &Self) {
         let own = self.first.iter_mut().chain(&mut self.second).flatten();
         let others = other.first.iter().chain(&other.second).flatten();
@@ -412,21 +414,21 @@ impl Sums {
     }
 }
 
-/// What of SH coefficient 0 a look adds to, beside scaling all: `(0.5 gain + offset) / Y0`, as colours are `0.5 + Y0
-/// c0 + ..`.
+/// Returns the offset that the appearance adds to SH coefficient 0, after the gain: `(0.5 gain + offset) / Y0`, because
+/// colours are `0.5 + Y0 c0 + ..`.
 #[inline]
 pub fn added(gain: f32, offset: f32) -> f32 {
     (0.5 * gain + offset) / SH0
 }
 
-/// The derivative by a colour, of that by its SH coefficient 0.
+/// Converts the derivative by SH coefficient 0 to the derivative by the colour.
 #[inline]
 pub fn by_colour(by_sh0: f32) -> f32 {
     by_sh0 / SH0
 }
 
-/// Puts the look of a code into splats: they then show what that photo does, in any viewer. The splats are those that the
-/// look was learnt with, in their order.
+/// Bakes the appearance of an embedding into splats, so that any viewer shows the colours of that photo. The splats are
+/// those of the run that learnt `look`, in their order.
 pub fn bake(splats: &mut Splats, look: &Look, code: &[f32; CODE]) {
     let Some(prepared) = Prepared::new(look, code) else {
         return;
@@ -437,7 +439,7 @@ pub fn bake(splats: &mut Splats, look: &Look, code: &[f32; CODE]) {
     });
 }
 
-/// Step 4 for all Gaussians, whose gains and offsets `affine` gives by number and centre.
+/// Computes step 4 for all Gaussians. `affine` returns a Gaussian's gains and offsets from its index and centre.
 pub fn light(splats: &mut Splats, affine: impl Fn(usize, [f32; 3]) -> [f32; OUTPUTS]) {
     let rest = splats.sh_rest.len() / splats.len().max(1);
     for (i, &mean) in splats.means.iter().enumerate() {

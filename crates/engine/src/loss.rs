@@ -1,22 +1,22 @@
-//! The loss is a sum of terms: the list of them, and the weights that a step gives them.
+//! Terms of the loss, and their weights in a step. The loss is the sum of the weighted terms.
 //!
-//! | term | of | what |
+//! | term | of | definition |
 //! |---|---|---|
 //! | `ssim` | the image | `w (1 - SSIM) + (1 - w) L1` against the photo: both share a weight of 1 |
-//! | `perceptual` | the image | what a loss says of crops that engines do not know, such as LPIPS: see [`crate::crops`] |
-//! | `depth` | depths | the relative error of expected depths where they are known, see [`crate::depth`] |
+//! | `perceptual` | the image | a loss over crops that engines do not define, such as LPIPS: see [`crate::crops`] |
+//! | `depth` | depths | the relative error of expected depths where depths are known, see [`crate::depth`] |
 //! | `opacity` | Gaussians | the mean opacity |
 //! | `scale` | Gaussians | the mean standard deviation over Gaussians and axes, world units |
-//! | `flatness` | Gaussians | the mean of each one's smallest standard deviation, world units |
+//! | `flatness` | Gaussians | the mean of each Gaussian's smallest standard deviation, world units |
 //!
-//! The loss that is reported is that of `ssim` alone. A weight is a number of the step: schedules live in
-//! training ([`StepSettings::losses`]). A term of weight 0 costs nothing.
+//! Reports contain only the loss of `ssim`. A weight is a number of the step: schedules are part of training
+//! ([`StepSettings::losses`]). A term of weight 0 costs nothing.
 //!
-//! A term has the same name everywhere. One that looks at Gaussians alone (a *regulariser*) is:
+//! A term has the same name everywhere. A term of the Gaussians only (a *regulariser*) consists of:
 //! 1. a variant here, with its row in [`LossTerm::ALL`];
-//! 2. a file of `dapple_reference::regularisers` with value and gradient, which the tests of the reference
-//!    hold to finite differences and the conformance suite holds engines to, for every term in its list;
-//! 3. a file or function an engine: `cpu/src/stages/regularisers`, `gpu/shaders/shared/extras.wgsl`;
+//! 2. a file of `dapple_reference::regularisers` with value and gradient. The tests of the reference compare them with
+//!    finite differences, and the conformance suite compares engines with them, for every term in its list;
+//! 3. a file or function per engine: `cpu/src/stages/regularisers`, `gpu/shaders/shared/extras.wgsl`;
 //! 4. its weight in `dapple_train::Schedule::losses`, from a number of the configuration.
 //!
 //! [`StepSettings::losses`]: crate::StepSettings::losses
@@ -24,13 +24,13 @@
 use serde::{Deserialize, Serialize};
 use std::ops::{Index, IndexMut};
 
-/// A term of the loss. See the module.
+/// Term of the loss. See the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossTerm {
-    /// Structural dissimilarity to the photo; L1 has the rest of this weight to 1.
+    /// Structural dissimilarity to the photo; the L1 part has the weight 1 minus this weight.
     Ssim,
-    /// Relative error of depths where they are known.
+    /// Relative error of expected depths where depths are known.
     Depth,
     /// The mean opacity.
     Opacity,
@@ -38,19 +38,18 @@ pub enum LossTerm {
     Scale,
     /// The mean of each Gaussian's smallest standard deviation, world units.
     Flatness,
-    /// What is said of a crop by a loss that engines do not know.
+    /// Loss over a crop, defined outside the engines.
     Perceptual,
 }
 
-/// What a term looks at.
+/// Input of a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossOf {
-    /// The rendered image: its derivative is by pixels.
+    /// Rendered image: the derivative is by pixels.
     Image,
-    /// The rendered depths and alpha.
+    /// Rendered depths and alpha.
     Depths,
-    /// The Gaussians themselves: `update` adds its derivative to what comes back from the image, for
-    /// Gaussians in sight and out of it.
+    /// Gaussians: `update` adds the derivative to the gradient from the image, for visible and invisible Gaussians.
     Gaussians,
 }
 
@@ -65,7 +64,7 @@ impl LossTerm {
         Self::Perceptual,
     ];
 
-    /// The name in reports and tests.
+    /// Returns the name in reports and tests.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ssim => "ssim",
@@ -77,7 +76,7 @@ impl LossTerm {
         }
     }
 
-    /// What it looks at.
+    /// Returns the input of the term.
     pub const fn of(self) -> LossOf {
         match self {
             Self::Ssim | Self::Perceptual => LossOf::Image,
@@ -87,7 +86,7 @@ impl LossTerm {
     }
 }
 
-/// The weights of a step, by term; all 0 by default.
+/// Weights of a step, by term; all 0 by default.
 ///
 /// ```
 /// use dapple_engine::{LossTerm, LossWeights};
@@ -99,19 +98,19 @@ impl LossTerm {
 pub struct LossWeights([f32; LossTerm::ALL.len()]);
 
 impl LossWeights {
-    /// What `weight` says of each term.
+    /// Creates weights from a function of the term.
     pub fn of(weight: impl FnMut(LossTerm) -> f32) -> Self {
         Self(LossTerm::ALL.map(weight))
     }
 
-    /// With another weight of a term.
+    /// Returns these weights with another weight of one term.
     #[must_use]
     pub fn with(mut self, term: LossTerm, weight: f32) -> Self {
         self[term] = weight;
         self
     }
 
-    /// Whether a term that looks at Gaussians has a weight.
+    /// Returns true if a term of the Gaussians has a weight.
     pub fn regularise(&self) -> bool {
         let of_gaussians = |term: &&LossTerm| term.of() == LossOf::Gaussians;
         let mut terms = LossTerm::ALL.iter().filter(of_gaussians);
@@ -133,7 +132,7 @@ impl IndexMut<LossTerm> for LossWeights {
     }
 }
 
-// A term's place in the list is its number.
+// The index of a term in the list is its number.
 const _: () = {
     let mut i = 0;
     while i < LossTerm::ALL.len() {

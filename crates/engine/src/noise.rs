@@ -1,9 +1,10 @@
-//! Random numbers that every engine draws alike: a hash of who asks, not a stream.
+//! Random numbers that are equal in all engines: a hash of the purpose, not a stream.
 //!
-//! A Gaussian that splits at a given step of a given run gets the same numbers on every engine and
-//! for any number of threads. 32-bit integer arithmetic alone, so that shaders can do it too.
+//! A Gaussian that splits at a given step of a given run gets the same numbers in every engine and
+//! for any number of threads. Only 32-bit integer arithmetic is used, so that shaders can compute
+//! it too.
 
-/// PCG's output permutation as a hash (Jarzynski & Olano, "Hash Functions for GPU Rendering",
+/// Hashes by PCG's output permutation (Jarzynski & Olano, "Hash Functions for GPU Rendering",
 /// JCGT 2020).
 pub const fn pcg(input: u32) -> u32 {
     let state = input.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
@@ -11,7 +12,7 @@ pub const fn pcg(input: u32) -> u32 {
     (word >> 22) ^ word
 }
 
-/// A hash of the run's seed, the step, the Gaussian's index and which number is wanted.
+/// Returns a hash of the run's seed, the step, the Gaussian's index and the number of the draw.
 pub const fn hash(seed: u64, step: u32, index: u32, which: u32) -> u32 {
     let mut h = pcg(seed as u32);
     h = pcg(h ^ (seed >> 32) as u32);
@@ -20,13 +21,13 @@ pub const fn hash(seed: u64, step: u32, index: u32, which: u32) -> u32 {
     pcg(h ^ which)
 }
 
-/// Uniform in (0, 1).
+/// Returns a uniform number in (0, 1).
 pub fn uniform(seed: u64, step: u32, index: u32, which: u32) -> f32 {
-    // 23 bits and a half: neither 0 nor 1 can come out.
+    // 23 bits and a half: the result is neither 0 nor 1.
     ((hash(seed, step, index, which) >> 9) as f32 + 0.5) * (1.0 / 8_388_608.0)
 }
 
-/// Standard normal (Box & Muller 1958); `which` counts normals.
+/// Returns a standard normal number (Box & Muller 1958); `which` counts normals.
 pub fn normal(seed: u64, step: u32, index: u32, which: u32) -> f32 {
     let radius = (-2.0 * uniform(seed, step, index, 2 * which).ln()).sqrt();
     let angle = std::f32::consts::TAU * uniform(seed, step, index, 2 * which + 1);

@@ -1,19 +1,20 @@
-//! One step of a view's pose: Adam in the tangent space of the camera's motions.
+//! Step of a view's pose: Adam in the tangent space of the camera's motions.
 //!
-//! 1. [`crate::Gradients::pose`] is the derivative by a small motion `p -> p + omega x p + t` of what
-//!    the camera sees. Adam (see [`crate::adam`]) turns it into such a motion.
-//! 2. The pose is preceded by `p -> exp(omega) p + t` (Rodrigues' formula), which agrees with it to
-//!    first order and is rigid: Sola et al. 2018, "A micro Lie theory", arXiv:1812.01537, on left
-//!    increments of SO(3) x R^3.
+//! 1. [`crate::Gradients::pose`] is the derivative by a small motion `p -> p + omega x p + t` of the
+//!    points in camera coordinates. Adam (see [`crate::adam`]) turns it into such a motion.
+//! 2. The pose is preceded by `p -> exp(omega) p + t` (Rodrigues' formula). This motion is rigid and
+//!    agrees with the former to first order: Sola et al. 2018,
+//!    "A micro Lie theory", arXiv:1812.01537, <!-- style: allow "Lie" (a name) -->
+//!    on left increments of SO(3) x R^3.
 //!
-//! Moments live in the axes of the camera, which turn with it: over the degree or so that a pose
-//! moves in a run, that is less than the noise of the steps.
+//! Moments are in the axes of the camera, which turn with it. A pose turns by about a degree in a
+//! run, and the effect on the moments is below the noise of the steps.
 
 use crate::{Adam, PoseRates};
 use dapple_scene::Pose;
 use glam::{DQuat, DVec3};
 
-/// Adam's memory of a view's pose.
+/// Adam's moments of a view's pose.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PoseMoments {
     /// First moments: omega, then t.
@@ -24,7 +25,7 @@ pub struct PoseMoments {
     pub visits: u32,
 }
 
-/// The pose after one more step for its view, with the moments that step leaves.
+/// Returns the pose and the moments after one more step for the view.
 pub fn refine_pose(
     pose: &Pose,
     moments: &PoseMoments,

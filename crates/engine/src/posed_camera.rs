@@ -1,4 +1,4 @@
-//! A posed camera in the precision and form that kernels want.
+//! Posed camera with the precision and the fields of kernels.
 
 use crate::constants::TILE_SIZE;
 use crate::{LensForm, slope_range};
@@ -7,15 +7,15 @@ use dapple_scene::{Camera, Error, Result};
 /// Longest side of an image, pixels.
 pub const MAX_IMAGE_SIDE: u32 = 1 << 16;
 
-/// A checked camera, ready for kernels.
+/// Checked camera for kernels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PosedCamera {
     /// World to camera, row by row.
     pub rotation: [[f32; 3]; 3],
     /// Centre in world coordinates.
     pub centre: [f32; 3],
-    /// What `f32` left out of `centre`: `(m - centre) - centre_rest` is exact to the last place of
-    /// the distance, also right before a camera that stands far from the origin, where
+    /// Rounding error of `centre` in `f32`: `(m - centre) - centre_rest` is exact to the last place
+    /// of the distance. This also holds directly in front of a camera far from the origin, where
     /// `rotation m + translation` cancels.
     pub centre_rest: [f32; 3],
     /// Focal lengths, pixels.
@@ -24,9 +24,9 @@ pub struct PosedCamera {
     pub principal: [f32; 2],
     /// Least x/z and y/z at which the projection's Jacobian is evaluated; see [`slope_range`].
     pub jacobian_min: [f32; 2],
-    /// See `jacobian_min`.
+    /// Largest x/z and y/z at which the projection's Jacobian is evaluated; see [`slope_range`].
     pub jacobian_max: [f32; 2],
-    /// What the lens does to rays; `None` = nothing, a pinhole.
+    /// Distortion of the lens; `None` for a pinhole.
     pub lens: Option<LensForm>,
     /// Image size, pixels.
     pub size: [u32; 2],
@@ -35,11 +35,11 @@ pub struct PosedCamera {
 }
 
 impl PosedCamera {
-    /// Checks a camera and prepares it.
+    /// Checks a camera and prepares it for kernels.
     ///
     /// # Errors
-    /// A lens that engines do not know or that shows nothing; a pose or focal length that is not
-    /// finite, an image without area or beyond [`MAX_IMAGE_SIDE`].
+    /// A lens that engines do not support or that shows nothing; a pose or focal length that is
+    /// non-finite; an image without area or beyond [`MAX_IMAGE_SIDE`].
     pub fn new(camera: &Camera) -> Result<Self> {
         let finite = camera.camera_from_world.is_finite()
             && [camera.fx, camera.fy, camera.cx, camera.cy]
@@ -81,12 +81,12 @@ impl PosedCamera {
         })
     }
 
-    /// Number of tiles.
+    /// Returns the number of tiles.
     pub fn tile_count(&self) -> usize {
         self.tiles[0] as usize * self.tiles[1] as usize
     }
 
-    /// Number of pixels.
+    /// Returns the number of pixels.
     pub fn pixel_count(&self) -> usize {
         self.size[0] as usize * self.size[1] as usize
     }

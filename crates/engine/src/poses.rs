@@ -1,15 +1,15 @@
-//! Poses that training refines: what an engine keeps of a view beside its camera.
+//! Refined poses: the state of a view's camera in an engine.
 //!
 //! A step moves the camera of its view by `p -> exp(omega) p + t`, in camera coordinates, with Adam's
-//! step of [`crate::Gradients::pose`]; see [`crate::refine_pose`]. The photos of a run are
-//! visited in turns, so each has its own moments and its own bias correction.
+//! step of [`crate::Gradients::pose`]; see [`crate::refine_pose`]. The steps of a run alternate
+//! between photos, so each photo has its own moments and bias correction.
 
 use crate::PosedCamera;
 use dapple_scene::{Camera, Pose};
 use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
 
-/// Step sizes of poses; 0 = they stay as they are.
+/// Step sizes of poses; 0 = fixed poses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PoseRates {
     /// Turns about the camera's axes, radians.
@@ -19,7 +19,7 @@ pub struct PoseRates {
 }
 
 impl PoseRates {
-    /// Whether poses stay as they are.
+    /// Returns true if poses are fixed.
     pub fn are_off(&self) -> bool {
         self.rotation == 0.0 && self.translation == 0.0
     }
@@ -28,25 +28,25 @@ impl PoseRates {
 /// Numbers in a [`RefinedPose`].
 pub const POSE_WORDS: usize = 29;
 
-/// A view's pose as far as it is refined, and Adam's moments for it.
+/// Refined pose of a view, with Adam's moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RefinedPose {
     /// World to camera, row by row; orthonormal.
     pub rotation: [[f32; 3]; 3],
-    /// As [`PosedCamera::centre`].
+    /// Centre in world coordinates, as in [`PosedCamera::centre`].
     pub centre: [f32; 3],
-    /// As [`PosedCamera::centre_rest`].
+    /// Rounding error of the centre, as in [`PosedCamera::centre_rest`].
     pub centre_rest: [f32; 3],
     /// First moments: omega, then t.
     pub first: [f32; 6],
     /// Second moments.
     pub second: [f32; 6],
-    /// What the weights in either moment add up to, `1 - beta^visits`: Adam's bias corrections.
+    /// Sums of the weights of either moment, `1 - beta^visits`: Adam's bias corrections.
     pub weights: [f32; 2],
 }
 
 impl RefinedPose {
-    /// Of a camera that no step has refined.
+    /// Creates the pose of a camera before any refinement.
     pub fn new(camera: &PosedCamera) -> Self {
         Self {
             rotation: camera.rotation,
@@ -58,7 +58,7 @@ impl RefinedPose {
         }
     }
 
-    /// The camera that kernels see, of the one that was given.
+    /// Returns the refined camera for kernels; `given` is the camera before refinement.
     #[must_use]
     pub fn camera(&self, given: &PosedCamera) -> PosedCamera {
         PosedCamera {
@@ -69,7 +69,8 @@ impl RefinedPose {
         }
     }
 
-    /// The pose, of the camera that was given; exactly that camera's while no step has refined it.
+    /// Returns the refined pose; `given` is the camera before refinement. Without a step, the result
+    /// is exactly the pose of `given`.
     #[must_use]
     pub fn pose(&self, given: &Camera) -> Pose {
         if self.weights[0] == 0.0 {
@@ -85,7 +86,7 @@ impl RefinedPose {
         }
     }
 
-    /// All numbers in the order of the fields.
+    /// Returns all numbers in the order of the fields.
     pub fn to_words(&self) -> [f32; POSE_WORDS] {
         let mut words = [0.0; POSE_WORDS];
         let all = self.rotation.iter().flatten();
@@ -100,7 +101,7 @@ impl RefinedPose {
         words
     }
 
-    /// From [`Self::to_words`].
+    /// Creates a pose from the result of [`Self::to_words`].
     pub fn from_words(words: &[f32; POSE_WORDS]) -> Self {
         let at = |first: usize| std::array::from_fn(|i| words[first + i]);
         Self {
@@ -131,7 +132,7 @@ mod tests {
         let mut refined = RefinedPose::new(&posed);
         assert_eq!(refined.pose(&camera), pose);
         assert_eq!(refined.camera(&posed), posed);
-        // One that was visited is read from the numbers that kernels use.
+        // With weights, the view counts as visited, so its pose is read from the numbers for kernels.
         refined.weights = [0.1, 0.1];
         let back = refined.pose(&camera);
         assert!(back.centre().distance(eye) < 1e-6);

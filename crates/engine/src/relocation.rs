@@ -1,38 +1,41 @@
-//! What relocating Gaussians shares between engines: draws in proportion to opacity, and the opacity
-//! and scale of copies that lie on each other (Kheradmand et al. 2024, "3D Gaussian Splatting as
-//! Markov Chain Monte Carlo", arXiv:2404.09591).
+//! Arithmetic of relocation that all engines share: draws in proportion to opacity, and the opacity
+//! and scale of copies at one place (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain
+//! Monte Carlo", arXiv:2404.09591).
 //!
-//! Draws are made in integers, so that every engine draws the same Gaussians:
+//! Draws use integers, so that every engine draws the same Gaussians:
 //! 1. A Gaussian's weight is its opacity in fixed point: [`weight`], from a table of the sigmoid and
-//!    straight lines between its entries, which are at most 0.8 % above it.
+//!    linear interpolation between its entries, which is at most 0.8 % above the sigmoid.
 //! 2. Exclusive prefix sums of the weights; [`weight_shift`] keeps their total below 2^32.
-//! 3. Draw j falls on [`target`], and takes the Gaussian whose stretch of the sums holds that number.
+//! 3. Draw j is the number [`target`]. It selects the Gaussian whose interval of the sums contains
+//!    the number.
 //!
-//! Copies: N of them in place of one have the opacity `1 - (1 - o)^(1/N)` each, and are scaled so
-//! that a ray through them adds up to what it did (eq. 9): see [`copy_of`].
+//! Copies: each of N copies that replace a Gaussian has the opacity `1 - (1 - o)^(1/N)`. The scales
+//! are multiplied so that a ray through all copies accumulates as much as before (eq. 9): see
+//! [`copy_of`].
 
 use crate::noise;
 use std::f64::consts::PI;
 
-/// Entries of [`sigmoid_table`] for a unit of the logit, and the logits that it spans on both sides
-/// of zero. Beyond, an opacity counts as 0.0003 or 0.9997.
+/// Entries of [`sigmoid_table`] per unit of the logit, and the logits that the table spans on both
+/// sides of zero. Beyond, an opacity counts as 0.0003 or 0.9997.
 const TABLE_EACH: f64 = 4.0;
 const TABLE_REACH: f32 = 8.0;
 
-/// Entries of [`sigmoid_table`]; the last is there twice, for the last straight line.
+/// Entries of [`sigmoid_table`]; the last entry is repeated, for the last interval.
 pub const TABLE_LEN: usize = 66;
 
-/// Steps of the logit's fixed point for a unit; an entry of the table has 256 of them.
+/// Steps of the logit's fixed point per unit; an entry of the table spans 256 steps.
 const LOGIT_STEPS: f32 = 1024.0;
 
-/// Which random number of [`noise`] a draw takes: beyond those of splits and of [`NOISE_NORMAL`].
+/// Number of the random draw of [`noise`] for relocation: above the draws of splits and of
+/// [`NOISE_NORMAL`].
 pub const DRAW: u32 = 64;
 
-/// First of the three normal numbers of [`noise`] that move a centre in `update`: beyond those of
+/// First of the three normal numbers of [`noise`] that move a centre in `update`: above the draws of
 /// splits.
 pub const NOISE_NORMAL: u32 = 16;
 
-/// The sigmoid at -8, -7.75, ... 8 as fractions of 2^16.
+/// Returns the sigmoid at -8, -7.75, ... 8 as fractions of 2^16.
 pub fn sigmoid_table() -> [u32; TABLE_LEN] {
     std::array::from_fn(|i| {
         let entry = i.min(TABLE_LEN - 2) as f64;
@@ -41,15 +44,16 @@ pub fn sigmoid_table() -> [u32; TABLE_LEN] {
     })
 }
 
-/// Bits to drop from weights so that those of `count` Gaussians add up to less than 2^32.
+/// Returns the number of low bits to drop from weights, so that those of `count` Gaussians add up to
+/// less than 2^32.
 pub const fn weight_shift(count: u32) -> u32 {
     16u32.saturating_sub(count.leading_zeros())
 }
 
-/// A Gaussian's chance of being drawn: its opacity in fixed point, at least 1. The logit must be
-/// finite.
+/// Returns the weight of a Gaussian in the draw: its opacity in fixed point, at least 1. The logit
+/// must be finite.
 pub fn weight(table: &[u32; TABLE_LEN], logit: f32, shift: u32) -> u32 {
-    // Adding and multiplying by a power of two round alike everywhere.
+    // Additions and multiplications by a power of two round alike on every device.
     let clamped = logit.clamp(-TABLE_REACH, TABLE_REACH);
     let place = ((clamped + TABLE_REACH) * LOGIT_STEPS) as u32;
     let (entry, part) = ((place >> 8) as usize, place & 255);
@@ -57,12 +61,13 @@ pub fn weight(table: &[u32; TABLE_LEN], logit: f32, shift: u32) -> u32 {
     (between >> shift).max(1)
 }
 
-/// Where draw `draw` of the round after step `step` falls among weights that add up to `total`.
+/// Returns the number that draw `draw` of the round after step `step` selects, below `total`, the sum
+/// of all weights.
 pub fn target(seed: u64, step: u32, draw: u32, total: u32) -> u32 {
     high_product(noise::hash(seed, step, draw, DRAW), total)
 }
 
-/// The high half of a product: the first factor as a fraction of 2^32, times the second.
+/// Returns the high half of a product: the first factor as a fraction of 2^32, times the second.
 pub fn high_product(fraction: u32, of: u32) -> u32 {
     ((u64::from(fraction) * u64::from(of)) >> 32) as u32
 }
@@ -72,25 +77,25 @@ pub fn high_product(fraction: u32, of: u32) -> u32 {
 pub const NODES: usize = 16;
 const NODE_STEP: f64 = 0.3;
 
-/// The profile of a Gaussian at the nodes: `exp(-(0.3 j)^2)`.
+/// Returns the profile of a Gaussian at the nodes: `exp(-(0.3 j)^2)`.
 pub fn node_heights() -> [f32; NODES] {
     std::array::from_fn(|j| (-(NODE_STEP * j as f64).powi(2)).exp() as f32)
 }
 
-/// The weight of each node but the first, which counts half: `2 * 0.3 / sqrt(pi)`.
+/// Returns the weight of each node: `2 * 0.3 / sqrt(pi)`. The first node counts half.
 pub fn node_weight() -> f32 {
     (2.0 * NODE_STEP / PI.sqrt()) as f32
 }
 
-/// Logit of each of `copies` that replace a Gaussian of this logit, and what to add to the logarithms
-/// of its scales.
+/// Returns the logit of each of `copies` that replace a Gaussian of this logit, and the change of the
+/// logarithms of its scales.
 ///
 /// 1. `1 - o' = (1 - o)^(1/N)`: with a = softplus(logit) / N, the new logit is ln(e^a - 1).
-/// 2. Eq. 9 scales by o over a double sum of binomials, whose terms cancel: in `f32` nothing is left
-///    of it at N = 30. But 1 / sqrt(k + 1) is an integral over exp(-(k + 1) t^2), and under it the
+/// 2. Eq. 9 scales by o over a double sum of binomials, whose terms cancel: in `f32` no digit of it
+///    is left at N = 30. But 1 / sqrt(k + 1) is an integral over exp(-(k + 1) t^2), and under it the
 ///    sums are those of a binomial and of a geometric series:
-///    `D = 1/sqrt(pi) * integral of 1 - (1 - o' exp(-t^2))^N dt`,
-///    which is how opaque N copies are along a line through their centre. The trapezoidal rule finds
+///    `D = 1/sqrt(pi) * integral of 1 - (1 - o' exp(-t^2))^N dt`.
+///    D is the opacity of N copies along a line through their centre. The trapezoidal rule computes
 ///    it to seven digits with 31 nodes.
 /// 3. Powers by squaring, of g = 1 - (1 - x)^n itself: nothing cancels for small x.
 pub fn copy_of(logit: f32, copies: u32) -> (f32, f32) {
@@ -105,7 +110,7 @@ pub fn copy_of(logit: f32, copies: u32) -> (f32, f32) {
     }
     let before = -(-softplus).exp_m1();
     let ratio = before / (sum * f64::from(node_weight()));
-    // Far out the one is not there, and e^a might not be either.
+    // Far out, the 1 is below the rounding error, and e^a could overflow.
     let copy = if share > 30.0 {
         share
     } else {
@@ -114,7 +119,7 @@ pub fn copy_of(logit: f32, copies: u32) -> (f32, f32) {
     (copy as f32, ratio.ln() as f32)
 }
 
-/// `1 - (1 - x)^n`: how much n layers of opacity x stop.
+/// Returns `1 - (1 - x)^n`: the part that n layers of opacity x absorb.
 fn stopped_by(x: f64, n: u32) -> f64 {
     let mut stopped = 0.0;
     for bit in (0..u32::BITS - n.leading_zeros()).rev() {

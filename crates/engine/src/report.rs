@@ -1,17 +1,17 @@
-//! What an engine says about finished work.
+//! Reports of an engine about finished work.
 
 use crate::{PARAM_GROUPS, Stage};
 use dapple_scene::Splats;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Finished work, in the order it was enqueued.
+/// Report of finished work, in the order in which the work was enqueued.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Report {
     /// A training step.
     Step(StepReport),
-    /// A round of density control.
+    /// A densification round.
     Densify(DensifyReport),
 }
 
@@ -22,56 +22,56 @@ pub struct StepCounts {
     pub gaussians: u64,
     /// Gaussians that touch at least one tile.
     pub visible: u64,
-    /// (Gaussian, tile) pairs.
+    /// Instances: pairs of a Gaussian and a tile.
     pub instances: u64,
     /// Tiles of the image.
     pub tiles: u64,
     /// Most instances in one tile.
     pub max_instances_per_tile: u64,
-    /// Instances left out by `max_gaussians_per_tile`.
+    /// Instances beyond `max_gaussians_per_tile`, which are not blended.
     pub cut_instances: u64,
-    /// The largest transmittance at which a pixel ended because of that, 0..1: how much of what lay
-    /// behind could have been seen.
+    /// Largest transmittance, 0..1, of a pixel that ended at this limit: the visible share of the
+    /// skipped instances.
     pub lost_transmittance: f32,
 }
 
-/// Time spent in a stage.
+/// Time of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StageTime {
-    /// Which stage.
+    /// The stage.
     pub stage: Stage,
-    /// How long, nanoseconds.
+    /// Duration, nanoseconds.
     pub duration_ns: u64,
 }
 
-/// A finished training step.
+/// Report of a training step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepReport {
-    /// As given in the settings.
+    /// Number of the step in the settings.
     pub step: u32,
     /// `(1 - w) L1 + w (1 - SSIM)`.
     pub loss: f32,
-    /// What was rendered.
+    /// Counts of the render.
     pub counts: StepCounts,
     /// Time of each stage.
     pub stages: Vec<StageTime>,
-    /// Gaussians that are not finite after the step; looked for where its number is a multiple of
-    /// [`crate::constants::FINITE_EVERY`], and `None` where there are none.
+    /// Gaussians with a non-finite parameter after the step. Checked if the step's number is a multiple
+    /// of [`crate::constants::FINITE_EVERY`]; `None` if there are none.
     pub not_finite: Option<NotFinite>,
 }
 
-/// Gaussians of which a parameter is NaN or infinite. Renders leave them out and nothing moves them any
-/// more, so that the loss does not tell of them.
+/// Gaussians with a parameter that is NaN or infinite. Renders skip these Gaussians and no step moves
+/// them, so the loss does not show them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotFinite {
-    /// How many, not 0.
+    /// Number of these Gaussians, not 0.
     pub gaussians: u64,
-    /// A bit for each of [`Self::TENSORS`].
+    /// Bit set of the affected tensors, a bit for each of [`Self::TENSORS`].
     pub tensors: u32,
 }
 
 impl NotFinite {
-    /// What a Gaussian consists of, by bit of [`Self::tensors`].
+    /// Names of a Gaussian's tensors, by bit of [`Self::tensors`].
     pub const TENSORS: [&str; PARAM_GROUPS.len()] = {
         let mut names = [""; PARAM_GROUPS.len()];
         let mut i = 0;
@@ -82,12 +82,12 @@ impl NotFinite {
         names
     };
 
-    /// `None` for no Gaussian.
+    /// Creates a report; `None` for 0 Gaussians.
     pub fn new(gaussians: u64, tensors: u32) -> Option<Self> {
         (gaussians > 0).then_some(Self { gaussians, tensors })
     }
 
-    /// Those of splats on the host.
+    /// Checks splats on the host.
     pub fn of(splats: &Splats) -> Option<Self> {
         let widths = PARAM_GROUPS.map(|group| group.width(splats.sh_degree));
         let tensors = PARAM_GROUPS.map(|group| group.values(splats));
@@ -110,7 +110,7 @@ impl NotFinite {
         Self::new(gaussians, tensors)
     }
 
-    /// The names of the tensors.
+    /// Returns the names of the affected tensors.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let bits = Self::TENSORS.into_iter().enumerate();
         bits.filter(move |(bit, _)| self.tensors >> bit & 1 == 1)
@@ -118,10 +118,10 @@ impl NotFinite {
     }
 }
 
-/// A finished round of density control.
+/// Report of a densification round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DensifyReport {
-    /// As given in the plan.
+    /// Number of the step in the plan.
     pub step: u32,
     /// Gaussians duplicated.
     pub cloned: u64,
@@ -129,14 +129,14 @@ pub struct DensifyReport {
     pub split: u64,
     /// Gaussians removed.
     pub pruned: u64,
-    /// Gaussians that wanted to grow but found the budget spent.
+    /// Gaussians that should grow but would exceed the Gaussian cap.
     pub refused: u64,
-    /// Dead Gaussians that became copies of living ones.
+    /// Dead Gaussians that became copies of live Gaussians.
     #[serde(default)]
     pub relocated: u64,
-    /// Copies of living ones that are new.
+    /// New copies of live Gaussians.
     #[serde(default)]
     pub added: u64,
-    /// Gaussians afterwards.
+    /// Gaussians after the round.
     pub total: u64,
 }

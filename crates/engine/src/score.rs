@@ -1,81 +1,82 @@
-//! Scoring a render against its photo on the device that has both: the sums that PSNR and SSIM are made
-//! of, and what scoring shows, so that a few bytes of a pixel come back instead of four floats.
+//! Scores of a render against its photo, computed on the device that has both: the sums of PSNR and SSIM, and
+//! images of the comparison. A few bytes per pixel are copied to the host instead of four floats.
 //!
 //! 1. Colours of the render are clamped to 0..1, NaN to 0, and compared with the photo over the render's
 //!    background (`dapple_reference::photo_target`).
-//! 2. A pixel that the photo's mask hides counts nowhere: in windows of SSIM it is taken from the photo.
-//! 3. SSIM's windows are those of the loss: whole ones, whose centre counts.
+//! 2. A pixel that the photo's mask hides is excluded. In windows of SSIM, it has the photo's colour.
+//! 3. SSIM's windows are those of the loss: whole windows, counted by their centre.
 //! 4. An error map colours each pixel by the mean absolute difference of its three channels, from 0 to
-//!    [`FULL_ERROR`], one scale for all pictures so that they compare. Hidden pixels are [`HIDDEN`].
+//!    [`FULL_ERROR`]. All error maps have this scale, so that they are comparable. Hidden pixels are
+//!    [`HIDDEN`].
 
 use crate::{Rendered, StepCounts};
 use dapple_scene::Photo;
 use rayon::prelude::*;
 
-/// The error that has the map's last colour: a quarter of the range.
+/// Error with the last colour of the map: a quarter of the range.
 pub const FULL_ERROR: f32 = 0.25;
 
-/// What hidden pixels look like in error maps: no colour of the map.
+/// Colour of hidden pixels in error maps; the map has no such colour.
 pub const HIDDEN: [u8; 3] = [96; 3];
 
-/// The colour map Turbo (Mikhailov 2019, "Turbo, an improved rainbow colormap for visualization"): the
-/// polynomials of degree 5 that were published with it, of red, green and blue, from the constant up.
+/// Coefficients of the colour map Turbo (Mikhailov 2019, "Turbo, an improved rainbow colormap for
+/// visualization"): the published polynomials of degree 5 for red, green and blue, from the constant up.
 pub const TURBO: [[f32; 6]; 3] = [
     [0.13572, 4.61539, -42.66032, 132.13108, -152.94239, 59.28638],
     [0.09140, 2.19419, 4.84297, -14.18503, 4.27730, 2.82957],
     [0.10667, 12.64195, -60.58205, 110.36277, -89.90311, 27.34825],
 ];
 
-/// What a score is to bring beside its sums.
+/// Optional results of a score.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScoreAsks {
-    /// [`ScoredView::pictures`].
+    /// True to return [`ScoredView::pictures`].
     pub pictures: bool,
 }
 
-/// How far a rendered view is from its photo.
+/// Distance of a rendered view from its photo.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoredView {
-    /// What was rendered.
+    /// Counts of the render.
     pub counts: StepCounts,
-    /// Values that count: three a pixel. Not 0.
+    /// Number of counted values, three per pixel. Not 0.
     pub values: u64,
-    /// Sum over those of the squared difference, the render clamped.
+    /// Sum over the counted values of the squared difference, the render clamped.
     pub squared_error: f64,
-    /// Sum over those of the absolute difference, the render as it is.
+    /// Sum over the counted values of the absolute difference, the render not clamped.
     pub absolute_error: f64,
-    /// Windows of SSIM that count, three a pixel. Not 0.
+    /// Number of counted SSIM windows, three per pixel. Not 0.
     pub windows: u64,
-    /// Sum over those of the structural similarity.
+    /// Sum over the counted windows of the structural similarity.
     pub similarity: f64,
-    /// Where asked for.
+    /// Images of the comparison, if requested.
     pub pictures: Option<Pictures>,
 }
 
-/// What scoring shows of a view, `[height, width, 3]` each.
+/// Images of the comparison of a view, `[height, width, 3]` each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pictures {
     /// Width, pixels.
     pub width: u32,
     /// Height, pixels.
     pub height: u32,
-    /// The render, clamped and rounded.
+    /// Render, clamped and rounded.
     pub rendered: Vec<u8>,
-    /// Where it differs from the photo: see [`error_colour`].
+    /// Error map: see [`error_colour`].
     pub errors: Vec<u8>,
 }
 
-/// Whether a mask's value shows its pixel. Masks are 0 or 255; scaled ones have values between.
+/// Returns true if a mask's value shows its pixel. Masks are 0 or 255; scaled masks have values between.
 pub fn mask_counts(mask: u8) -> bool {
     mask >= 128
 }
 
-/// A value of a photo, 0..1, of this opacity over what is `behind`.
+/// Blends a value of a photo, 0..1, with this opacity over `behind`.
 pub fn over(value: f32, alpha: f32, behind: f32) -> f32 {
     value * alpha + behind * (1.0 - alpha)
 }
 
-/// The colour of a photo's pixel over a background.
+/// Returns the colour of a photo's pixel over a background.
 pub fn target_colour(photo: &Photo, pixel: usize, background: [f32; 3]) -> [f32; 3] {
     let value = |c: usize| f32::from(photo.rgb[3 * pixel + c]) / 255.0;
     let colour = [0, 1, 2].map(value);
@@ -88,8 +89,8 @@ pub fn target_colour(photo: &Photo, pixel: usize, background: [f32; 3]) -> [f32;
     }
 }
 
-/// The error map of a render of any size against a photo of its view, `[height, width, 3]` of the render: each
-/// of its pixels against that of the photo which is at the same place. On all cores.
+/// Computes the error map of a render of any size against a photo of its view, `[height, width, 3]` of the
+/// render. Each pixel is compared with the photo's pixel at the same place. Runs on all cores.
 pub fn error_map(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Vec<u8> {
     let [width, height] = [rendered.width, rendered.height].map(|v| v as usize);
     let [across, down] = [photo.width, photo.height].map(|v| v as usize);
@@ -114,19 +115,20 @@ pub fn error_map(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Ve
     map
 }
 
-/// The colour of an error map where the photo has `target`, 0..1, and the render `rendered`, any.
+/// Returns the colour of an error map for the photo's `target`, 0..1, and the render's `rendered`, of any
+/// range.
 pub fn error_colour(target: [f32; 3], rendered: [f32; 3]) -> [u8; 3] {
     let error = |c: usize| (target[c] - rendered[c].clamp(0.0, 1.0)).abs();
     turbo((error(0) + error(1) + error(2)) / (3.0 * FULL_ERROR))
 }
 
-/// Turbo's colour at `x`, which is clamped to 0..1; NaN is the last colour.
+/// Returns Turbo's colour at `x`, clamped to 0..1; NaN is the last colour.
 pub fn turbo(x: f32) -> [u8; 3] {
     let x = if x.is_nan() { 1.0 } else { x.clamp(0.0, 1.0) };
     TURBO.map(|channel| to_byte(channel.iter().rev().fold(0.0, |sum, c| sum * x + c)))
 }
 
-/// A colour of 0..1 as a byte. The cast saturates and turns NaN into 0.
+/// Converts a colour of 0..1 to a byte. The cast saturates and turns NaN into 0.
 pub fn to_byte(value: f32) -> u8 {
     (value * 255.0 + 0.5) as u8
 }
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn maps_of_other_sizes_look_at_the_same_place() {
-        // Black, half white over the background, hidden; twice as wide and high.
+        // Black, half white over the background, hidden; the render is twice as wide and high.
         let photo = Photo {
             alpha: Some(vec![255, 128, 255]),
             mask: Some(vec![255, 128, 127]),
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn errors_go_from_blue_to_red() {
-        // The published table; the polynomials leave it most at its dark end.
+        // From the published table; the polynomials deviate from it most at its dark end.
         let near = |colour: [u8; 3], expected: [u8; 3]| {
             colour.iter().zip(expected).all(|(a, b)| a.abs_diff(b) < 36)
         };
@@ -172,7 +174,7 @@ mod tests {
         assert!(near(turbo(1.0), [122, 4, 3]), "{:?}", turbo(1.0));
         assert_eq!(turbo(9.0), turbo(1.0));
         assert_eq!(turbo(f32::NAN), turbo(1.0));
-        // Beyond black is black: no error. A quarter is the whole scale.
+        // Below black counts as black: no error. A quarter is the whole scale.
         assert_eq!(error_colour([0.0; 3], [-1.0, 0.0, 0.0]), turbo(0.0));
         assert_eq!(error_colour([1.0; 3], [0.75; 3]), turbo(1.0));
     }

@@ -1,11 +1,11 @@
-//! Renders as they are shown: colours as bytes, and how many Gaussians a pixel blends.
+//! Renders for display: colours as bytes, and the number of Gaussians that a pixel blends.
 //!
-//! A byte is [`to_byte`] of a colour, on whatever device it is made: an engine that rounds where the picture is
-//! gives the bytes that the host makes of [`Rendered`], and 4 bytes of a pixel come back instead of 16.
+//! A byte is [`to_byte`] of a colour, on every device. An engine that rounds on its device returns the bytes
+//! that the host computes from [`Rendered`], and copies 4 bytes per pixel instead of 16.
 //!
-//! A pixel blends a Gaussian whose alpha there is at least [`ALPHA_MIN`] and that comes before the pixel is
-//! finished: what its colour is summed over, in the engine's own arithmetic. The work that a picture makes goes
-//! with their sum.
+//! A pixel blends a Gaussian if its alpha there is at least [`ALPHA_MIN`] and it comes before the pixel is
+//! finished. These Gaussians are the terms of the pixel's colour, in the engine's own arithmetic. The work of a
+//! render is proportional to their sum.
 //!
 //! [`ALPHA_MIN`]: crate::constants::ALPHA_MIN
 
@@ -13,7 +13,7 @@ use crate::score::to_byte;
 use crate::{Rendered, StepCounts};
 use rayon::prelude::*;
 
-/// A rendered view as bytes.
+/// Rendered view as bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RenderedBytes {
     /// Width, pixels.
@@ -21,14 +21,14 @@ pub struct RenderedBytes {
     /// Height, pixels.
     pub height: u32,
     /// Red, green and blue over the background, and alpha (one minus the remaining transmittance), each by
-    /// [`to_byte`], `[height, width, 4]`. The colours are not multiplied by alpha: they are over the background
-    /// already.
+    /// [`to_byte`], `[height, width, 4]`. The colours are not multiplied by alpha, because they are already
+    /// over the background.
     pub rgba: Vec<u8>,
-    /// What was rendered.
+    /// Counts of the render.
     pub counts: StepCounts,
 }
 
-/// How many Gaussians each pixel of a view blends.
+/// Number of Gaussians that each pixel of a view blends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BlendCounts {
     /// Width, pixels.
@@ -37,19 +37,19 @@ pub struct BlendCounts {
     pub height: u32,
     /// Gaussians that the pixel blends, `[height, width]`.
     pub blended: Vec<u32>,
-    /// What was rendered.
+    /// Counts of the render.
     pub counts: StepCounts,
 }
 
 impl BlendCounts {
-    /// The largest count; 0 of an empty picture.
+    /// Returns the largest count; 0 for an empty image.
     pub fn most(&self) -> u32 {
         self.blended.iter().copied().max().unwrap_or(0)
     }
 }
 
 impl From<&Rendered> for RenderedBytes {
-    /// On all cores.
+    /// Converts the colours on all cores.
     fn from(rendered: &Rendered) -> Self {
         let mut rgba = vec![0; 4 * rendered.alpha.len()];
         let colours = rendered.rgb.par_chunks_exact(3);

@@ -1,32 +1,34 @@
-//! The 3D smoothing filter of Mip-Splatting (Yu et al. 2024, arXiv:2311.16493, section 4.1): no
-//! Gaussian is finer than the photos could see.
+//! 3D filter of Mip-Splatting (Yu et al. 2024, arXiv:2311.16493, section 4.1): no Gaussian is finer than
+//! the sampling of the photos.
 //!
-//! 1. A photo of focal length f samples a Gaussian at depth z at a rate of f / z, if its centre is in
-//!    front of the near plane and inside the frame, enlarged by [`SMOOTHING_MARGIN`] on each side.
-//! 2. The highest rate r over the photos trained on gives the filter's standard deviation
-//!    `sqrt(SMOOTHING_VARIANCE) / r`; where no photo samples, it is 0: nothing is known of detail there.
-//! 3. A Gaussian convolved with it has the scales `s' = sqrt(s^2 + deviation^2)` and, so that it keeps
-//!    its mass, the opacity `o prod(s / s')`.
+//! 1. A photo of focal length f samples a Gaussian at depth z at a rate of f / z. The Gaussian's centre
+//!    must be in front of the near plane and inside the frame, enlarged by [`SMOOTHING_MARGIN`] on each
+//!    side.
+//! 2. The highest rate r over the training photos gives the filter's standard deviation
+//!    `sqrt(SMOOTHING_VARIANCE) / r`. It is 0 for a Gaussian that no photo samples, because its detail
+//!    is unknown.
+//! 3. A Gaussian convolved with the filter has the scales `s' = sqrt(s^2 + deviation^2)` and, so that
+//!    its mass is unchanged, the opacity `o prod(s / s')`.
 //!
-//! Engines keep the deviations beside the parameters, set them anew when a step asks for it, carry
-//! them with the Gaussians, and differentiate step 3. [`fuse`] applies it for good: files hold fused
-//! splats, so that every viewer shows them alike. Reference: `dapple_reference::smoothed`.
+//! Engines store the deviations with the parameters, set them again if a step requests it, carry them
+//! with the Gaussians, and differentiate step 3. [`fuse`] bakes the filter: splat files hold baked
+//! splats, so that every viewer renders them alike. Reference: `dapple_reference::smoothed`.
 //!
 //! [`SMOOTHING_MARGIN`]: crate::constants::SMOOTHING_MARGIN
 
 use crate::constants::SMOOTHING_VARIANCE;
 use dapple_scene::Splats;
 
-/// The filter's standard deviation times the highest sampling rate.
+/// Returns the filter's standard deviation times the highest sampling rate.
 pub fn deviation_per_interval() -> f32 {
     SMOOTHING_VARIANCE.sqrt()
 }
 
-/// Applies filters of these standard deviations, `[N]`, world units, or none if empty.
+/// Bakes filters of these standard deviations, `[N]`, world units; none if empty.
 pub fn fuse(splats: &mut Splats, smoothing: &[f32]) {
     let rows = splats.scales.iter_mut().zip(&mut splats.opacities);
     for ((scales, logit), &deviation) in rows.zip(smoothing) {
-        // Also what is not finite stays as it is.
+        // Non-finite deviations change nothing either.
         if deviation > 0.0 {
             let (fused, opacity) =
                 smoothed(scales.map(f64::from), (*logit).into(), deviation.into());
@@ -36,11 +38,11 @@ pub fn fuse(splats: &mut Splats, smoothing: &[f32]) {
     }
 }
 
-/// Step 3 for logarithms of scales and a logit.
+/// Computes step 3 for logarithms of scales and a logit.
 pub fn smoothed(log_scales: [f64; 3], logit: f64, deviation: f64) -> ([f64; 3], f64) {
     let mut log_share = 0.0;
     let scales = log_scales.map(|log_scale| {
-        // From the larger of the two: nothing overflows.
+        // From the larger of the two, so that nothing overflows.
         let wider = log_scale.max(deviation.ln());
         let part = |log: f64| (2.0 * (log - wider)).exp();
         let fused = wider + 0.5 * (part(log_scale) + part(deviation.ln())).ln();

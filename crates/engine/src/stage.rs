@@ -1,40 +1,40 @@
-//! The stages of a training step, by name.
+//! Names of the stages of a training step.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A stage of a training step. One stage, one name, three places: a function of
+/// Stage of a training step. Each stage has the same name in three places: a function of
 /// `reference`, a file of the CPU engine, a shader of the GPU engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Cull, project, colour from SH, count touched tiles.
+    /// Cull, project, compute colour from SH, count touched tiles.
     Project,
-    /// Visible Gaussians by depth.
+    /// Sort visible Gaussians by depth.
     Order,
-    /// One instance per (Gaussian, tile), in depth order.
+    /// Write one instance per (Gaussian, tile), in depth order.
     Emit,
-    /// Instances by tile, stable.
+    /// Sort instances by tile, stable.
     Sort,
-    /// First and last instance of each tile.
+    /// Find first and last instance of each tile.
     Ranges,
-    /// Front to back per tile.
+    /// Blend front to back per tile.
     Blend,
-    /// The render through the photo's grid of colour maps, where a run learns them; after `loss` the
-    /// way back, and their step.
+    /// Apply the photo's bilateral grid to the render, if the run learns it. After `loss`: its
+    /// backward pass and its step.
     Appearance,
-    /// L1 + SSIM and their gradient.
+    /// Compute L1 + SSIM and their gradient.
     Loss,
-    /// Gradient of each instance into its own slot.
+    /// Compute the gradient of each instance, in its own gradient slot.
     BlendBackward,
-    /// Sum slots, project backward, SH backward, Adam, density statistics.
+    /// Sum gradient slots, project backward, SH backward, Adam, density statistics.
     Update,
     /// Clone, split, prune, reset.
     Densify,
 }
 
 impl Stage {
-    /// All stages in the order they run.
+    /// All stages in the order of execution.
     pub const ALL: [Self; 11] = [
         Self::Project,
         Self::Order,
@@ -49,7 +49,7 @@ impl Stage {
         Self::Densify,
     ];
 
-    /// The name used in files, reports and JSON.
+    /// Returns the name in files, reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Project => "project",

@@ -1,4 +1,4 @@
-//! What every engine checks before it takes something in.
+//! Checks of the inputs of every engine.
 
 use crate::{ImageDerivative, OptimizerState, PARAM_GROUPS, PosedCamera, STATISTICS};
 use dapple_scene::{Error, Photo, Result, Splats};
@@ -6,7 +6,7 @@ use dapple_scene::{Error, Photo, Result, Splats};
 /// Checks splats, and that a state belongs to them.
 ///
 /// # Errors
-/// Arrays of different lengths, an unknown SH degree, a state of other splats.
+/// Array lengths that differ, an unsupported SH degree, or a state of other splats.
 pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
     check_splats(splats, "the splats")?;
     let Some(state) = state else {
@@ -47,10 +47,10 @@ fn check_splats(splats: &Splats, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the poses of a state belong to so many views.
+/// Checks that a state has poses for `views` views or for none.
 ///
 /// # Errors
-/// They are neither none nor one for each.
+/// Another number of poses.
 pub fn check_views(state: Option<&OptimizerState>, views: usize) -> Result<()> {
     let poses = state.map_or(0, |state| state.views.poses.len());
     if poses == 0 || poses == views {
@@ -65,7 +65,7 @@ pub fn check_views(state: Option<&OptimizerState>, views: usize) -> Result<()> {
 /// Checks that a photo has the size of its camera.
 ///
 /// # Errors
-/// It has not.
+/// Another size.
 pub fn check_photo(camera: &PosedCamera, photo: &Photo) -> Result<()> {
     if [photo.width, photo.height] == camera.size {
         return Ok(());
@@ -76,10 +76,10 @@ pub fn check_photo(camera: &PosedCamera, photo: &Photo) -> Result<()> {
     )))
 }
 
-/// Checks the sizes of dL/dimage.
+/// Checks the array sizes of an image gradient.
 ///
 /// # Errors
-/// They are not those of the camera's image.
+/// Sizes that differ from those of the camera's image.
 pub fn check_image_gradient(
     camera: &PosedCamera,
     derivative: &ImageDerivative<'_, f32>,

@@ -1,8 +1,8 @@
-//! What training keeps of each view beside its camera and photo, as a list: [`VIEW_GROUPS`] is of views what
-//! [`crate::PARAM_GROUPS`] is of Gaussians.
+//! State of a view in addition to its camera and photo, as a list of tensors. [`VIEW_GROUPS`] is the list for
+//! views, [`crate::PARAM_GROUPS`] the list for Gaussians.
 //!
-//! Who stores or reads it (checkpoints) goes through the list and names no tensor: another one is a field of
-//! [`ViewState`] and a row here.
+//! Code that stores or reads the tensors (checkpoints) iterates over the list and names no tensor. A new tensor is
+//! a field of [`ViewState`] and a row here.
 
 use crate::appearance::Appearance;
 use crate::look::{CODE, FEATURES, NETWORK};
@@ -10,54 +10,54 @@ use crate::{Look, POSE_WORDS, RefinedPose};
 use dapple_scene::{Error, Result};
 use std::borrow::Cow;
 
-/// What training changes of the views, by [`crate::ViewId`]. Empty until a step asks for it.
+/// State of the views that training changes, by [`crate::ViewId`]. Empty until a step requests it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ViewState {
-    /// Poses; empty where no step has refined any.
+    /// Poses; empty if no step has refined any.
     pub poses: Vec<RefinedPose>,
-    /// Grids of affine maps of colours; empty where no step has learnt any.
+    /// Bilateral grids; empty if no step has learnt any.
     pub appearance: Appearance,
-    /// The network and the codes of looks; empty where none are learnt.
+    /// Appearance MLP with its embeddings; empty if the run learns none.
     pub look: Look,
 }
 
-/// Of how many views there is what.
+/// Sizes of the tensors of a [`ViewState`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ViewSizes {
-    /// Views whose poses are refined.
+    /// Number of views with refined poses.
     pub poses: usize,
-    /// Views whose appearance is learnt.
+    /// Number of views with bilateral grids.
     pub grids: usize,
     /// Cells of a grid along x, y and luminance.
     pub cells: [u32; 3],
-    /// Views whose look is learnt.
+    /// Number of views with appearance embeddings.
     pub looks: usize,
-    /// Gaussians that learn features of their own for it.
+    /// Number of Gaussians with features for the appearance MLP.
     pub featured: usize,
 }
 
-/// The numbers of a tensor, row by row.
+/// Numbers of a tensor, row by row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ViewNumbers<'a> {
-    /// Most of them.
+    /// Floats; most tensors.
     F32(Cow<'a, [f32]>),
     /// Counts.
     U32(Cow<'a, [u32]>),
 }
 
-/// A tensor with a row for each view.
+/// Tensor with a row for each view.
 #[derive(Debug, Clone, Copy)]
 pub struct ViewGroup {
-    /// The name, in files too; up to the first dot that of the group.
+    /// Name, also in files; the part before the first dot is the group's name.
     pub name: &'static str,
-    /// Whether the numbers are counts.
+    /// True if the numbers are counts.
     pub is_count: bool,
     shape: fn(&ViewSizes) -> Vec<usize>,
     values: fn(&ViewState) -> ViewNumbers<'_>,
     set: fn(&mut ViewState, &ViewSizes, ViewNumbers<'_>) -> bool,
 }
 
-/// All of them.
+/// All tensors of the views.
 pub const VIEW_GROUPS: [ViewGroup; 13] = [
     ViewGroup {
         name: "poses",
@@ -149,7 +149,8 @@ pub const VIEW_GROUPS: [ViewGroup; 13] = [
     ),
 ];
 
-/// A tensor of numbers; of looks' network there is one row for all views, of their features one for each Gaussian.
+/// Creates a tensor of floats. The network of the appearance MLP has one row for all views, and its features have
+/// one row for each Gaussian.
 const fn floats(
     name: &'static str,
     shape: fn(&ViewSizes) -> Vec<usize>,
@@ -181,7 +182,7 @@ fn set_counts(into: &mut Vec<u32>, values: ViewNumbers<'_>) -> bool {
     true
 }
 
-/// A tensor that is shaped like the grids.
+/// Creates a tensor with the shape of the bilateral grids.
 const fn grids(
     name: &'static str,
     values: fn(&ViewState) -> ViewNumbers<'_>,
@@ -208,7 +209,7 @@ fn set_grids(
 }
 
 impl ViewState {
-    /// Of how many views there is what.
+    /// Returns the sizes of all tensors.
     pub fn sizes(&self) -> ViewSizes {
         ViewSizes {
             poses: self.poses.len(),
@@ -221,20 +222,20 @@ impl ViewState {
 }
 
 impl ViewGroup {
-    /// The shape, the number of views first; without views there is no tensor.
+    /// Returns the shape. The first dimension is the number of views; without views, there is no tensor.
     pub fn shape(&self, sizes: &ViewSizes) -> Vec<usize> {
         (self.shape)(sizes)
     }
 
-    /// The numbers, view after view.
+    /// Returns the numbers, view after view.
     pub fn values<'a>(&self, state: &'a ViewState) -> ViewNumbers<'a> {
         (self.values)(state)
     }
 
-    /// Replaces them.
+    /// Replaces the numbers.
     ///
     /// # Errors
-    /// Floats where counts belong, or the other way round.
+    /// Floats for a tensor of counts, or counts for a tensor of floats.
     pub fn set(
         &self,
         state: &mut ViewState,
@@ -255,7 +256,7 @@ impl ViewGroup {
 mod tests {
     use super::*;
 
-    /// Every number of a state goes through the list, and each row writes what it reads.
+    /// Checks that the list contains every number of a state, and that each row writes the tensor that it reads.
     #[test]
     fn groups_are_all_there_is_of_a_view() {
         let mut next = 0.0f32;

@@ -1,20 +1,20 @@
-//! Holding an engine to the reference: one number per tensor.
+//! Comparison of an engine with the reference: one number per tensor.
 //!
-//! The number is the relative L2 distance `|actual - expected| / |expected|`. Engines in `f32` stay
-//! below [`TOLERANCE`]. Where the reference is zero, relative means nothing: then the engine must
-//! be zero as well, within [`ZERO`], and the distance is 0 or infinite.
+//! The number is the relative L2 distance `|actual - expected| / |expected|`. Engines in `f32` must
+//! stay below [`TOLERANCE`]. A relative distance to zero is undefined. If the reference is zero,
+//! the engine must be zero too, within [`ZERO`], and the distance is 0 or infinite.
 
 use crate::oracle::Image;
 use dapple_engine::{Gradients, Rendered};
 
-/// What an engine in `f32` must reach for images and for each gradient tensor.
+/// Maximum distance of an engine in `f32`, for images and for each gradient tensor.
 pub const TOLERANCE: f64 = 1e-4;
 
-/// A tensor whose L2 norm is at most this counts as zero.
+/// L2 norm at or below which a tensor counts as zero.
 pub const ZERO: f64 = 1e-9;
 
-/// `|actual - expected| / |expected|`. Infinite when a value is not finite, when lengths differ, or
-/// when `expected` is [`ZERO`] and `actual` is not.
+/// Returns `|actual - expected| / |expected|`. Infinite if a value is non-finite, if lengths
+/// differ, or if `expected` is [`ZERO`] and `actual` is not.
 pub fn relative_l2(actual: &[f64], expected: &[f64]) -> f64 {
     if actual.len() != expected.len() {
         return f64::INFINITY;
@@ -33,7 +33,7 @@ pub fn relative_l2(actual: &[f64], expected: &[f64]) -> f64 {
     }
 }
 
-/// The distances of `"rgb"` and `"alpha"`; infinite for images of another size.
+/// Returns the distances of `"rgb"` and `"alpha"`; infinite for images of another size.
 pub fn compare_images(actual: &Rendered, expected: &Image) -> Vec<(&'static str, f64)> {
     let widen = |values: &[f32]| values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
     let same_size = (actual.width, actual.height) == (expected.width, expected.height);
@@ -50,15 +50,16 @@ pub fn compare_images(actual: &Rendered, expected: &Image) -> Vec<(&'static str,
     ]
 }
 
-/// The distance of the blended depths; infinite for images of another size or without depths.
+/// Returns the distance of the blended depths; infinite for images of another size or without
+/// depths.
 pub fn compare_depths(actual: &Rendered, expected: &Image) -> f64 {
     let blended = actual.depth.as_ref().map_or(&[][..], |d| &d.blended);
     let widened: Vec<f64> = blended.iter().map(|&v| f64::from(v)).collect();
     relative_l2(&widened, &expected.depth)
 }
 
-/// The distance of every tensor of [`Gradients::tensors`], by name. The pose is compared by
-/// [`compare_pose`]: not every engine differentiates it.
+/// Returns the distance of every tensor of [`Gradients::tensors`], by name. [`compare_pose`]
+/// compares the pose, because not every engine differentiates it.
 pub fn compare_gradients(
     actual: &Gradients<f32>,
     expected: &Gradients<f64>,
@@ -71,13 +72,13 @@ pub fn compare_gradients(
         .collect()
 }
 
-/// The distance of the pose's gradient.
+/// Returns the distance of the pose's gradient.
 pub fn compare_pose(actual: &Gradients<f32>, expected: &Gradients<f64>) -> f64 {
     relative_l2(&actual.pose, &expected.pose)
 }
 
-/// Indices of Gaussians in `absent` that have any gradient at all: an absent Gaussian's must be
-/// exactly zero, which no norm over all Gaussians would notice.
+/// Returns the indices of Gaussians in `absent` with a gradient. Gradients of absent Gaussians must
+/// be exactly zero, and a norm over all Gaussians would not detect a small one.
 pub fn stray_gradients(actual: &Gradients<f32>, absent: &[usize]) -> Vec<usize> {
     let n = actual.means.len().max(1);
     let tensors = actual.tensors();

@@ -1,11 +1,10 @@
-//! The truth that splatting engines are held to, for those who write one: a development dependency, never
-//! part of what trains.
+//! Reference for splatting engines, for authors of engines: a development dependency, never part of training.
 //!
-//! - The textbook renderer in `f64` and its gradients: [`render`], [`gradients`], [`loss`], and each stage of
-//!   them under the stage's name. Slow, readable, right: its gradients are those of finite differences.
-//! - [`scenes`]: small scenes, degenerate ones included, that every engine is tested on.
-//! - [`compare`]: how far an engine is from the reference, one number per tensor.
-//! - [`conformance`]: the checks that every engine has to pass.
+//! - The textbook renderer in `f64` and its gradients: [`render`], [`gradients`], [`loss`], and each stage
+//!   under the stage's name. It is slow and readable, and finite differences confirm its gradients.
+//! - [`scenes`]: small test scenes for every engine, with degenerate ones.
+//! - [`compare`]: distance of an engine from the reference, one number per tensor.
+//! - [`conformance`]: checks for every engine.
 
 pub mod compare;
 pub mod conformance;

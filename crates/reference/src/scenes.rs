@@ -19,7 +19,7 @@ use glam::DVec3;
 /// A scene to render, differentiate and compare.
 #[derive(Debug, Clone)]
 pub struct TestScene {
-    /// What it shows; unique.
+    /// Name of the content; unique.
     pub name: &'static str,
     /// The Gaussians.
     pub splats: Splats,
@@ -284,7 +284,7 @@ fn out_of_sight() -> TestScene {
 }
 
 /// One axis 1e4 times the other two. The long axis stays near 10 pixels: the quadratic form of a
-/// needle of L pixels loses about L^2 of `f32`'s precision, whoever evaluates it.
+/// needle of L pixels loses about L^2 of `f32`'s precision in any implementation.
 fn needles() -> TestScene {
     let batch = Batch {
         count: 150,

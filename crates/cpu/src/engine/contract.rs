@@ -1,4 +1,5 @@
-//! [`CpuEngine`] behind the engine contract: what goes in and out, and checks of it.
+//! Implementation of the [`Engine`](dapple_engine::Engine) trait for [`CpuEngine`], with checks of
+//! the inputs and outputs.
 
 use super::{Clock, CpuEngine, HeldView, no_view, on_pool};
 use crate::antialias;

@@ -1,4 +1,4 @@
-//! Looks as the engine holds them: Gaussians' features lie behind their parameters.
+//! Appearance MLP in the engine: Gaussians' features are components after their parameters.
 
 use super::CpuEngine;
 use crate::blocks::Blocks;
@@ -8,7 +8,8 @@ use dapple_engine::{Look, StepSettings, ViewId};
 use dapple_scene::Result;
 
 impl CpuEngine {
-    /// Puts what Gaussians have learnt behind their parameters, out of the looks: all that moves them moves it too.
+    /// Moves the Gaussians' features from the appearance MLP into the blocks, so that every move of a Gaussian
+    /// moves its features.
     pub(super) fn take_features(&mut self) {
         if self.look.is_empty() {
             return;
@@ -24,7 +25,7 @@ impl CpuEngine {
         with(&mut self.second, &moments, 1, 2);
     }
 
-    /// The looks, with what Gaussians have learnt.
+    /// Returns the appearance MLP with the Gaussians' features.
     pub(super) fn look_with_features(&self) -> Look {
         let mut look = self.look.clone();
         if look.is_empty() {
@@ -38,7 +39,7 @@ impl CpuEngine {
         look
     }
 
-    /// The network as a step's photo wants it, where it asks for that.
+    /// Prepares the network for a step's photo, if the step requests it.
     pub(super) fn prepare_look(
         &mut self,
         view: ViewId,

@@ -1,4 +1,4 @@
-//! What comes out of a view that was rendered, row by row, on the engine's own threads: colours, bytes, counts.
+//! Results of a rendered view, row by row, on the engine's own threads: colours, bytes, counts.
 
 use super::{CpuEngine, tiled};
 use crate::frame::{CameraF32, PLANES};
@@ -8,7 +8,7 @@ use dapple_engine::score::to_byte;
 use dapple_engine::{BlendCounts, DepthImage, Rendered, RenderedBytes};
 use rayon::prelude::*;
 
-/// Red, green, blue and transmittance of a row's pixels.
+/// Returns red, green, blue and transmittance of a row's pixels.
 fn row_of<'a>(
     image: &'a [Row],
     camera: &'a CameraF32,
@@ -21,7 +21,7 @@ fn row_of<'a>(
 }
 
 impl CpuEngine {
-    /// The rendered image.
+    /// Returns the rendered image.
     pub(super) fn image(&self, camera: &CameraF32, depths: bool) -> Rendered {
         let [width, height] = camera.size.map(|v| v as usize);
         let mut rgb = vec![0.0; 3 * width * height];
@@ -52,7 +52,7 @@ impl CpuEngine {
         }
     }
 
-    /// Its bytes.
+    /// Returns the rendered image as bytes.
     pub(super) fn image_bytes(&self, camera: &CameraF32) -> RenderedBytes {
         let [width, height] = camera.size.map(|v| v as usize);
         let mut rgba = vec![0; 4 * width * height];
@@ -74,13 +74,13 @@ impl CpuEngine {
         }
     }
 
-    /// What pixels have blended, where `blend` was asked to count.
+    /// Returns the numbers of blended Gaussians, if `blend` has counted them.
     pub(super) fn blended(&self, camera: &CameraF32) -> BlendCounts {
         let counts = untiled(camera, &self.frame.blended);
         BlendCounts {
             width: camera.size[0],
             height: camera.size[1],
-            // Exact: a pixel blends fewer than 2^24, for each takes a share of its transmittance.
+            // Exact: a pixel blends fewer than 2^24, because each takes a share of its transmittance.
             blended: counts.into_iter().map(|count| count as u32).collect(),
             counts: self.frame.counts,
         }

@@ -1,15 +1,18 @@
-//! `appearance`: the image through the photo's grid of colour maps, and the way back. Reference:
+//! `appearance`: applies the photo's bilateral grid to the image, and its backward pass. Reference:
 //! `dapple_reference::appearance`.
 //!
-//! Forward, rows of tiles apart from each other:
-//! 1. For each row of pixels, mix the grid's two planes around it: `[x, luminance, 3, 4]` is left.
-//! 2. For each pixel, mix along x, then along luminance; its colour times that is `corrected`.
+//! Forward, rows of tiles independently:
+//! 1. For each row of pixels, interpolate between the grid's two planes around the row. The result is
+//!    `[x, luminance, 3, 4]`.
+//! 2. For each pixel, interpolate along x, then along luminance. The product of this map and the
+//!    pixel's colour is `corrected`.
 //!
-//! Backward, likewise; `image_gradient` is dL/dcorrected at first and dL/dimage at the end:
-//! 3. Each pixel adds its part to the derivatives of its row's mixed grid; a row adds those to the two
-//!    planes that it was mixed from; tasks' sums are added up in order.
-//! 4. The regulariser's derivative is added, and Adam takes its step, with the bias correction of the
-//!    steps that this photo has seen: between two of them its moments rest.
+//! Backward, rows of tiles independently; `image_gradient` is dL/dcorrected before and dL/dimage
+//! after:
+//! 3. Each pixel adds its part to the derivatives of its row's interpolated grid. A row adds those to
+//!    its two planes. The tasks' sums are added in order.
+//! 4. The regulariser's derivative is added, and Adam takes its step. The bias correction counts the
+//!    steps of this photo; between two of them, its moments do not change.
 
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::simd::{ROW, Row};
@@ -23,7 +26,7 @@ const FLUSH: f32 = 1e-30;
 
 type Affine = [f32; AFFINE];
 
-/// What all tasks share.
+/// Inputs of all tasks.
 #[derive(Clone, Copy)]
 struct Slicing<'a> {
     size: [usize; 2],
@@ -32,7 +35,7 @@ struct Slicing<'a> {
     grid: &'a [f32],
 }
 
-/// The map of a pixel, and how it changes with its place along the luminance.
+/// Affine map of a pixel, and its derivative by the place along the luminance.
 struct Sliced {
     map: Affine,
     change: Affine,
@@ -52,7 +55,7 @@ impl<'a> Slicing<'a> {
         }
     }
 
-    /// Numbers of one plane: all cells of one y.
+    /// Returns the count of numbers in one plane: all cells of one y.
     fn plane(&self) -> usize {
         self.cells[0] * self.cells[2] * AFFINE
     }
@@ -61,7 +64,7 @@ impl<'a> Slicing<'a> {
         Place::of_pixel(y, self.size[1], self.cells[1])
     }
 
-    /// Step 1.
+    /// Computes step 1.
     fn mix_planes(&self, row: Place, out: &mut [f32]) {
         let plane = |y: usize| &self.grid[y * self.plane()..(y + 1) * self.plane()];
         let pairs = plane(row.first).iter().zip(plane(row.next));
@@ -70,7 +73,7 @@ impl<'a> Slicing<'a> {
         }
     }
 
-    /// Step 2, the map.
+    /// Computes the map of step 2.
     #[inline(always)]
     fn slice(&self, mixed: &[f32], x: usize, rgb: [f32; 3]) -> Sliced {
         let [nx, _, nl] = self.cells;
@@ -100,7 +103,7 @@ impl<'a> Slicing<'a> {
         }
     }
 
-    /// Visits the pixels of a row of tiles, whose first plane's rows begin at `row` of its own.
+    /// Returns the rows of pixels of a row of tiles.
     fn rows(&self, tile_row: usize) -> std::ops::Range<usize> {
         tile_row * ROW..((tile_row + 1) * ROW).min(self.size[1])
     }
@@ -111,7 +114,7 @@ fn affine(mixed: &[f32], cell: usize) -> &[f32] {
     &mixed[cell * AFFINE..(cell + 1) * AFFINE]
 }
 
-/// First-plane row and lane of a pixel within a row of tiles.
+/// Returns the first-plane row and the lane of a pixel within a row of tiles.
 #[inline(always)]
 fn within(x: usize, y: usize) -> (usize, usize) {
     (x / ROW * TILE_ROWS + y % ROW, x % ROW)
@@ -154,13 +157,13 @@ fn apply(row: &[f32], rgb: [f32; 3]) -> f32 {
     row[0] * rgb[0] + row[1] * rgb[1] + row[2] * rgb[2] + row[3]
 }
 
-/// The derivatives of the planes that a task's rows were mixed from.
+/// Derivatives of the planes that a task's rows are interpolated from.
 struct Part {
     first_plane: usize,
     values: Vec<f32>,
 }
 
-/// Step 3: turns `frame.image_gradient` into dL/dimage, and returns dL/dgrid.
+/// Computes step 3: turns `frame.image_gradient` into dL/dimage, and returns dL/dgrid.
 pub fn backward(camera: &CameraF32, cells: [u32; 3], grid: &[f32], frame: &mut Frame) -> Vec<f32> {
     let slicing = Slicing::new(camera, cells, grid);
     let rows = camera.tile_count() * TILE_ROWS;
@@ -215,7 +218,8 @@ impl Slicing<'_> {
         }
     }
 
-    /// Adds a pixel's part to the derivatives of the mixed grid; returns dL/d(its colour).
+    /// Adds a pixel's part to the derivatives of the interpolated grid; returns the derivative by the
+    /// pixel's colour.
     #[inline(always)]
     fn pixel(
         &self,
@@ -253,7 +257,8 @@ impl Slicing<'_> {
     }
 }
 
-/// Step 4: a view's grid takes a step along `gradient`, which does not know the regulariser yet.
+/// Computes step 4: a step of a view's grid along `gradient`, which does not contain the regulariser
+/// yet.
 pub fn step(
     appearance: &mut Appearance,
     view: usize,

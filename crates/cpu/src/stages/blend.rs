@@ -1,19 +1,20 @@
-//! `blend`: front to back, tile by tile.
+//! `blend`: blends instances front to back, tile by tile.
 //!
 //! A tile is 16 rows of 16 pixels; a row is a whole number of vectors. For each row that an instance
 //! visits, nearest instance first (the module `visits` lists them):
-//! 1. Per pixel: alpha = 2^x, x = log2_opacity + a dx^2 + b dx dy + c dy^2, clamped to `ALPHA_MAX`.
-//!    Where alpha is below 1/255, which shows in x, it is zero.
-//! 2. A pixel whose transmittance would fall below `TRANSMITTANCE_MIN` is finished before blending.
-//!    Its transmittance turns negative: from then on any alpha leaves it below the minimum, so that
-//!    one comparison does for both and nothing else needs to be kept.
+//! 1. Per pixel: alpha = 2^x, x = log2_opacity + a dx^2 + b dx dy + c dy^2, clamped to `ALPHA_MAX`. Alpha
+//!    below 1/255, which is a condition on x, becomes zero.
+//! 2. A pixel whose transmittance would fall below `TRANSMITTANCE_MIN` is finished before blending. Its
+//!    transmittance becomes negative and stays below the minimum for any alpha, so that one comparison
+//!    serves both tests and no other state is needed.
 //!
-//! Where depths are asked for, they are blended like a colour, and a pixel takes the depth of the
-//! instance behind which its transmittance is first at most a half. Where counts are, a pixel counts the
-//! instances that it blends. Each compiled apart: others do not pay for it.
+//! If depths are requested, they are blended like a colour. A pixel's median depth is that of the
+//! instance behind which its transmittance is first at most a half. If counts are requested, a pixel
+//! counts the instances that it blends. Each variant is compiled separately, so that other renders have
+//! no extra cost.
 //!
-//! `blend_backward` walks the same rows in the same order with the same arithmetic ([`Layer`]), so
-//! it meets the same alphas and the same ends without having them stored.
+//! `blend_backward` walks the same rows in the same order with the same arithmetic ([`Layer`]). It finds
+//! the same alphas and the same ends without storing them.
 
 use super::visits::{BATCH, LiveRows, TileGeometry, Visit, Visits, tile_instances};
 use crate::frame::{CameraF32, Frame, PLANES, Splat2d, TILE_ROWS, grow, split_by_lengths};
@@ -24,31 +25,31 @@ use pulp::Simd;
 use rayon::prelude::*;
 use std::sync::atomic::AtomicU32;
 
-/// What is found beside colours.
+/// Extra output of a render.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
-    /// Nothing.
+    /// No extra output.
     Nothing,
-    /// Images of depth.
+    /// Depth images.
     Depths,
-    /// How many instances each pixel blends.
+    /// Number of instances that each pixel blends.
     Counts,
 }
 
 impl Beside {
-    /// Depths, or nothing.
+    /// Returns `Depths` if requested, else `Nothing`.
     pub fn depths(asked: bool) -> Self {
         if asked { Self::Depths } else { Self::Nothing }
     }
 
-    /// Rows of a tile in the images of this that are asked for.
+    /// Returns the rows of a tile in the images of output `of`; 0 if it is not requested.
     fn rows(self, of: Self) -> usize {
         if self == of { ROW } else { 0 }
     }
 }
 
-/// Fills `image`: colours over the background, and the remaining transmittance; and the images of what is
-/// `beside`.
+/// Fills `image` with colours over the background and the remaining transmittance, and fills the images
+/// of `beside`.
 pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, beside: Beside, frame: &mut Frame) {
     let tiles = camera.tile_count();
     let Frame {
@@ -105,24 +106,24 @@ pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, beside: Beside, f
         .reduce(|| (0, 0.0), |a, b| (a.0 + b.0, a.1.max(b.1)));
 }
 
-/// What an instance does to a vector of pixels.
+/// Effect of an instance on a vector of pixels.
 pub struct Layer<S: Simd> {
     /// Pixel centres minus the Gaussian's, x.
     pub dx: V<S>,
-    /// log2 of the alpha before it is clamped.
+    /// log2 of the alpha before the clamp.
     pub exponent: V<S>,
     /// Alpha, zero below 1/255.
     pub alpha: V<S>,
-    /// Pixels that are not finished, nor finished by this instance.
+    /// Pixels that were not finished before this instance and are not finished by it.
     pub open: M<S>,
-    /// Alpha times the transmittance in front, zero where the pixel is not open.
+    /// Alpha times the transmittance in front; zero if the pixel is not open.
     pub weight: V<S>,
-    /// Transmittance behind, negative where the pixel is not open.
+    /// Transmittance behind; negative if the pixel is not open.
     pub behind: V<S>,
 }
 
 impl<S: Simd> Layer<S> {
-    /// Steps 1 and 2 for part `part` of a visited row.
+    /// Computes steps 1 and 2 for part `part` of a visited row.
     #[inline(always)]
     pub fn new(
         s: S,
@@ -150,7 +151,7 @@ impl<S: Simd> Layer<S> {
     }
 }
 
-/// Centres of the columns `part` of a tile.
+/// Returns the centres of part `part` of a tile's columns.
 #[inline(always)]
 pub fn column_centres<S: Simd>(s: S, origin: f32, part: usize) -> V<S> {
     const STEPS: Row = Row([
@@ -165,18 +166,18 @@ struct Tile<'a> {
     geometry: TileGeometry,
     background: [f32; 3],
     rows: &'a mut [Row],
-    /// Empty without depths, as the next.
+    /// Empty without depths; so is `median`.
     blended: &'a mut [Row],
     median: &'a mut [Row],
     /// Empty without counts.
     counted: &'a mut [Row],
 }
 
-/// A tile, with depths or counts or without.
+/// Task for a tile, with or without depths and counts.
 struct With<'a, const DEPTHS: bool, const COUNTS: bool>(Tile<'a>);
 
 impl<const DEPTHS: bool, const COUNTS: bool> pulp::WithSimd for With<'_, DEPTHS, COUNTS> {
-    /// Rows of pixels visited, over all instances.
+    /// Number of rows of pixels visited, over all instances.
     type Output = (u64, f32);
 
     #[inline(always)]
@@ -220,7 +221,8 @@ impl<const DEPTHS: bool, const COUNTS: bool> pulp::WithSimd for With<'_, DEPTHS,
                         let row = &mut tile.blended[y];
                         let sum = layer.weight.mul_add(depth, V::load(s, row, part));
                         sum.store(row, part);
-                        // Finished pixels have a negative one behind, which no more is a half.
+                        // Finished pixels have a negative transmittance behind, and their median depth is
+                        // final.
                         let half = s.k(MEDIAN_TRANSMITTANCE);
                         let crosses = half.lt(in_front).and(half.ge(layer.behind));
                         let row = &mut tile.median[y];
@@ -247,7 +249,7 @@ impl<const DEPTHS: bool, const COUNTS: bool> pulp::WithSimd for With<'_, DEPTHS,
                 }
             }
         }
-        // Finished pixels, and those outside the image, have negative ones.
+        // Finished pixels, and those outside the image, have negative transmittance.
         let left = transmittance
             .iter()
             .flat_map(|row| row.0)

@@ -1,22 +1,23 @@
-//! `blend_backward`: each instance's gradient, summed over its tile's pixels, into its own slot.
+//! `blend_backward`: writes each instance's gradient, summed over its tile's pixels, into its own
+//! gradient slot.
 //!
-//! With w = alpha T the weight of an instance, g = dL/d(pixel) and g.c its colour seen through g,
-//! dL/dalpha = T (g.c) - R / (1 - alpha), where R is what lies behind seen through g: the sum of
-//! w (g.c) over the instances behind, plus the background. So:
-//! 1. Per pixel start with R = g . (rendered colour) + dL/dT_final T_final: everything.
-//! 2. Walk front to back exactly as `blend` does. T comes out bit for bit, without divisions, and
-//!    R shrinks by w (g.c) at each instance. One scalar a pixel does the work of four.
-//! 3. Per instance sum, over its pixels, s = alpha dL/dalpha and its first and second moments about
-//!    the Gaussian's centre, and w g for the colour. Moments separate: a column's dx is the same in
-//!    all rows, so rows add up s, s dy, s dy^2 and the columns are weighted once at the end.
+//! With w = alpha T the weight of an instance, g = dL/d(pixel) and g.c the product of g with the
+//! instance's colour, dL/dalpha = T (g.c) - R / (1 - alpha). R is the product of g with the colour from
+//! behind: the sum of w (g.c) over the instances behind, plus the background. The steps are:
+//! 1. Each pixel starts with R = g . (rendered colour) + dL/dT_final T_final: the whole pixel.
+//! 2. Walk front to back exactly as `blend` does. T is bit-identical, without divisions, and R shrinks by
+//!    w (g.c) at each instance. One scalar per pixel replaces four.
+//! 3. Per instance, sum over its pixels s = alpha dL/dalpha and its first and second moments about the
+//!    Gaussian's centre, and w g for the colour. Moments separate, because a column's dx is equal in all
+//!    rows. Rows add up s, s dy, s dy^2, and the columns are weighted once at the end.
+//! 4. For absolute density statistics (AbsGS), sum |s d(exponent)/d(x, y)| too, which need each pixel's
+//!    dx, into separate slots. This variant is compiled separately, so that other steps have no extra
+//!    cost.
+//! 5. If the loss depends on depths, depths are a fourth channel in steps 1 and 2, and the sums of w
+//!    dL/d(depth) go to separate slots. This variant is compiled separately too.
 //!
-//! 4. Where density statistics are to be absolute (AbsGS): sums of |s d(exponent)/d(x, y)| too, which
-//!    need each pixel's dx, into slots of their own. Compiled apart: others do not pay for it.
-//! 5. Where the loss looks at depths, they are a fourth channel in 1 and 2, and the sums of w dL/d(depth)
-//!    go to slots of their own. Likewise compiled apart.
-//!
-//! A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, and results
-//! that depend neither on threads nor on luck.
+//! A slot has one writer, and `update` adds a Gaussian's slots in order. There are no atomics, and
+//! results depend neither on the number of threads nor on scheduling.
 
 use super::blend::{Layer, column_centres};
 use super::visits::{BATCH, LiveRows, TileGeometry, Visits, tile_instances};
@@ -29,12 +30,12 @@ use pulp::Simd;
 use rayon::prelude::*;
 use std::sync::atomic::AtomicU32;
 
-/// What is asked for beyond the image's gradient.
+/// Optional outputs in addition to the image's gradient.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mode {
-    /// Step 4.
+    /// True for step 4.
     pub absolute: bool,
-    /// Step 5: from `depth.blended` and `depth.gradient`.
+    /// True for step 5, from `depth.blended` and `depth.gradient`.
     pub depths: bool,
 }
 
@@ -109,7 +110,7 @@ pub fn run(camera: &CameraF32, cap: u32, mode: Mode, frame: &mut Frame) {
         );
 }
 
-/// A tile's rows of an image of one plane; none unless they are `wanted`.
+/// Returns a tile's rows of an image of one plane; none unless `wanted`.
 fn tile_rows(plane: &[Row], tile: usize, wanted: bool) -> &[Row] {
     match wanted {
         true => &plane[tile * ROW..(tile + 1) * ROW],
@@ -126,23 +127,23 @@ struct Tile<'a> {
     slots: &'a mut [Slot],
     /// Empty without step 4.
     absolute_slots: &'a mut [AbsoluteSlot],
-    /// Empty without step 5, as what follows.
+    /// Empty without step 5; so are `depth_gradient` and `depth_slots`.
     depth: &'a [Row],
     depth_gradient: &'a [Row],
     depth_slots: &'a mut [f32],
 }
 
-/// A tile, with steps 4 and 5 or without.
+/// Task for a tile, with or without steps 4 and 5.
 struct With<'a, const ABSOLUTE: bool, const DEPTHS: bool>(Tile<'a>);
 
-/// What becomes a slot's sums, still column by column. Those that hold no dx are summed over the
-/// rows of a visit, the others follow from them.
+/// Sums of a slot, still column by column. Sums without dx are summed over the rows of a visit; the
+/// others follow from them.
 type Columns = [Row; 9];
 
 /// Sums over rows among [`Columns`]: s, s dy, s dy^2, and w times dL/d(red, green, blue).
 const OVER_ROWS: [usize; 6] = [0, 2, 5, 6, 7, 8];
 
-/// The sums of steps 4 and 5, lane by lane.
+/// Sums of steps 4 and 5, lane by lane.
 struct Extra {
     absolute: [[Row; 2]; BATCH],
     depth: [Row; BATCH],
@@ -207,7 +208,7 @@ impl<const ABSOLUTE: bool, const DEPTHS: bool> pulp::WithSimd for With<'_, ABSOL
             }
             done += instances.len();
         }
-        // Behind the last blended instance, and beyond the cap, nothing has a gradient.
+        // Instances behind the last blended one, and beyond the per-tile limit, have no gradient.
         tile.slots[done..].fill([0.0; 9]);
         if ABSOLUTE {
             tile.absolute_slots[done..].fill([0.0; 2]);
@@ -218,15 +219,15 @@ impl<const ABSOLUTE: bool, const DEPTHS: bool> pulp::WithSimd for With<'_, ABSOL
     }
 }
 
-/// What a walk along the tile's rays carries from instance to instance.
+/// State of the tile's rays between two instances.
 struct Rays {
     transmittance: [Row; ROW],
-    /// R: what lies behind, seen through the gradient.
+    /// R: the colour from behind, times the gradient.
     behind: [Row; ROW],
 }
 
 impl Tile<'_> {
-    /// Step 2 and the sums over rows of step 3, for the visits of a batch.
+    /// Computes step 2 and the sums over rows of step 3, for the visits of a batch.
     #[inline(always)]
     fn walk<S: Simd, const ABSOLUTE: bool, const DEPTHS: bool>(
         &self,
@@ -262,7 +263,7 @@ impl Tile<'_> {
                 let behind = layer.weight.neg_mul_add(seen, behind);
                 let inverse = (one - layer.alpha).reciprocal();
                 let d_alpha = behind.neg_mul_add(inverse, in_front * seen);
-                // Where alpha is clamped it does not move.
+                // A clamped alpha has no derivative.
                 let moves = layer.open.and(layer.exponent.lt(s.k(ALPHA_MAX.log2())));
                 let slope = moves.select(d_alpha * layer.alpha, zero);
                 let terms = [
@@ -292,7 +293,7 @@ impl Tile<'_> {
     }
 }
 
-/// Fills in those of an instance's columns that hold dx.
+/// Computes the columns of an instance that contain dx.
 #[inline(always)]
 fn weight_columns<S: Simd>(s: S, origin_x: f32, splat: &Splat2d, columns: &mut Columns) {
     for part in 0..parts::<S>() {
@@ -304,8 +305,8 @@ fn weight_columns<S: Simd>(s: S, origin_x: f32, splat: &Splat2d, columns: &mut C
     }
 }
 
-/// Adds up the columns of a batch, four neighbours at a time, twice. Sums of neighbours all along an
-/// array become vectors across sums; a sum over the lanes of one register takes twice as many steps.
+/// Adds up the columns of a batch, four neighbours at a time, twice. Sums of neighbours along an array
+/// compile to vectors across sums; a sum over the lanes of one register takes twice as many steps.
 #[inline(always)]
 fn add_columns(columns: &[Columns], slots: &mut [Slot]) {
     let mut quarters = [[0.0; 4]; 9 * BATCH];
@@ -321,7 +322,7 @@ fn add_fours(fours: &[[f32; 4]], sums: &mut [f32]) {
     }
 }
 
-/// Depth's part of step 1.
+/// Computes the depth's part of step 1.
 #[inline(always)]
 fn add_depths<S: Simd>(s: S, depth: &[Row], gradient: &[Row], behind: &mut [Row; ROW]) {
     for part in 0..parts::<S>() {
@@ -334,7 +335,7 @@ fn add_depths<S: Simd>(s: S, depth: &[Row], gradient: &[Row], behind: &mut [Row;
     }
 }
 
-/// Step 1.
+/// Computes step 1.
 #[inline(always)]
 fn everything<S: Simd>(s: S, image: &[Row; TILE_ROWS], gradient: &[Row; TILE_ROWS]) -> [Row; ROW] {
     let mut sum = [Row::ZERO; ROW];

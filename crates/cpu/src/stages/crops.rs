@@ -1,8 +1,10 @@
-//! The loss of a crop, part of the stage `loss`: see [`dapple_engine::crops`].
+//! Loss over crops, part of the stage `loss`: see [`dapple_engine::crops`].
 //!
-//! 1. Cut the crop out of the render and out of the photo over the background; masked pixels are the photo's in both.
-//! 2. The loss's derivative by the render's crop.
-//! 3. Times the weight onto `image_gradient`, which the loss of the image has filled; not where pixels are masked.
+//! 1. Cut the crop out of the render and out of the photo over the background. In masked pixels, both crops have the
+//!    photo's colour.
+//! 2. Compute the loss's derivative by the render's crop.
+//! 3. Add the derivative times the weight to `image_gradient`, which the loss of the image has filled, except in
+//!    masked pixels.
 
 use crate::engine::tiled;
 use crate::frame::{CameraF32, Frame};
@@ -11,7 +13,7 @@ use dapple_engine::CropLoss;
 use dapple_engine::score::{mask_counts, over};
 use dapple_scene::{Photo, Result};
 
-/// One crop, and its derivative.
+/// Buffers of one crop, and its derivative.
 #[derive(Debug, Default)]
 pub struct Crop {
     render: Vec<f32>,
@@ -19,21 +21,21 @@ pub struct Crop {
     derivative: Vec<f32>,
 }
 
-/// Where a crop lies, what it is compared over, and how much it counts.
+/// Place, background and weight of a crop.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    /// Column and row of its first pixel.
+    /// Column and row of the crop's first pixel.
     pub origin: [u32; 2],
-    /// Behind transparent photos.
+    /// Background of transparent photos.
     pub background: [f32; 3],
-    /// Of the term.
+    /// Weight of the term.
     pub weight: f32,
 }
 
-/// Steps 1 to 3.
+/// Computes steps 1 to 3.
 ///
 /// # Errors
-/// What the loss cannot do.
+/// An error of the loss.
 pub fn run(
     camera: &CameraF32,
     photo: &Photo,

@@ -1,13 +1,12 @@
-//! `densify`: clone, split, prune, reset; the adaptive density control of the 3DGS paper.
+//! `densify`: clone, split, prune, reset: the adaptive density control of the 3DGS paper.
 //!
-//! 1. A Gaussian wants to grow where its screen-space gradient, averaged over the steps in which
-//!    it was visible, exceeds the threshold. Small ones are cloned, large ones split in two.
-//! 2. If there is no room for all, the largest gradients grow first (ties by index).
-//! 3. Prune what is too transparent, too large or not finite; what was split is replaced.
-//! 4. Optionally clamp opacities and clear their moments. Statistics start anew once they have been
-//!    acted upon.
+//! 1. A Gaussian should grow if its screen-space gradient, averaged over the steps in which it was
+//!    visible, exceeds the threshold. Small Gaussians are cloned, large ones split in two.
+//! 2. If the Gaussian cap does not allow all, the largest gradients grow first (ties by index).
+//! 3. Prune Gaussians that are too transparent, too large or non-finite; replace split Gaussians.
+//! 4. Optionally clamp opacities and clear their moments. Reset the statistics after their use.
 //!
-//! Survivors keep their order and moments; new Gaussians follow with moments of zero.
+//! Remaining Gaussians keep their order and moments; new Gaussians follow with moments of zero.
 
 use crate::antialias;
 use crate::blocks::{Blocks, component};
@@ -15,10 +14,10 @@ use crate::simd::Row;
 use crate::stages::update::DensityStats;
 use dapple_engine::{DensifyPlan, DensifyReport, noise};
 
-/// A split Gaussian's children are smaller by this factor (the paper).
+/// Factor by which a split Gaussian's children are smaller (3DGS paper).
 const SPLIT_SHRINK: f32 = 1.6;
 
-/// What becomes of a Gaussian.
+/// Growth of a Gaussian in a round.
 #[derive(Clone, Copy, PartialEq)]
 enum Growth {
     None,
@@ -26,7 +25,7 @@ enum Growth {
     Split,
 }
 
-/// The engine's per-Gaussian state.
+/// State of the engine per Gaussian.
 pub struct State<'a> {
     /// Parameters.
     pub params: &'a mut Blocks,
@@ -34,13 +33,13 @@ pub struct State<'a> {
     pub first: &'a mut Blocks,
     /// Adam's second moments.
     pub second: &'a mut Blocks,
-    /// Screen-space gradients.
+    /// Sums of screen-space gradients.
     pub stats: &'a mut DensityStats,
     /// 3D filters by block, or empty.
     pub smoothing: &'a mut Vec<Row>,
 }
 
-/// Runs one round.
+/// Executes one round.
 pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
     if let Some(relocation) = &plan.relocate {
         return super::relocate::run(plan, relocation, state);
@@ -50,7 +49,8 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
     let count = |kind: Growth| growth.iter().filter(|&&g| g == kind).count();
     let (clones, splits) = (count(Growth::Clone), count(Growth::Split));
 
-    // Where each Gaussian of the next generation comes from; new ones also name the split sample.
+    // Source of each Gaussian after the round; for children of a split, also the number of the
+    // sample.
     let mut sources: Vec<(usize, Option<u32>, bool)> = Vec::with_capacity(n + clones + splits);
     let survivors = (0..n).filter(|&i| growth[i] != Growth::Split);
     sources.extend(survivors.map(|i| (i, None, false)));
@@ -113,7 +113,7 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
     }
 }
 
-/// The largest of a Gaussian's three axes, world units.
+/// Returns the largest of a Gaussian's three axes, world units.
 fn largest_axis(params: &Blocks, i: usize) -> f32 {
     (0..3)
         .map(|k| params.get(i, component::SCALE + k))
@@ -121,7 +121,7 @@ fn largest_axis(params: &Blocks, i: usize) -> f32 {
         .exp()
 }
 
-/// Steps 1 and 2: who grows, and how many had to be refused.
+/// Computes steps 1 and 2: the growth of each Gaussian, and the number refused for the cap.
 fn decide(plan: &DensifyPlan, state: &State<'_>) -> (Vec<Growth>, usize) {
     let n = state.params.len;
     let mut growth = vec![Growth::None; n];
@@ -151,12 +151,12 @@ fn decide(plan: &DensifyPlan, state: &State<'_>) -> (Vec<Growth>, usize) {
     (growth, refused)
 }
 
-/// Whether all parameters of a Gaussian are finite.
+/// Returns true if all parameters of a Gaussian are finite.
 pub fn is_finite(params: &Blocks, i: usize) -> bool {
     (0..params.components).all(|c| params.get(i, c).is_finite())
 }
 
-/// Step 3: whether a Gaussian of the next generation stays.
+/// Computes step 3: returns true if a Gaussian remains after the round.
 fn keep(plan: &DensifyPlan, params: &Blocks, source: usize, is_split: bool) -> bool {
     let finite = is_finite(params, source);
     let opacity = 1.0 / (1.0 + (-params.get(source, component::OPACITY)).exp());
@@ -168,7 +168,7 @@ fn keep(plan: &DensifyPlan, params: &Blocks, source: usize, is_split: bool) -> b
             .is_none_or(|limit| largest_axis(params, source) / shrink <= limit)
 }
 
-/// The rotation of a quaternion (w, x, y, z) of any length; of zero, the identity.
+/// Returns the rotation of a quaternion (w, x, y, z) of any length; the identity for zero.
 pub fn rotation(quat: [f32; 4]) -> [[f32; 3]; 3] {
     let norm = quat.iter().map(|v| v * v).sum::<f32>().sqrt();
     let [w, x, y, z] = quat.map(|v| if norm > 0.0 { v / norm } else { 0.0 });
@@ -191,8 +191,8 @@ pub fn rotation(quat: [f32; 4]) -> [[f32; 3]; 3] {
     ]
 }
 
-/// Makes a copied Gaussian one of its parent's two children: a centre drawn from the parent, axes
-/// shrunk.
+/// Turns a copied Gaussian into one of its parent's two children: a centre drawn from the parent,
+/// smaller axes.
 fn split_into(params: &mut Blocks, to: usize, plan: &DensifyPlan, parent: usize, sample: u32) {
     let draw = [0, 1, 2].map(|k| {
         let which = sample * 3 + k as u32;
@@ -210,7 +210,7 @@ fn split_into(params: &mut Blocks, to: usize, plan: &DensifyPlan, parent: usize,
     }
 }
 
-/// Step 4: opacities to at most `limit`, their moments to zero.
+/// Computes step 4: opacities to at most `limit`, their moments to zero.
 fn reset_opacities(limit: f32, params: &mut Blocks, first: &mut Blocks, second: &mut Blocks) {
     let logit = (limit / (1.0 - limit)).ln();
     for i in 0..params.len {

@@ -1,18 +1,19 @@
-//! The depth loss, part of the stage `loss`, and depth images row by row.
-//! Reference: `dapple_reference::depth_loss`.
+//! Depth loss, part of the stage `loss`, and depth images row by row. Reference:
+//! `dapple_reference::depth_loss`.
 //!
 //! 1. `residual = D / t - alpha` at each sample of known depth t.
 //! 2. `dL/dD = c sign / t` into `depth.gradient`, zero at all other pixels.
-//! 3. `dL/dalpha = -c sign`: onto the derivative by transmittance, which is one minus alpha.
+//! 3. `dL/dalpha = -c sign`: added to the derivative by transmittance, which is one minus alpha.
 //!
-//! Samples are few, or as many as pixels, and a pixel takes ten operations: no threads.
+//! The stage uses no threads: there are at most as many samples as pixels, and a pixel takes ten
+//! operations.
 
 use crate::engine::tiled;
 use crate::frame::{CameraF32, Frame, PLANES, grow};
 use crate::simd::{ROW, Row};
 use dapple_engine::DepthSample;
 
-/// Fills `depth.gradient` and adds to `image_gradient`, which the loss of the image has filled.
+/// Fills `depth.gradient`, and adds to `image_gradient`, which the loss of the image has filled.
 pub fn run(camera: &CameraF32, samples: &[DepthSample], weight: f32, frame: &mut Frame) {
     clear_gradient(camera, frame);
     let width = camera.size[0] as usize;
@@ -34,7 +35,7 @@ pub fn run(camera: &CameraF32, samples: &[DepthSample], weight: f32, frame: &mut
     }
 }
 
-/// Puts dL/d(blended depth), row by row, into tiles.
+/// Writes dL/d(blended depth), row by row, into tiles.
 pub fn set_gradient(camera: &CameraF32, by_depth: &[f32], frame: &mut Frame) {
     clear_gradient(camera, frame);
     let width = camera.size[0] as usize;
@@ -44,7 +45,7 @@ pub fn set_gradient(camera: &CameraF32, by_depth: &[f32], frame: &mut Frame) {
     }
 }
 
-/// A tiled depth image row by row.
+/// Converts a tiled depth image to rows.
 pub fn untiled(camera: &CameraF32, rows: &[Row]) -> Vec<f32> {
     let [width, height] = camera.size.map(|v| v as usize);
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
@@ -61,7 +62,8 @@ fn clear_gradient(camera: &CameraF32, frame: &mut Frame) {
     frame.depth.gradient[..rows].fill(Row::ZERO);
 }
 
-/// The row of an image of one plane that lies where `row` does in the first plane of the image.
+/// Returns the row, in an image of one plane, of the pixels that `row` has in the first plane of
+/// the image.
 fn depth_row(row: usize) -> usize {
     row / (PLANES * ROW) * ROW + row % ROW
 }

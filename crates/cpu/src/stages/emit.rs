@@ -1,8 +1,8 @@
-//! `emit`: one instance per (Gaussian, tile), in depth order.
+//! `emit`: writes one instance per (Gaussian, tile), in depth order.
 //!
 //! 1. Sum the tiles of each chunk of the depth order; a prefix sum gives each chunk its place.
-//! 2. Each chunk writes the tile of each of its instances, notes where each Gaussian's instances
-//!    begin, and counts instances per tile for `ranges` and `sort`.
+//! 2. Each chunk writes the tile of each of its instances and the first instance of each Gaussian.
+//!    It also counts instances per tile for `ranges` and `sort`.
 
 use crate::frame::{
     CameraF32, Frame, PROJECT_CHUNK, Span, TileSpans, grow, grow_cells, rank_chunk,
@@ -70,7 +70,7 @@ pub fn run(camera: &CameraF32, frame: &mut Frame) {
         });
 }
 
-/// The tiles of a Gaussian, row by row.
+/// Returns the tiles of a Gaussian, row by row.
 fn tiles_of<'a>(
     list: &TileSpans,
     spans: &'a [Span],

@@ -1,21 +1,22 @@
-//! What density strategies add to `update`: noise on centres. Reference: `dapple_reference::perturbation`.
+//! Additions of density strategies to `update`: noise on centres. Reference:
+//! `dapple_reference::perturbation`.
 //!
-//! [`ExtrasStep::perturb`] moves centres after Adam. Random numbers are drawn one by one: Gaussians that are
-//! too opaque to be moved, which soon are most, cost a comparison.
+//! [`ExtrasStep::perturb`] moves centres after Adam. Random numbers are drawn one by one. A Gaussian that is
+//! too opaque to move costs one comparison, and most Gaussians soon are.
 
 use super::densify::rotation;
 use crate::blocks::component;
 use crate::simd::{ROW, Row};
 use dapple_engine::{Extras, noise, relocation};
 
-/// Opacity 0.2: beyond, the noise is less than 4e-9 of what it is at opacity zero.
+/// Logit of opacity 0.2. For larger opacities, the noise is less than 4e-9 of its value at opacity zero.
 const STILL_LOGIT: f32 = -1.386_294_4;
 
-/// How steeply noise ends around opacity 0.005 (the paper).
+/// Slope of the noise around opacity 0.005 (Kheradmand et al. 2024).
 const STEEPNESS: f32 = 100.0;
 const STILL_OPACITY: f32 = 0.005;
 
-/// The extras of one step.
+/// Noise of one step.
 #[derive(Debug, Clone, Copy)]
 pub struct ExtrasStep {
     extras: Extras,
@@ -24,7 +25,7 @@ pub struct ExtrasStep {
 }
 
 impl ExtrasStep {
-    /// `None` where there is nothing to add.
+    /// Prepares the noise of a step; `None` if there is none.
     pub fn new(extras: &Extras, step: u32, gaussians: usize) -> Option<Self> {
         (extras.noise != 0.0).then_some(Self {
             extras: *extras,
@@ -33,7 +34,7 @@ impl ExtrasStep {
         })
     }
 
-    /// Moves the centres of the Gaussians from `first` on, whose blocks these are.
+    /// Moves the centres of the Gaussians from `first` on, stored in `blocks`.
     pub fn perturb(&self, first: usize, components: usize, blocks: &mut [Row]) {
         for (b, block) in blocks.chunks_exact_mut(components).enumerate() {
             for lane in 0..ROW {

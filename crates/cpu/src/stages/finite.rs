@@ -1,4 +1,4 @@
-//! Looks for parameters that are not finite. Twin: `finite.wgsl` of the GPU engine.
+//! Check for non-finite parameters. GPU version: `finite.wgsl`.
 
 use crate::blocks::Blocks;
 use crate::simd::ROW;
@@ -8,17 +8,17 @@ use rayon::prelude::*;
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 256;
 
-/// Where each of [`NotFinite::TENSORS`] begins among the components; it ends where the next begins.
+/// Returns the first component of each of [`NotFinite::TENSORS`]; each ends at the next one's first.
 fn firsts() -> [usize; PARAM_GROUPS.len()] {
     let mut next = 0;
-    // Only the last group's width goes by the SH degree.
+    // Only the last group's width depends on the SH degree.
     PARAM_GROUPS.map(|group| {
         next += group.width(0);
         next - group.width(0)
     })
 }
 
-/// Counts the Gaussians that are not finite.
+/// Counts the non-finite Gaussians.
 pub fn run(params: &Blocks) -> Option<NotFinite> {
     let components = params.components.max(1);
     let firsts = firsts();
@@ -30,7 +30,7 @@ pub fn run(params: &Blocks) -> Option<NotFinite> {
     let found = chunks.enumerate().map(|(chunk, rows)| {
         let blocks = rows.chunks_exact(components).enumerate();
         blocks.fold((0, 0), |(count, tensors), (block, rows)| {
-            // 0 * x is NaN for NaN and infinities, and a sum with it stays so: one look for a block.
+            // 0 * x is NaN for NaN and infinities, and a sum with a NaN is NaN: one test per block.
             let poison: f32 = rows.iter().flat_map(|row| row.0).map(|v| 0.0 * v).sum();
             if poison == 0.0 {
                 return (count, tensors);

@@ -1,12 +1,12 @@
-//! Looks: the Gaussians as one photo's light shows them, and what the network and the photo's code learn of it.
-//! Reference: `dapple_reference::look`.
+//! Appearance MLP: applies one photo's appearance to the Gaussians, and trains the network, the embedding and the
+//! features. Reference: `dapple_reference::look`.
 //!
-//! 1. Before `project`, [`run`] copies the Gaussians with their colours through the look, which is again a colour in
-//!    harmonics: `project` and the way back are those of any Gaussians.
-//! 2. `update` goes back through the copy, scales what comes for the colours by their gains, and leaves the derivatives by
-//!    gains and offsets: [`LookedBlocks`].
-//! 3. After it, [`step`] sums over Gaussians what they give for the network, chunk by chunk in order, and takes Adam's
-//!    step; the features of those that are seen take theirs.
+//! 1. Before `project`, [`run`] copies the Gaussians with the colours of the photo's appearance. These colours are SH
+//!    too, so `project` and the backward pass need no change.
+//! 2. `update` runs the backward pass through the copy. It scales the derivatives by the colours with the gains, and
+//!    writes the derivatives by gains and offsets: [`LookedBlocks`].
+//! 3. After `update`, [`step`] sums the Gaussians' contributions to the network's gradient, chunk by chunk in order,
+//!    and takes Adam's step. The features of visible Gaussians take their steps too.
 
 use crate::blocks::{Blocks, component};
 use crate::simd::{ROW, Row, Splat, V, each};
@@ -20,29 +20,29 @@ pub use dapple_engine::look::Prepared;
 /// Blocks of one task of [`run`] and [`step`]. Fixed, so that sums do not depend on the number of threads.
 const CHUNK_BLOCKS: usize = 256;
 
-/// What one photo's look makes of the Gaussians.
+/// Gaussians with the appearance of one photo.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The Gaussians with the colours of the look.
+    /// Gaussians with the colours of the photo's appearance.
     pub params: Blocks,
-    /// Where they were in the scene, encoded, `[N rounded up to blocks]`: `update` moves them.
+    /// Encoded centres before the step, `[N rounded up to blocks]`: `update` moves the centres.
     encoded: Vec<[f32; ENCODED]>,
     /// Gains and offsets, `[blocks, OUTPUTS]`.
     affine: Vec<Row>,
-    /// The derivatives by them, likewise.
+    /// Derivatives by gains and offsets, `[blocks, OUTPUTS]`.
     by_affine: Vec<Row>,
 }
 
-/// The part of [`Looked`] that a task of `update` works on.
+/// Part of [`Looked`] for one task of `update`.
 pub struct LookedBlocks<'a> {
-    /// As [`Blocks::rows`].
+    /// Part of [`Blocks::rows`].
     params: &'a [Row],
     affine: &'a [Row],
     by_affine: &'a mut [Row],
     components: usize,
 }
 
-/// Step 1.
+/// Computes step 1.
 pub fn run(prepared: &Prepared, params: &Blocks, looked: &mut Looked) {
     let n = params.components;
     let blocks = params.count();
@@ -62,12 +62,12 @@ pub fn run(prepared: &Prepared, params: &Blocks, looked: &mut Looked) {
         .with_min_len(CHUNK_BLOCKS);
     let blocks = params.rows.par_chunks(n).zip(outputs);
     blocks.for_each(|(block, ((out, encoded), affine))| {
-        // Compiled for the vectors of this processor.
+        // Compiled for the vectors of this CPU.
         pulp::Arch::new().dispatch(|| look_at(prepared, block, out, encoded, affine));
     });
 }
 
-/// Step 1 for a block.
+/// Computes step 1 for a block.
 #[inline(always)]
 fn look_at(
     prepared: &Prepared,
@@ -102,7 +102,7 @@ fn look_at(
 }
 
 impl Looked {
-    /// The parts that tasks of so many blocks work on.
+    /// Splits into parts of `blocks` blocks, one for each task.
     pub fn chunks(&mut self, blocks: usize) -> impl Iterator<Item = LookedBlocks<'_>> {
         let components = self.params.components;
         let params = self.params.rows.chunks(blocks * components);
@@ -121,14 +121,14 @@ impl Looked {
 }
 
 impl LookedBlocks<'_> {
-    /// Block `block` of the task, through the look.
+    /// Returns block `block` of the task, with the photo's appearance.
     #[inline(always)]
     pub fn block(&self, block: usize) -> &[Row] {
         &self.params[block * self.components..(block + 1) * self.components]
     }
 
-    /// Step 2: from the gradient by what the look has made of `block` to that by its own colours, and the derivatives
-    /// by gains and offsets.
+    /// Computes step 2: converts the gradient by the adapted `block` to that by its own colours, and writes the
+    /// derivatives by gains and offsets.
     #[inline(always)]
     pub fn backward<S: Simd>(
         &mut self,
@@ -156,9 +156,9 @@ impl LookedBlocks<'_> {
     }
 }
 
-/// The Gaussians whose features move, with Adam's moments.
+/// Blocks whose features move, with Adam's moments.
 pub struct Featured<'a> {
-    /// Parameters.
+    /// Parameters of the Gaussians.
     pub params: &'a mut Blocks,
     /// First moments.
     pub first: &'a mut Blocks,
@@ -166,7 +166,7 @@ pub struct Featured<'a> {
     pub second: &'a mut Blocks,
 }
 
-/// Step 3.
+/// Computes step 3.
 pub fn step(
     prepared: &Prepared,
     looked: &Looked,
@@ -205,7 +205,7 @@ pub fn step(
     look::step(held, view, (&network, &code), settings, adam);
 }
 
-/// The parameters, first and second moments of a chunk of Gaussians.
+/// Parameters, first and second moments of a chunk of Gaussians.
 struct Rows<'a> {
     step: &'a FeatureStep,
     components: usize,
@@ -230,7 +230,7 @@ impl Rows<'_> {
     }
 }
 
-/// What a chunk of Gaussians gives; their features move.
+/// Returns the contributions of a chunk of Gaussians, and moves their features.
 #[inline(always)]
 fn sums_of(
     prepared: &Prepared,
@@ -245,7 +245,7 @@ fn sums_of(
     for (block, (rows, encoded)) in blocks.enumerate() {
         for (lane, encoded) in encoded.iter().enumerate() {
             let own: [f32; OUTPUTS] = std::array::from_fn(|k| rows[k].0[lane]);
-            // One that is not seen, or not finite, says nothing.
+            // Invisible and non-finite Gaussians contribute nothing.
             let size: f32 = own.iter().map(|v| v.abs()).sum();
             if size > 0.0 && size.is_finite() {
                 let by_features = prepared.accumulate(encoded, &own, &mut sums);

@@ -2,13 +2,14 @@
 //!
 //! SSIM (Wang et al. 2004) compares Gaussian-weighted windows by their means, variances and
 //! covariance. Only windows that lie inside the image count. With x the render, y the photo, both
-//! shifted by a half (which variances do not see, and which keeps their differences exact):
-//! 1. Pass 1, rows of one channel: filter x, y, x^2 + y^2 and x y along rows, then along columns;
-//!    form SSIM and its derivatives with respect to the filtered x, x^2 and x y; store those.
+//! minus a half (variances do not change, and differences stay exact):
+//! 1. Pass 1, rows of one channel: filter x, y, x^2 + y^2 and x y along rows, then along columns.
+//!    Compute SSIM and its derivatives by the filtered x, x^2 and x y, and store the derivatives.
 //! 2. Pass 2: filter the three derivatives along columns, then rows (the filter is its own
-//!    transpose); dSSIM/dx = F[d/dmean] + 2 x F[d/dsquare] + y F[d/dproduct]; add L1's sign.
+//!    transpose). Compute dSSIM/dx = F[d/dmean] + 2 x F[d/dsquare] + y F[d/dproduct], and add L1's
+//!    sign.
 //!
-//! A masked pixel counts as rendered perfectly: x is replaced by y, its gradient is zero, and the
+//! A masked pixel counts as rendered perfectly: x is replaced by y and its gradient is zero. The
 //! means are over unmasked pixels and over windows with an unmasked centre.
 
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
@@ -20,20 +21,21 @@ use rayon::prelude::*;
 
 /// Window radius.
 const RADIUS: usize = SSIM_WINDOW / 2;
-/// Rows of one task of pass 1. More rows share more of their neighbours; fewer balance better.
+/// Rows of one task of pass 1. More rows repeat less work of their neighbours; fewer rows balance
+/// better.
 const BAND: usize = 2 * ROW;
-/// Zeros before and after a line, so that filters need no special case at its ends.
+/// Number of zeros before and after a line, so that filters need no special case at its ends.
 const PAD: usize = ROW;
 /// Filtered quantities: x, y, x^2 + y^2, x y.
 const FILTERED: usize = 4;
-/// Derivatives with respect to the mean of x, of x^2 and of x y.
+/// Number of derivatives: by the mean of x, of x^2 and of x y.
 const MAPS: usize = 3;
-/// A pixel counts from this value of its mask on.
+/// Least value of a mask for a pixel to count.
 const MASK_MIN: u8 = 128;
-/// Subtracted from x and y.
+/// Value subtracted from x and y.
 const SHIFT: f32 = 0.5;
 
-/// What both passes know of the comparison.
+/// Inputs of both passes.
 struct Comparison<'a> {
     camera: &'a CameraF32,
     photo: &'a Photo,
@@ -41,7 +43,7 @@ struct Comparison<'a> {
     kernel: [f32; SSIM_WINDOW],
     /// Weight of a pixel's absolute difference in the loss.
     l1_weight: f32,
-    /// Weight of a window's `1 - SSIM` in the loss; zero where the image has no whole window.
+    /// Weight of a window's `1 - SSIM` in the loss; zero if the image has no whole window.
     ssim_weight: f32,
 }
 
@@ -99,7 +101,7 @@ pub fn run(
     (loss + sums.iter().sum::<f64>()) as f32
 }
 
-/// The 11 weights of the window along one axis; they sum to 1.
+/// Returns the 11 weights of the window along one axis; they sum to 1.
 fn kernel() -> [f32; SSIM_WINDOW] {
     let weight = |i: usize| {
         let d = i as f64 - RADIUS as f64;
@@ -146,7 +148,7 @@ impl<'a> Comparison<'a> {
         self.camera.tiles[0] as usize * ROW + 2 * PAD
     }
 
-    /// Row `y` of render and photo for one channel, shifted, into padded lines.
+    /// Loads row `y` of render and photo for one channel, shifted, into padded lines.
     fn load_row(
         &self,
         image: &[Row],
@@ -188,7 +190,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Pass 1 for a band of rows of one channel.
+/// Task of pass 1: a band of rows of one channel.
 struct Windows<'a> {
     comparison: &'a Comparison<'a>,
     image: &'a [Row],
@@ -197,7 +199,8 @@ struct Windows<'a> {
     maps: &'a mut [Row],
 }
 
-/// `out[i] = sum over k of kernel[k] * line[PAD + i + k - RADIUS]` for whole vectors of a line.
+/// Computes `out[i] = sum over k of kernel[k] * line[PAD + i + k - RADIUS]` for whole vectors of a
+/// line.
 #[inline(always)]
 fn filter_line<S: Simd>(s: S, kernel: &[f32; SSIM_WINDOW], line: &[f32], out: &mut [f32]) {
     let mut weights = [V::splat(s, 0.0); SSIM_WINDOW];
@@ -232,7 +235,7 @@ impl pulp::WithSimd for Windows<'_> {
         let height = c.camera.size[1] as usize;
         let stride = c.stride();
         let across = c.camera.tiles[0] as usize;
-        // The last 11 filtered rows of each quantity.
+        // Ring buffer of the last 11 filtered rows of each quantity.
         let mut ring = vec![0.0f32; SSIM_WINDOW * FILTERED * stride];
         let mut lines = vec![0.0f32; FILTERED * stride];
         let mut loss = 0.0;
@@ -256,7 +259,7 @@ impl pulp::WithSimd for Windows<'_> {
 }
 
 impl Comparison<'_> {
-    /// Loads row `y`, forms the four quantities and filters them along the row.
+    /// Loads row `y`, computes the four quantities and filters them along the row.
     #[inline(always)]
     fn filter_row<S: Simd>(
         &self,
@@ -283,8 +286,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// SSIM of the windows centred on row `y`: writes the derivatives, returns their part of the
-    /// loss.
+    /// Computes SSIM of the windows centred on row `y`: writes the derivatives, returns their part
+    /// of the loss.
     #[inline(always)]
     fn window_row<S: Simd>(&self, s: S, ring: &[f32], y: usize, maps: &mut [Row]) -> f64 {
         let stride = self.stride();
@@ -336,7 +339,7 @@ impl Comparison<'_> {
         loss * f64::from(self.ssim_weight)
     }
 
-    /// 1 for each of `lanes` columns from `x` whose window on row `y` counts, else 0.
+    /// Returns 1 for each of `lanes` columns from `x` whose window on row `y` counts, else 0.
     #[inline(always)]
     fn window_weights(&self, y: usize, x: usize, lanes: usize, width: usize) -> [f32; ROW] {
         let mut weights = [0.0; ROW];
@@ -356,7 +359,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Pass 2 for a row of tiles.
+/// Task of pass 2: a row of tiles.
 struct Gradient<'a> {
     comparison: &'a Comparison<'a>,
     image: &'a [Row],
@@ -397,7 +400,7 @@ impl pulp::WithSimd for Gradient<'_> {
 }
 
 impl Gradient<'_> {
-    /// One map of one channel, filtered along columns at row `y`, into a padded line.
+    /// Filters one map of one channel along columns at row `y` into a padded line.
     #[inline(always)]
     fn filter_columns<S: Simd>(&self, s: S, channel: usize, map: usize, y: usize, out: &mut [f32]) {
         let c = self.comparison;
@@ -420,7 +423,7 @@ impl Gradient<'_> {
         }
     }
 
-    /// Puts L1 and SSIM together for one row; returns L1's part of the loss.
+    /// Combines L1 and SSIM for one row; returns L1's part of the loss.
     #[inline(always)]
     fn combine_row<S: Simd>(
         &mut self,

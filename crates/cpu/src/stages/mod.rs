@@ -1,4 +1,5 @@
-//! One file a stage, named as in `dapple_engine::Stage`; `visits` is what both walks over tiles share.
+//! Stages: one file per stage, named as in `dapple_engine::Stage`. `visits` is shared by both walks
+//! over tiles.
 
 pub mod appearance;
 pub mod blend;

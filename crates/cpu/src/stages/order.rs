@@ -1,8 +1,9 @@
-//! `order`: the visible Gaussians by depth.
+//! `order`: sorts the visible Gaussians by depth.
 //!
-//! 1. Compact: each chunk of Gaussians counts its visible ones, a prefix sum places them.
+//! 1. Compact: each chunk of Gaussians counts its visible ones, a prefix sum gives each chunk its
+//!    place.
 //! 2. Radix-sort `depth bits << 32 | index` by the depth bits, 11 at a time. Depths are positive,
-//!    so their bits order as they do; the sort is stable, so ties stay in order of index.
+//!    so the order of their bits is theirs. The sort is stable, so ties are in order of index.
 //!
 //! Each pass: histograms of fixed chunks, one prefix sum over (digit, chunk), then every chunk
 //! scatters. Cells are written through relaxed atomics, which are plain stores; every cell has one
@@ -69,7 +70,7 @@ fn exclusive_sum(counts: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// One pass of the radix sort, by the `DIGIT_BITS` bits from `shift` up.
+/// Executes one pass of the radix sort, by the `DIGIT_BITS` bits from `shift` up.
 fn scatter(from: &[AtomicU64], to: &[AtomicU64], histograms: &mut Vec<u32>, shift: u32) {
     let digit = |key: u64| (key >> shift) as usize & (DIGITS - 1);
     let size = rank_chunk(from.len());

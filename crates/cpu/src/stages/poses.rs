@@ -1,25 +1,26 @@
-//! Pose refinement: what `update` adds for the camera of a step's view where training asks for it.
+//! Pose refinement: the addition to `update` for the camera of a step's view, if training requests
+//! it.
 //!
 //! 1. Before `update` changes the Gaussians, the derivative by the camera's motion is summed over
 //!    them, block by block in order: `update::pose_gradient_of_all`.
-//! 2. After it, Adam steps the view's pose: [`step`]. Numbers are kept in `f32`, as on a GPU, and
-//!    computed with in `f64`. A derivative that is not finite moves nothing.
+//! 2. After `update`, Adam steps the view's pose: [`step`]. Numbers are stored in `f32`, as on a
+//!    GPU, and computed in `f64`. A non-finite derivative moves nothing.
 //!
-//! A pass of its own, so that `update` is the same machine code with and without: it goes backward
-//! through the visible Gaussians a second time.
+//! Pose refinement is a separate pass, so that `update` has the same machine code with and without
+//! it. It runs the backward pass of the visible Gaussians a second time.
 //!
-//! Twin: `shaders/poses.wgsl`. Reference: `reference::refine_pose`.
+//! GPU version: `shaders/poses.wgsl`. Reference: `reference::refine_pose`.
 
 use dapple_engine::{Adam, PoseRates, RefinedPose};
 use glam::{DMat3, DQuat, DVec3};
 
-/// Step 2.
+/// Computes step 2.
 pub fn step(pose: &mut RefinedPose, gradient: &[f64; 6], rates: &PoseRates, adam: &Adam) {
     if gradient.iter().any(|v| !v.is_finite()) {
         return;
     }
     let (beta1, beta2) = (f64::from(adam.beta1), f64::from(adam.beta2));
-    // The weights of the moments add up as the moments themselves do, with a gradient of one.
+    // The weights of the moments accumulate as the moments do, with a gradient of one.
     for (weight, beta) in pose.weights.iter_mut().zip([beta1, beta2]) {
         *weight = (beta * f64::from(*weight) + (1.0 - beta)) as f32;
     }
@@ -42,7 +43,7 @@ pub fn step(pose: &mut RefinedPose, gradient: &[f64; 6], rates: &PoseRates, adam
     let rows = pose.rotation.map(|row| row.map(f64::from));
     let old = DMat3::from_cols_array_2d(&rows).transpose();
     let turned = DMat3::from_quat(DQuat::from_scaled_axis(omega)) * old;
-    // Rows that are not quite orthonormal would drift further with every step.
+    // Rows that are not exactly orthonormal would drift further with every step.
     let r0 = turned.row(0).normalize();
     let r1 = (turned.row(1) - r0 * r0.dot(turned.row(1))).normalize();
     let r2 = r0.cross(r1);
@@ -62,7 +63,7 @@ mod tests {
     use dapple_engine::PosedCamera;
     use dapple_scene::{Camera, Pose};
 
-    /// Far from the origin a step is less than `f32` tells apart there; what it leaves out is kept.
+    /// Checks that the centre keeps steps smaller than the resolution of `f32` far from the origin.
     #[test]
     fn small_steps_add_up_far_from_the_origin() {
         let eye = DVec3::new(3000.0, -2000.0, 1000.0);
@@ -80,7 +81,7 @@ mod tests {
         for _ in 0..100 {
             step(&mut refined, &along_x, &rates, &Adam::default());
         }
-        // Everything moves by -t, the camera by the opposite.
+        // All points move by -t, the camera by the opposite.
         let moved = refined.pose(&camera).centre() - eye;
         let expected = pose.rotation.conjugate() * DVec3::X * 1e-3;
         assert!(moved.distance(expected) < 1e-6, "{moved} {expected}");

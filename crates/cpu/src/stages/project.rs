@@ -1,12 +1,12 @@
-//! `project`: from Gaussians to ellipses, colours and the tiles they touch.
+//! `project`: computes ellipses, colours and touched tiles from Gaussians.
 //!
 //! Each task takes a fixed chunk of Gaussians. For each block of 16:
-//! 1. Project (see the module `projection`) and evaluate the colour from SH; a step may leave some out
-//!    ([`dapple_engine::Dropout`]).
-//! 2. The ellipse where alpha falls to 1/255: |d|^2 in the conic's metric = 2 ln(255 opacity). Its
-//!    half width is sqrt(that * variance), tighter than three sigma for all but opaque Gaussians.
-//! 3. For each tile row that the ellipse crosses, the exact range of tile columns: the ellipse cut
-//!    by the row's band of pixel centres is convex, so its shadow on x is an interval.
+//! 1. Project (see the module `projection`) and evaluate the colour from SH; a step may drop some
+//!    Gaussians ([`dapple_engine::Dropout`]).
+//! 2. Compute the ellipse where alpha falls to 1/255: |d|^2 in the conic's metric = 2 ln(255 opacity).
+//!    Its half width is sqrt(that * variance), tighter than three sigma for all but opaque Gaussians.
+//! 3. For each tile row that the ellipse crosses, compute the exact range of tile columns. The part of
+//!    the ellipse in the row's band of pixel centres is convex, so its projection on x is an interval.
 
 use crate::blocks::Blocks;
 use crate::blocks::component;
@@ -19,7 +19,7 @@ use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use pulp::Simd;
 use rayon::prelude::*;
 
-/// Fills `splats2d`, `spans_of` and `spans`. Anti-aliased where `smoothing`, a row for each block, is
+/// Fills `splats2d`, `spans_of` and `spans`. Anti-aliased if `smoothing`, a row for each block, is
 /// given.
 pub fn run(
     params: &Blocks,
@@ -45,8 +45,8 @@ pub fn run(
     );
 }
 
-/// [`run`] for cameras whose lens distorts (`LENS`) or does not, filtered against aliasing
-/// (`ANTIALIAS`) or not.
+/// Implements [`run`] for cameras whose lens distorts (`LENS`) or does not, with anti-aliasing
+/// (`ANTIALIAS`) or without.
 fn run_with<const LENS: bool, const ANTIALIAS: bool>(
     params: &Blocks,
     smoothing: &[Row],
@@ -88,30 +88,30 @@ fn run_with<const LENS: bool, const ANTIALIAS: bool>(
 
 struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
     rows: &'a [Row],
-    /// 3D filters of the blocks that begin here.
+    /// 3D filters of this chunk's blocks.
     smoothing: &'a [Row],
     components: usize,
     camera: &'a CameraF32,
     sh_degree: u8,
     dropout: Option<Dropout>,
-    /// Number of the first Gaussian.
+    /// Index of the first Gaussian.
     first: usize,
     splats2d: &'a mut [Splat2d],
     spans_of: &'a mut [TileSpans],
     spans: &'a mut Vec<Span>,
 }
 
-/// How all Gaussians are seen.
+/// Camera and settings of all Gaussians.
 struct Seen<S: Simd, const LENS: bool> {
     camera: CameraV<S, LENS>,
     sh_degree: u8,
-    /// [`Dropout::shown`].
+    /// Factor and limit of the opacity: [`Dropout::shown`].
     shown: Option<(f32, f32)>,
 }
 
-/// The results of 16 Gaussians before they are dealt out one by one.
+/// Results of 16 Gaussians before they are stored one by one.
 struct Lanes {
-    /// As the fields of [`Splat2d`], in order.
+    /// Fields of [`Splat2d`], in order.
     splat: [Row; 12],
     /// Conic xx, xy, yy, and its determinant.
     conic: [Row; 4],
@@ -167,7 +167,7 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS,
     }
 }
 
-/// Direction from the camera's centre to the Gaussians, and its inverse length.
+/// Returns the direction from the camera's centre to the Gaussians, and its inverse length.
 #[inline(always)]
 pub fn view_direction<S: Simd>(s: S, mean: V3<S>, centre: V3<S>) -> (V3<S>, V<S>) {
     let offset = each!(3, |i| mean[i] - centre[i]);
@@ -223,7 +223,7 @@ fn project_part<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     level.store(&mut lanes.level, part);
 }
 
-/// Colours seen along `direction`, clamped at zero, and which lanes have finite ones.
+/// Returns the colours from `direction`, clamped at zero, and the lanes with finite ones.
 #[inline(always)]
 fn colour<S: Simd>(
     s: S,
@@ -253,8 +253,8 @@ fn touched_tiles(
     camera: &CameraF32,
     spans: &mut Vec<Span>,
 ) -> TileSpans {
-    // Alpha is compared with 1/255 per pixel anyway; the margin only keeps rounding here from
-    // dropping a pixel there.
+    // Alpha is compared with 1/255 per pixel anyway. The margin only prevents that rounding here drops
+    // a pixel there.
     let level = level * 1.000_01 + 1e-5;
     let [mx, my] = splat.mean;
     let [rx, ry] = splat.radius;
@@ -282,7 +282,7 @@ fn touched_tiles(
         tiles: 0,
     };
     let [a, b, c, inverse_determinant] = conic;
-    // The ellipse's rightmost point lies at dy = -b/c * rx, its leftmost mirrored.
+    // The ellipse's rightmost point is at dy = -b/c * rx, its leftmost mirrored.
     let dy_right = -b / c * rx;
     // Half the chord at dy. b^2 - a c is minus the inverse determinant of the covariance, which
     // does not cancel for needles.

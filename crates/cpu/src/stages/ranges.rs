@@ -1,12 +1,14 @@
-//! `ranges`: first and last slot of each tile, and the cap on Gaussians per tile.
+//! `ranges`: computes the first and last gradient slot of each tile, and applies the per-tile
+//! limit.
 //!
-//! A prefix sum over (tile, chunk) of the histograms that `emit` counted gives both the tiles'
-//! ranges and the place where each chunk's instances of a tile begin: a counting sort needs its
-//! ranges before its scatter, so this runs ahead of `sort` here.
+//! A prefix sum over (tile, chunk) of the histograms from `emit` gives both the tiles' ranges and
+//! the place of each chunk's instances of a tile. A counting sort needs its ranges before its
+//! scatter, so this stage runs before `sort` in this engine.
 
 use crate::frame::{CameraF32, Frame, grow};
 
-/// Fills `tile_starts`, turns `histograms` into places, counts what the cap leaves out.
+/// Fills `tile_starts`, turns `histograms` into places, and counts the instances beyond the
+/// per-tile limit.
 pub fn run(camera: &CameraF32, cap: u32, frame: &mut Frame) {
     let tiles = camera.tile_count();
     let chunks = frame.emit_starts.len();

@@ -1,30 +1,31 @@
-//! `densify` by relocation: dead Gaussians become copies of living ones, and so do new ones
-//! (Kheradmand et al. 2024, arXiv:2404.09591). Reference: `dapple_reference::relocate`.
+//! `densify` by relocation: dead Gaussians become copies of live Gaussians, and new copies are
+//! added (Kheradmand et al. 2024, arXiv:2404.09591). Reference: `dapple_reference::relocate`.
 //!
-//! 1. Weights and their prefix sums in integers: `engine::relocation`. The dead weigh nothing.
-//! 2. Each dead Gaussian, and each that is to be added, draws a living one by bisection.
-//! 3. A Gaussian drawn N - 1 times and its copies get opacity and scale of N copies on each other,
-//!    and start without moments. The others stay as they are.
+//! 1. Weights and their prefix sums in integers: `engine::relocation`. Dead Gaussians have weight
+//!    zero.
+//! 2. Each dead Gaussian, and each that is to be added, draws a live Gaussian by bisection.
+//! 3. A Gaussian drawn N - 1 times and its copies get the opacity and scale of N copies at one
+//!    place, and moments of zero. The others do not change.
 //!
-//! Everyone keeps its place, new Gaussians follow.
+//! All Gaussians keep their index; new Gaussians follow.
 
 use super::densify::{State, is_finite};
 use crate::antialias;
 use crate::blocks::{Blocks, component};
 use dapple_engine::{DensifyPlan, DensifyReport, Relocation, relocation};
 
-/// Who becomes a copy of whom.
+/// Draws of a round.
 struct Draws {
-    /// Where copies go, and of whom.
+    /// Target and source of each copy.
     copies: Vec<(usize, usize)>,
-    /// How often each Gaussian was drawn.
+    /// Number of draws of each Gaussian.
     drawn: Vec<u32>,
-    /// How many copies replace dead ones, and how many are new.
+    /// Number of copies that replace dead Gaussians.
     relocated: usize,
     added: usize,
 }
 
-/// Runs one round.
+/// Executes one round.
 pub fn run(plan: &DensifyPlan, relocation: &Relocation, state: State<'_>) -> DensifyReport {
     let draws = draw(plan, relocation, state.params);
     let total = state.params.len + draws.added;
@@ -75,14 +76,14 @@ pub fn run(plan: &DensifyPlan, relocation: &Relocation, state: State<'_>) -> Den
     }
 }
 
-/// Steps 1 and 2.
+/// Computes steps 1 and 2.
 fn draw(plan: &DensifyPlan, relocation: &Relocation, params: &Blocks) -> Draws {
     let n = params.len;
     let table = relocation::sigmoid_table();
     let shift = relocation::weight_shift(u32::try_from(n).unwrap_or(u32::MAX));
     let limit = relocation.dead_logit();
     let mut places = Vec::new();
-    // The sum of weights up to and with each Gaussian.
+    // Inclusive prefix sum of the weights at each Gaussian.
     let mut sums = Vec::with_capacity(n);
     let mut total = 0;
     for i in 0..n {

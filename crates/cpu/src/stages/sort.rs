@@ -1,7 +1,7 @@
-//! `sort`: instances by tile, stable, so that each tile's instances stay in depth order.
+//! `sort`: sorts instances by tile, stable, so that each tile's instances stay in depth order.
 //!
-//! A counting sort: `ranges` has given every (tile, chunk) its place, each chunk now moves its
-//! instances there in order. The place of an instance is its slot.
+//! The stage is a counting sort. `ranges` has given every (tile, chunk) its place, and each chunk
+//! moves its instances there in order. The place of an instance is its gradient slot.
 
 use crate::frame::{CameraF32, Frame, grow, grow_cells, rank_chunk, split_by_lengths};
 use rayon::prelude::*;

@@ -1,12 +1,13 @@
-//! `update`: from slots to new parameters, without a gradient buffer.
+//! `update`: computes new parameters from gradient slots, without a gradient buffer.
 //!
 //! For each block of 16 Gaussians:
-//! 1. Add up each Gaussian's slots, in the order they were emitted.
+//! 1. Add up each Gaussian's slots, in the order of `emit`.
 //! 2. Turn moments into gradients of centre, conic, opacity and colour on the screen.
-//! 3. Chain rule through projection and SH, with the forward values computed afresh.
-//! 4. Adam, and the statistics of density control; or, for [`run_gradients`], write them out.
-//! 5. Where a step asks for it, terms of the loss that look at Gaussians before Adam ([`regularisers`]), and
-//!    noise after ([`extras`]).
+//! 3. Apply the chain rule through projection and SH, with recomputed forward values.
+//! 4. Take Adam's step and update the statistics of density control; or, for [`run_gradients`], write the
+//!    gradients out.
+//! 5. If the step requests them, add regularisers before Adam ([`regularisers`]) and noise after
+//!    ([`extras`]).
 //!
 //! [`regularisers`]: super::regularisers
 //! [`extras`]: super::extras
@@ -35,20 +36,20 @@ pub(super) const MAX_COMPONENTS: usize = component::SH + 48;
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 64;
 
-/// Moments below this are flushed to zero: decaying on into denormals would cost a hundred cycles
-/// an operation, and steps of size sqrt(v) vanish long before.
+/// Threshold below which moments become zero. Decay into denormals would cost a hundred cycles per
+/// operation, and steps of size sqrt(v) vanish long before.
 const FLUSH: f32 = 1e-30;
 
-/// Screen-space gradient of each Gaussian since the last round of density control.
+/// Screen-space gradient of each Gaussian since the last densification round.
 #[derive(Debug, Clone, Default)]
 pub struct DensityStats {
     /// Sum of norms, `[N]`.
     pub gradient_sums: Vec<f32>,
-    /// Steps in which it was visible, `[N]`.
+    /// Steps in which the Gaussian was visible, `[N]`.
     pub visible_counts: Vec<f32>,
 }
 
-/// Adam's coefficients for one step, bias correction folded in.
+/// Adam's coefficients for one step, with the bias correction.
 #[derive(Clone, Copy)]
 pub struct AdamStep {
     beta1: f32,
@@ -60,7 +61,7 @@ pub struct AdamStep {
 }
 
 impl AdamStep {
-    /// For step `step`, counted from 1.
+    /// Computes the coefficients of step `step`, counted from 1.
     pub fn new(adam: &Adam, rates: &LearningRates, step: u32) -> Self {
         let power = |beta: f32| 1.0 - f64::from(beta).powf(f64::from(step.max(1)));
         let (c1, c2) = (power(adam.beta1), power(adam.beta2));
@@ -90,7 +91,7 @@ impl AdamStep {
     }
 }
 
-/// Takes one training step with the gradients in `frame`.
+/// Executes one training step with the gradients in `frame`.
 #[allow(
     clippy::too_many_arguments,
     reason = "one call site; a struct would only rename them"
@@ -161,11 +162,11 @@ pub fn run(
     }
 }
 
-/// `LENS`: on a camera whose lens distorts; `ANTIALIAS`: through the filters against aliasing.
+/// Task of a step. `LENS`: the camera's lens distorts. `ANTIALIAS`: with the anti-aliasing filters.
 struct Step<'a, const LENS: bool, const ANTIALIAS: bool> {
     context: Context<'a>,
     adam: &'a AdamStep,
-    /// Whether the statistics are of absolute gradients.
+    /// True if the statistics are of absolute gradients.
     absolute: bool,
     regularisers: Option<&'a Regularisers>,
     components: usize,
@@ -173,7 +174,7 @@ struct Step<'a, const LENS: bool, const ANTIALIAS: bool> {
     params: &'a mut [Row],
     first: &'a mut [Row],
     second: &'a mut [Row],
-    /// The same Gaussians through a photo's look.
+    /// Gaussians with a photo's appearance.
     looked: Option<LookedBlocks<'a>>,
     stats: Option<(&'a mut [f32], &'a mut [f32])>,
 }
@@ -267,7 +268,7 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, LENS, 
     }
 }
 
-/// Step 4: Adam for every component of a vector of Gaussians.
+/// Computes step 4: Adam for every component of a vector of Gaussians.
 #[inline(always)]
 fn adam_part<S: Simd>(
     s: S,

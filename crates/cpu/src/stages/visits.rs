@@ -1,18 +1,18 @@
-//! The rows that a tile's instances visit, as one list: what `blend` and `blend_backward` walk.
+//! Visits: the list of rows that a tile's instances reach, which `blend` and `blend_backward` walk.
 //!
-//! A row of a tile is 16 pixels; an instance visits the few rows that its ellipse reaches. Loops of
-//! a few turns each end in a branch that is guessed wrong about every time, and their set-up waits
-//! for itself. So instances are taken 16 at a time:
-//! 1. Fetch their splats. They lie anywhere in memory, and a core waits for many cache misses at
+//! A row of a tile is 16 pixels; an instance visits the few rows that its ellipse reaches. A loop
+//! of a few iterations ends in a branch that is mispredicted about every time, and its set-up is a
+//! chain of dependent operations. So instances are processed 16 at a time:
+//! 1. Fetch their splats. They are scattered in memory, and a core waits for many cache misses at
 //!    once as long as nothing depends on them.
-//! 2. For 16 instances at once, the rows that each reaches within the tile's columns: the ellipse
-//!    cut by a band of columns is convex, so its shadow on y is an interval.
+//! 2. For 16 instances at once, compute the rows that each reaches within the tile's columns. The
+//!    part of the ellipse in a band of columns is convex, so its projection on y is an interval.
 //! 3. Per instance, write a whole vector of visits, one for each of the next 16 live rows, and
-//!    advance by as many as it reaches. The next instance overwrites the rest. No branch depends
-//!    on the data.
-//! 4. The caller walks the list in one loop of many turns, each turn independent of the instance
-//!    before it but for the pixels themselves.
-//! 5. After the batch, look which rows still have a pixel that is not finished: [`LiveRows`].
+//!    advance by the number that it reaches. The next instance overwrites the rest. No branch
+//!    depends on the data.
+//! 4. The caller walks the list in one loop of many iterations. Each iteration depends on the
+//!    instance before it only through the pixels.
+//! 5. After the batch, find the rows that still have an unfinished pixel: [`LiveRows`].
 
 use crate::frame::{CameraF32, Splat2d};
 use crate::simd::{ROW, Row, Splat, V, parts};
@@ -20,13 +20,13 @@ use dapple_engine::constants::ALPHA_MIN;
 use pulp::Simd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Instances taken at a time.
+/// Instances per batch.
 pub const BATCH: usize = 16;
 
-/// Visits that a batch can have, and room for a vector written at the end.
+/// Most visits of a batch, plus space for a vector written at the end.
 const CAPACITY: usize = (BATCH + 1) * ROW;
 
-/// Where a tile lies and which of its pixels exist.
+/// Place of a tile, and its pixels inside the image.
 #[derive(Clone, Copy)]
 pub struct TileGeometry {
     /// First pixel.
@@ -36,7 +36,7 @@ pub struct TileGeometry {
 }
 
 impl TileGeometry {
-    /// Of tile number `tile`, row by row.
+    /// Creates the geometry of tile number `tile`, row by row.
     pub fn new(camera: &CameraF32, tile: usize) -> Self {
         let [x, y] = [
             tile as u32 % camera.tiles[0] * ROW as u32,
@@ -51,7 +51,8 @@ impl TileGeometry {
         }
     }
 
-    /// Transmittance at the start: one, negative outside the image, where nothing is to be done.
+    /// Returns the transmittance at the start: one, and negative outside the image, where no work
+    /// is needed.
     pub fn transmittance(&self) -> [Row; ROW] {
         let mut rows = [Row::splat(-1.0); ROW];
         for row in &mut rows[..self.size[1] as usize] {
@@ -61,7 +62,7 @@ impl TileGeometry {
     }
 }
 
-/// The instances of a tile that are blended: its nearest `cap` (0 = all).
+/// Returns the blended instances of a tile: its nearest `cap` (0 = all).
 pub fn tile_instances<'a>(
     slot_gaussian: &'a [AtomicU32],
     tile_starts: &[u32],
@@ -75,18 +76,18 @@ pub fn tile_instances<'a>(
     }
 }
 
-/// The rows of a tile that have a pixel which is not finished.
+/// Rows of a tile that have an unfinished pixel.
 pub struct LiveRows {
-    /// Their numbers, top to bottom; anything behind the last.
+    /// Numbers of the rows, top to bottom; unspecified after the last.
     rows: [u32; 2 * ROW],
-    /// Their centres, from the tile's upper edge.
+    /// Centres of the rows, from the tile's upper edge.
     centres: [f32; 2 * ROW],
-    /// For each row, how many live rows lie above it.
+    /// For each row, the number of live rows above it.
     above: [u32; 2 * ROW],
 }
 
 impl LiveRows {
-    /// Step 5: a pixel is finished when its transmittance is negative.
+    /// Computes step 5: a pixel is finished if its transmittance is negative.
     #[inline(always)]
     pub fn new<S: Simd>(s: S, transmittance: &[Row; ROW]) -> Self {
         let mut live = Self {
@@ -108,18 +109,18 @@ impl LiveRows {
         live
     }
 
-    /// Whether there is none.
+    /// Returns true if no row is live.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.above[ROW] == 0
     }
 }
 
-/// The visits of a batch of instances.
+/// Visits of a batch of instances.
 pub struct Visits {
-    /// The instances' splats.
+    /// Splats of the instances.
     splats: [Splat2d; BATCH],
-    /// Visits in the lists below.
+    /// Number of visits in the lists below.
     len: usize,
     /// `16 instance + row`.
     place: [u32; CAPACITY],
@@ -133,8 +134,8 @@ pub struct Visits {
     constant: [f32; CAPACITY],
 }
 
-/// Half the height of an ellipse at a fraction of its half width, from the square of what it is at
-/// the centre.
+/// Returns half the height of an ellipse at a fraction of its half width, from the square of the
+/// half height at the centre.
 #[inline(always)]
 fn half_chord<S: Simd>(fraction: V<S>, height2: V<S>) -> V<S> {
     let s = fraction.0;
@@ -142,7 +143,7 @@ fn half_chord<S: Simd>(fraction: V<S>, height2: V<S>) -> V<S> {
     ((inside + s.k(1e-5)) * height2).sqrt()
 }
 
-/// A row of pixels that an instance visits.
+/// Row of pixels that an instance visits.
 #[derive(Clone, Copy)]
 pub struct Visit {
     /// Row of the tile.
@@ -160,7 +161,7 @@ pub struct Visit {
 }
 
 impl Visits {
-    /// Of nothing.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self {
             splats: [Splat2d::default(); BATCH],
@@ -173,7 +174,7 @@ impl Visits {
         }
     }
 
-    /// Steps 1 to 3 for at most [`BATCH`] instances.
+    /// Computes steps 1 to 3 for at most [`BATCH`] instances.
     #[inline(always)]
     pub fn fill<S: Simd>(
         &mut self,
@@ -201,8 +202,8 @@ impl Visits {
         self.len = len;
     }
 
-    /// Step 2 for the 16 instances from `first`: first row, and the row after the last, each plus
-    /// 2^23. Margins are for rounding; the test per pixel is exact.
+    /// Computes step 2 for the 16 instances from `first`: first row, and the row after the last,
+    /// each plus 2^23. Margins are for rounding; the test per pixel is exact.
     #[inline(always)]
     fn reached<S: Simd>(&self, s: S, geometry: &TileGeometry, first: usize) -> (Row, Row) {
         let mut fields = [Row::ZERO; 8];
@@ -227,7 +228,7 @@ impl Visits {
             let left = s.k(geometry.origin[0] + (0.5 - 1e-3)) - field(0);
             let right = left + s.k(ROW as f32 - 1.0 + 2e-3);
             let half_b = b * half;
-            // Where the ellipse is highest, and the middle of its chord at dx, per dx.
+            // dx of the ellipse's highest point, and the middle of its chord at dx, divided by dx.
             let top = half_b * (-a).reciprocal() * radius_y;
             let inverse_c = (-c).reciprocal();
             let middle = half_b * inverse_c;
@@ -251,7 +252,8 @@ impl Visits {
         (begins, ends)
     }
 
-    /// Step 3 for one instance, from its live row number `begin`, at place `at` of the lists.
+    /// Computes step 3 for one instance, from its live row number `begin`, at index `at` of the
+    /// lists.
     #[inline(always)]
     fn append<S: Simd>(
         &mut self,
@@ -283,14 +285,14 @@ impl Visits {
         }
     }
 
-    /// Number of visits.
+    /// Returns the number of visits.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        // The minimum tells the compiler that the lists are long enough.
+        // The minimum lets the compiler prove that the lists are long enough.
         self.len.min(CAPACITY)
     }
 
-    /// One of them.
+    /// Returns visit number `i`.
     #[inline(always)]
     pub fn get(&self, i: usize) -> Visit {
         let place = self.place[i] as usize;
@@ -304,7 +306,7 @@ impl Visits {
         }
     }
 
-    /// The splat of an instance.
+    /// Returns the splat of an instance.
     #[inline(always)]
     pub fn splat(&self, instance: usize) -> &Splat2d {
         &self.splats[instance]
@@ -316,7 +318,7 @@ mod tests {
     use super::*;
     use dapple_reference::scenes::Random;
 
-    /// From the covariance's half axes and angle.
+    /// Creates an ellipse from the covariance's half axes and angle.
     fn ellipse(mean: [f64; 2], axes: [f64; 2], angle: f64, opacity: f64) -> Splat2d {
         let (sin, cos) = angle.sin_cos();
         let [u, v] = axes.map(|a| a * a);
@@ -409,8 +411,8 @@ mod tests {
                 }
             }
         }
-        // A row may be crossed between pixel centres, and the instance may miss the tile: `project`
-        // lists no such tiles.
+        // A row may be crossed between pixel centres. The instance may also miss the tile, though
+        // `project` lists no such tiles.
         println!("{needed} rows needed, {visited} visited");
         assert!(visited < needed + needed / 10);
     }

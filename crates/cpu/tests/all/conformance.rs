@@ -1,4 +1,4 @@
-//! The CPU engine passes what every engine must pass, for any number of threads.
+//! Runs the conformance suite on the CPU engine, with several numbers of threads.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -55,7 +55,7 @@ fn threads_change_nothing() {
 
 #[test]
 fn scores_match_the_reference() {
-    // The host scores what this engine renders.
+    // The host scores the renders of this engine.
     assert_eq!(conformance::scores_match_the_reference(&|| engine(1)), 0);
 }
 

@@ -1,4 +1,4 @@
-//! Looks adapted to photos whose light the network has not learnt: a LoRA finds what a code cannot.
+//! Appearance MLP adapted to photos with unknown light: a LoRA fits light that an embedding cannot.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple::contract::Look;
@@ -7,7 +7,7 @@ use dapple::prelude::*;
 use dapple::train::config::AppearancePatch;
 use dapple::train::{AppearanceModel, ConfigPatch, Halves, evaluate_halves};
 
-/// A ball of Gaussians, whose colours are others from every side.
+/// Creates a ball of Gaussians whose colours differ from every side.
 fn ball() -> Splats {
     let mut splats = Splats::empty(3);
     for i in 0..300 {
@@ -25,7 +25,7 @@ fn ball() -> Splats {
     splats
 }
 
-/// Numbers between -1 and 1, by their place.
+/// Returns numbers between -1 and 1, by their index.
 fn drawn(count: usize, seed: f32) -> Vec<f32> {
     let number = |i: usize| (1.0 + i as f32).mul_add(12.9898, seed * 78.233).sin() * 43_758.547;
     (0..count)
@@ -38,7 +38,7 @@ fn a_lora_adapts_looks_to_light_that_the_network_has_not_learnt() {
     let (splats, mut engine) = (ball(), dapple::engine(Device::Cpu).unwrap());
     let mut known = Look::new([0.0; 3], 1.0, 1, splats.len(), 7);
     known.features = drawn(splats.len() * FEATURES, 1.0);
-    // The photos' light: units that turn otherwise than those that were learnt.
+    // The light of the photos: other weights of the hidden units than the learnt ones.
     let mut changed = known.clone();
     let (by_unit, by_input) = (drawn(HIDDEN, 2.0), drawn(ENCODED, 3.0));
     for (k, row) in changed.network[..HIDDEN * ENCODED]

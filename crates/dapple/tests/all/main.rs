@@ -1,4 +1,5 @@
-//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+//! Integration tests of this crate, as one program: linking is most of the cost of a further
+//! program.
 
 mod adapt;
 #[path = "../../../gpu/tests/all/support/lease.rs"]

@@ -1,5 +1,5 @@
-//! What masks are for, on captures whose truth is known: a distractor that is masked costs next to
-//! nothing, one that is not costs decibels; what is segmented away is left empty.
+//! Purpose of masks, on captures with known ground truth. A masked distractor costs almost nothing, a
+//! distractor without a mask costs several dB, and segmented parts stay empty.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple::MaskMode;
@@ -20,7 +20,7 @@ fn capture() -> Dataset {
     synth::dataset(&options).unwrap()
 }
 
-/// Changes the photos that are trained on.
+/// Changes the training photos.
 fn with_photos(capture: &Dataset, change: impl Fn(usize, &mut Photo)) -> Dataset {
     let mut changed = capture.clone();
     for index in changed.split(8).train {
@@ -43,7 +43,7 @@ fn trained(capture: &Dataset, config: TrainConfig) -> Trainer {
     trainer
 }
 
-/// A magenta box of a fifth of the photo, somewhere else in each.
+/// Returns a magenta box of a fifth of the photo, at another place in each.
 fn distractor(index: usize) -> impl Fn(u32, u32) -> bool {
     let (w, h) = (WIDTH * 2 / 5, HEIGHT / 2);
     let left = (index as u32 * 37) % (WIDTH - w);
@@ -76,8 +76,8 @@ fn a_masked_distractor_costs_next_to_nothing() {
     assert!(masked > clean - 1.0, "{masked} against {clean}");
 }
 
-/// A ball, half of it black, before a transparent background; sparse points on it and dark ones around
-/// it, as a dark room has them.
+/// Creates a ball, half of it black, before a transparent background. Sparse points are on it, and
+/// dark points around it, as in a dark room.
 fn ball() -> Dataset {
     let sphere = |i: usize, radius: f32| {
         let t = (i as f32 + 0.5) / 300.0;
@@ -120,7 +120,7 @@ fn ball() -> Dataset {
     }
 }
 
-/// Mean opacity of held-out renders where the photos are transparent, and where they are opaque.
+/// Returns the mean opacity of held-out renders in transparent and in opaque parts of the photos.
 fn alpha_outside_and_inside(capture: &Dataset, background: Background) -> [f64; 2] {
     let config = TrainConfig {
         background,

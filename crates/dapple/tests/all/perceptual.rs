@@ -1,4 +1,4 @@
-//! LPIPS of crops as a part of the loss, on both engines: its derivative reaches the Gaussians, and training by it works.
+//! LPIPS loss of crops, on both engines: its derivative reaches the Gaussians, and training with it works.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::lpips_weights;
@@ -22,7 +22,7 @@ fn lpips() -> Lpips {
     Lpips::parse(&file(&random(ALEX, false))).unwrap()
 }
 
-/// The CPU; and the GPU that tests take.
+/// Returns the CPU engine and the GPU for tests.
 fn engines() -> Vec<Box<dyn Engine>> {
     let mut engines = vec![dapple::engine(Device::Cpu).unwrap()];
     engines.extend(gpu("f32"));
@@ -33,7 +33,7 @@ fn camera() -> Camera {
     synth::bench_camera(WIDTH, HEIGHT)
 }
 
-/// What the Gaussians are to become, partly transparent, partly masked.
+/// Returns the target of the Gaussians, partly transparent, partly masked.
 fn photo() -> Photo {
     let mut engine = dapple::engine(Device::Cpu).unwrap();
     engine.upload(&synth::splats(500, 8), None).unwrap();
@@ -56,7 +56,7 @@ fn photo() -> Photo {
     photo
 }
 
-/// Nothing moves but what moments tell.
+/// Returns settings of a step that changes moments and no parameter.
 fn step_settings(weight: f32, appearance: Option<AppearanceSettings>) -> StepSettings {
     let render = RenderSettings {
         background: [0.2, 0.5, 0.7],
@@ -72,7 +72,7 @@ fn step_settings(weight: f32, appearance: Option<AppearanceSettings>) -> StepSet
     }
 }
 
-/// Gradients of the loss in one step after another: what Adam's first moments gain, over what it takes of them.
+/// Returns the gradients of the loss in several steps, from the changes of Adam's first moments.
 fn gradients<const N: usize>(
     engine: &mut dyn Engine,
     splats: &Splats,
@@ -113,7 +113,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
     (apart / length).sqrt()
 }
 
-/// The derivative by the image that steps are to add: that of the crop, on the processor, at its place.
+/// Returns the derivative by the image that steps should add: that of the crop, computed on the CPU, at its place.
 fn expected(rgb: &[f32], photo: &Photo, settings: &StepSettings) -> Vec<f32> {
     let [left, top] = crops::origin(settings.crop, [WIDTH, HEIGHT], SIDE).unwrap();
     assert_eq!([left, top], [18, 14]);
@@ -182,7 +182,8 @@ fn the_derivative_of_a_crop_reaches_the_gaussians() {
         assert!(apart < 1e-3, "{apart}");
         let [again] = gradients(engine, &splats, &with);
         assert_eq!(both, again, "not the same twice");
-        // What is learnt of the photo's colours comes before: other crops are compared, and back through it.
+        // With a learnt appearance, the crop is cut after the bilateral grid, and the derivative passes through the
+        // grid.
         let learnt = AppearanceSettings {
             cells: [2, 2, 2],
             rate: 0.5,
@@ -219,7 +220,7 @@ fn capture() -> Dataset {
         let turn = DVec3::new(0.06 * (i % 3) as f64, 0.05 * (i / 3) as f64, 0.0);
         camera.camera_from_world.translation += turn;
         let rendered = engine.render(&camera, &settings).unwrap();
-        // A pattern that few Gaussians cannot follow, so that it matters what the loss asks for.
+        // A pattern that few Gaussians can reproduce, so that the choice of the loss matters.
         let bytes = rendered.rgb.iter().enumerate().map(|(i, v)| {
             let (x, y) = (i / 3 % WIDTH as usize, i / 3 / WIDTH as usize);
             let shade = if (x / 5 + y / 4) % 2 == 0 { 0.45 } else { 1.0 };

@@ -1,5 +1,5 @@
-//! Scores found where the splats are equal those of the host, which stay the reference, whatever the photos
-//! are like; and what is asked for beside them changes none.
+//! Scores computed on the device of the splats equal the host's scores, which are the reference, for all
+//! kinds of photos. Requested images do not change the scores.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple::contract::{Engine, Pictures, RenderSettings};
@@ -8,8 +8,8 @@ use dapple::scene::lacking;
 use dapple::train::evaluate::{Scoring, evaluate};
 use dapple::train::{ImageScore, init};
 
-/// Held-out photos of a trained look: masked, transparent, both, one that is hidden whole, one too small for
-/// a window of SSIM.
+/// Returns held-out photos with a trained appearance: masked, transparent, both, one fully masked, one too
+/// small for a window of SSIM.
 fn views() -> (Splats, Vec<View>) {
     let options = |width, height| SynthOptions {
         photos: 6,
@@ -71,7 +71,7 @@ fn check(engine: &mut dyn Engine) {
         pictures: true,
         ..Scoring::default()
     };
-    // Fitted colours need the render's floats: all is done on the host.
+    // Colour-corrected scores need the render's floats: the host computes all of them.
     let on_host = Scoring {
         fitted: true,
         ..with
@@ -81,7 +81,7 @@ fn check(engine: &mut dyn Engine) {
     let (there, expected) = scored(engine, &views, &on_host);
     assert_eq!(plain, here);
     assert!(nothing.iter().all(Option::is_none));
-    // All but the one that is hidden.
+    // All except the fully masked photo.
     assert_eq!((here.len(), there.len(), shown.len()), (5, 5, 6));
     for (a, b) in here.iter().zip(&there) {
         let off = (a.psnr - b.psnr, a.ssim - b.ssim);

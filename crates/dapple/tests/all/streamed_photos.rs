@@ -1,5 +1,5 @@
-//! Photos that do not fit into memory change nothing: the splats have the bytes of a run that held all
-//! of them, on both engines, also when it was stopped and went on.
+//! Photos that do not fit into memory change nothing. The splats have the bytes of a run with all photos
+//! in memory, on both engines, also after a stop and a resume.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple::contract::Engine;
@@ -10,9 +10,8 @@ use dapple::train::config::{DensifyConfig, EvalConfig};
 use dapple::train::{Metrics, train_into};
 use std::path::Path;
 
-/// A capture of photos of three sizes from three cameras, one of them with a lens that distorts, some
-/// with alpha and some with a mask.
-/// Edges are `scale` times 24 to 32 and 16 to 30 pixels.
+/// Writes a capture of photos of three sizes from three cameras, one of them with a lens that distorts,
+/// some with alpha and some with a mask. Edges are `scale` times 24 to 32 and 16 to 30 pixels.
 fn write_capture(folder: &Path, photos: usize, scale: u32) {
     let images = folder.join("images");
     let masks = folder.join("masks");
@@ -45,7 +44,7 @@ fn write_capture(folder: &Path, photos: usize, scale: u32) {
         }
         let angle = i as f64 * 2.4;
         let (sin, cos) = angle.sin_cos();
-        // On a circle around the origin, looking at it; OpenGL's axes.
+        // On a circle around the origin, facing it; OpenGL's axes.
         let pose = [
             [cos, 0.0, sin, 3.5 * sin],
             [0.0, 1.0, 0.0, 0.1 * (i % 3) as f64],
@@ -104,7 +103,7 @@ fn run(
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
 }
 
-/// Bytes of the largest photo with alpha and a mask, as is counted before its pixels are seen.
+/// Returns the bytes of the largest photo with alpha and a mask, as counted before its pixels are read.
 fn largest(dataset: &Dataset) -> u64 {
     let most = |view: &View| 5 * view.photo.size().map(u64::from).iter().product::<u64>();
     dataset.views.iter().map(most).max().unwrap()
@@ -186,7 +185,7 @@ fn a_thousand_photos_on_the_processor() {
     });
 }
 
-/// The first photos at half the size are read, kept and given up as the others are.
+/// The first photos at half the size are read, held and dropped as the others are.
 #[test]
 fn the_first_photos_at_half_the_size() {
     let mut config = config(45);
@@ -194,8 +193,8 @@ fn the_first_photos_at_half_the_size() {
     same_bytes((9, 17), &config, &|_| dapple::engine(Device::Cpu).unwrap());
 }
 
-/// Where photos give way on the GPU too, and buffers that are too small at first have steps submitted
-/// again: their photos must still be there.
+/// The GPU drops photos too, and steps are submitted again after a buffer was too small: their photos
+/// must still be on the GPU.
 #[test]
 fn on_a_gpu_that_holds_a_few_and_grows() {
     if dapple::runtime::adapters().is_empty() {
@@ -223,8 +222,8 @@ fn on_a_gpu_that_holds_a_few_and_grows() {
     });
 }
 
-/// A photo that breaks while training ends the run with all of it saved; when it is mended, the run goes
-/// on to the bytes of one that was never disturbed.
+/// A photo that becomes unreadable during training ends the run after a checkpoint. After the repair,
+/// the resumed run has the bytes of an uninterrupted run.
 #[test]
 fn a_photo_that_breaks_and_is_mended_costs_nothing() {
     let root = tempfile::tempdir().unwrap();
@@ -243,7 +242,7 @@ fn a_photo_that_breaks_and_is_mended_costs_nothing() {
     run(&at("streamed"), &streamed, config(60), cpu(), Some(20));
     let photo = capture.join("images/0005.png");
     let whole = std::fs::read(&photo).unwrap();
-    // The header stays whole.
+    // The header is intact.
     let mut broken = whole.clone();
     let middle = broken.len() / 2;
     broken[middle..middle + 8].fill(0);
@@ -256,7 +255,7 @@ fn a_photo_that_breaks_and_is_mended_costs_nothing() {
     assert!(error.hint_text().unwrap().contains("--resume"), "{error}");
     std::fs::write(&photo, whole).unwrap();
     assert!(folder.read_checkpoint().unwrap().step > 20);
-    // With its lock, which would keep the next run out.
+    // With its lock, which would block the next run.
     drop(folder);
     run(&at("streamed"), &streamed, config(60), cpu(), None);
     assert!(bytes(&at("streamed")) == bytes(&at("held")), "other splats");

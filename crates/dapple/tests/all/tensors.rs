@@ -1,4 +1,4 @@
-//! A loss of one's own on tensors over the engine's device: the image and its derivative never come to the host.
+//! A custom loss on tensors of the engine's device: the image and its derivative are never copied to the host.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple::gpu::{GpuEngine, GpuEngineOptions};
@@ -17,7 +17,7 @@ fn engine() -> GpuEngine {
         },
         ..GpuEngineOptions::default()
     };
-    // Without a driver this fails, and says so: Mesa's needs no hardware.
+    // Fails without a driver, with a message: Mesa's needs no hardware.
     GpuEngine::new(options).unwrap()
 }
 
@@ -45,7 +45,7 @@ fn a_loss_of_tensors_trains_splats_and_nothing_of_the_image_comes_to_the_host() 
         .collect();
     let colours = context.tensor(&[4], &[1.0, 1.0, 1.0, 0.0]);
     let difference = x.mul(&colours).sub(context.tensor(&shape, &four));
-    // Charbonnier's: the absolute difference, rounded at its foot.
+    // Charbonnier loss: the absolute difference, smooth at zero.
     let loss = difference.mul(&difference).add(1e-4).sqrt().sum();
     let by_image = loss.gradients(&[&x]);
     let updates = [(&d, &by_image[0])];
@@ -70,7 +70,7 @@ fn a_loss_of_tensors_trains_splats_and_nothing_of_the_image_comes_to_the_host() 
             .backward_from(&camera, &settings, &derivative)
             .unwrap();
         if step == 0 {
-            // Of the gradients' bytes alone, which are fewer than the image's and those of the state.
+            // Only the gradients' bytes, which are fewer than those of the image and of the state.
             let read = (gpu.counters() - before).bytes_read as usize;
             let rows = splats.len().div_ceil(256) * 256;
             assert!(read < rows * (14 + 45 + 2 + 4) * 4 + 4096, "{read}");
@@ -86,7 +86,7 @@ fn a_loss_of_tensors_trains_splats_and_nothing_of_the_image_comes_to_the_host() 
     assert!(losses[24] < 0.6 * losses[0], "{losses:?}");
 }
 
-/// The same loss, written out for the host.
+/// Checks the loss and its gradients against the same loss on the host.
 fn assert_as_on_the_host(
     engine: &mut GpuEngine,
     camera: &Camera,

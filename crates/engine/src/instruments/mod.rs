@@ -1,15 +1,15 @@
-//! Engines as instruments: what a profiler or a benchmark may ask of one, whatever it runs on.
+//! Measurements of engines: the interface for profilers and benchmarks, for every device.
 //!
-//! 1. Timings: a step's stages, or its kernels, with places on the host's clock
+//! 1. Timings: of a step's stages or kernels, with start times on the host's clock
 //!    ([`Instrumented::set_detail`], [`Instrumented::timings`]).
-//! 2. Counters: what the host did to the device ([`Instrumented::counters`]), what is in memory
+//! 2. Counters: operations of the host on the device ([`Instrumented::counters`]) and memory use
 //!    ([`Instrumented::memory`]).
-//! 3. Costs: the fewest operations and bytes that a stage can do, by formula from the counts of a view
-//!    ([`Instrumented::cost`]). Operations are the same in every engine ([`operations`]); bytes depend on how
-//!    an engine lays its data out, so each counts its own.
-//! 4. Ceilings: what the device was measured to do at most ([`Instrumented::measure_ceilings`]).
+//! 3. Costs: the fewest operations and bytes of a stage, by formula from the counts of a view
+//!    ([`Instrumented::cost`]). Operations are equal in all engines ([`operations`]). Bytes depend on an
+//!    engine's data layout, so each engine counts its own.
+//! 4. Ceilings: the measured limits of the device ([`Instrumented::measure_ceilings`]).
 //!
-//! Nothing in here changes a bit of what is trained. Callers see names and numbers, never buffers.
+//! Measurements do not change a bit of the training result. Callers receive names and numbers, not buffers.
 
 mod operations;
 
@@ -21,16 +21,16 @@ use dapple_profile::ceilings::{DeviceKey, Limits, Measured};
 use dapple_scene::{Progress, Result};
 use std::time::Instant;
 
-/// Counts of one training step; with them alone its cost changes.
+/// Counts of one training step; the cost of a step depends only on them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Gaussians in the engine.
     pub gaussians: u64,
     /// Gaussians that touch at least one tile.
     pub visible: u64,
-    /// (Gaussian, tile) pairs.
+    /// Instances: pairs of a Gaussian and a tile.
     pub instances: u64,
-    /// Rows of 16 pixels that `blend` visited, over all instances; `blend_backward` visits the same.
+    /// Rows of 16 pixels that `blend` visits, over all instances; `blend_backward` visits as many.
     pub row_visits: u64,
     /// Pixels of the image.
     pub pixels: u64,
@@ -38,7 +38,7 @@ pub struct Work {
     pub tiles: u64,
     /// Degree of spherical harmonics evaluated, 0 to 3.
     pub sh_degree: u8,
-    /// Whether the loss has an SSIM part.
+    /// True if the loss has an SSIM part.
     pub ssim: bool,
 }
 
@@ -51,186 +51,189 @@ pub struct Cost {
     pub bytes: u64,
 }
 
-/// What is timed of a step.
+/// Granularity of timings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Each stage.
+    /// One time per stage.
     Stages,
-    /// Each dispatch of a kernel by itself, which disturbs a device most.
+    /// One time per kernel dispatch; this disturbs a device most.
     Kernels,
 }
 
-/// What a step, or a round of density control, took on the device.
+/// Timings of a step or a densification round on the device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepTimings {
-    /// As given in the settings or the plan.
+    /// Number of the step in the settings or the plan.
     pub step: u32,
-    /// Whether it was a round of density control.
+    /// True for a densification round.
     pub is_densify: bool,
-    /// Its stages, or its dispatches, in the order they ran.
+    /// Times of the stages or the dispatches, in the order of execution.
     pub spans: Vec<SpanTime>,
-    /// All of it between timestamps of its own, ns, where the device has such: a check of the spans.
+    /// Time of the whole step between two separate timestamps, ns, if the device has them: a check of
+    /// `spans`.
     pub whole_ns: Option<u64>,
 }
 
-/// A stage, or a dispatch, on the device.
+/// Time of a stage or a dispatch on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanTime {
-    /// The stage's name.
+    /// Name of the stage.
     pub stage: &'static str,
-    /// The dispatch's kernel, where those were timed.
+    /// Kernel of the dispatch, if dispatches are timed.
     pub kernel: Option<String>,
-    /// When it began, ns after [`DeviceClock::origin`] on the host's clock.
+    /// Start, ns after [`DeviceClock::origin`] on the host's clock.
     pub start_ns: i64,
-    /// How long it took, ns.
+    /// Duration, ns.
     pub duration_ns: u64,
 }
 
-/// How a device's clock is placed on the host's.
+/// Relation of a device's clock to the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeviceClock {
-    /// What places in time are counted from.
+    /// Origin of start times.
     pub origin: Instant,
-    /// Places are off by no more than this, ns.
+    /// Maximum error of start times, ns.
     pub uncertainty_ns: f64,
 }
 
-/// A stage of a step as the engine runs it.
+/// Stage of a step as the engine executes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageRun {
-    /// The stage's name; what the engine does beside the stages of [`Stage`] has names of its own.
+    /// Name of the stage; engines have further names for work outside the stages of [`Stage`].
     pub name: &'static str,
-    /// Dispatches in it, where the engine dispatches.
+    /// Number of dispatches in the stage, if the engine dispatches.
     pub dispatches: Option<usize>,
 }
 
-/// Something about a device or its memory, for people.
+/// Fact about a device or its memory, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// What it is.
+    /// Name of the fact.
     pub name: &'static str,
-    /// How much, or which.
+    /// Value of the fact.
     pub value: Amount,
 }
 
-/// What a [`Fact`] says.
+/// Value of a [`Fact`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Amount {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number of things.
+    /// Count.
     Count(u64),
-    /// Memory, to be shown in a unit that reads well.
+    /// Memory, shown in a unit that suits its size.
     Bytes(u64),
-    /// Memory of one small thing, to be shown in bytes.
+    /// Memory of a small object, shown in bytes.
     FewBytes(u64),
 }
 
 impl Fact {
-    /// In words.
+    /// Creates a fact with a text.
     pub fn text(name: &'static str, value: impl Into<String>) -> Self {
         let value = Amount::Text(value.into());
         Self { name, value }
     }
 
-    /// A number of things.
+    /// Creates a fact with a count.
     pub fn count(name: &'static str, count: u64) -> Self {
         let value = Amount::Count(count);
         Self { name, value }
     }
 
-    /// Memory.
+    /// Creates a fact about memory.
     pub fn bytes(name: &'static str, bytes: u64) -> Self {
         let value = Amount::Bytes(bytes);
         Self { name, value }
     }
 
-    /// Memory of one small thing.
+    /// Creates a fact about the memory of a small object.
     pub fn few_bytes(name: &'static str, bytes: u64) -> Self {
         let value = Amount::FewBytes(bytes);
         Self { name, value }
     }
 }
 
-/// An engine that says where its time goes.
+/// Engine that reports timings, counters and costs.
 pub trait Instrumented: Engine {
-    /// Whether `step` returns before the step is done: then times of the host say nothing of it, and
-    /// [`Self::wait`] says when it is.
+    /// Returns true if `step` returns before the step is done. The host then cannot time steps by calls of
+    /// `step`; [`Self::wait`] returns when the step is done.
     fn has_queue(&self) -> bool;
 
-    /// Waits until the device has nothing left to do. Reports of what was done may still be on their way:
-    /// [`Engine::finish`] first, where they matter.
+    /// Waits until the device is idle. Reports of finished work may still be in flight; call
+    /// [`Engine::finish`] first if they matter.
     ///
     /// # Errors
     /// A lost device.
     fn wait(&self) -> Result<()>;
 
-    /// How many things the engine works on at once, where that is known: threads of a processor.
+    /// Returns the number of parallel workers, if known: the threads of a CPU engine.
     fn workers(&self) -> Option<usize>;
 
-    /// What the device is, for people.
+    /// Returns facts about the device.
     fn device(&self) -> Vec<Fact>;
 
-    /// What the engine has in memory for such work, for people.
+    /// Returns facts about the engine's memory use for such work.
     fn memory(&self, work: &Work) -> Vec<Fact>;
 
-    /// Times steps on the device's own clock from now on, or no longer, and places that clock on the host's
-    /// anew. False if the device has no such clock. What was timed before and not taken is dropped.
+    /// Starts or stops timing steps on the device's own clock, and relates that clock to the host's clock
+    /// again. Returns false if the device has no such clock. Timings that were not taken before the call are
+    /// dropped.
     ///
     /// # Errors
-    /// A lost device, no memory.
+    /// A lost device, or no memory.
     fn set_detail(&mut self, detail: Option<Detail>) -> Result<bool> {
         let _ = detail;
         Ok(false)
     }
 
-    /// What finished steps took, in order, since the last call; see [`Self::set_detail`].
+    /// Returns the timings of the steps that have finished since the last call, in order; see
+    /// [`Self::set_detail`].
     fn timings(&mut self) -> Vec<StepTimings> {
         Vec::new()
     }
 
-    /// The clock that [`Self::timings`] are placed by, if anything is or was timed.
+    /// Returns the clock of the start times in [`Self::timings`], if steps are or were timed.
     fn device_clock(&mut self) -> Option<DeviceClock> {
         None
     }
 
-    /// What the host did to the device so far; nothing where they are one.
+    /// Returns the operations of the host on the device so far; all zero if the engine computes on the host.
     fn counters(&self) -> Counters {
         Counters::default()
     }
 
-    /// The counts of the last step as the engine found them itself, [`Work::row_visits`] among them; `None`
-    /// where that would cost time.
+    /// Returns the counts of the last step as the engine found them, with [`Work::row_visits`]. `None` if
+    /// counting would cost time.
     fn counted(&self) -> Option<Work> {
         None
     }
 
-    /// What a step on a view runs, in order; empty before a first step on it, and where the view's photo has
-    /// left the device.
+    /// Returns the stages of a step on a view, in order. Empty before the first step on the view, and if the
+    /// view's photo is no longer on the device.
     fn stages(&self, view: ViewId) -> Vec<StageRun>;
 
-    /// The fewest operations and bytes of a stage; `None` for one that is not counted.
+    /// Returns the fewest operations and bytes of a stage; `None` for a stage without a formula.
     fn cost(&self, stage: Stage, work: &Work) -> Option<Cost>;
 
-    /// How the cache of ceilings knows the device. `processor` is the name of the host's, of which other
-    /// devices take no notice.
+    /// Returns the device's key in the cache of ceilings. `processor` is the name of the host's CPU; other
+    /// devices ignore it.
     fn ceilings_key(&self, processor: &str) -> DeviceKey;
 
-    /// Measures everything that the device can do at most; takes some ten seconds.
+    /// Measures all limits of the device, which takes about ten seconds.
     ///
     /// # Errors
-    /// No memory for what is measured, a lost device; `progress` asks to stop.
+    /// No memory for the measurement, a lost device, or a stop by `progress`.
     fn measure_ceilings(&self, processor: &str, progress: &dyn Progress) -> Result<Measured>;
 
-    /// Measures the two ceilings that stages are held against; takes about a second.
+    /// Measures the two limits that stages are compared with, which takes about a second.
     ///
     /// # Errors
-    /// No memory for what is measured, a lost device.
+    /// No memory for the measurement, or a lost device.
     fn measure_limits(&self) -> Result<Limits>;
 }
 
-/// Whether costs are counted: not of `Appearance`, which few runs ask for, nor of `Densify`, which is not
-/// part of a step.
+/// Returns true if costs of the stage are counted. `Appearance`, which few runs execute, and `Densify`, which
+/// is not part of a step, are not counted.
 pub fn is_counted(stage: Stage) -> bool {
     !matches!(stage, Stage::Appearance | Stage::Densify)
 }

@@ -1,23 +1,23 @@
 //! Floating-point operations of each stage of a training step, by formula from the counts of a view. They
-//! follow from the mathematics, counted below from the kernels of the CPU engine, and are the same in every
-//! engine.
+//! follow from the mathematics, are counted below from the kernels of the CPU engine, and are equal in all
+//! engines.
 //!
-//! Operations: addition, multiplication, comparison, minimum, maximum, select, division and square
-//! root are 1 each, whatever instructions they become; a fused multiply-add is 2; `exp2`, `log2`
-//! and the sigmoid are what their polynomials take. Signs, absolute values, conversions and
-//! integers are free. Terms that appear twice in one kernel are counted once. All 16 lanes of a
-//! row count, also those over pixels that are finished or out of reach: they are computed.
+//! Operations: addition, multiplication, comparison, minimum, maximum, select, division and square root are
+//! 1 each, whatever instructions implement them. A fused multiply-add is 2. `exp2`, `log2` and the sigmoid
+//! cost their polynomials. Signs, absolute values, conversions and integers are free. Terms that appear
+//! twice in one kernel are counted once. All 16 lanes of a row count, also those of finished or unreached
+//! pixels, because they are computed.
 //!
-//! Where the counts do not tell (tiles listed by `project`, instances reached before a tile is
-//! finished, padding lanes) the formulas take the least it can be: an achieved rate computed from
-//! them is a lower bound.
+//! Some numbers are not among the counts: tiles listed by `project`, instances reached before a tile is
+//! finished, padding lanes. For them the formulas take the least possible value, so that an achieved rate
+//! computed from them is a lower bound.
 
 use super::Work;
 use crate::Stage;
 use crate::constants::{SSIM_WINDOW, TILE_SIZE};
 use dapple_scene::sh_coefficient_count;
 
-/// Components of a Gaussian beside its harmonics: centre, scales, rotation, opacity.
+/// Components of a Gaussian without SH: centre, scales, rotation, opacity.
 const GEOMETRY: u64 = 3 + 3 + 4 + 1;
 /// Numbers of a pixel: red, green, blue and transmittance.
 const PLANES: u64 = 4;
@@ -38,22 +38,22 @@ const DOT: u64 = 1 + 2 * FMA;
 /// Lanes of a row: the edge of a tile.
 const LANES: u64 = TILE_SIZE as u64;
 
-/// `Layer::new` for one pixel, alpha: add, FMA, power of two. What a row does again though it is the
-/// same for all rows of an instance (dx, a dx) counts once, in the set-up.
+/// `Layer::new` for one pixel, alpha: add, FMA, power of two. Values that are equal for all rows of an
+/// instance (dx, a dx) count once, in the set-up.
 const ALPHA: u64 = 1 + FMA + EXP2_FROM_MINUS_8;
 /// `Layer::new` for one pixel, the rest: clamp, floor (compare, select), transmittance (FMA), end
 /// (compare, two selects), weight.
 const LAYER: u64 = 1 + 2 + FMA + 3 + 1;
-/// Set-up of an instance, per lane: two centres and their offsets (2 + 2), `b dy`, `dy^2`, FMA,
-/// `a dx`. Finding the rows that it reaches is not counted: it is done to have less to do.
+/// Set-up of an instance, per lane: two centres and their offsets (2 + 2), `b dy`, `dy^2`, FMA, `a dx`. The
+/// search for the rows that the instance reaches is not counted, because it only saves work.
 const INSTANCE_SETUP: u64 = LANES * (4 + 2 + FMA + 1);
 /// `blend` for one pixel: alpha, layer, FMA per colour.
 const BLEND_PIXEL: u64 = ALPHA + LAYER + 3 * FMA;
 /// `blend` at the end of a pixel: colour plus background, times transmittance.
 const BLEND_END: u64 = 3 * 2;
-/// `blend_backward` for one pixel: alpha, layer, colour seen through the gradient (1 + 2 FMA), what
-/// lies behind (FMA), dL/dalpha (4), slope (compare, multiply, select), its moments over rows
-/// (1 + 2 FMA), FMA per colour.
+/// `blend_backward` for one pixel: alpha, layer, colour weighted by the gradient (1 + 2 FMA), contribution
+/// from behind (FMA), dL/dalpha (4), slope (compare, multiply, select), its moments over rows (1 + 2 FMA),
+/// FMA per colour.
 const BACKWARD_PIXEL: u64 = ALPHA + LAYER + (1 + 2 * FMA) + FMA + 4 + 3 + (1 + 2 * FMA) + 3 * FMA;
 /// `blend_backward` at the end of an instance: moments over columns (3 products a lane), nine sums
 /// over the lanes.
@@ -61,8 +61,8 @@ const BACKWARD_INSTANCE: u64 = LANES * 3 + 9 * (LANES - 1);
 /// `blend_backward` at the start of a pixel: FMA per plane.
 const BACKWARD_START: u64 = PLANES * FMA;
 
-/// `projection::project` for one Gaussian, seen by a pinhole. A lens that distorts adds several hundred
-/// here and in [`PROJECTION_BACKWARD`], which are not counted.
+/// `projection::project` for one Gaussian and a pinhole. A lens with distortion adds several hundred
+/// operations here and in [`PROJECTION_BACKWARD`], which are not counted.
 const PROJECTION: u64 = (1 + 3 * FMA)       // |quat|^2
     + (1 + 10 * FMA + 1)                    // all finite?
     + 3 * (DOT + 1)                         // camera coordinates
@@ -79,10 +79,10 @@ const PROJECTION: u64 = (1 + 3 * FMA)       // |quat|^2
 const VIEW_DIRECTION: u64 = 3 + DOT + 3 + 3;
 /// `sh::basis` up to each degree.
 const SH_BASIS: [u64; 4] = [0, 3, 3 + 14, 3 + 14 + 21];
-/// `sh::basis_backward` up to each degree; products that `basis` has are not counted again.
+/// `sh::basis_backward` up to each degree; products of `basis` are not counted again.
 const SH_BASIS_BACKWARD: [u64; 4] = [0, 3, 3 + 23, 3 + 23 + 47];
-/// `project` beyond the above: floor of opacity, `log2`, level (3), radii (5), conic (3); colour
-/// clamped and proved finite (3 + 4).
+/// `project` without the parts above: floor of opacity, `log2`, level (3), radii (5), conic (3); clamp of
+/// the colour and check that it is finite (3 + 4).
 const PROJECT_REST: u64 = 1 + LOG2 + 3 + 5 + 3 + 7;
 
 /// `projection::project_backward` for one Gaussian, without the camera's own gradient.
@@ -92,8 +92,8 @@ const PROJECTION_BACKWARD: u64 = 1 + 4 * 3 + 3 * 3   // dL/dcov2d
     + (9 + 12 + 11 + 10) + 7 + 4 * (FMA + 1)        // quaternion
     + 2 + (2 * DOT + 2) + 2 * (DOT + 6) + 5 + 2     // u, v, z, clamps, point
     + 3 * DOT; // world coordinates
-/// `backward` beyond projection and SH: screen gradients (8), colour's clamp (6), direction (DOT,
-/// 4 and 3 x 4), centre (3), selects of invalid lanes (11 + 2), opacity, statistics (8).
+/// `backward` without projection and SH: screen gradients (8), clamp of the colour (6), direction (DOT, 4
+/// and 3 x 4), centre (3), selects of invalid lanes (11 + 2), opacity, statistics (8).
 const BACKWARD_REST: u64 = 8 + 6 + (DOT + 4 + 12) + 3 + 13 + (SIGMOID + 1) + 8;
 /// Adam for one component: first moment (1 + FMA), second (2 + FMA), flush (4), step (4), FMA.
 const ADAM: u64 = (1 + FMA) + (2 + FMA) + 4 + 4 + FMA;
@@ -104,12 +104,12 @@ const WINDOW: u64 = (1 + (SSIM_WINDOW as u64 - 1) * FMA) + SSIM_WINDOW as u64 * 
 /// derivatives: means 2, variance 4, covariance 2, a1 3, a2 2, 1/b1 5, 1/b2 2, their product 1,
 /// SSIM 2, d/dmean 12, weights 1, maps 6, loss 3.
 const SSIM_VALUE: u64 = 3 + 4 + 4 * WINDOW + (2 + 4 + 2 + 3 + 2 + 5 + 2 + 1 + 2 + 12 + 1 + 6 + 3);
-/// Pass 2 for one value, SSIM's part: 3 windows, 5 to put them together.
+/// Pass 2 for one value, SSIM's part: 3 windows, 5 to combine them.
 const SSIM_GRADIENT: u64 = 3 * WINDOW + 5;
 /// Pass 2 for one value, L1's part: load (3), difference, sum, sign (5), sum and mask (2).
 const L1_VALUE: u64 = 3 + 2 + 5 + 2;
 
-/// Operations of a stage; 0 where it only moves integers, and where costs are not counted
+/// Returns the operations of a stage; 0 for a stage that only moves integers or whose costs are not counted
 /// ([`super::is_counted`]).
 pub fn operations(stage: Stage, work: &Work) -> u64 {
     match stage {
@@ -123,48 +123,47 @@ pub fn operations(stage: Stage, work: &Work) -> u64 {
     }
 }
 
-/// K: SH coefficients evaluated per channel.
+/// Returns K, the SH coefficients evaluated per channel.
 fn coefficients(work: &Work) -> u64 {
     sh_coefficient_count(work.sh_degree) as u64
 }
 
-/// Components of a Gaussian that are trained: 11 + 3 K.
+/// Returns the trained components of a Gaussian: 11 + 3 K.
 fn components(work: &Work) -> u64 {
     GEOMETRY + 3 * coefficients(work)
 }
 
-/// N (projection + direction + basis + 6 K + rest); the scalar work on tiles is left out.
+/// Returns N (projection + direction + basis + 6 K + rest), without the scalar work on tiles.
 fn project(w: &Work) -> u64 {
     let basis = SH_BASIS[usize::from(w.sh_degree.min(3))];
     let colour = 3 * FMA * coefficients(w);
     w.gaussians * (PROJECTION + VIEW_DIRECTION + basis + colour + PROJECT_REST)
 }
 
-/// Instances that were reached for certain: one visits at most 16 rows.
+/// Returns the least number of reached instances: one instance visits at most 16 rows.
 fn least_instances(w: &Work) -> u64 {
     w.row_visits.div_ceil(LANES).min(w.instances)
 }
 
-/// 16 R per pixel, the instances' set-up, P at the end.
+/// Returns 16 R per pixel, the instances' set-up, P at the end.
 fn blend(w: &Work) -> u64 {
     w.row_visits * LANES * BLEND_PIXEL + least_instances(w) * INSTANCE_SETUP + w.pixels * BLEND_END
 }
 
-/// 16 R per pixel, the instances' set-up and sums, P at the start.
+/// Returns 16 R per pixel, the instances' set-up and sums, P at the start.
 fn blend_backward(w: &Work) -> u64 {
     w.row_visits * LANES * BACKWARD_PIXEL
         + least_instances(w) * (INSTANCE_SETUP + BACKWARD_INSTANCE)
         + w.pixels * BACKWARD_START
 }
 
-/// 3 P values, in two passes if there is an SSIM part. Rows that neighbouring tasks filter twice
-/// count once.
+/// Returns 3 P values, in two passes with an SSIM part. Rows that two neighbouring tasks filter count once.
 fn loss(w: &Work) -> u64 {
     let ssim = u64::from(w.ssim) * (SSIM_VALUE + SSIM_GRADIENT);
     3 * w.pixels * (L1_VALUE + ssim)
 }
 
-/// I slots of 9 sums; for each visible Gaussian the projection once more and backward, SH (6 K
+/// Returns I slots of 9 sums; for each visible Gaussian the projection again and its backward pass, SH (6 K
 /// forward, 9 K backward, 3 K selects); Adam for every component of all N.
 fn update(w: &Work) -> u64 {
     let degree = usize::from(w.sh_degree.min(3));

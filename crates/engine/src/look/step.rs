@@ -1,12 +1,12 @@
-//! Adam for the network, codes and features: moments rest between two steps that see what they belong to.
+//! Adam for the network, embeddings and features. Moments do not change between two steps that use their parameters.
 
 use super::{CODE, FEATURES, HIDDEN, Look, LookSettings, NETWORK};
 use crate::Adam;
 
-/// Moments below this are taken as zero, as elsewhere.
+/// Threshold of moments: smaller values become zero, as for other parameters.
 const FLUSH: f32 = 1e-30;
 
-/// Takes a step of Adam with the derivatives by the network and by a view's code. A number that is not finite moves
+/// Takes a step of Adam with the derivatives by the network and by a view's embedding. A non-finite derivative moves
 /// nothing.
 pub fn step(
     look: &mut Look,
@@ -39,15 +39,15 @@ pub fn step(
     advance(code, first, second, &by_code, of_code, adam);
 }
 
-/// A step size and one over the second moments' correction, of the step with this number.
+/// Returns the step size and the reciprocal of the second moments' bias correction for step number `steps`.
 fn rates(rate: f32, steps: u64, adam: &Adam) -> (f32, f32) {
     let correction = |beta: f32| 1.0 - f64::from(beta).powf(steps as f64);
     let rate = (f64::from(rate) / correction(adam.beta1)) as f32;
     (rate, (1.0 / correction(adam.beta2)) as f32)
 }
 
-/// A step of Adam for features: those of the Gaussians that a photo shows move, all others rest, their moments too. The
-/// bias corrections count the network's steps.
+/// Step of Adam for features. Features of Gaussians that a photo shows change; other features and their moments do not.
+/// The bias corrections count the network's steps.
 #[derive(Debug, Clone, Copy)]
 pub struct FeatureStep {
     rates: (f32, f32),
@@ -55,7 +55,7 @@ pub struct FeatureStep {
 }
 
 impl FeatureStep {
-    /// Of the step that `look` takes next.
+    /// Prepares the next step of `look`.
     pub fn next(look: &Look, settings: &LookSettings, adam: &Adam) -> Self {
         Self {
             rates: rates(settings.feature_rate, look.steps() + 1, adam),
@@ -63,7 +63,7 @@ impl FeatureStep {
         }
     }
 
-    /// Moves the features of one Gaussian, by their derivative. A number that is not finite moves nothing.
+    /// Moves the features of one Gaussian by their derivative. A non-finite derivative moves nothing.
     #[inline(always)]
     pub fn advance(
         &self,

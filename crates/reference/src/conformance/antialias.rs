@@ -13,10 +13,11 @@ use dapple_engine::{
 use dapple_scene::{Camera, Photo, Splats};
 use std::sync::Arc;
 
-/// Pixels that stand nearer to a decision than this, in units of ln alpha, are not compared.
+/// Margin of decisions, in units of ln alpha: pixels with a decision nearer to its threshold are not
+/// compared.
 const MARGIN: f64 = 2e-5;
 
-/// A state in which each Gaussian has the 3D filter of this standard deviation.
+/// Creates a state in which each Gaussian has the 3D filter of this standard deviation.
 fn state_with(splats: &Splats, smoothing: Vec<f32>) -> OptimizerState {
     let n = splats.len();
     let zeros = Splats {
@@ -45,7 +46,8 @@ fn antialiased(scene: &TestScene) -> RenderSettings {
     }
 }
 
-/// Every third Gaussian has no filter, the others one as wide as they are, or less, or more.
+/// Returns deviations: every third Gaussian has no filter. The filters of the others have the width of
+/// their Gaussian, or are wider or narrower.
 fn some_deviations(splats: &Splats) -> Vec<f32> {
     let mut random = Random::new(23);
     let mut one = |(i, scale): (usize, &[f32; 3])| {
@@ -59,8 +61,8 @@ fn some_deviations(splats: &Splats) -> Vec<f32> {
     splats.scales.iter().enumerate().map(&mut one).collect()
 }
 
-/// On every test scene, with the 2D filter alone and with both: image, each gradient tensor and the
-/// pose's are within [`TOLERANCE`], and absent Gaussians have no gradient at all.
+/// Checks every test scene with the 2D filter only and with both. Image, each gradient tensor and the
+/// pose's are within [`TOLERANCE`], and absent Gaussians have no gradient.
 pub fn antialiasing_matches_the_reference(make: Make<'_>) {
     let mut failures = Vec::new();
     let mut engine = make();
@@ -138,8 +140,8 @@ fn errors(
     errors
 }
 
-/// A step that is told to sets the 3D filters by the views to train on before it renders, and goes back
-/// through them; one that is not leaves them.
+/// Checks that a step with `refresh_smoothing` sets the 3D filters by the training views before it
+/// renders, and differentiates through them. Other steps do not change the filters.
 pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let scene = scenes::named("random_sh1");
     let cameras = three_cameras(&scene);
@@ -170,7 +172,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let gradient = loss_gradient(&scene, &cameras[0], &step, &photo, &expected);
     check_moments(&state.first_moments, &gradient, "3D filter");
 
-    // What moved has other deviations, but only once they are asked for.
+    // Moved Gaussians have other deviations, but only after a refresh.
     let next = StepSettings {
         step: 2,
         refresh_smoothing: false,
@@ -181,7 +183,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let moved = deviations(&after, &cameras, &step);
     assert!(compare::relative_l2(&moved, &expected) > 1e-4);
 
-    // A run with the plain renderer knows nothing of them.
+    // A run without anti-aliasing has no filters.
     let mut plain = with_splats(make, &scene.splats);
     let views = vec![TrainView {
         camera: scene.camera,
@@ -192,7 +194,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     assert!(plain.download().unwrap().1.smoothing.is_empty());
 }
 
-/// The gradient of a step's loss in the reference.
+/// Returns the gradient of a step's loss in the reference.
 fn loss_gradient(
     scene: &TestScene,
     camera: &Camera,
@@ -221,7 +223,7 @@ fn deviations(splats: &Splats, cameras: &[Camera], step: &StepSettings) -> Vec<f
         .collect()
 }
 
-/// The scene's, one that is finer and sees a corner, and one that looks away.
+/// Returns the scene's camera, a finer one that sees a corner, and one that faces away.
 fn three_cameras(scene: &TestScene) -> [Camera; 3] {
     let mut fine = scene.camera;
     (fine.fx, fine.fy) = (5.0 * fine.fx, 4.0 * fine.fy);
@@ -231,17 +233,18 @@ fn three_cameras(scene: &TestScene) -> [Camera; 3] {
     let turn = glam::DQuat::from_axis_angle(glam::DVec3::Y, std::f64::consts::PI);
     pose.rotation = turn * pose.rotation;
     pose.translation = turn * pose.translation;
-    // So that some of the Gaussians are in no frame at all.
+    // Some of the Gaussians are in no frame.
     let mut first = scene.camera;
     first.fx *= 2.5;
     [first, fine, away]
 }
 
-/// Density control carries deviations with the Gaussians, and copies have their parent's.
+/// Checks that density control carries deviations with the Gaussians, and that copies have their
+/// parent's.
 pub fn density_control_carries_the_3d_filter(make: Make<'_>) {
     let scene = scenes::named("crowd");
     let n = scene.splats.len();
-    // Each its own, so that none can be taken for another.
+    // Deviations are unique, so that none can be mistaken for another.
     let smoothing: Vec<f32> = (0..n).map(|i| (i + 1) as f32 / 1024.0).collect();
     let mut engine = make();
     let mut round = |plan: &DensifyPlan| {
@@ -249,7 +252,7 @@ pub fn density_control_carries_the_3d_filter(make: Make<'_>) {
         state.gradient_sums = (0..n).map(|i| (i % 7) as f32).collect();
         state.visible_counts = vec![4.0; n];
         let mut splats = scene.splats.clone();
-        // Colours tell who is whose copy; splitting moves the rest.
+        // Unique colours identify the parent of each copy; splitting moves the rest.
         for (i, sh0) in splats.sh0.iter_mut().enumerate() {
             sh0[0] = smoothing[i];
         }
@@ -283,7 +286,8 @@ pub fn density_control_carries_the_3d_filter(make: Make<'_>) {
     round(&DensifyPlan { step: 5000, ..adc });
 }
 
-/// Six steps and a round of density control, once with an engine of each of `makes`: the same bits.
+/// Checks that six steps and a densification round, with an engine of each of `makes`, give
+/// bit-identical results.
 pub fn antialiased_runs_repeat_themselves(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
     let run = |make: Make<'_>| {

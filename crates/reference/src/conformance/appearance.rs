@@ -1,4 +1,5 @@
-//! Steps that learn the photo's appearance, against the reference; and the same bits from run to run.
+//! Steps that learn the bilateral grids, against the reference, and bit-identical results of repeated
+//! runs.
 
 use super::training::{masked_photo, photo, settings};
 use super::{Make, growing, last_report};
@@ -14,10 +15,10 @@ use dapple_scene::Photo;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// One cell, one along some axes, more than tiles, the default.
+/// Grid sizes: one cell, one along some axes, more than tiles, the default.
 const GRIDS: [[u32; 3]; 5] = [[1, 1, 1], [5, 1, 3], [1, 4, 1], [9, 7, 2], [16, 16, 8]];
 
-/// A scene in whose middle the step's view looks, with a second photo that no step is taken on.
+/// Scene with a view of its middle for the step, and a second photo without steps.
 struct Bench<'a> {
     scene: &'a TestScene,
     photo: Photo,
@@ -34,7 +35,7 @@ fn appearance_settings(cells: [u32; 3]) -> AppearanceSettings {
     }
 }
 
-/// Maps that differ from each other and from the identity.
+/// Draws maps that differ from each other and from the identity.
 fn drawn(cells: [u32; 3], views: usize) -> Appearance {
     let mut appearance = Appearance::identity(cells, views);
     let mut random = Random::new(23);
@@ -48,8 +49,8 @@ fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| v.into()).collect()
 }
 
-/// What the reference makes of a step: the loss of the corrected image, and its derivatives by the
-/// splats and by the grid, the regulariser's included.
+/// Results of a step in the reference: the loss of the corrected image, and its derivatives by the splats
+/// and by the grid, with the regulariser's.
 struct Expected {
     loss: f64,
     gradients: dapple_engine::Gradients<f64>,
@@ -84,7 +85,7 @@ impl Bench<'_> {
         }
     }
 
-    /// One step from `appearance` on its last view.
+    /// Executes one step from `appearance` on its last view.
     fn step(&self, engine: &mut dyn Engine, appearance: &Appearance) -> (f32, OptimizerState) {
         engine.upload(&self.scene.splats, None).unwrap();
         let (_, mut state) = engine.download().unwrap();
@@ -111,7 +112,7 @@ impl Bench<'_> {
         }
     }
 
-    /// A step on a view of its own, beside others.
+    /// Checks a step on one view of several.
     fn check(&self, engine: &mut dyn Engine, what: &str) {
         let cells = self.appearance.cells;
         let view = TrainView {
@@ -159,7 +160,8 @@ impl Bench<'_> {
         self.check_adam(&before, after, what);
     }
 
-    /// The step of the last view's grid follows from its moments; the others' are as they were.
+    /// Checks that the step of the last view's grid follows from its moments, and that the other grids do
+    /// not change.
     fn check_adam(&self, before: &Appearance, after: &Appearance, what: &str) {
         let last = before.views() - 1;
         let begin = last * grid_floats(before.cells);
@@ -195,9 +197,9 @@ impl Bench<'_> {
     }
 }
 
-/// Loss, first moments of splats and grid, and the step of the grid, on photos that are opaque and
-/// masked, for grids from one cell to the default, and where the image is smaller than the window of
-/// SSIM; and two more steps, whose bias correction counts the view's own steps.
+/// Checks loss, first moments of splats and grid, and the step of the grid. The photos are opaque and
+/// masked, the grids range from one cell to the default, and one image is smaller than the window of
+/// SSIM. Then checks two more steps, whose bias correction counts the view's own steps.
 pub fn appearance_matches_the_reference(make: Make<'_>) {
     let mut engine = make();
     for cells in GRIDS {
@@ -208,7 +210,7 @@ pub fn appearance_matches_the_reference(make: Make<'_>) {
             settings: settings(&scene, 7),
             appearance: appearance_settings(cells),
         };
-        // The splats' moments are 0.1 times the gradient whatever the step's number is.
+        // The splats' moments are 0.1 times the gradient for any step number.
         bench.check(engine.as_mut(), &format!("{cells:?}"));
     }
     for (name, masked) in [
@@ -232,7 +234,8 @@ pub fn appearance_matches_the_reference(make: Make<'_>) {
     its_own_steps_count(make);
 }
 
-/// Splats that do not move, so that only the grid's steps matter; begun by the step itself.
+/// Checks that bias corrections count a grid's own steps, with splats that do not move. The first step
+/// creates the grids.
 fn its_own_steps_count(make: Make<'_>) {
     let scene = scenes::named("random_sh1");
     let bench = Bench {
@@ -249,13 +252,13 @@ fn its_own_steps_count(make: Make<'_>) {
     engine.upload(&scene.splats, None).unwrap();
     engine.add_views(vec![view.clone()]).unwrap();
     assert!(engine.view_state().unwrap().appearance.is_empty());
-    // Nothing is learnt where no step asks for it.
+    // A step without the setting learns nothing.
     engine.step(ViewId(0), &bench.settings).unwrap();
     assert!(engine.view_state().unwrap().appearance.is_empty());
     engine
         .step(ViewId(0), &bench.settings_with_appearance())
         .unwrap();
-    // A view that comes later begins at the identity.
+    // A view that is added later starts at the identity.
     engine.add_views(vec![view]).unwrap();
     let mut before = engine.view_state().unwrap().appearance;
     before.extend_to(2);
@@ -272,9 +275,9 @@ fn its_own_steps_count(make: Make<'_>) {
     }
 }
 
-/// Steps over two views and a round of density control, taken down after three steps and gone on with in
-/// another engine; then, whole, with an engine of each of `makes`: splats, moments and grids are the same
-/// to the bit.
+/// Checks steps over two views and a densification round. One run is downloaded after three steps and
+/// resumed in another engine; whole runs use an engine of each of `makes`. Splats, moments and grids are
+/// bit-identical.
 pub fn appearance_repeats_itself(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
     let view = TrainView {

@@ -1,12 +1,13 @@
-//! A real capture against the f64 reference: sizes, depths and crowding that no made-up scene has.
+//! A real capture against the f64 reference: sizes, depths and density that no synthetic scene has.
 //!
-//! 1. Gaussians at some of the sparse points, as large as the distance to their neighbours, opacity
+//! 1. Place Gaussians at some of the sparse points, as large as the distance to their neighbours,
+//!    with opacity 0.1 and the points' colours. Rotations and the dependence on the view are random.
 //!    0.1, the points' colours, random rotations, a random dependence on the view.
-//! 2. Photos are reduced until the reference, which walks over all Gaussians in every pixel, takes a
+//! 2. Photos are reduced until the reference, which visits all Gaussians in every pixel, takes a
 //!    second or two.
-//! 3. Image, and every gradient of the training loss against the photo. Pixels in which a Gaussian
-//!    is about to be skipped, or the pixel about to be finished, have no gradient: there an engine
-//!    in `f32` may decide otherwise, and is not wrong.
+//! 3. The image, and every gradient of the training loss against the photo, are compared. Undecided
+//!    pixels have no gradient: a Gaussian there is about to be skipped, or the pixel about to be
+//!    finished. An engine in `f32` may decide otherwise there and is not wrong.
 
 use super::Make;
 use super::decided::decided;
@@ -18,17 +19,17 @@ use dapple_scene::{Dataset, LoadOptions, NoProgress, SH_C0, Splats, View, load};
 
 /// Longest side of a photo, pixels.
 const LONGEST_SIDE: u32 = 80;
-/// Gaussians, at most.
+/// Maximum number of Gaussians.
 const GAUSSIANS: usize = 2500;
-/// Views that are compared, from all around.
+/// Number of compared views, from all around.
 const VIEWS: usize = 3;
 
-/// Nearer than this to a decision, in units of ln alpha, `f32` may decide otherwise.
+/// Margin of decisions, in units of ln alpha: nearer to a threshold, `f32` may decide otherwise.
 const MARGIN: f64 = 1e-4;
 
-/// On views of the capture `banana`, the image, each gradient tensor and the pose's are within
-/// [`TOLERANCE`]. Skipped, loudly, where the capture is not: in the folder `DAPPLE_DATA`, or in
-/// `shared/data` beside the repository.
+/// Checks on views of the capture `banana` that the image, each gradient tensor and the pose's are
+/// within [`TOLERANCE`]. Without the capture, the check prints that it is skipped. The capture is in
+/// the folder `DAPPLE_DATA`, or in `shared/data` next to the repository.
 pub fn real_capture_matches_the_reference(make: Make<'_>) {
     let Some(folder) = dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "banana") else {
         return;
@@ -53,7 +54,7 @@ pub fn real_capture_matches_the_reference(make: Make<'_>) {
         assert!(actual.counts.visible > 200, "the view sees hardly anything");
         let mut errors = compare::compare_images(&actual, &expected);
 
-        // What the engine takes in is f32: so does the reference.
+        // The engine's input is f32, so the reference takes the same values.
         let all = reference::Gaussian::all(&splats);
         let decided = decided(&view.name, &all, &view.camera, &settings, MARGIN);
         let d_rgb = loss_gradient(&expected, view, settings.background, &decided);
@@ -75,7 +76,7 @@ pub fn real_capture_matches_the_reference(make: Make<'_>) {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// dL/dimage of the training loss, times the number of pixels: values near 1.
+/// Returns dL/dimage of the training loss, times the number of pixels: values near 1.
 fn loss_gradient(
     image: &reference::Image,
     view: &View,
@@ -94,7 +95,7 @@ fn loss_gradient(
         .collect()
 }
 
-/// Step 1.
+/// Creates the Gaussians of step 1.
 fn gaussians(dataset: &Dataset) -> Splats {
     let every = dataset.points.len().div_ceil(GAUSSIANS);
     let points: Vec<_> = dataset.points.iter().step_by(every).collect();
@@ -107,7 +108,7 @@ fn gaussians(dataset: &Dataset) -> Splats {
         splats.opacities.push((0.1f32 / 0.9).ln());
         let colour = |v: u8| (f32::from(v) / 255.0 - 0.5) / SH_C0;
         splats.sh0.push(point.rgb.map(colour));
-        // Half to one and a half times the distance, along each axis.
+        // Between half and one and a half times the distance, along each axis.
         let distance = neighbour_distance(point.position, &points);
         let scale = |_| distance.max(1e-4).ln() + value(0.5);
         splats.scales.push(std::array::from_fn(scale));
@@ -117,7 +118,7 @@ fn gaussians(dataset: &Dataset) -> Splats {
     splats
 }
 
-/// Root mean square distance to the three nearest others.
+/// Returns the root mean square distance to the three nearest other points.
 fn neighbour_distance(position: [f32; 3], points: &[&dapple_scene::Point]) -> f32 {
     let mut nearest = [f32::INFINITY; 3];
     for point in points {

@@ -1,18 +1,18 @@
-//! Pixels in which engines in `f32` cannot decide otherwise than the reference.
+//! Decided pixels: pixels in which an engine in `f32` must decide as the reference does.
 //!
-//! Whether a Gaussian is skipped or a pixel finished hinges on a threshold. A value that stands within
-//! rounding of it falls on one side here and on the other there, and neither is wrong: such pixels are
-//! left out of comparisons.
+//! A threshold determines if a Gaussian is skipped or a pixel finished. A value within rounding of the
+//! threshold can be on either side in two engines, and neither is wrong. Such pixels are excluded from
+//! comparisons.
 
 use crate::oracle::{self as reference, Gaussian, Image};
 use dapple_engine::{RenderSettings, Rendered};
 use dapple_scene::Camera;
 
-/// At most this part of the pixels may be left out.
+/// Maximum share of excluded pixels.
 const UNDECIDED: f64 = 0.01;
 
-/// For each pixel, whether all that is decided in it is farther than `margin` from the threshold, in
-/// units of ln alpha.
+/// Returns for each pixel true if all its decisions are farther than `margin` from their thresholds,
+/// in units of ln alpha.
 pub(super) fn decided(
     name: &str,
     gaussians: &[Gaussian],
@@ -31,7 +31,7 @@ pub(super) fn decided(
     decided
 }
 
-/// Gives the pixels that are not decided the colours and alphas of the reference.
+/// Sets the undecided pixels to the colours and alphas of the reference.
 pub(super) fn settle(actual: &mut Rendered, expected: &Image, decided: &[bool]) {
     for (pixel, _) in decided.iter().enumerate().filter(|&(_, &sure)| !sure) {
         for channel in 3 * pixel..3 * pixel + 3 {

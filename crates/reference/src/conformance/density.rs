@@ -1,11 +1,11 @@
-//! Rounds of density control, by what they leave.
+//! Results of densification rounds.
 
 use super::{Make, growing, last_report, with_splats};
 use dapple_engine::{DensifyPlan, DensifyReport, Engine, Report};
 use dapple_scene::Splats;
 
-/// Growing, the budget, pruning and the reset of opacities do what the plan says, in the order that
-/// [`DensifyPlan`] names.
+/// Checks that growth, the Gaussian cap, pruning and the reset of opacities follow the plan, in the
+/// order of [`DensifyPlan`].
 pub fn density_control_follows_the_plan(make: Make<'_>) {
     small_are_cloned_and_large_are_split(make);
     the_budget_goes_to_the_largest_gradients(make);
@@ -14,7 +14,7 @@ pub fn density_control_follows_the_plan(make: Make<'_>) {
     everything_can_go(make);
 }
 
-/// An engine whose Gaussian i has a mean screen-space gradient of `gradients[i]`.
+/// Creates an engine whose Gaussian i has a mean screen-space gradient of `gradients[i]`.
 fn with_gradients(make: Make<'_>, splats: &Splats, gradients: &[f32]) -> Box<dyn Engine> {
     let mut engine = with_splats(make, splats);
     let (_, mut state) = engine.download().unwrap();
@@ -25,7 +25,7 @@ fn with_gradients(make: Make<'_>, splats: &Splats, gradients: &[f32]) -> Box<dyn
     engine
 }
 
-/// Four Gaussians on the x axis with axes of 0.01, 0.05, 0.01, 0.05.
+/// Creates four Gaussians on the x axis with axes of 0.01, 0.05, 0.01, 0.05.
 fn four() -> Splats {
     let small = [0.01f32.ln(); 3];
     let large = [0.05f32.ln(), 0.01f32.ln(), 0.02f32.ln()];
@@ -52,7 +52,7 @@ fn densified(
     };
     let (splats, state) = engine.download().unwrap();
     assert_eq!(splats.len() as u64, report.total);
-    // Statistics start anew once they have been acted upon, and only then.
+    // Statistics restart at zero after their use, and only then.
     let cleared = state.gradient_sums.iter().all(|&v| v == 0.0);
     let was_zero = gradients == [0.0; 4] || splats.is_empty();
     assert_eq!(cleared, plan.grow_gradient.is_some() || was_zero);
@@ -66,7 +66,7 @@ fn small_are_cloned_and_large_are_split(make: Make<'_>) {
     };
     let (splats, report, moments) = densified(make, [3e-4, 3e-4, 1e-4, 1e-4], &plan);
     assert_eq!((report.cloned, report.split, report.pruned), (1, 1, 0));
-    // Survivors 0, 2, 3, the clone of 0, two children of 1.
+    // Remaining Gaussians 0, 2, 3, the clone of 0, two children of 1.
     assert_eq!(
         splats.means[..4],
         [0.0, 2.0, 3.0, 0.0].map(|x| [x, 0.0, 0.0])
@@ -92,7 +92,7 @@ fn the_budget_goes_to_the_largest_gradients(make: Make<'_>) {
     let (splats, report, _) = densified(make, [3e-4, 5e-4, 9e-4, 4e-4], &plan);
     assert_eq!((report.cloned, report.split, report.refused), (1, 0, 3));
     assert_eq!(splats.means[4], [2.0, 0.0, 0.0]);
-    // Half of the room for five is room for two.
+    // The cap allows five more; half of five is two.
     let plan = DensifyPlan {
         max_gaussians: 9,
         room_share: 0.5,

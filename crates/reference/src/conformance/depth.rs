@@ -1,5 +1,4 @@
-//! Depths of a render, their gradients, and steps that known depths supervise, against the f64
-//! reference.
+//! Depths of a render, their gradients, and steps with known depths, against the f64 reference.
 
 use super::parity::{weights, widened};
 use super::training::{photo, settings};
@@ -16,13 +15,13 @@ use dapple_scene::Splats;
 use glam::DVec2;
 use std::sync::Arc;
 
-/// Nearer than this to a half, in units of ln transmittance, `f32` may find another median.
+/// Margin of the median, in units of ln transmittance: nearer to a half, `f32` may find another median.
 const MARGIN: f64 = 1e-4;
 
 const WEIGHT: f32 = 0.7;
 
-/// On every test scene the blended depth is within [`TOLERANCE`], the median depth is that of the
-/// same Gaussian, and the image is that of a render without depths, to the bit.
+/// Checks every test scene. The blended depth is within [`TOLERANCE`], the median depth is that of the
+/// same Gaussian, and the image is bit-identical to a render without depths.
 pub fn depths_match_the_reference(make: Make<'_>) {
     let mut failures = Vec::new();
     let mut engine = make();
@@ -33,7 +32,11 @@ pub fn depths_match_the_reference(make: Make<'_>) {
         };
         engine.upload(&scene.splats, None).unwrap();
         let plain = engine.render(&scene.camera, &scene.settings).unwrap();
-        assert!(plain.depth.is_none(), "{}: nobody asked", scene.name);
+        assert!(
+            plain.depth.is_none(),
+            "{}: depths without a request",
+            scene.name
+        );
         let actual = engine.render(&scene.camera, &settings).unwrap();
         assert_eq!(actual.rgb, plain.rgb, "{}: another image", scene.name);
         assert_eq!(actual.alpha, plain.alpha, "{}: another alpha", scene.name);
@@ -48,7 +51,7 @@ pub fn depths_match_the_reference(make: Make<'_>) {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// Pixels whose median is another than the reference's, without doubt about it.
+/// Counts pixels whose median differs from the reference's, except undecided ones.
 fn wrong_medians(scene: &TestScene, actual: &[f32], expected: &reference::Image) -> usize {
     let all = reference::Gaussian::all(&scene.splats);
     let visible = reference::visible(&all, &scene.camera, &scene.settings).unwrap();
@@ -72,7 +75,7 @@ fn wrong_medians(scene: &TestScene, actual: &[f32], expected: &reference::Image)
     (0..actual.len()).filter(is_wrong).count()
 }
 
-/// Scenes that are also filtered against aliasing: through a pinhole and through a lens.
+/// Returns scenes that are also anti-aliased: through a pinhole and through a lens.
 fn antialiased() -> impl Iterator<Item = TestScene> {
     let names = ["random_sh3", "needles", "lens_fisheye"];
     names.into_iter().map(|name| {
@@ -82,7 +85,7 @@ fn antialiased() -> impl Iterator<Item = TestScene> {
     })
 }
 
-/// On every test scene, gradients of colours, alpha and depth at once.
+/// Checks, on every test scene, gradients of colours, alpha and depth at once.
 pub fn depth_gradients_match_the_reference(make: Make<'_>) {
     let mut failures = Vec::new();
     let mut engine = make();
@@ -121,8 +124,8 @@ pub fn depth_gradients_match_the_reference(make: Make<'_>) {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// Every fourth pixel that shows something, at a depth that is wrong by up to a third and at least
-/// by a hundredth: within rounding of the right one, the loss has no slope to compare.
+/// Returns samples: every fourth visible pixel, at a depth that is wrong by between a hundredth and
+/// a third. Within rounding of the right depth, the loss has no slope to compare.
 fn samples(scene: &TestScene) -> Vec<DepthSample> {
     let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
     let mut random = Random::new(21);
@@ -143,7 +146,7 @@ fn samples(scene: &TestScene) -> Vec<DepthSample> {
     .collect()
 }
 
-/// One step on the scene's view with these samples.
+/// Executes one step on the scene's view with these samples.
 fn step(
     engine: &mut dyn Engine,
     scene: &TestScene,
@@ -168,7 +171,7 @@ fn supervised(scene: &TestScene, number: u32, depth_weight: f32) -> StepSettings
     }
 }
 
-/// The gradient that the reference gives a step: of the image's loss and of the depth loss.
+/// Returns the reference's gradient of a step: of the image's loss and of the depth loss.
 fn expected_gradient(scene: &TestScene, samples: &[DepthSample]) -> Gradients<f64> {
     let (splats, camera, render) = (&scene.splats, &scene.camera, &scene.settings);
     let image = reference::render(splats, camera, render).unwrap();
@@ -186,8 +189,9 @@ fn expected_gradient(scene: &TestScene, samples: &[DepthSample]) -> Gradients<f6
     reference::differentiate(splats, camera, render, &derivative).unwrap()
 }
 
-/// First moments after one supervised step, alone and with absolute density statistics; a step whose
-/// depth weight is zero, or whose view has no samples, is the plain one to the bit.
+/// Checks first moments after one step with known depths, also with absolute density statistics. A
+/// step whose depth weight is zero, or whose view has no samples, is bit-identical to one without
+/// depths.
 pub fn depth_steps_match_the_reference(make: Make<'_>) {
     let mut engine = make();
     for name in [
@@ -238,7 +242,7 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
     }
 }
 
-/// The gradients that a first step leaves in the first moments.
+/// Returns the gradients of a first step, from the first moments.
 fn moments(state: &OptimizerState) -> Vec<(&'static str, Vec<f64>)> {
     let m = &state.first_moments;
     let rest = f64::from(1.0 - dapple_engine::Adam::default().beta1);
@@ -255,8 +259,8 @@ fn moments(state: &OptimizerState) -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
-/// Supervised steps and a round of density control leave the same bits, with an engine of each of
-/// `makes`.
+/// Checks that steps with known depths and a densification round are bit-identical with an engine of
+/// each of `makes`.
 pub fn depth_steps_repeat_themselves(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
     let samples = samples(&scene);

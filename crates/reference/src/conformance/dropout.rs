@@ -1,4 +1,4 @@
-//! Gaussians that steps leave out at random.
+//! Dropout: steps that drop Gaussians at random.
 
 use super::training::{check_moments, photo, settings, step_with};
 use super::{Make, with_splats};
@@ -7,8 +7,8 @@ use crate::scenes;
 use dapple_engine::{Extras, LossTerm, StepSettings};
 use dapple_scene::Splats;
 
-/// Loss and first moments of a step that leaves a third out; those have moments of zero. A step that leaves out
-/// nothing, and a render after it, know nothing of it.
+/// Checks loss and first moments of a step that drops a third of the Gaussians; dropped Gaussians have moments
+/// of zero. A later step without dropout, and a render after it, are not affected.
 pub fn dropout_matches_the_reference(make: Make<'_>) {
     for name in [
         "random_sh3",
@@ -53,21 +53,24 @@ pub fn dropout_matches_the_reference(make: Make<'_>) {
         let left_out = gaussians.iter().enumerate().filter(|(_, g)| g.shown == 0.0);
         let mut count = 0;
         for (i, _) in left_out {
-            assert!(is_still(&moments, i), "{name}: {i} is left out, and learns");
+            assert!(
+                is_still(&moments, i),
+                "{name}: {i} was dropped and has moments"
+            );
             count += 1;
         }
-        assert!(count * 5 > gaussians.len(), "{name}: {count} are left out");
+        assert!(count * 5 > gaussians.len(), "{name}: {count} were dropped");
 
         engine.upload(&scene.splats, None).unwrap();
         let whole = step_with(engine.as_mut(), &scene, &photo, &plain);
-        assert_ne!(whole, loss, "{name}: nothing was left out");
+        assert_ne!(whole, loss, "{name}: nothing was dropped");
         engine.upload(&scene.splats, None).unwrap();
         let after = engine.render(&scene.camera, &scene.settings).unwrap();
-        assert!(before.rgb == after.rgb, "{name}: a render leaves some out");
+        assert!(before.rgb == after.rgb, "{name}: a render drops some");
     }
 }
 
-/// Whether these moments of Gaussian `i` are all zero.
+/// Returns true if these moments of Gaussian `i` are all zero.
 fn is_still(moments: &Splats, i: usize) -> bool {
     moments.means[i] == [0.0; 3] && moments.opacities[i] == 0.0 && moments.sh0[i] == [0.0; 3]
 }

@@ -1,4 +1,4 @@
-//! What an engine says of Gaussians that are not finite, and when.
+//! Reports of non-finite Gaussians, and their time.
 
 use super::training::{photo, settings};
 use super::{Make, with_splats};
@@ -8,8 +8,8 @@ use dapple_engine::{NotFinite, Report, TrainView};
 use dapple_scene::Splats;
 use std::sync::Arc;
 
-/// Every [`FINITE_EVERY`] steps a report counts the Gaussians with a parameter that is NaN or infinite, and
-/// tells which tensors they are of; other reports tell nothing, and so do those of sound splats.
+/// Checks that every [`FINITE_EVERY`] steps a report counts the Gaussians with a parameter that is NaN or
+/// infinite, and names their tensors. Other reports, and reports of finite splats, contain nothing.
 pub fn gaussians_that_are_not_finite_are_reported(make: Make<'_>) {
     let scene = scenes::named("random_sh3");
     let of_step = |splats: &Splats, step: u32| {
@@ -41,7 +41,7 @@ pub fn gaussians_that_are_not_finite_are_reported(make: Make<'_>) {
     assert_eq!(names, ["means", "scales", "sh_rest"]);
     assert_eq!(NotFinite::of(&splats), found, "as the host counts");
     assert_eq!(of_step(&splats, 2 * FINITE_EVERY + 1), None);
-    // One of each.
+    // One non-finite value in each tensor.
     for (which, name) in NotFinite::TENSORS.into_iter().enumerate() {
         let mut splats = scene.splats.clone();
         match which {

@@ -1,4 +1,4 @@
-//! Steps through the photo's look, against the reference; and the same bits from run to run.
+//! Steps through the appearance MLP, against the reference, and bit-identical results of repeated runs.
 
 use super::training::{check_moments, masked_photo, photo, settings};
 use super::{Make, growing, last_report};
@@ -21,7 +21,7 @@ const LOOK: LookSettings = LookSettings {
     neutral: 0.3,
 };
 
-/// Codes that differ, of so many views.
+/// Draws different embeddings for `views` views.
 fn drawn(scene: &TestScene, views: usize) -> Look {
     let mut random = Random::new(29);
     let mean = scene.splats.means.first().copied().unwrap_or_default();
@@ -39,7 +39,7 @@ fn with_look(settings: StepSettings) -> StepSettings {
     }
 }
 
-/// A state of splats that have taken no step, with this look.
+/// Uploads splats that have taken no step, with this appearance MLP.
 fn upload(engine: &mut dyn Engine, scene: &TestScene, look: &Look) {
     engine.upload(&scene.splats, None).unwrap();
     let (_, mut state) = engine.download().unwrap();
@@ -111,7 +111,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         println!("{what:10} {name:10} {error:.2e}");
         assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
     }
-    // The step itself, by the shared formula, from the engine's own gradient.
+    // The step, by the shared formula, from the engine's own gradient.
     let narrow = |values: &[f64]| -> Vec<f32> { values.iter().map(|&v| v as f32).collect() };
     let mut expected = before.clone();
     let unpulled = LookSettings {
@@ -132,7 +132,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         assert!((a - b).abs() < 1e-5, "{what}: number {i} is {a}, not {b}");
     }
     assert_eq!(after.seen, expected.seen, "{what}");
-    // Features too; those of Gaussians that are not seen rest.
+    // The features' steps; features of invisible Gaussians do not change.
     let own = FeatureStep::next(&before, &LOOK, &asked.adam);
     let mut moved = 0;
     for i in 0..before.features.len() / FEATURES {
@@ -162,7 +162,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
     assert!(moved > 0, "{what}");
 }
 
-/// Adam's first moments of features, or second ones: `[gaussians, FEATURES]`.
+/// Returns Adam's first or second moments of features: `[gaussians, FEATURES]`.
 fn moments_of_features(look: &Look, which: usize) -> Vec<f32> {
     let rows = look.feature_moments.chunks_exact(2 * FEATURES);
     rows.flat_map(|row| &row[which * FEATURES..(which + 1) * FEATURES])
@@ -170,8 +170,8 @@ fn moments_of_features(look: &Look, which: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Loss, first moments of splats, network and code, and the step of these, on photos that are opaque and masked, for
-/// harmonics of all degrees and lenses; and what engines refuse.
+/// Checks loss, first moments of splats, network and embedding, and their step. The photos are opaque and masked,
+/// with SH of all degrees and with lenses. Also checks what engines refuse.
 pub fn looks_match_the_reference(make: Make<'_>) {
     for (name, masked) in [
         ("random_sh3", false),
@@ -200,12 +200,12 @@ pub fn looks_match_the_reference(make: Make<'_>) {
         .step(id, &with_look(settings(&scene, 1)))
         .unwrap_err();
     assert!(error.to_string().contains("look"), "{error}");
-    // Without a look a step is what it always was.
+    // A step without the appearance MLP is the usual step.
     engine.step(id, &settings(&scene, 1)).unwrap();
     assert!(engine.view_state().unwrap().look.is_empty());
 }
 
-/// What density control makes of a Gaussian has its features, and nothing of their moments.
+/// Checks that new Gaussians of density control have the features of their parent, and no moments.
 fn features_follow_their_gaussians(engine: &mut dyn Engine) {
     let scene = scenes::named("crowd");
     let view = TrainView {
@@ -224,7 +224,7 @@ fn features_follow_their_gaussians(engine: &mut dyn Engine) {
     };
     let mut fresh = 0;
     for i in 0..after.len() {
-        // Colours are handed down as they are, and no two Gaussians have the same.
+        // Copies have their parent's colour, and no two parents have the same.
         let from = before.sh0.iter().position(|sh0| *sh0 == after.sh0[i]);
         assert_eq!(row(&new, i), row(&old, from.unwrap()), "Gaussian {i}");
         let moments = &new.views.look.feature_moments[2 * i * FEATURES..2 * (i + 1) * FEATURES];
@@ -233,8 +233,9 @@ fn features_follow_their_gaussians(engine: &mut dyn Engine) {
     assert!(fresh >= after.len() - before.len());
 }
 
-/// Steps over two views with poses that are refined and a round of density control, taken down after three steps and
-/// gone on with in another engine; then, whole, with an engine of each of `makes`: all is the same to the bit.
+/// Checks steps over two views with refined poses and a densification round. One run is downloaded after three
+/// steps and resumed in another engine; whole runs use an engine of each of `makes`. All results are
+/// bit-identical.
 pub fn looks_repeat_themselves(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
     let view = TrainView {

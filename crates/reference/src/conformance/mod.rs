@@ -1,20 +1,21 @@
-//! Checks that every engine has to pass, written once against [`Engine`]. An engine's own tests are a
-//! list of calls into here, so that no engine is held to less than another.
+//! Conformance suite: checks for every engine, written against [`Engine`]. An engine's own tests are
+//! a list of calls of these checks, so that the requirements are equal for all engines.
 //!
-//! Checks panic with what is wrong, as tests do. `make` makes an engine without splats.
+//! Checks panic with a description of the failure, as tests do. `make` creates an engine without
+//! splats.
 //!
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
-//! - the same on views of a real capture;
+//! - images and gradients on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
-//! - the pose of a view, where a step refines it;
-//! - a step through the photo's look: the network's derivatives and Adam;
-//! - a step that learns the photo's appearance: the way there and back, the grid, its Adam;
-//! - depths, their gradients, and a step that is supervised by them;
-//! - rounds of density control and of relocation, noise, regularisers;
-//! - scores that an engine finds itself, on images of every awkward size;
-//! - bytes of renders, and how many Gaussians pixels blend;
-//! - all of that with both filters against aliasing;
-//! - the same bits from run to run.
+//! - the refined pose of a view;
+//! - a step through the appearance MLP: the network's derivatives and Adam;
+//! - a step that learns the bilateral grids: forward and backward pass, the grid, its Adam;
+//! - depths, their gradients, and a step with known depths;
+//! - densification and relocation rounds, noise, regularisers;
+//! - scores that an engine computes, on images of every awkward size;
+//! - bytes of renders, and the number of Gaussians that pixels blend;
+//! - all of these with both anti-aliasing filters;
+//! - bit-identical results of repeated runs.
 
 #![allow(
     clippy::unwrap_used,
@@ -69,23 +70,23 @@ pub use training::{
 use dapple_engine::{DensifyPlan, Engine, Report};
 use dapple_scene::Splats;
 
-/// Makes an engine without splats.
+/// Constructor of an engine without splats.
 pub type Make<'a> = &'a dyn Fn() -> Box<dyn Engine>;
 
-/// An engine that holds some splats.
+/// Creates an engine with splats.
 fn with_splats(make: Make<'_>, splats: &Splats) -> Box<dyn Engine> {
     let mut engine = make();
     engine.upload(splats, None).unwrap();
     engine
 }
 
-/// The last report, once everything enqueued is done.
+/// Returns the last report, after all enqueued work is done.
 fn last_report(engine: &mut dyn Engine) -> Report {
     engine.download().unwrap();
     engine.poll().unwrap().pop().expect("no report came")
 }
 
-/// The loss of the step that was enqueued last.
+/// Returns the loss of the step that was enqueued last.
 fn last_loss(engine: &mut dyn Engine) -> f32 {
     match last_report(engine) {
         Report::Step(report) => report.loss,
@@ -93,7 +94,7 @@ fn last_loss(engine: &mut dyn Engine) -> f32 {
     }
 }
 
-/// A round in which everything visible grows.
+/// Returns the plan of a round in which all visible Gaussians grow.
 fn growing() -> DensifyPlan {
     DensifyPlan {
         step: 100,

@@ -17,7 +17,7 @@ pub(super) fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| f64::from(v)).collect()
 }
 
-/// On every test scene, colours and alphas are within [`TOLERANCE`].
+/// Checks on every test scene that colours and alphas are within [`TOLERANCE`].
 pub fn images_match_the_reference(make: Make<'_>) {
     let mut failures = Vec::new();
     let mut engine = make();
@@ -35,8 +35,8 @@ pub fn images_match_the_reference(make: Make<'_>) {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// On every test scene, each gradient tensor and the pose's are within [`TOLERANCE`], and absent
-/// Gaussians have none at all.
+/// Checks on every test scene that each gradient tensor and the pose's are within [`TOLERANCE`],
+/// and that absent Gaussians have none.
 pub fn gradients_match_the_reference(make: Make<'_>) {
     let mut failures = Vec::new();
     let mut engine = make();
@@ -72,8 +72,8 @@ pub fn gradients_match_the_reference(make: Make<'_>) {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// Eight half-transparent Gaussians before one tile, of which three are blended: five are cut, and
-/// the transmittance that is lost is what the image shows.
+/// Checks eight half-transparent Gaussians in one tile with a limit of three: five are skipped, and
+/// the reported transmittance is that of the image.
 pub fn the_cap_says_what_it_cut(make: Make<'_>) {
     let count = 8;
     let splats = Splats {

@@ -1,5 +1,5 @@
-//! Pose refinement against the reference: gradient, Adam, the motion, and the same bits when a run goes
-//! on or is repeated.
+//! Pose refinement against the reference: gradient, Adam, the motion, and bit-identical results of
+//! resumed and repeated runs.
 
 use super::training::{photo, settings};
 use super::{Make, last_report};
@@ -14,16 +14,17 @@ use dapple_scene::{Camera, Photo, Pose, Splats};
 use glam::{DQuat, DVec3};
 use std::sync::Arc;
 
-/// A step moves by about this; what `f32` and the gradient's tolerance leave is far below.
+/// Step sizes, about the size of a step's motion. Errors of `f32` and of the gradient's tolerance are
+/// far below.
 const RATES: PoseRates = PoseRates {
     rotation: 2e-3,
     translation: 3e-3,
 };
 const STEPS: u32 = 4;
 
-/// The camera's motion after each of some steps; a view without steps stays where it was; the splats
-/// of a step do not depend on whether it refines. An engine that takes up what was downloaded goes on
-/// with the same bits, and `makes` differ in what may not change the result.
+/// Checks the camera's motion after each of several steps. A view without steps keeps its pose, and the
+/// splats of a step do not depend on refinement. An engine that uploads a downloaded state continues
+/// bit-identically. Engines of `makes` differ only in settings that must not change the result.
 pub fn poses_match_the_reference(makes: &[Make<'_>]) {
     for name in ["random_sh3", "off_centre", "crowd"] {
         let scene = scenes::named(name);
@@ -33,7 +34,7 @@ pub fn poses_match_the_reference(makes: &[Make<'_>]) {
         let (plain, state) = run(makes[0], &scene, &photo, PoseRates::default(), None);
         assert!(
             state.views.poses.is_empty(),
-            "{name}: poses nobody asked for"
+            "{name}: poses without a request"
         );
         assert!(plain != whole.0, "{name}: the camera has not moved");
         for stop in 1..STEPS {
@@ -56,7 +57,8 @@ fn views(scene: &TestScene, photo: &Photo) -> Vec<TrainView> {
     vec![view.clone(), view]
 }
 
-/// Steps on the second of two equal views; with `stop`, another engine takes over after that one.
+/// Executes steps on the second of two equal views; with `stop`, another engine resumes after that
+/// step.
 fn run(
     make: Make<'_>,
     scene: &TestScene,
@@ -86,7 +88,7 @@ fn run(
     engine.download().unwrap()
 }
 
-/// Splats that stay as they are: only the camera moves, and the reference follows it.
+/// Checks steps with fixed splats: only the camera moves, and the reference follows it.
 fn follows_the_reference(make: Make<'_>, scene: &TestScene, photo: &Photo) {
     let mut engine = make();
     engine.add_views(views(scene, photo)).unwrap();
@@ -124,7 +126,7 @@ fn follows_the_reference(make: Make<'_>, scene: &TestScene, photo: &Photo) {
     }
 }
 
-/// One step, from what the engine held before it.
+/// Checks one step, from the engine's state before it.
 fn check_step(
     engine: &mut dyn Engine,
     scene: &TestScene,
@@ -181,7 +183,7 @@ fn check_step(
         first < TOLERANCE && second < 2.0 * TOLERANCE,
         "{what}: {first:e} {second:e}"
     );
-    // A step is 1e-3, of which `f32` has four digits in a rotation's entries near one.
+    // A step is 1e-3, and `f32` resolves four digits of it in a rotation's entries near one.
     assert!(
         turned < 1e-3 && moved < 1e-3,
         "{what}: {turned:e} {moved:e}"
@@ -193,13 +195,13 @@ fn check_step(
     after
 }
 
-/// From one pose to another: the turn as a vector, and how far the centre has gone.
+/// Returns the motion between two poses: the turn as a vector, and the shift of the centre.
 fn motion(from: &Pose, to: &Pose) -> (DVec3, DVec3) {
     let turn: DQuat = to.rotation * from.rotation.conjugate();
     (turn.to_scaled_axis(), to.centre() - from.centre())
 }
 
-/// Refinement comes after everything else of a step.
+/// Checks that refinement is the last part of a step.
 fn a_first_step_changes_no_splat(make: Make<'_>) {
     let scene = scenes::named("random_sh1");
     let photo = photo(&scene);

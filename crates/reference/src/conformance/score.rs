@@ -1,4 +1,4 @@
-//! Scores that an engine finds itself, against the `f64` reference on what it renders.
+//! Scores that an engine computes, against the `f64` reference on the engine's render.
 
 use super::{Make, with_splats};
 use crate::oracle::{loss, photo_mask, photo_target};
@@ -7,26 +7,26 @@ use dapple_engine::score::{HIDDEN, error_colour, to_byte};
 use dapple_engine::{Pictures, RenderSettings, Rendered, ScoreAsks, ScoredView, noise};
 use dapple_scene::{Camera, Photo};
 
-/// Relative error of sums: 2e-5 of the squared error is 1e-4 dB.
+/// Maximum relative error of sums: 2e-5 of the squared error is 1e-4 dB.
 const OF_SUMS: f64 = 2e-5;
 
-/// Error of mean SSIM.
+/// Maximum error of mean SSIM.
 const OF_SSIM: f64 = 1e-5;
 
-/// What a mask hides.
+/// Pixels that a mask hides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mask {
     None,
-    /// Discs all over the image.
+    /// Discs across the image.
     Holes,
-    /// Everything that is 5 pixels off the border: no window of SSIM is left.
+    /// All pixels more than 5 from the border: no window of SSIM is left.
     Inside,
     All,
 }
 
-/// On views of every awkward size, with masks and transparency: PSNR within 1e-4 dB and SSIM within 1e-5 of
-/// what the reference says of the render, pictures within a level, and the same sums without them. Returns
-/// on how many views the engine had a way: none is right too.
+/// Checks scores on views of every awkward size, with masks and transparency, against the reference's
+/// result for the render. PSNR is within 1e-4 dB, SSIM within 1e-5 and images within a level; the sums
+/// are equal without images. Returns the number of views that the engine could score; zero is valid too.
 pub fn scores_match_the_reference(make: Make<'_>) -> usize {
     let scene = scenes::named("random_sh3");
     let mut engine = with_splats(make, &scene.splats);
@@ -35,7 +35,7 @@ pub fn scores_match_the_reference(make: Make<'_>) -> usize {
         ..scene.settings
     };
     let mut compared = 0;
-    // Large, small, large again: what is left of one view is not to be seen in the next.
+    // Large, small, large again: results of one view must not appear in the next.
     let sizes = [
         (75, 41),
         (11, 11),
@@ -65,7 +65,7 @@ pub fn scores_match_the_reference(make: Make<'_>) -> usize {
                 };
                 compared += 1;
                 check_sums(&what, &shown, &rendered, &photo, settings.background);
-                let pictures = shown.pictures.as_ref().expect("they were asked for");
+                let pictures = shown.pictures.as_ref().expect("images were requested");
                 check_pictures(&what, pictures, &rendered, &photo, settings.background);
                 let without = ScoredView {
                     pictures: None,
@@ -78,7 +78,7 @@ pub fn scores_match_the_reference(make: Make<'_>) -> usize {
     compared
 }
 
-/// A photo near the render, as after some training.
+/// Returns a photo near the render, as after some training.
 fn photo(rendered: &Rendered, mask: Mask, has_alpha: bool) -> Photo {
     let (width, height) = (rendered.width, rendered.height);
     let uniform = |seed: u32, i: usize| (noise::pcg(noise::pcg(seed) ^ i as u32) >> 24) as u8;
@@ -97,7 +97,7 @@ fn photo(rendered: &Rendered, mask: Mask, has_alpha: bool) -> Photo {
             Mask::All => false,
         }
     };
-    // Around the threshold.
+    // Values on both sides of the threshold.
     let value = |i: usize| if shown(i) { 128 } else { 127 };
     photo.mask = (mask != Mask::None).then(|| (0..pixels).map(value).collect());
     photo

@@ -1,4 +1,4 @@
-//! What is shown of renders: bytes of colours, and how many Gaussians a pixel blends.
+//! Renders for display: bytes of colours, and the number of Gaussians that a pixel blends.
 
 use super::Make;
 use super::decided::decided;
@@ -7,10 +7,11 @@ use crate::scenes::{self, TestScene};
 use dapple_engine::RenderedBytes;
 use glam::DVec2;
 
-/// Nearer than this to a threshold, in units of ln alpha, `f32` may decide otherwise.
+/// Margin of decisions, in units of ln alpha: nearer to a threshold, `f32` may decide otherwise.
 const MARGIN: f64 = 1e-4;
 
-/// On every test scene, the bytes that an engine rounds are those that the host makes of its render, every one.
+/// Checks on every test scene that the bytes of an engine are exactly those that the host computes from its
+/// render.
 pub fn bytes_are_those_of_the_host(make: Make<'_>) {
     let mut engine = make();
     for mut scene in scenes::all() {
@@ -34,12 +35,12 @@ pub fn bytes_are_those_of_the_host(make: Make<'_>) {
     }
 }
 
-/// On every test scene, each pixel whose decisions are clear of their thresholds blends as many Gaussians as in
-/// the reference; 99 of 100 pixels at least.
+/// Checks on every test scene that each decided pixel blends as many Gaussians as in the reference; at least 99
+/// of 100 pixels are decided.
 pub fn blend_counts_match_the_reference(make: Make<'_>) {
     let scenes = scenes::all();
     let mut most = 0;
-    // One for all: opening one takes a driver on the processor seconds.
+    // One engine for all scenes: creating one takes seconds with a driver on the CPU.
     let mut engine = make();
     for scene in &scenes {
         engine.upload(&scene.splats, None).unwrap();
@@ -58,7 +59,7 @@ pub fn blend_counts_match_the_reference(make: Make<'_>) {
         }
         most = most.max(counts.most());
         assert_eq!(counts.counts.gaussians, scene.splats.len() as u64);
-        // A picture in between, and without counts.
+        // A render between the counts, without counts.
         let before = engine.render(&scene.camera, &scene.settings).unwrap();
         let again = engine.blend_counts(&scene.camera, &scene.settings).unwrap();
         assert_eq!(again, counts, "{}", scene.name);
@@ -68,7 +69,7 @@ pub fn blend_counts_match_the_reference(make: Make<'_>) {
     assert!(most > 20, "no scene has a pixel of many Gaussians: {most}");
 }
 
-/// What the reference blends.
+/// Returns the counts of the reference.
 fn counted(scene: &TestScene) -> Vec<u32> {
     let (camera, settings) = (&scene.camera, &scene.settings);
     let all = Gaussian::all(&scene.splats);

@@ -1,4 +1,4 @@
-//! What strategies other than the default ask of an engine: relocation, noise, regularisers.
+//! Functions of an engine for other strategies than the default: relocation, noise, regularisers.
 
 use super::training::{photo, settings};
 use super::{Make, growing, last_report, with_splats};
@@ -12,8 +12,8 @@ use dapple_engine::{
 use dapple_scene::Splats;
 use std::sync::Arc;
 
-/// A round of relocation does what the reference does, draw by draw: with room for all, for some and
-/// for none of the new ones; where none is dead, where all are, and where some are not finite.
+/// Checks that a relocation round matches the reference, draw by draw. The cap allows all, some or
+/// none of the new Gaussians; no Gaussian is dead, all are, or some are non-finite.
 pub fn relocation_follows_the_plan(make: Make<'_>) {
     let mut engine = make();
     let scene = scenes::named("crowd");
@@ -38,7 +38,7 @@ pub fn relocation_follows_the_plan(make: Make<'_>) {
     ] {
         check_round(engine.as_mut(), splats, &plan(room), what);
     }
-    // Light ones: every few hundredth draw falls on the border between two Gaussians.
+    // Small weights: every few hundredth draw falls on the border between two Gaussians.
     let faint = opacities(&mixed, |i| if i % 3 == 0 { -9.0 } else { -5.25 });
     for step in 100..108 {
         let plan = DensifyPlan {
@@ -127,10 +127,10 @@ fn check_round(engine: &mut dyn Engine, splats: &Splats, plan: &DensifyPlan, wha
     }
 }
 
-/// Opacity and scales of one of `copies`.
+/// Checks opacity and scales of one of `copies`.
 fn check_copy(after: &Splats, i: usize, (before, from): (&Splats, usize), copies: u32, what: &str) {
     let opacity = 1.0 / (1.0 + (-f64::from(before.opacities[from])).exp());
-    // Eq. 9 as it stands cancels for many copies.
+    // Eq. 9 itself cancels for many copies.
     let (logit, ln_ratio) = if copies <= 30 {
         let (each, ratio) = reference::relocated(opacity, copies);
         ((each / (1.0 - each)).ln(), ratio.ln())
@@ -154,7 +154,7 @@ fn check_copy(after: &Splats, i: usize, (before, from): (&Splats, usize), copies
     }
 }
 
-/// One step of `engine` on the scene's view.
+/// Executes one step of `engine` on the scene's view.
 fn step(engine: &mut dyn Engine, scene: &TestScene, settings: &StepSettings) {
     let view = TrainView {
         camera: scene.camera,
@@ -164,7 +164,8 @@ fn step(engine: &mut dyn Engine, scene: &TestScene, settings: &StepSettings) {
     engine.step(id, settings).unwrap();
 }
 
-/// Noise and regularisers of a step match the reference's, for Gaussians in sight and out of it.
+/// Checks noise and regularisers of a step against the reference, for visible and invisible
+/// Gaussians.
 pub fn extras_match_the_reference(make: Make<'_>) {
     for name in ["random_sh3", "out_of_sight", "crowd", "lens_thin_prism"] {
         let scene = scenes::named(name);
@@ -174,7 +175,7 @@ pub fn extras_match_the_reference(make: Make<'_>) {
 }
 
 fn check_noise(make: Make<'_>, scene: &TestScene) {
-    // From hardly there to opaque.
+    // From almost transparent to opaque.
     let splats = opacities(&scene.splats, |i| -8.0 + (i % 10) as f32);
     let mut engine = with_splats(make, &splats);
     let extras = Extras {
@@ -194,7 +195,7 @@ fn check_noise(make: Make<'_>, scene: &TestScene) {
         let noise = extras.noise.into();
         let by = reference::perturbation(gaussian, noise, extras.seed, 12, i as u32);
         let to = glam::DVec3::from(after.means[i].map(f64::from));
-        // What f32 makes of a small step from a large number is not the noise's fault.
+        // Rounding of a small step from a large number in f32 is not an error of the noise.
         let rounding = gaussian.mean.abs().max_element() * f64::from(f32::EPSILON);
         let error = (to - gaussian.mean - by).abs().max_element();
         assert!(
@@ -210,7 +211,7 @@ fn check_noise(make: Make<'_>, scene: &TestScene) {
     assert_eq!(after.scales, splats.scales, "noise is for centres alone");
 }
 
-/// Each term alone, and all together.
+/// Checks each term separately, and all together.
 fn check_regularisers(make: Make<'_>, scene: &TestScene) {
     let moments = |regularisers: &LossWeights| {
         let mut engine = with_splats(make, &scene.splats);
@@ -255,7 +256,8 @@ fn check_regularisers(make: Make<'_>, scene: &TestScene) {
     }
 }
 
-/// Steps with noise and rounds of relocation leave the same bits, with an engine of each of `makes`.
+/// Checks that steps with noise and relocation rounds are bit-identical with an engine of each of
+/// `makes`.
 pub fn mcmc_repeats_itself(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
     let start = opacities(&scene.splats, |i| [-9.0, -1.0, 3.0][i % 3]);

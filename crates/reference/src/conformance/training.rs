@@ -1,5 +1,5 @@
 //! A training step against the reference: loss and its gradient through the whole chain, Adam,
-//! density statistics; and the same bits from run to run.
+//! density statistics; and bit-identical results of repeated runs.
 
 use super::{Make, growing, last_loss, with_splats};
 use crate::compare::{self, TOLERANCE};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const SSIM_WEIGHT: f32 = 0.2;
 
-/// Noise: a photo that differs from any render in every pixel.
+/// Returns noise as a photo, which differs from any render in every pixel.
 pub(super) fn photo(scene: &TestScene) -> Photo {
     let mut random = Random::new(11);
     let n = scene.camera.width as usize * scene.camera.height as usize;
@@ -34,7 +34,7 @@ fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {
     )
 }
 
-/// [`photo`] with patches that do not count.
+/// Returns [`photo`] with masked patches.
 pub(super) fn masked_photo(scene: &TestScene) -> Photo {
     let mut masked = photo(scene);
     masked.mask = plane(scene, |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 });
@@ -61,7 +61,7 @@ fn step_loss(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, step: u3
     step_with(engine, scene, photo, &settings(scene, step))
 }
 
-/// The loss of one step that takes this photo.
+/// Returns the loss of one step with this photo.
 pub(super) fn step_with(
     engine: &mut dyn Engine,
     scene: &TestScene,
@@ -77,7 +77,7 @@ pub(super) fn step_with(
     last_loss(engine)
 }
 
-/// After one step the first moments are 0.1 times the gradient.
+/// Checks first moments: after one step they are 0.1 times the gradient.
 pub(super) fn check_moments(moments: &Splats, expected: &Gradients<f64>, what: &str) {
     let flat = |rows: &mut dyn Iterator<Item = f32>| -> Vec<f64> {
         rows.map(|v| f64::from(v) * 10.0).collect()
@@ -128,7 +128,7 @@ fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: 
 
     check_moments(&state.first_moments, &expected, what);
 
-    // Density statistics: the screen-space gradient with half the image as the unit.
+    // Density statistics: the screen-space gradient in units of half the image.
     let half = [f64::from(photo.width) / 2.0, f64::from(photo.height) / 2.0];
     let norms: Vec<f64> = expected
         .means2d
@@ -140,12 +140,12 @@ fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: 
     assert!(error < TOLERANCE, "{what} density: {error:.2e}");
 }
 
-/// Loss, first moments and density statistics after one step, for photos that are opaque, masked,
-/// transparent, both, and smaller than SSIM's window.
+/// Checks loss, first moments and density statistics after one step, for photos that are opaque,
+/// masked, transparent, both, and smaller than SSIM's window.
 pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
     let mut engine = make();
     let engine = engine.as_mut();
-    // One engine, whose views have lenses that distort and ones that do not.
+    // One engine, with lenses that distort and lenses that do not.
     for name in [
         "random_sh3",
         "lens_opencv",
@@ -170,7 +170,8 @@ pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
     check_chain(engine, &scene, &photo(&scene), "tiny");
 }
 
-/// Masks with whole windows, with pixels that no window has as its centre, and without a pixel.
+/// Checks masks with whole windows, with pixels that are the centre of no window, and without a
+/// pixel.
 fn check_masks(engine: &mut dyn Engine) {
     let scene = scenes::named("random_sh3");
     let (width, height) = (scene.camera.width, scene.camera.height);
@@ -181,12 +182,12 @@ fn check_masks(engine: &mut dyn Engine) {
     };
     let holes = masked(&|x, y| (x / 9 + y / 7) % 3 != 0);
     check_chain(engine, &scene, &holes, "masked");
-    // What windows show of the other half is the target itself.
+    // In windows, the other half has the colours of the target.
     let half = masked(&|x, _| x < width / 2);
     check_chain(engine, &scene, &half, "half");
     let rim = masked(&|x, y| x.min(y).min(width - 1 - x).min(height - 1 - y) < 5);
     check_chain(engine, &scene, &rim, "rim");
-    // What counts begins with the upper half of the values.
+    // Pixels count from the upper half of mask values on.
     let mut soft = photo(&scene);
     soft.mask = plane(&scene, |x, y| 126 + (x + y) as u8 % 4);
     check_chain(engine, &scene, &soft, "soft");
@@ -200,8 +201,8 @@ fn check_masks(engine: &mut dyn Engine) {
     assert!(moments.means.iter().flatten().all(|&m| m == 0.0));
 }
 
-/// Density statistics of absolute gradients after one step; the step itself is the same to the bit.
-/// `makes` differ in what may not change the result.
+/// Checks density statistics of absolute gradients after one step; the step itself is
+/// bit-identical. Engines of `makes` differ only in settings that must not change the result.
 pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
     for name in [
         "random_sh3",
@@ -239,14 +240,14 @@ pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
         let error = compare::relative_l2(&sums, &expected);
         println!("{name:10} absolute   {error:.2e}");
         assert!(error < TOLERANCE, "{name} absolute density: {error:.2e}");
-        // They are what they are called: never less, and more where pixels disagree.
+        // Sums of absolute values are never smaller, and larger where pixels disagree.
         let larger = state.gradient_sums.iter().zip(&plain_state.gradient_sums);
         assert!(larger.clone().all(|(a, b)| *a >= *b * 0.999));
         assert!(larger.clone().any(|(a, b)| *a > *b * 1.5), "{name}");
     }
 }
 
-/// With half the image as the unit.
+/// Returns the norms in units of half the image.
 fn absolute_norms(scene: &TestScene, photo: &Photo) -> Vec<f64> {
     let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
     let (width, height) = (photo.width as usize, photo.height as usize);
@@ -260,7 +261,7 @@ fn absolute_norms(scene: &TestScene, photo: &Photo) -> Vec<f64> {
         .collect()
 }
 
-/// Three steps of Adam, each from what the engine held before.
+/// Checks three steps of Adam, each from the engine's state before it.
 pub fn adam_takes_the_textbook_step(make: Make<'_>) {
     let scene = scenes::named("random_sh1");
     let mut engine = with_splats(make, &scene.splats);
@@ -273,7 +274,7 @@ pub fn adam_takes_the_textbook_step(make: Make<'_>) {
             let beta1 = f64::from(Adam::default().beta1);
             let m0 = f64::from(state.first_moments.opacities[i]);
             let v0 = f64::from(state.second_moments.opacities[i]);
-            // What gradient the engine used follows from its first moment.
+            // The engine's gradient follows from its first moment.
             let m1 = f64::from(new_state.first_moments.opacities[i]);
             let gradient = (m1 - beta1 * m0) / (1.0 - beta1);
             let expected = reference::adam(
@@ -290,8 +291,8 @@ pub fn adam_takes_the_textbook_step(make: Make<'_>) {
     }
 }
 
-/// Six steps and a round of density control on a crowded scene, once with an engine of each of
-/// `makes`: splats and moments are the same to the bit.
+/// Checks that six steps and a densification round on a crowded scene, with an engine of each of
+/// `makes`, give bit-identical splats and moments.
 pub fn runs_repeat_themselves(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
     let photo = photo(&scene);

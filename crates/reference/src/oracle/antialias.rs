@@ -1,16 +1,17 @@
-//! Anti-aliasing after Mip-Splatting (Yu et al. 2024, arXiv:2311.16493).
+//! Anti-aliasing of Mip-Splatting (Yu et al. 2024, arXiv:2311.16493).
 //!
-//! 1. [`deviation`]: the standard deviation of a Gaussian's 3D smoothing filter, by the photos that
-//!    see it; [`dapple_engine::smoothing`] says how.
-//! 2. [`smoothed`]: a Gaussian convolved with it. A reparametrisation before `project`:
-//!    [`smoothed_backward`] goes back through it, [`smoothed_gradients`] through all.
-//! 3. The 2D Mip filter is part of [`super::project`]: the covariance on the image V is dilated by d,
-//!    and the opacity multiplied by `sqrt(det V / det(V + d I))`, so that a Gaussian thinner than a
-//!    pixel covers a pixel more faintly. [`compensation_backward`] is its derivative: with rho for the
-//!    root, `d rho = rho/2 (tr(V^-1 dV) - tr((V + d I)^-1 dV))`.
+//! 1. [`deviation`]: the standard deviation of a Gaussian's 3D filter, from the photos that see it:
+//!    see [`dapple_engine::smoothing`].
+//! 2. [`smoothed`]: a Gaussian convolved with its 3D filter, a reparametrisation before `project`.
+//!    [`smoothed_backward`] is its backward pass, [`smoothed_gradients`] the backward pass of the
+//!    whole render.
+//! 3. The 2D Mip filter is part of [`super::project`]. The covariance on the image V is dilated by d,
+//!    and the opacity multiplied by `sqrt(det V / det(V + d I))`. A Gaussian thinner than a pixel thus
+//!    covers a pixel more faintly. [`compensation_backward`] is its derivative: with rho for the root,
+//!    `d rho = rho/2 (tr(V^-1 dV) - tr((V + d I)^-1 dV))`.
 //!
-//! The root of det V is no smooth function where det V is 0. No floor is needed there: the opacity is
-//! 0 too, and what falls below `ALPHA_MIN` is absent. So rho is at least 1/255 wherever there is a
+//! The root of det V is not smooth at det V = 0. No floor is needed there, because the opacity is 0
+//! too, and a Gaussian below `ALPHA_MIN` is absent. So rho is at least 1/255 wherever there is a
 //! derivative.
 
 use super::gradients_of_gaussians;
@@ -21,11 +22,11 @@ use dapple_engine::{Gradients, RenderSettings, smoothing};
 use dapple_scene::{Camera, Result};
 use glam::{DMat2, DVec2, DVec3};
 
-/// The standard deviation of the 3D filter of a Gaussian at `mean`, for photos of these cameras with
-/// this near plane; world units, 0 where no photo sees it.
+/// Returns the standard deviation of the 3D filter of a Gaussian at `mean`, for photos of these
+/// cameras with this near plane. In world units; 0 if no photo sees it.
 ///
 /// # Errors
-/// As [`super::render`].
+/// See [`super::render`].
 pub fn deviation(mean: DVec3, cameras: &[Camera], near: f32) -> Result<f64> {
     let mut rate: f64 = 0.0;
     for camera in cameras {
@@ -44,7 +45,7 @@ pub fn deviation(mean: DVec3, cameras: &[Camera], near: f32) -> Result<f64> {
     Ok(if rate > 0.0 { deviation } else { 0.0 })
 }
 
-/// A Gaussian convolved with a 3D filter of this standard deviation; 0 leaves it as it is.
+/// Convolves a Gaussian with a 3D filter of this standard deviation; 0 changes nothing.
 pub fn smoothed(gaussian: &Gaussian, deviation: f64) -> Gaussian {
     let mut fused = gaussian.clone();
     if deviation > 0.0 {
@@ -54,7 +55,7 @@ pub fn smoothed(gaussian: &Gaussian, deviation: f64) -> Gaussian {
     fused
 }
 
-/// From derivatives with respect to [`smoothed`]'s scales and logit to those of the Gaussian's own.
+/// Converts derivatives by [`smoothed`]'s scales and logit to those by the Gaussian's own.
 pub fn smoothed_backward(
     gaussian: &Gaussian,
     deviation: f64,
@@ -62,7 +63,7 @@ pub fn smoothed_backward(
     opacity: f64,
 ) -> ([f64; 3], f64) {
     let fused = smoothed(gaussian, deviation);
-    // By ln o' = ln o + sum of ln(s / s'). 1 - o is the sigmoid of the negative logit.
+    // From ln o' = ln o + sum of ln(s / s'). 1 - o is the sigmoid of the negative logit.
     let by_log_opacity = opacity / sigmoid(-fused.opacity);
     // d ln s' / d ln s = (s / s')^2.
     let share = |k: usize| (2.0 * (gaussian.scale[k] - fused.scale[k])).exp();
@@ -73,10 +74,11 @@ pub fn smoothed_backward(
     )
 }
 
-/// [`super::gradients_of_gaussians`] for Gaussians with 3D filters of these standard deviations.
+/// Returns [`super::gradients_of_gaussians`] for Gaussians with 3D filters of these standard
+/// deviations.
 ///
 /// # Errors
-/// As [`super::gradients`].
+/// See [`super::gradients`].
 pub fn smoothed_gradients(
     gaussians: &[Gaussian],
     deviations: &[f64],
@@ -90,7 +92,7 @@ pub fn smoothed_gradients(
     let mut out =
         gradients_of_gaussians(&fused, sh_rest_stride, camera, settings, dl_drgb, dl_dalpha)?;
     for (i, (gaussian, &deviation)) in pairs() {
-        // What is absent has none, and may have no finite logit.
+        // Absent Gaussians have no gradient, and may have no finite logit.
         if out.scales[i] != [0.0; 3] || out.opacities[i] != 0.0 {
             (out.scales[i], out.opacities[i]) =
                 smoothed_backward(gaussian, deviation, out.scales[i], out.opacities[i]);
@@ -100,7 +102,7 @@ pub fn smoothed_gradients(
 }
 
 impl Footprint {
-    /// What the 2D Mip filter multiplies the opacity by, or 1 without it.
+    /// Returns the factor of the opacity by the 2D Mip filter, or 1 without the filter.
     pub(super) fn compensation(&self, settings: &RenderSettings) -> f64 {
         if settings.antialias {
             (self.bare_determinant / self.covariance.determinant()).sqrt()
@@ -109,7 +111,7 @@ impl Footprint {
         }
     }
 
-    /// The derivative of the opacity's logarithm with respect to the covariance, by way of
+    /// Returns the derivative of the opacity's logarithm by the covariance, through
     /// [`Self::compensation`].
     pub(super) fn compensation_backward(&self, settings: &RenderSettings) -> DMat2 {
         if !settings.antialias {

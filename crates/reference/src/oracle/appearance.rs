@@ -1,33 +1,37 @@
-//! `appearance`: what is rendered becomes what the photo's camera would have made of it.
+//! `appearance`: applies a photo's bilateral grid to a render, to reproduce the colours of the
+//! photo's camera.
 //!
-//! A grid of affine maps of colours over x, y and luminance (Chen et al. 2007, "Real-time Edge-Aware
-//! Image Processing with the Bilateral Grid"), one a photo (Wang et al. 2024, "Bilateral Guided
+//! A grid of affine colour maps over x, y and luminance (Chen et al. 2007, "Real-time Edge-Aware
+//! Image Processing with the Bilateral Grid"), one per photo (Wang et al. 2024, "Bilateral Guided
 //! Radiance Field Processing", arXiv:2406.00448). A grid of one cell is an exposure (Kerbl et al.
 //! 2024, "A Hierarchical 3D Gaussian Representation", arXiv:2406.12080).
 //!
-//! 1. Pixel x of W stands at `(x + 0.5) / W * (cells - 1)` between the cells, likewise y; along the
-//!    third axis its luminance does, clamped to 0..1, times `cells - 1`.
-//! 2. The map of a pixel is the trilinear mean of the eight around it, the colour `A (r, g, b, 1)`.
-//! 3. Backward: the colour changes the result by itself and by moving along the third axis.
+//! 1. Pixel x of W has the coordinate `(x + 0.5) / W * (cells - 1)` in cells, and y accordingly.
+//!    Along the third axis, the coordinate is the luminance, clamped to 0..1, times `cells - 1`.
+//! 2. The map of a pixel is the trilinear mean of the eight maps around it, the colour
+//!    `A (r, g, b, 1)`.
+//! 3. Backward: the colour changes the result itself, and through its coordinate on the third axis.
 //! 4. The regulariser: `smoothness` times the sum over the three axes of the mean squared difference
 //!    of neighbours (the paper's total variation), and `identity` times the mean over cells of the
-//!    squared distance from the identity. The second fixes what the first leaves free: splats and
-//!    grids share the brightness of the whole scene, and of all pairs that give the same photos it
-//!    takes the one whose grids are nearest to doing nothing.
+//!    squared distance from the identity. The second term fixes what the first does not: splats and
+//!    grids share the brightness of the whole scene. The second term
+//!    selects, among the pairs that give the same photos, the pair whose grids are nearest to the
+//!    identity.
 
 use dapple_engine::appearance::{AFFINE, AppearanceSettings, IDENTITY};
 use dapple_engine::constants::LUMINANCE;
 
-/// Cells around a coordinate, with their weights and how these change with the coordinate.
+/// Returns the cells around a coordinate, their weights, and the weights' derivatives by the
+/// coordinate.
 fn around(at: f64, cells: usize) -> [(usize, f64, f64); 2] {
     let first = (at.floor() as usize).min(cells.max(2) - 2);
     let next = (first + 1).min(cells - 1);
     let part = at - first as f64;
-    // With one cell both are that one, and the changes cancel.
+    // With one cell, both entries are that cell, and the derivatives cancel.
     [(first, 1.0 - part, -1.0), (next, part, 1.0)]
 }
 
-/// Where the maps of a pixel lie in the grid, with weight and its derivative by luminance.
+/// Returns the indices of a pixel's maps in the grid, with weight and its derivative by luminance.
 fn corners(
     cells: [u32; 3],
     [x, y]: [usize; 2],
@@ -66,7 +70,7 @@ fn luminance(rgb: &[f64]) -> f64 {
         .sum()
 }
 
-/// Sends an image, `[height, width, 3]`, through a grid, `[y, x, luminance, 3, 4]`.
+/// Applies a grid, `[y, x, luminance, 3, 4]`, to an image, `[height, width, 3]`.
 pub fn appearance(
     grid: &[f64],
     cells: [u32; 3],
@@ -87,7 +91,8 @@ pub fn appearance(
     out
 }
 
-/// From dL/d(what [`appearance`] returns) to the derivatives by the image and by the grid.
+/// Converts the derivative by the result of [`appearance`] to the derivatives by the image and by
+/// the grid.
 pub fn appearance_backward(
     grid: &[f64],
     cells: [u32; 3],
@@ -119,14 +124,14 @@ pub fn appearance_backward(
     (dl_drgb, dl_dgrid)
 }
 
-/// Step 4: the regulariser of a grid, and its derivative.
+/// Computes step 4: the regulariser of a grid, and its derivative.
 pub fn appearance_regulariser(grid: &[f64], settings: &AppearanceSettings) -> (f64, Vec<f64>) {
     let [nx, ny, nl] = settings.cells.map(|n| n as usize);
     let (smoothness, identity) = (f64::from(settings.smoothness), f64::from(settings.identity));
     let mut total = 0.0;
     let mut gradient = vec![0.0; grid.len()];
     for (stride, count) in [(nl, nx), (nx * nl, ny), (1, nl)] {
-        // Of so many differences, each of an affine map's numbers.
+        // Number of differences, each of all numbers of an affine map.
         let differences = nx * ny * nl / count * (count - 1) * AFFINE;
         let weight = smoothness / differences.max(1) as f64;
         for cell in (0..nx * ny * nl).filter(|cell| cell / stride % count + 1 < count) {

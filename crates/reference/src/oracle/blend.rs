@@ -1,14 +1,16 @@
 //! `blend` and `blend_backward`: alpha compositing of ellipses, front to back, pixel by pixel.
 //!
 //! 1. `power = 0.5 d^T conic d`, d from the ellipse's centre to the pixel's.
-//! 2. `alpha = min(ALPHA_MAX, opacity exp(-power))`; below `ALPHA_MIN` it is skipped.
+//! 2. `alpha = min(ALPHA_MAX, opacity exp(-power))`; a Gaussian below `ALPHA_MIN` is skipped.
 //! 3. Stop before the Gaussian that would bring the transmittance below `TRANSMITTANCE_MIN`.
-//! 4. `colour = sum_i T_i alpha_i c_i + T_end background`, `T_i = prod_{j<i} (1 - alpha_j)`
-//!    (Kerbl et al. 2023, eq. 3); `alpha = 1 - T_end`. Depths blend likewise, over nothing; the median
-//!    depth is that of the first Gaussian with `T <= 1/2` behind it. See [`dapple_engine::depth`].
-//! 5. Backward (arXiv:2312.02121, section 3), with S_i what is blended behind i, background included:
-//!    `dL/dalpha_i = T_i c_i . g - (S_i . g) / (1 - alpha_i) + g_alpha T_end / (1 - alpha_i)`.
-//!    A clamped alpha passes nothing on. Thresholds are constant. In c_i and g, depth is one more
+//! 4. `colour = sum_i T_i alpha_i c_i + T_end background`, `T_i = prod_{j<i} (1 - alpha_j)` (Kerbl et
+//!    al. 2023, eq. 3); `alpha = 1 - T_end`. Depths blend as colours do, without a background. The
+//!    median depth is that of the first Gaussian with `T <= 1/2` behind it. See
+//!    [`dapple_engine::depth`].
+//! 5. Backward (arXiv:2312.02121, section 3), with S_i the blended colour behind i, background
+//!    included:
+//!    `dL/dalpha_i = T_i c_i . g - (S_i . g) / (1 - alpha_i) + g_alpha T_end / (1 - alpha_i)`. A
+//!    clamped alpha has no derivative. Thresholds are constant. In c_i and g, depth is one more
 //!    channel.
 
 use super::Image;
@@ -20,24 +22,24 @@ use dapple_engine::{ImageDerivative, RenderSettings};
 use dapple_scene::Camera;
 use glam::{DVec2, DVec3, DVec4};
 
-/// What one Gaussian adds to one pixel.
+/// Contribution of one Gaussian to one pixel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contribution {
     /// Position in depth order.
     pub position: usize,
-    /// From the ellipse's centre to the pixel's, pixels.
+    /// Offset from the ellipse's centre to the pixel's, pixels.
     pub offset: DVec2,
     /// `exp(-power)`.
     pub falloff: f64,
-    /// Opacity there, clamped.
+    /// Opacity at the pixel, clamped.
     pub alpha: f64,
-    /// Whether the clamp was active.
+    /// True if alpha was clamped.
     pub clamped: bool,
-    /// Transmittance in front of it.
+    /// Transmittance in front of the Gaussian.
     pub transmittance: f64,
 }
 
-/// A pixel's contributions, front to back, and the transmittance behind the last.
+/// Returns a pixel's contributions, front to back, and the transmittance behind the last.
 pub fn contributions(
     visible: &[Projected],
     list: &[usize],
@@ -81,7 +83,7 @@ fn background(settings: &RenderSettings) -> DVec3 {
     DVec3::from(settings.background.map(f64::from))
 }
 
-/// Pixels in rows: x, y and centre.
+/// Returns the pixels, row by row: x, y and centre.
 fn pixels(camera: &Camera) -> impl Iterator<Item = (u32, u32, DVec2)> + use<> {
     let (width, height) = (camera.width, camera.height);
     (0..height).flat_map(move |y| {
@@ -124,8 +126,7 @@ pub fn blend(
     image
 }
 
-/// Derivatives with respect to each of the visible Gaussians, given those with respect to the
-/// image.
+/// Returns the derivatives by each visible Gaussian from those by the image.
 pub fn blend_backward(
     visible: &[Projected],
     lists: &TileLists,
@@ -170,18 +171,18 @@ pub fn blend_backward(
     out
 }
 
-/// How far the closest decision of `blend` is from falling the other way: the least of
+/// Returns the distance of the closest decision of `blend` from its threshold: the least of
 /// [`decision_margins`].
 ///
-/// An image is not differentiable where a decision falls, and engines in another precision may
-/// decide otherwise: tests choose scenes with a margin.
+/// An image is not differentiable at a threshold, and engines with another precision may decide
+/// otherwise. Tests choose scenes with a margin.
 pub fn decision_margin(visible: &[Projected], lists: &TileLists, camera: &Camera) -> f64 {
     let margins = decision_margins(visible, lists, camera);
     margins.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// For each pixel, row by row, the least `|ln(value / threshold)|` over all Gaussians, for skipping,
-/// clamping and stopping; infinite where nothing is near. `[height * width]`
+/// Returns for each pixel, row by row, the least `|ln(value / threshold)|` over all Gaussians, for
+/// skipping, clamping and stopping; infinite without Gaussians. `[height * width]`
 pub fn decision_margins(visible: &[Projected], lists: &TileLists, camera: &Camera) -> Vec<f64> {
     let margins =
         pixels(camera).map(|(x, y, centre)| pixel_margin(visible, lists.at(x, y), centre));

@@ -1,24 +1,24 @@
-//! `depth_loss`: how far blended depths are from known ones, see [`dapple_engine::depth`].
+//! `depth_loss`: difference between blended and known depths, see [`dapple_engine::depth`].
 //!
 //! 1. `residual = D / t - alpha = sum_i w_i (z_i / t - 1)`.
-//! 2. `L = sum_k c_k |residual_k|`, so that `dL/dD = c sign / t` and `dL/dalpha = -c sign`: what is
-//!    too far away fades, what is too near fades, and depths move towards t.
+//! 2. `L = sum_k c_k |residual_k|`, so that `dL/dD = c sign / t` and `dL/dalpha = -c sign`:
+//!    Gaussians at wrong depths fade, and depths move towards t.
 
 use super::Image;
 use dapple_engine::DepthSample;
 
-/// What [`depth_loss`] gives.
+/// Result of [`depth_loss`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DepthLoss {
-    /// `sum c_k |D / t_k - alpha|`.
+    /// Loss, `sum c_k |D / t_k - alpha|`.
     pub value: f64,
-    /// Its derivative by the blended depth, `[height, width]`.
+    /// Derivative by the blended depth, `[height, width]`.
     pub by_depth: Vec<f64>,
-    /// Its derivative by alpha, `[height, width]`.
+    /// Derivative by alpha, `[height, width]`.
     pub by_alpha: Vec<f64>,
 }
 
-/// The loss of an image against samples of known depth, times `weight`.
+/// Returns the loss of an image against samples of known depth, times `weight`.
 pub fn depth_loss(image: &Image, samples: &[DepthSample], weight: f64) -> DepthLoss {
     let mut out = DepthLoss {
         value: 0.0,

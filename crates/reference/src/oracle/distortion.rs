@@ -1,9 +1,9 @@
-//! What lenses do to a ray, with first and second derivatives.
+//! Distortion of rays by lenses, with first and second derivatives.
 //!
 //! A lens maps the slopes `(a, b) = (x/z, y/z)` of a ray to the place where it lands, in units of
-//! the focal length: [`dapple_scene::Lens`] says how. The formulas stand here once more, over
-//! numbers that carry their derivatives along ([`Jet`]: forward-mode differentiation to second
-//! order, Griewank & Walther 2008, chapter 13), so that no derivative is written by hand.
+//! the focal length: see [`dapple_scene::Lens`]. This module repeats the formulas over numbers that
+//! carry their derivatives along ([`Jet`]: forward-mode differentiation to second order, Griewank &
+//! Walther 2008, chapter 13), so that no derivative is written by hand.
 //!
 //! 1. Radial and tangential (Brown 1966), rational: OpenCV's `calib3d` documentation.
 //! 2. Fisheyes: Kannala & Brandt 2006, a polynomial of the angle off the axis.

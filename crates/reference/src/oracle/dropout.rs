@@ -1,12 +1,12 @@
-//! Gaussians that a step leaves out at random (DropGaussian, Park et al. 2025, arXiv:2504.00773, eq. 5): each with
-//! probability `rate`; the opacity of the others is `1 / (1 - rate)` times theirs, at most that of a pixel
-//! (`ALPHA_MAX`), and its derivative that of one that is not cut. Random numbers are those of
+//! Dropout: a step drops Gaussians at random (DropGaussian, Park et al. 2025, arXiv:2504.00773, eq. 5), each with
+//! probability `rate`. The opacity of the others is multiplied by `1 / (1 - rate)`, with the limit of a pixel
+//! (`ALPHA_MAX`), and its derivative is that without the limit. Random numbers are those of
 //! [`dapple_engine::noise`], keyed by seed, step and index.
 
 use super::Gaussian;
 use dapple_engine::{DROPOUT, noise};
 
-/// Sets what the step shows of each Gaussian.
+/// Sets the opacity factor of each Gaussian for the step.
 pub fn leave_out(gaussians: &mut [Gaussian], rate: f32, seed: u64, step: u32) {
     for (i, gaussian) in gaussians.iter_mut().enumerate() {
         gaussian.shown = match noise::uniform(seed, step, i as u32, DROPOUT) < rate {

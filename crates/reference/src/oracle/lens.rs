@@ -1,9 +1,9 @@
-//! How a camera maps camera space to pixels, with its first and second derivatives.
+//! Camera models: map camera space to pixels, with first and second derivatives.
 //!
 //! EWA splatting (Zwicker et al. 2001, section 6.2.2) replaces the projection by its tangent at the
-//! Gaussian's centre. Three things follow, kept in one place for each camera model:
-//! 1. where the centre lands, and its derivative (moves the ellipse);
-//! 2. the Jacobian that shapes the ellipse; it may be evaluated elsewhere than at the centre,
+//! Gaussian's centre. Each camera model provides three results:
+//! 1. the projected centre and its derivative (moves the ellipse);
+//! 2. the Jacobian that shapes the ellipse. It may be evaluated at another point than the centre,
 //!    because outside the image the tangent is meaningless;
 //! 3. the derivative of that Jacobian by the centre (the shape changes when the centre moves).
 
@@ -12,29 +12,30 @@ use dapple_engine::slope_range;
 use dapple_scene::{Camera, Error, Lens, Result};
 use glam::{DMat3, DVec2, DVec3};
 
-/// What [`LensModel::project`] says about one point.
+/// Result of [`LensModel::project`] for one point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LensProjection {
-    /// Where the point lands, pixels.
+    /// Projected point, pixels.
     pub centre: DVec2,
     /// d centre / d point: rows are u and v, pixels per world unit.
     pub centre_gradient: [DVec3; 2],
-    /// The Jacobian that the covariance is projected with: rows are u and v.
+    /// Jacobian for the projection of the covariance: rows are u and v.
     pub jacobian: [DVec3; 2],
     /// d jacobian / d point: `[row][column]` holds the gradient of that entry.
     pub jacobian_gradient: [[DVec3; 3]; 2],
 }
 
-/// A camera model: from camera coordinates to pixels.
+/// Camera model: from camera coordinates to pixels.
 pub trait LensModel {
-    /// Whether the lens shows a point in camera coordinates with `z > 0`, on the image or beside it.
+    /// Returns true if the lens shows a point in camera coordinates with `z > 0`, inside or outside
+    /// of the image.
     fn shows(&self, point: DVec3) -> bool;
 
     /// Projects a point in camera coordinates with `z > 0` that the lens shows.
     fn project(&self, point: DVec3) -> LensProjection;
 }
 
-/// `u = fx x/z + cx`, `v = fy y/z + cy`.
+/// Pinhole camera: `u = fx x/z + cx`, `v = fy y/z + cy`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pinhole {
     /// Focal lengths, pixels.
@@ -48,7 +49,7 @@ pub struct Pinhole {
 }
 
 impl Pinhole {
-    /// The Jacobian's limits are [`slope_range`]'s.
+    /// Creates a pinhole; the Jacobian's limits are [`slope_range`]'s.
     pub fn new(camera: &Camera) -> Self {
         let (slope_min, slope_max) = slope_range(camera);
         Self {
@@ -87,7 +88,8 @@ impl LensModel for Pinhole {
             out.jacobian[axis] = unit * (f / z) - DVec3::Z * (f * clamped / z);
 
             out.jacobian_gradient[axis][axis] = DVec3::Z * (-f / (z * z));
-            // clamped = x/z moves with x and z; at its limit with neither, and only 1/z is left.
+            // clamped = x/z moves with x and z; at its limit it moves with neither, and only 1/z
+            // does.
             out.jacobian_gradient[axis][2] = if inside {
                 unit * (-f / (z * z)) + DVec3::Z * (2.0 * f * slope / (z * z))
             } else {
@@ -98,20 +100,22 @@ impl LensModel for Pinhole {
     }
 }
 
-/// `(u, v) = focal distort(x/z, y/z) + principal` for a lens that distorts.
+/// Camera with a lens that distorts: `(u, v) = focal distort(x/z, y/z) + principal`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distorting {
-    /// What the lens does to rays.
+    /// Distortion of the lens.
     pub lens: Lens,
-    /// The rest, as of a pinhole camera.
+    /// Focal lengths, principal point and limits, as of a pinhole camera.
     pub pinhole: Pinhole,
     /// The largest length of (x/z, y/z) that the lens shows.
     pub reach: f64,
 }
 
 impl Distorting {
+    /// Creates a camera model.
+    ///
     /// # Errors
-    /// A lens that the reference does not know.
+    /// A lens that the reference does not support.
     pub fn new(camera: &Camera) -> Result<Self> {
         distort(&camera.lens, 0.0, 0.0)?;
         Ok(Self {
@@ -121,7 +125,7 @@ impl Distorting {
         })
     }
 
-    /// [`distort`] for a lens that [`Self::new`] has found known.
+    /// Calls [`distort`] for a lens that [`Self::new`] has checked.
     fn distort(&self, slope: DVec2) -> [Jet; 2] {
         distort(&self.lens, slope.x, slope.y).unwrap_or([Jet::constant(f64::NAN); 2])
     }
@@ -142,7 +146,7 @@ impl LensModel for Distorting {
         let z = p.z;
         let slope = p.truncate() / z;
         let clamped = slope.clamp(slope_min, slope_max);
-        // Gradients by the point: of the slopes, and of those that the Jacobian is evaluated at.
+        // Gradients by the point: of the slopes, and of the slopes for the Jacobian.
         let gradient = |k: usize, at: DVec2| (DVec3::AXES[k] - DVec3::Z * at[k]) / z;
         let slopes = [gradient(0, slope), gradient(1, slope)];
         let moves = [0, 1].map(|k| match clamped[k] == slope[k] {
@@ -181,7 +185,7 @@ impl LensModel for Distorting {
     }
 }
 
-/// A lens where it stands.
+/// Camera model with a pose.
 pub struct PosedLens {
     /// The camera model.
     pub lens: Box<dyn LensModel>,
@@ -197,7 +201,7 @@ impl PosedLens {
     /// Prepares a camera.
     ///
     /// # Errors
-    /// A camera that is not finite or has no area, or whose lens the reference does not know.
+    /// A camera that is non-finite or has no area, or whose lens the reference does not support.
     pub fn new(camera: &Camera) -> Result<Self> {
         let numbers = [camera.fx, camera.fy, camera.cx, camera.cy];
         let is_finite = numbers.iter().all(|v| v.is_finite()) && camera.lens.is_finite();

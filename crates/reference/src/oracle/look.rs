@@ -1,51 +1,50 @@
-//! Looks: what one photo's light makes of the Gaussians' colours, and the way back. The model, its words and the order of
-//! its numbers: [`mod@dapple_engine::look`].
+//! Appearance MLP: applies one photo's appearance to the Gaussians' colours, with its backward pass. The model, its
+//! terms and the order of its numbers: [`mod@dapple_engine::look`].
 //!
-//! 1. `e(x, f)`: with `y = (x - centre) / size`, drawn together to `y (2 - 1 / |y|) / |y|` where `|y| > 1`: one, `y`, and
-//!    for each octave k of four sines, then cosines, of `2^k pi y / 2`; then
-//!    the Gaussian's own features.
-//! 2. `h = max(0, W1 e + b)`, `(gains, offsets) = W2 (s h)`; `s` and `b` are the halves of the photo's code.
-//! 3. A colour `0.5 + sum_k Y_k c_k` becomes `(1 + gain) colour + offset`: all coefficients times `1 + gain`, and
-//!    `(0.5 gain + offset) / Y_0` more of the first.
+//! 1. `e(x, f)`: with `y = (x - centre) / size`, contracted to `y (2 - 1 / |y|) / |y|` where `|y| > 1`: one, `y`, and
+//!    for each octave k of four sines, then cosines, of `2^k pi y / 2`; then the Gaussian's own features.
+//! 2. `h = max(0, W1 e + b)`, `(gains, offsets) = W2 (s h)`; `s` and `b` are the halves of the photo's embedding.
+//! 3. A colour `0.5 + sum_k Y_k c_k` becomes `(1 + gain) colour + offset`: all coefficients are multiplied by
+//!    `1 + gain`, and `(0.5 gain + offset) / Y_0` is added to the first.
 //!
-//! Places are constants: no derivative by them goes through the network.
+//! Centres are constants: no derivative by them goes through the network.
 
 use super::Gaussian;
 use dapple_engine::Gradients;
 use dapple_engine::look::{CODE, ENCODED, FEATURES, HIDDEN, NETWORK, OUTPUTS, WAVES};
 use glam::DVec3;
 
-/// SH basis function 0.
+/// Returns SH basis function 0.
 fn y0() -> f64 {
     0.5 / std::f64::consts::PI.sqrt()
 }
 
-/// A network and a photo's code in `f64`.
+/// Network and a photo's embedding in `f64`.
 #[derive(Debug, Clone)]
 pub struct LookNetwork {
     /// Middle of the scene, and one over its size.
     pub frame: [f64; 4],
-    /// `W1` `[HIDDEN, ENCODED]`, then `W2` `[OUTPUTS, HIDDEN]`.
+    /// Weights: `W1` `[HIDDEN, ENCODED]`, then `W2` `[OUTPUTS, HIDDEN]`.
     pub network: Vec<f64>,
-    /// `s`, then `b`.
+    /// Embedding: `s`, then `b`.
     pub code: Vec<f64>,
-    /// `[gaussians, FEATURES]`.
+    /// Features, `[gaussians, FEATURES]`.
     pub features: Vec<f64>,
 }
 
-/// The derivatives by what [`LookNetwork`] holds.
+/// Derivatives by the fields of [`LookNetwork`].
 #[derive(Debug, Clone)]
 pub struct LookGradient {
-    /// As [`LookNetwork::network`].
+    /// Derivative by [`LookNetwork::network`].
     pub network: Vec<f64>,
-    /// As [`LookNetwork::code`].
+    /// Derivative by [`LookNetwork::code`].
     pub code: Vec<f64>,
-    /// As [`LookNetwork::features`].
+    /// Derivative by [`LookNetwork::features`].
     pub features: Vec<f64>,
 }
 
 impl LookNetwork {
-    /// Of an engine's.
+    /// Converts an engine's network and the embedding of a view.
     pub fn new(look: &dapple_engine::Look, view: usize) -> Self {
         let wide = |values: &[f32]| values.iter().map(|&v| f64::from(v)).collect();
         Self {
@@ -56,12 +55,12 @@ impl LookNetwork {
         }
     }
 
-    /// What a Gaussian has learnt.
+    /// Returns a Gaussian's features.
     pub fn features_of(&self, gaussian: usize) -> &[f64] {
         &self.features[gaussian * FEATURES..(gaussian + 1) * FEATURES]
     }
 
-    /// Step 1.
+    /// Computes step 1.
     pub fn encode(&self, mean: DVec3, features: &[f64]) -> [f64; ENCODED] {
         let [x, y, z, scale] = self.frame;
         let mut at = (mean - DVec3::new(x, y, z)) * scale;
@@ -95,7 +94,7 @@ impl LookNetwork {
         self.network[HIDDEN * ENCODED + output * HIDDEN + unit]
     }
 
-    /// Gains and offsets at a place, for features.
+    /// Returns gains and offsets for a centre and features.
     pub fn affine(&self, mean: DVec3, features: &[f64]) -> [f64; OUTPUTS] {
         let h = self.hidden(&self.encode(mean, features));
         std::array::from_fn(|o| {
@@ -105,7 +104,7 @@ impl LookNetwork {
         })
     }
 
-    /// Step 3: the Gaussians as the photo shows them.
+    /// Computes step 3: the Gaussians with the photo's appearance.
     pub fn looked(&self, gaussians: &[Gaussian]) -> Vec<Gaussian> {
         let mut out = gaussians.to_vec();
         for (i, gaussian) in out.iter_mut().enumerate() {
@@ -120,7 +119,7 @@ impl LookNetwork {
         out
     }
 
-    /// From the gradients by what [`Self::looked`] returns to those by its argument and by all that this holds.
+    /// Converts the gradients by the result of [`Self::looked`] to those by its argument and by the fields.
     pub fn backward(
         &self,
         gaussians: &[Gaussian],

@@ -3,9 +3,9 @@
 //!
 //! 1. A masked pixel of the prediction is replaced by the target's: no loss, no gradient.
 //! 2. L1 is the mean over unmasked pixels and channels.
-//! 3. SSIM (Wang et al. 2004, eq. 13) is taken per channel in an 11 x 11 Gaussian window of sigma
-//!    1.5, for windows that lie fully inside the image ("valid"); its mean is over channels and
-//!    windows whose centre pixel is not masked.
+//! 3. SSIM (Wang et al. 2004, eq. 13) is computed per channel in an 11 x 11 Gaussian window of
+//!    sigma 1.5, for windows fully inside the image ("valid"). Its mean is over channels
+//!    and over windows whose centre pixel is not masked.
 //! 4. Without any such window (a small image) there is no SSIM term and L1 has weight 1. Without
 //!    any unmasked pixel the loss is zero.
 
@@ -14,7 +14,7 @@ use dapple_scene::Photo;
 
 const CHANNELS: usize = 3;
 
-/// The target of a photo, 0..1, `[height, width, 3]`: where it has alpha, over the background.
+/// Returns the target of a photo, 0..1, `[height, width, 3]`; with alpha, over the background.
 pub fn photo_target(photo: &Photo, background: [f32; 3]) -> Vec<f64> {
     let value = |(i, &byte): (usize, &u8)| {
         let value = f64::from(byte) / 255.0;
@@ -27,14 +27,14 @@ pub fn photo_target(photo: &Photo, background: [f32; 3]) -> Vec<f64> {
     photo.rgb.iter().enumerate().map(value).collect()
 }
 
-/// Which pixels count, `[height, width]`; `None` when all do. The threshold is half.
+/// Returns the pixels that count, `[height, width]`; `None` if all do. The threshold is half.
 pub fn photo_mask(photo: &Photo) -> Option<Vec<bool>> {
     let mask = photo.mask.as_ref()?;
     Some(mask.iter().map(|&value| value >= 128).collect())
 }
 
-/// The loss of a prediction against a target, both `[height, width, 3]`, and its derivative with
-/// respect to the prediction. `mask` is `[height, width]`, true where a pixel counts.
+/// Returns the loss of a prediction against a target, both `[height, width, 3]`, and its derivative
+/// by the prediction. `mask` is `[height, width]`, true for pixels that count.
 pub fn loss(
     prediction: &[f64],
     target: &[f64],
@@ -79,20 +79,20 @@ pub fn loss(
     (total, gradient)
 }
 
-/// Mean structural similarity of two images, `[height, width, 3]` with values 0..1; `None` when
-/// they are smaller than the window.
+/// Returns the mean structural similarity of two images, `[height, width, 3]` with values 0..1;
+/// `None` if they are smaller than the window.
 pub fn ssim(a: &[f64], b: &[f64], width: usize, height: usize) -> Option<f64> {
     ssim_and_gradient(a, b, width, height, |_| true).map(|(value, _)| value)
 }
 
-/// Peak signal-to-noise ratio for values 0..1, dB: `-10 log10(mean squared error)`. Infinite for
-/// equal images.
+/// Returns the peak signal-to-noise ratio for values 0..1, dB: `-10 log10(mean squared error)`.
+/// Infinite for equal images.
 pub fn psnr(a: &[f64], b: &[f64]) -> f64 {
     let squares: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
     -10.0 * (squares / a.len().max(1) as f64).log10()
 }
 
-/// Mean SSIM over the windows whose centre `counts`, and its derivative with respect to `a`.
+/// Returns the mean SSIM over the windows whose centre `counts`, and its derivative by `a`.
 fn ssim_and_gradient(
     a: &[f64],
     b: &[f64],
@@ -133,7 +133,7 @@ fn ssim_and_gradient(
         let (mean_aa, mean_bb) = (mean(&product(&a, &a)), mean(&product(&b, &b)));
         let mean_ab = mean(&product(&a, &b));
 
-        // Derivatives of the sum with respect to the means of a, a^2 and ab in each window.
+        // Derivatives of the sum by the means of a, a^2 and ab in each window.
         let mut dl: [Vec<f64>; 3] = std::array::from_fn(|_| vec![0.0; columns * rows]);
         for &i in &windows {
             let moments = [mean_a[i], mean_b[i], mean_aa[i], mean_bb[i], mean_ab[i]];
@@ -152,8 +152,8 @@ fn ssim_and_gradient(
     Some((total, gradient))
 }
 
-/// SSIM from the window's means of a, b, a^2, b^2, ab, and its derivatives with respect to those of
-/// a, a^2 and ab.
+/// Computes SSIM from the window's means of a, b, a^2, b^2, ab, and its derivatives by those of a,
+/// a^2 and ab.
 fn ssim_of_window([a, b, aa, bb, ab]: [f64; 5]) -> (f64, [f64; 3]) {
     let luminance = (2.0 * a * b + SSIM_C1, a * a + b * b + SSIM_C1);
     let structure = (
@@ -162,7 +162,7 @@ fn ssim_of_window([a, b, aa, bb, ab]: [f64; 5]) -> (f64, [f64; 3]) {
     );
     let denominator = luminance.1 * structure.1;
     let value = luminance.0 * structure.0 / denominator;
-    // The mean of a stands in all four factors.
+    // The mean of a is in all four factors.
     let by_a = 2.0 * b * (structure.0 - luminance.0) / denominator
         + value * 2.0 * a * (1.0 / structure.1 - 1.0 / luminance.1);
     let by_aa = -value / structure.1;
@@ -170,7 +170,8 @@ fn ssim_of_window([a, b, aa, bb, ab]: [f64; 5]) -> (f64, [f64; 3]) {
     (value, [by_a, by_aa, by_ab])
 }
 
-/// Weighted mean in every window that fits, `[height - 10, width - 10]`: rows, then columns.
+/// Returns the weighted mean in every window that fits, `[height - 10, width - 10]`: rows, then
+/// columns.
 fn window_means(plane: &[f64], width: usize, height: usize) -> Vec<f64> {
     let weights = ssim_window();
     let (columns, rows) = (width - SSIM_WINDOW + 1, height - SSIM_WINDOW + 1);
@@ -191,7 +192,7 @@ fn window_means(plane: &[f64], width: usize, height: usize) -> Vec<f64> {
     out
 }
 
-/// The adjoint of [`window_means`]: what each window holds is spread over its pixels.
+/// Computes the adjoint of [`window_means`]: spreads the value of each window over its pixels.
 fn spread_windows(windows: &[f64], width: usize, height: usize) -> Vec<f64> {
     let weights = ssim_window();
     let (columns, rows) = (width - SSIM_WINDOW + 1, height - SSIM_WINDOW + 1);

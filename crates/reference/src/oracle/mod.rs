@@ -1,22 +1,22 @@
-//! The textbook renderer in `f64`: slow, readable, right. Engines are held to it, and it is held to
+//! Textbook renderer in `f64`, slow and readable. Engines are compared with it, and it is compared with
 //! central finite differences of itself (`tests/all/reference_*.rs`).
 //!
 //! 1. [`project`](fn@project): each Gaussian becomes an ellipse with a colour, or is absent.
 //! 2. [`order`]: by camera z, ties by index.
-//! 3. [`ranges`]: only where the cap per tile asks for it, which Gaussians a tile may blend.
-//! 4. [`blend`](fn@blend): every pixel walks over all of them, front to back.
-//! 5. [`loss`](fn@loss): L1 and SSIM against a photo; with [`appearance`](fn@appearance) before it, and
-//!    [`appearance_backward`] after, where a run learns what photos differ in.
-//! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse; [`depth_loss`](fn@depth_loss) makes dL/ddepth.
+//! 3. [`ranges`]: the Gaussians that a tile may blend; only with a per-tile limit.
+//! 4. [`blend`](fn@blend): every pixel visits all of them, front to back.
+//! 5. [`loss`](fn@loss): L1 and SSIM against a photo; if a run learns bilateral grids, with
+//!    [`appearance`](fn@appearance) before it and [`appearance_backward`] after it.
+//! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse; [`depth_loss`](fn@depth_loss) gives dL/ddepth.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
-//! 9. [`smoothed`]: a Gaussian with its 3D filter, where renders are anti-aliased.
-//! 10. [`refine_pose`]: the same as 8 for the camera of a view.
-//! 11. [`fn@regularisers`]: terms of the loss that look at Gaussians alone.
-//! 12. [`relocate`], [`perturbation`]: what the MCMC strategy adds.
-//! 13. [`LookNetwork`]: what a photo's light makes of the Gaussians, and the way back.
+//! 9. [`smoothed`]: a Gaussian with its 3D filter, in anti-aliased renders.
+//! 10. [`refine_pose`]: one step of the optimizer for the camera of a view.
+//! 11. [`fn@regularisers`]: terms of the loss over Gaussians.
+//! 12. [`relocate`], [`perturbation`]: additions of the MCMC strategy.
+//! 13. [`LookNetwork`]: the appearance MLP, with its backward pass.
 //!
-//! [`render`] is 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
+//! [`render`] is steps 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
 //!
 //! Sources: Zwicker et al. 2001, "EWA Volume Splatting"; Kerbl et al. 2023, "3D Gaussian Splatting
@@ -65,7 +65,7 @@ pub use sh::{sh_basis, sh_basis_gradient};
 use dapple_engine::{Gradients, ImageDerivative, RenderSettings};
 use dapple_scene::{Camera, Error, Result, Splats};
 
-/// A rendered view in `f64`, shaped like [`dapple_engine::Rendered`].
+/// Rendered view in `f64`, with the shapes of [`dapple_engine::Rendered`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Image {
     /// Width, pixels.
@@ -74,7 +74,7 @@ pub struct Image {
     pub height: u32,
     /// Colours over the background, not clamped, `[height, width, 3]`.
     pub rgb: Vec<f64>,
-    /// One minus the remaining transmittance, `[height, width]`.
+    /// Alpha: one minus the remaining transmittance, `[height, width]`.
     pub alpha: Vec<f64>,
     /// Blended depth, see [`dapple_engine::depth`], `[height, width]`.
     pub depth: Vec<f64>,
@@ -85,15 +85,15 @@ pub struct Image {
 /// Renders splats.
 ///
 /// # Errors
-/// A camera that is not finite or has no area, or whose lens the reference does not know.
+/// A camera that is non-finite or has no area, or whose lens the reference does not support.
 pub fn render(splats: &Splats, camera: &Camera, settings: &RenderSettings) -> Result<Image> {
     render_gaussians(&Gaussian::all(splats), camera, settings)
 }
 
-/// [`render`] for parameters in `f64`: what finite differences need.
+/// Renders Gaussians with parameters in `f64`, for finite differences.
 ///
 /// # Errors
-/// As [`render`].
+/// See [`render`].
 pub fn render_gaussians(
     gaussians: &[Gaussian],
     camera: &Camera,
@@ -104,10 +104,10 @@ pub fn render_gaussians(
     Ok(blend(&visible, &lists, camera, settings))
 }
 
-/// The Gaussians that are not absent, projected, in depth order: stages `project` and `order`.
+/// Returns the Gaussians that are not absent, projected, in depth order: stages `project` and `order`.
 ///
 /// # Errors
-/// As [`render`].
+/// See [`render`].
 pub fn visible(
     gaussians: &[Gaussian],
     camera: &Camera,
@@ -121,11 +121,11 @@ pub fn visible(
     Ok(order(projected.collect()))
 }
 
-/// Indices of the Gaussians that `project` culls: engines must leave them out of the image and
-/// give them gradients of exactly zero.
+/// Returns the indices of the Gaussians that `project` culls. Engines must skip them in the image, and
+/// their gradients must be exactly zero.
 ///
 /// # Errors
-/// As [`render`].
+/// See [`render`].
 pub fn absent(splats: &Splats, camera: &Camera, settings: &RenderSettings) -> Result<Vec<usize>> {
     let mut is_visible = vec![false; splats.len()];
     for projected in visible(&Gaussian::all(splats), camera, settings)? {
@@ -134,11 +134,11 @@ pub fn absent(splats: &Splats, camera: &Camera, settings: &RenderSettings) -> Re
     Ok((0..splats.len()).filter(|&i| !is_visible[i]).collect())
 }
 
-/// Gradients of a scalar whose derivative with respect to the rendered image is `dl_drgb`
-/// (`[height, width, 3]`) and to its alpha `dl_dalpha` (`[height, width]`, zero if `None`).
+/// Returns the gradients of a scalar. Its derivative by the rendered image is `dl_drgb`
+/// (`[height, width, 3]`), by the image's alpha `dl_dalpha` (`[height, width]`, zero if `None`).
 ///
 /// # Errors
-/// As [`render`]; derivatives of another size than the camera's image.
+/// See [`render`]; also derivatives whose size differs from the camera's image.
 pub fn gradients(
     splats: &Splats,
     camera: &Camera,
@@ -154,10 +154,10 @@ pub fn gradients(
     differentiate(splats, camera, settings, &derivative)
 }
 
-/// Gradients of a scalar whose derivative with respect to the rendered view is `derivative`.
+/// Returns the gradients of a scalar whose derivative by the rendered view is `derivative`.
 ///
 /// # Errors
-/// As [`gradients`].
+/// See [`gradients`].
 pub fn differentiate(
     splats: &Splats,
     camera: &Camera,
@@ -168,12 +168,12 @@ pub fn differentiate(
     differentiate_gaussians(&all, splats.sh_rest_stride(), camera, settings, derivative)
 }
 
-/// What density statistics add up for each Gaussian where they are absolute: over the pixels, the
-/// absolute value of the derivative with respect to its centre, by axis (AbsGS, Ye et al. 2024,
-/// arXiv:2404.10484). `[N, 2]`, per pixel.
+/// Returns the absolute density statistics of each Gaussian: over the pixels, the sum of the absolute
+/// value of the derivative by its centre, by axis (AbsGS, Ye et al. 2024, arXiv:2404.10484). `[N, 2]`,
+/// per pixel.
 ///
 /// # Errors
-/// As [`gradients`].
+/// See [`gradients`].
 pub fn absolute_gradients(
     splats: &Splats,
     camera: &Camera,
@@ -194,7 +194,7 @@ pub fn absolute_gradients(
     Ok(out)
 }
 
-/// The visible Gaussians with the derivatives with respect to each.
+/// Returns the visible Gaussians with the derivatives by each.
 fn slots(
     gaussians: &[Gaussian],
     camera: &Camera,
@@ -207,10 +207,10 @@ fn slots(
     Ok((visible, slots))
 }
 
-/// [`gradients`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
+/// Returns [`gradients`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
 ///
 /// # Errors
-/// As [`gradients`].
+/// See [`gradients`].
 pub fn gradients_of_gaussians(
     gaussians: &[Gaussian],
     sh_rest_stride: usize,
@@ -227,10 +227,11 @@ pub fn gradients_of_gaussians(
     differentiate_gaussians(gaussians, sh_rest_stride, camera, settings, &derivative)
 }
 
-/// [`differentiate`] for parameters in `f64`; `sh_rest_stride` is [`Splats::sh_rest_stride`].
+/// Returns the result of [`differentiate`] for parameters in `f64`; `sh_rest_stride` is
+/// [`Splats::sh_rest_stride`].
 ///
 /// # Errors
-/// As [`gradients`].
+/// See [`gradients`].
 pub fn differentiate_gaussians(
     gaussians: &[Gaussian],
     sh_rest_stride: usize,

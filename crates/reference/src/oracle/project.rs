@@ -1,13 +1,13 @@
 //! `project` and `order`: from a Gaussian in the world to an ellipse with a colour.
 //!
-//! 1. Cull: a Gaussian is *absent* if a parameter is not finite (SH up to the active degree), its
-//!    quaternion is zero, its centre is nearer than `near` or beyond what the lens shows, its opacity
-//!    is below `ALPHA_MIN`, or its ellipse has no positive finite area.
+//! 1. Cull: a Gaussian is *absent* if a parameter is non-finite (SH up to the active degree), its quaternion is zero,
+//!    its centre is nearer than `near` or outside the range of the lens, its opacity is below `ALPHA_MIN`, or its
+//!    ellipse has no positive finite area.
 //! 2. Covariance in the world: `R S S^T R^T` (Kerbl et al. 2023, eq. 6).
-//! 3. On the image: `J W Sigma W^T J^T` (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5),
-//!    plus the dilation that keeps it at least a pixel wide.
-//! 4. Opacity is the sigmoid of its logit, times `shown`, less what [`super::antialias`] takes; colour is `max(0, 0.5 + SH(direction))`, seen along the
-//!    ray from the camera's centre.
+//! 3. On the image: `J W Sigma W^T J^T` (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5), plus the dilation,
+//!    which makes it at least a pixel wide.
+//! 4. Opacity is the sigmoid of its logit, times `shown` and the factor of [`super::antialias`]. Colour is
+//!    `max(0, 0.5 + SH(direction))`, with the direction of the ray from the camera's centre.
 //! 5. Order: by camera z, ties by index.
 
 use super::lens::{LensProjection, PosedLens};
@@ -17,25 +17,25 @@ use dapple_engine::constants::{ALPHA_MAX, ALPHA_MIN};
 use dapple_scene::{Splats, sh_coefficient_count};
 use glam::{DMat2, DMat3, DVec2, DVec3};
 
-/// One Gaussian's parameters in `f64`, as stored: see [`Splats`].
+/// Parameters of one Gaussian in `f64`, as stored: see [`Splats`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gaussian {
     /// Centre, world units.
     pub mean: DVec3,
     /// Logarithms of the standard deviations.
     pub scale: [f64; 3],
-    /// `[w, x, y, z]`, any length.
+    /// Quaternion `[w, x, y, z]`, of any length.
     pub quat: [f64; 4],
-    /// Logit.
+    /// Logit of the opacity.
     pub opacity: f64,
-    /// What the opacity is multiplied by in this render: 1, or what [`super::leave_out`] makes of it.
+    /// Factor of the opacity in this render: 1, or the factor of [`super::leave_out`].
     pub shown: f64,
     /// All stored coefficients, `sh0` first.
     pub sh: Vec<DVec3>,
 }
 
 impl Gaussian {
-    /// All Gaussians of some splats.
+    /// Converts all Gaussians of `splats`.
     pub fn all(splats: &Splats) -> Vec<Self> {
         let stride = splats.sh_rest_stride();
         let wide = |v: [f32; 3]| DVec3::from(v.map(f64::from));
@@ -54,7 +54,7 @@ impl Gaussian {
         (0..splats.len()).map(gaussian).collect()
     }
 
-    /// The coefficients that count at this degree.
+    /// Returns the coefficients of this degree.
     pub(super) fn active_sh(&self, sh_degree: u8) -> &[DVec3] {
         let count = sh_coefficient_count(sh_degree).min(self.sh.len());
         &self.sh[..count]
@@ -68,23 +68,23 @@ impl Gaussian {
             && self.active_sh(sh_degree).iter().all(|v| v.is_finite())
     }
 
-    /// Its length squared vanishes in `f32`, the precision of engines.
+    /// Returns true if the squared length of the quaternion underflows in `f32`, the precision of engines.
     fn has_zero_quat(&self) -> bool {
         self.quat.iter().map(|v| v * v).sum::<f64>() < f64::from(f32::MIN_POSITIVE)
     }
 }
 
-/// The degree whose coefficients number `count`.
+/// Returns the degree with `count` coefficients.
 pub(super) fn degree_of(count: usize) -> u8 {
     (count.max(1).isqrt() - 1) as u8
 }
 
-/// A Gaussian on the image.
+/// Gaussian on the image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Projected {
-    /// Which Gaussian.
+    /// Index of the Gaussian.
     pub index: usize,
-    /// Where its centre lands, pixels.
+    /// Projected centre, pixels.
     pub centre: DVec2,
     /// Camera z, world units.
     pub depth: f64,
@@ -92,31 +92,31 @@ pub struct Projected {
     pub covariance: [f64; 3],
     /// Inverse of the covariance: `[xx, xy, yy]`.
     pub conic: [f64; 3],
-    /// 0..1, compensated.
+    /// Opacity, 0..1, after compensation.
     pub opacity: f64,
-    /// Not negative, not bounded above.
+    /// Colour, not negative, not bounded above.
     pub colour: DVec3,
 }
 
-/// Derivatives of a loss with respect to a [`Projected`].
+/// Derivatives of a loss by a [`Projected`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ProjectedGradient {
-    /// With respect to the centre, per pixel.
+    /// Derivative by the centre, per pixel.
     pub centre: DVec2,
-    /// The same with the absolute value of what each pixel gives, by axis (AbsGS).
+    /// Derivative by the centre, with the absolute value of each pixel's contribution, by axis (AbsGS).
     pub centre_absolute: DVec2,
-    /// With respect to `[xx, xy, yy]` of the conic, where xy is **one** number that stands in two
-    /// places of the matrix: its derivative counts both.
+    /// Derivative by `[xx, xy, yy]` of the conic. xy is **one** number in two places of the matrix: its derivative
+    /// counts both.
     pub conic: [f64; 3],
-    /// With respect to the opacity, 0..1.
+    /// Derivative by the opacity, 0..1.
     pub opacity: f64,
-    /// With respect to the colour.
+    /// Derivative by the colour.
     pub colour: DVec3,
-    /// With respect to the depth, as a pixel's value: the order does not change.
+    /// Derivative by the depth, as a pixel's value: the order does not change.
     pub depth: f64,
 }
 
-/// What the ellipse of a Gaussian is made of; `project_backward` needs the same numbers.
+/// Intermediate results of a Gaussian's ellipse, also for `project_backward`.
 pub(super) struct Footprint {
     /// Centre in camera coordinates.
     pub point: DVec3,
@@ -126,11 +126,11 @@ pub(super) struct Footprint {
     pub rotation: DMat3,
     /// Covariance in camera coordinates.
     pub covariance_camera: DMat3,
-    /// The lens at the centre.
+    /// Lens projection at the centre.
     pub lens: LensProjection,
     /// Covariance on the image, dilated.
     pub covariance: DMat2,
-    /// Determinant of what was dilated.
+    /// Determinant of the covariance before dilation.
     pub bare_determinant: f64,
 }
 
@@ -166,7 +166,7 @@ impl Footprint {
     }
 }
 
-/// The rotation of a quaternion `[w, x, y, z]` of any length but zero.
+/// Returns the rotation of a quaternion `[w, x, y, z]` of any length but zero.
 pub(super) fn rotation_matrix(quat: [f64; 4]) -> DMat3 {
     let length = quat.iter().map(|v| v * v).sum::<f64>().sqrt();
     let [w, x, y, z] = quat.map(|v| v / length);
@@ -189,12 +189,12 @@ pub(super) fn rotation_matrix(quat: [f64; 4]) -> DMat3 {
     )
 }
 
-/// Logistic function: opacity from its logit.
+/// Returns the opacity of a logit (logistic function).
 pub(super) fn sigmoid(logit: f64) -> f64 {
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// `0.5 + SH(direction)`, before it is clamped at zero.
+/// Returns `0.5 + SH(direction)`, before the clamp at zero.
 pub(super) fn raw_colour(gaussian: &Gaussian, eye: &PosedLens, sh_degree: u8) -> DVec3 {
     let sh = gaussian.active_sh(sh_degree);
     let direction = (gaussian.mean - eye.centre).normalize();
@@ -203,7 +203,7 @@ pub(super) fn raw_colour(gaussian: &Gaussian, eye: &PosedLens, sh_degree: u8) ->
     sum + DVec3::splat(0.5)
 }
 
-/// What is blended, of a Gaussian whose opacity antialiasing multiplies by `compensation`.
+/// Returns the blended opacity of a Gaussian with this `compensation` by anti-aliasing.
 pub(super) fn shown_opacity(gaussian: &Gaussian, compensation: f64) -> f64 {
     let opacity = sigmoid(gaussian.opacity) * compensation;
     match gaussian.shown {
@@ -234,7 +234,7 @@ pub fn project(
     let footprint = Footprint::new(gaussian, eye, settings);
     let covariance = footprint.covariance;
     let determinant = covariance.determinant();
-    // Beyond f32's range no engine can follow; such a Gaussian is 1e9 images wide.
+    // Engines cannot represent values beyond f32's range; such a Gaussian is 1e9 images wide.
     if !(determinant > 0.0 && determinant < f64::from(f32::MAX)) {
         return None;
     }
@@ -258,7 +258,7 @@ fn upper(m: DMat2) -> [f64; 3] {
     [m.x_axis.x, m.x_axis.y, m.y_axis.y]
 }
 
-/// Front to back: by camera z, ties by index.
+/// Sorts front to back: by camera z, ties by index.
 pub fn order(mut projected: Vec<Projected>) -> Vec<Projected> {
     projected.sort_by(|a, b| a.depth.total_cmp(&b.depth).then(a.index.cmp(&b.index)));
     projected

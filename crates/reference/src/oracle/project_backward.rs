@@ -34,7 +34,7 @@ pub struct GaussianGradient {
     pub opacity: f64,
     /// Coefficients up to the active degree.
     pub sh: Vec<DVec3>,
-    /// As [`dapple_engine::Gradients::pose`].
+    /// Derivative by the pose, see [`dapple_engine::Gradients::pose`].
     pub pose: [f64; 6],
 }
 
@@ -92,7 +92,7 @@ pub fn project_backward(
     let mean = eye.rotation.transpose() * g_point + g_direction;
 
     // 7. The pose. The covariance turns with omega: dC = [omega] C + C [omega]^T, hence
-    // dL = 2 tr([omega] C G_C). The camera's centre is -R^T t and moves by -R^T dt; omega leaves it.
+    // dL = 2 tr([omega] C G_C). The camera's centre is -R^T t and moves by -R^T dt, not with omega.
     let a = c * g_c;
     let turn = 2.0
         * DVec3::new(

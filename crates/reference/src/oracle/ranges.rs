@@ -1,4 +1,4 @@
-//! `ranges`: which Gaussians a tile may blend. The one place where the reference knows tiles,
+//! `ranges`: the Gaussians that a tile may blend. Only this part of the reference uses tiles,
 //! because `max_gaussians_per_tile` is counted in them.
 //!
 //! The rule, exactly:
@@ -8,17 +8,18 @@
 //! 3. A tile's area is the rectangle of its pixel **centres**, `[x0 + 0.5, x1 - 0.5] x [y0 + 0.5,
 //!    y1 - 0.5]`, where `x1`, `y1` are clipped to the image.
 //! 4. A Gaussian is in the tile's list iff ellipse and area intersect (touching counts).
-//! 5. The list is in depth order. The first `max_gaussians_per_tile` of it are blended in the
-//!    tile's pixels, whether or not a given pixel sees them; 0 means all.
+//! 5. The list is in depth order. Its first `max_gaussians_per_tile` Gaussians are blended in the
+//!    tile's pixels, visible in a given pixel or not; 0 means all.
 //!
-//! Without a cap the lists change nothing: a Gaussian that a pixel sees is in the list of its tile.
+//! Without a limit, the lists change nothing: a Gaussian that a pixel sees is in the list of its
+//! tile.
 
 use super::project::Projected;
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use dapple_scene::Camera;
 use glam::DVec2;
 
-/// A closed rectangle of pixel coordinates.
+/// Closed rectangle of pixel coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PixelRect {
     /// Left, top.
@@ -28,7 +29,7 @@ pub struct PixelRect {
 }
 
 impl PixelRect {
-    /// The rectangle of pixel centres of a tile.
+    /// Returns the rectangle of pixel centres of a tile.
     pub fn of_tile(tile_x: u32, tile_y: u32, camera: &Camera) -> Self {
         let first = |tile: u32| f64::from(tile * TILE_SIZE) + 0.5;
         let last = |tile: u32, size: u32| f64::from(((tile + 1) * TILE_SIZE).min(size)) - 0.5;
@@ -39,8 +40,8 @@ impl PixelRect {
     }
 }
 
-/// The least `0.5 d^T conic d` over a rectangle: zero if the centre is inside, else it lies on the
-/// boundary (the form is convex), where it is a parabola along each edge.
+/// Returns the least `0.5 d^T conic d` over a rectangle. It is zero if the centre is inside. Else
+/// the minimum is on the boundary (the form is convex), where it is a parabola along each edge.
 pub fn least_power_in_rect(projected: &Projected, rect: PixelRect) -> f64 {
     let centre = projected.centre;
     if centre.cmpge(rect.min).all() && centre.cmple(rect.max).all() {
@@ -59,24 +60,24 @@ pub fn least_power_in_rect(projected: &Projected, rect: PixelRect) -> f64 {
     least
 }
 
-/// Whether the ellipse alpha = `ALPHA_MIN` and a rectangle intersect.
+/// Returns true if the ellipse alpha = `ALPHA_MIN` and a rectangle intersect.
 pub fn ellipse_touches_rect(projected: &Projected, rect: PixelRect) -> bool {
     least_power_in_rect(projected, rect) <= (projected.opacity / f64::from(ALPHA_MIN)).ln()
 }
 
-/// For each tile, which of the visible Gaussians its pixels may blend.
+/// Lists of the visible Gaussians that the pixels of each tile may blend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TileLists {
-    /// Tiles in a row.
+    /// Number of tiles per row.
     pub tiles_x: u32,
-    /// Tiles in a column.
+    /// Number of tiles per column.
     pub tiles_y: u32,
     /// Positions in depth order, `[tiles_y, tiles_x]`.
     pub lists: Vec<Vec<usize>>,
 }
 
 impl TileLists {
-    /// The Gaussians that touch each tile, by the rule of this module, before any cap.
+    /// Returns the Gaussians that touch each tile, by the rule of this module, before any limit.
     pub fn touching(visible: &[Projected], camera: &Camera) -> Self {
         Self::with(camera, |rect| {
             (0..visible.len())
@@ -85,7 +86,7 @@ impl TileLists {
         })
     }
 
-    /// Lists made for each tile in turn.
+    /// Creates a list for each tile.
     fn with(camera: &Camera, list: impl Fn(PixelRect) -> Vec<usize>) -> Self {
         let tiles_x = camera.width.div_ceil(TILE_SIZE);
         let tiles_y = camera.height.div_ceil(TILE_SIZE);
@@ -99,14 +100,14 @@ impl TileLists {
         }
     }
 
-    /// The list of the tile that holds a pixel.
+    /// Returns the list of the tile that contains a pixel.
     pub fn at(&self, x: u32, y: u32) -> &[usize] {
         &self.lists[((y / TILE_SIZE) * self.tiles_x + x / TILE_SIZE) as usize]
     }
 }
 
-/// What each tile may blend of the visible Gaussians, which are in depth order: the first `cap` that
-/// touch it, or, when `cap` is 0, simply all there are.
+/// Returns the visible Gaussians that each tile may blend, in depth order: the first `cap` that
+/// touch it, or all Gaussians if `cap` is 0.
 pub fn ranges(visible: &[Projected], camera: &Camera, cap: u32) -> TileLists {
     if cap == 0 {
         return TileLists::with(camera, |_| (0..visible.len()).collect());

@@ -2,10 +2,10 @@
 //! arXiv:2404.09591, section 3.3 and eq. 9), and noise.
 //!
 //! A round of [`relocate`]:
-//! 1. Gaussians that are not finite or at most `dead_opacity` opaque are dead.
-//! 2. Each dead one, and each that is to be added, draws a living one, with a chance proportional to
-//!    its opacity. (The paper draws the added ones from what relocation left; with one draw for both
-//!    a Gaussian's N is right for all its copies at once.)
+//! 1. Gaussians that are non-finite or at most `dead_opacity` opaque are dead.
+//! 2. Each dead Gaussian, and each that is to be added, draws a live Gaussian, with a probability
+//!    proportional to its opacity. The paper draws the added ones from the result of relocation. With
+//!    one draw for both, a Gaussian's N is right for all its copies at once.
 //! 3. A Gaussian drawn N - 1 times becomes N copies of opacity and scale by [`relocated`].
 
 use super::Gaussian;
@@ -14,8 +14,8 @@ use dapple_engine::{Relocation, noise};
 use dapple_scene::Splats;
 use glam::{DMat3, DVec3};
 
-/// Opacity of each of `copies` that replace a Gaussian of this opacity, and the factor of its scales:
-/// eq. 9 as it stands. Its terms cancel: not for more than about 40 copies.
+/// Returns the opacity of each of `copies` that replace a Gaussian of this opacity, and the factor of
+/// its scales, by eq. 9 itself. Its terms cancel, so `copies` must not be more than about 40.
 pub fn relocated(opacity: f64, copies: u32) -> (f64, f64) {
     let new = 1.0 - (1.0 - opacity).powf(1.0 / f64::from(copies));
     let mut sum = 0.0;
@@ -31,20 +31,20 @@ pub fn relocated(opacity: f64, copies: u32) -> (f64, f64) {
     (new, opacity / sum)
 }
 
-/// What a round of relocation leaves.
+/// Result of a relocation round.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RelocatedSplats {
-    /// Which Gaussian each of the new generation is a copy of.
+    /// Index of the Gaussian that each Gaussian after the round is a copy of.
     pub source: Vec<usize>,
-    /// How many copies of that there are now; 1 = untouched, with its moments.
+    /// Number of copies of that Gaussian after the round; 1 = unchanged, with its moments.
     pub copies: Vec<u32>,
-    /// Dead ones that were moved.
+    /// Number of dead Gaussians that were moved.
     pub relocated: usize,
-    /// Gaussians that are new.
+    /// Number of new Gaussians.
     pub added: usize,
 }
 
-/// One round after step `step`; see the module's head.
+/// Executes one round after step `step`; see the [module](self).
 pub fn relocate(
     splats: &Splats,
     plan: &Relocation,
@@ -102,9 +102,10 @@ pub fn relocate(
     out
 }
 
-/// How far `update` moves a Gaussian's centre at random:
+/// Returns the random motion of a Gaussian's centre in `update`:
 /// `amount * sigmoid(100 (0.005 - opacity)) * Sigma * eta`, eta standard normal, keyed by seed, step and
-/// index. The paper's eq. 10: the noise follows the Gaussian's shape, and stops where it is opaque.
+/// index. By the paper's eq. 10, the noise follows the Gaussian's shape and vanishes for opaque
+/// Gaussians.
 pub fn perturbation(gaussian: &Gaussian, amount: f64, seed: u64, step: u32, index: u32) -> DVec3 {
     let eta = DVec3::from([0, 1, 2].map(|k| {
         f64::from(noise::normal(

@@ -1,18 +1,18 @@
 //! Real spherical harmonics up to degree 3, and their derivatives.
 //!
-//! Order and signs are those of the 3DGS paper's code, which all splat files follow: within a
-//! degree m runs from -l to l, and odd m carry the Condon-Shortley sign. Constants are the
-//! normalisation that makes the basis orthonormal on the sphere (tested by quadrature).
+//! Order and signs are those of the 3DGS paper's code and of all splat files. Within a degree, m
+//! runs from -l to l, and odd m have the Condon-Shortley sign. Constants are the normalisation that
+//! makes the basis orthonormal on the sphere (tested by quadrature).
 
 use glam::DVec3;
 use std::f64::consts::PI;
 
-/// `sqrt(numerator / (denominator * pi))`: every normalisation has this form.
+/// Returns `sqrt(numerator / (denominator * pi))`, the form of every normalisation.
 fn norm(numerator: f64, denominator: f64) -> f64 {
     (numerator / (denominator * PI)).sqrt()
 }
 
-/// The basis functions at a unit direction; those beyond `degree` are left out.
+/// Returns the basis functions at a unit direction, up to `degree`.
 pub fn sh_basis(degree: u8, direction: DVec3) -> Vec<f64> {
     let DVec3 { x, y, z } = direction;
     let (xx, yy, zz) = (x * x, y * y, z * z);
@@ -46,8 +46,8 @@ pub fn sh_basis(degree: u8, direction: DVec3) -> Vec<f64> {
     basis
 }
 
-/// Derivatives of [`sh_basis`] by x, y and z, each taken as a polynomial in free coordinates (the
-/// caller accounts for the direction's length).
+/// Returns the derivatives of [`sh_basis`] by x, y and z, each taken as a polynomial in free
+/// coordinates (the caller accounts for the direction's length).
 pub fn sh_basis_gradient(degree: u8, direction: DVec3) -> Vec<DVec3> {
     let DVec3 { x, y, z } = direction;
     let (xx, yy, zz) = (x * x, y * y, z * z);

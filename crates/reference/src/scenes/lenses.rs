@@ -17,7 +17,7 @@ pub(super) fn all() -> impl Iterator<Item = TestScene> {
         ])
 }
 
-/// A lens of each kind, strong enough that nothing about it can be left out, with its scene's name.
+/// Returns a lens of each kind with its scene's name, so strong that no term of it is negligible.
 pub fn lenses() -> [(&'static str, Lens); 11] {
     [
         ("lens_radial", Lens::Radial([-0.14, 0.04])),
@@ -64,7 +64,7 @@ fn through_lens(name: &'static str, lens: Lens) -> TestScene {
         ..BATCH
     };
     scatter(&mut splats, random, &camera, seen);
-    // Beside the image, reaching into it: where the Jacobian is clamped.
+    // Outside the image, reaching into it: where the Jacobian is clamped.
     let around = Batch {
         count: 40,
         window: [-40.0, 110.0, -30.0, 80.0],
@@ -84,7 +84,8 @@ fn lens_out_of_sight() -> TestScene {
     scene
 }
 
-/// A fisheye that shows a half sphere: Gaussians all round, up to beside and behind the camera.
+/// A fisheye that shows a half sphere: Gaussians all round, also at the sides of and behind the
+/// camera.
 fn fisheye_out_of_sight() -> TestScene {
     let camera = Camera {
         fx: 23.0,

@@ -1,4 +1,4 @@
-//! The harness that engines are held to must be able to fail.
+//! Tests that the comparison with the reference can fail.
 
 use dapple_engine::{Gradients, Rendered};
 use dapple_reference::Image;
@@ -7,7 +7,7 @@ use dapple_reference::compare::{
 };
 use dapple_reference::scenes;
 
-/// Gradients with a different, exactly representable number everywhere, in both precisions.
+/// Returns gradients with a different, exactly representable number everywhere, in both precisions.
 fn counting() -> (Gradients<f32>, Gradients<f64>) {
     let mut actual = Gradients::<f32>::zeros(3, 9);
     let mut expected = Gradients::<f64>::zeros(3, 9);

@@ -1,11 +1,11 @@
-//! The oracle is slow and answers for itself: nothing that users run may depend on it.
+//! Tests that no crate for users depends on the reference, which is slow and only for tests.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// Crates of the workspace with what they depend on outside of tests, as cargo sees them.
+/// Returns the crates of the workspace with their dependencies outside of tests, from cargo.
 fn normal_dependencies() -> Vec<(String, Vec<String>)> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
     let output = Command::new(env!("CARGO"))
@@ -26,7 +26,7 @@ fn normal_dependencies() -> Vec<(String, Vec<String>)> {
     packages
         .map(|package| {
             let dependencies = package["dependencies"].as_array().unwrap().iter();
-            // A development dependency has a kind; one of a build script counts.
+            // A development dependency has a kind; a dependency of a build script counts.
             let normal = dependencies.filter(|d| text(&d["kind"]).as_deref() != Some("dev"));
             let names = normal.filter_map(|d| text(&d["name"])).collect();
             (text(&package["name"]).unwrap(), names)
@@ -40,7 +40,7 @@ fn nothing_that_users_run_depends_on_the_oracle() {
     assert!(all.iter().any(|(name, _)| name == "dapple-cli"), "{all:?}");
     let own = |name: &&String| name.starts_with("dapple");
     let uses = |name: &str| all.iter().find(|(n, _)| n == name).map(|(_, uses)| uses);
-    // Cargo knows the names: the oracle itself depends on the contract.
+    // Checks that the names are those of cargo: the reference depends on the engine crate.
     let oracle = uses("dapple-reference").unwrap();
     assert!(oracle.iter().any(|name| name == "dapple-engine"));
     for (name, uses) in &all {
@@ -101,7 +101,8 @@ fn the_instruments_measure_through_the_contract() {
     let own: Vec<&str> = own.filter(|name| name.starts_with("dapple")).collect();
     let known = ["dapple", "dapple-base", "dapple-profile", "dapple-tensor"];
     assert_eq!(own, known);
-    // The library re-exports the engines: nor do they look inside of the GPU's.
+    // The library re-exports the engines; the measurements must not use modules of the GPU engine
+    // either.
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../instruments/src")];
     let mut seen = 0;
     while let Some(folder) = folders.pop() {

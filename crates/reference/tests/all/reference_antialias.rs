@@ -1,5 +1,4 @@
-//! Anti-aliasing in the reference: its gradients against central finite differences, and what it is
-//! for.
+//! Anti-aliasing in the reference: its gradients against central finite differences, and its purpose.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -21,7 +20,7 @@ const ANTIALIASED: Recipe = Recipe {
     ..Recipe::PLAIN
 };
 
-/// Gaussians thinner than a pixel among them, where the compensation matters most.
+/// Some Gaussians are thinner than a pixel, where the compensation is largest.
 #[test]
 fn the_mip_filter_is_differentiated() {
     for recipe in [
@@ -54,7 +53,7 @@ fn the_mip_filter_is_differentiated() {
     }
 }
 
-/// From a third of a Gaussian's width to three times of it, and none.
+/// Returns deviations from a third of a Gaussian's width to three times of it, and zero.
 fn deviations(scene: &Scene) -> Vec<f64> {
     let mut random = Random::new(4);
     let one = |(i, g): (usize, &Gaussian)| {
@@ -102,9 +101,9 @@ fn the_3d_filter_is_differentiated() {
     }
 }
 
-/// A Gaussian of 0.8 pixels, and of 0.2 in an image of a quarter of the size: with the filter its light
-/// stays about what it is for the image's area, up to what falls below 1/255; without, it grows as if
-/// the Gaussian were larger.
+/// Renders a Gaussian of 0.8 pixels, and of 0.2 in an image of a quarter of the size. With the filter,
+/// its light relative to the image's area is about unchanged, except for contributions below 1/255.
+/// Without the filter, its light grows as if the Gaussian were larger.
 #[test]
 fn light_stays_when_pixels_grow() {
     let light = |pixels: u32, antialias: bool| {
@@ -131,7 +130,7 @@ fn light_stays_when_pixels_grow() {
     assert!(without > 2.0, "{without}");
 }
 
-/// What falls in one direction to a line covers nothing, and has no gradient that is not finite.
+/// A Gaussian that projects to a line has no area: it covers nothing and has no non-finite gradient.
 #[test]
 fn a_gaussian_without_area_is_absent() {
     let mut scene = ANTIALIASED.draw();
@@ -159,7 +158,7 @@ fn the_nearest_photo_that_sees_a_gaussian_says_how_fine_it_may_be() {
     let cameras = [from(4.0, 50.0), from(2.0, 40.0), from(0.05, 900.0)];
     let at = |x: f64| reference::deviation(DVec3::new(x, 0.0, 0.0), &cameras, 0.1).unwrap();
     let filter = f64::from(SMOOTHING_VARIANCE).sqrt();
-    // The third is too near, the second sees as far as 2 * 50 / 40 and its margin.
+    // The third is too near; the range of the second ends at 2 * 50 / 40 plus the margin.
     assert!((at(0.0) - filter * 2.0 / 40.0).abs() < 1e-7);
     assert!((at(2.5 * 1.29) - filter * 2.0 / 40.0).abs() < 1e-7);
     assert!((at(2.5 * 1.31) - filter * 4.0 / 50.0).abs() < 1e-7);
@@ -167,7 +166,7 @@ fn the_nearest_photo_that_sees_a_gaussian_says_how_fine_it_may_be() {
     assert_eq!(at(f64::NAN), 0.0);
 }
 
-/// Files hold fused splats: they look as those with the filter beside them.
+/// Splat files hold splats with baked filters: their renders equal those with separate filters.
 #[test]
 fn fused_splats_look_the_same() {
     let mut splats = Splats::empty(0);
@@ -212,7 +211,8 @@ fn fused_splats_look_the_same() {
     }
 }
 
-/// The two filters together widen a Gaussian at the photos' own resolution by what others dilate by.
+/// Both filters together widen a Gaussian, at the photos' own resolution, by the dilation of other
+/// renders.
 #[test]
 fn both_filters_make_the_usual_dilation() {
     let sum = MIP_DILATION + SMOOTHING_VARIANCE;

@@ -1,4 +1,5 @@
-//! The reference's appearance against finite differences of itself, and against what is known.
+//! Bilateral grids of the reference against finite differences of themselves, and against known
+//! values.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -26,8 +27,8 @@ fn luminance(rgb: &[f64]) -> f64 {
     0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]
 }
 
-/// Colours from below 0 to above 1, none of whose luminance is near a cell's: there the derivative
-/// jumps.
+/// Returns colours from below 0 to above 1 whose luminance is not near a cell's, where the derivative
+/// is discontinuous.
 fn image(cells: [u32; 3], seed: u64) -> Vec<f64> {
     let mut random = Random::new(seed);
     let mut out = Vec::new();
@@ -87,7 +88,7 @@ fn the_regularisers_gradient_agrees_with_finite_differences() {
     }
 }
 
-/// Maps that are the same everywhere are that map; a ramp along an axis is read where it stands.
+/// A grid of equal maps is that map; a ramp along an axis has the value of the coordinate.
 #[test]
 fn grids_mean_what_they_say() {
     for cells in GRIDS {
@@ -104,7 +105,7 @@ fn grids_mean_what_they_say() {
         };
         assert_eq!(appearance_regulariser(&identity, &settings).0, 0.0);
     }
-    // The red offset of cell (x, y, l) is x + 10 y + 100 l: trilinear means keep that.
+    // The red offset of cell (x, y, l) is x + 10 y + 100 l: trilinear means preserve this form.
     let cells = [4, 3, 5];
     let mut grid: Vec<f64> = vec![0.0; grid_floats(cells)];
     for (cell, affine) in grid.chunks_exact_mut(AFFINE).enumerate() {

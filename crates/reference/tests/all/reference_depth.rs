@@ -21,8 +21,8 @@ fn differentiate(scene: &Scene, derivative: &ImageDerivative<'_, f64>) -> Gradie
         .unwrap()
 }
 
-/// Random weights on colours, alpha and depth at once, in scenes where alpha is clamped, tiles are
-/// capped and the principal point is off the centre.
+/// Random weights on colours, alpha and depth at once, in scenes where alpha is clamped, tiles have
+/// a limit and the principal point is off the centre.
 #[test]
 fn every_parameter_and_the_pose_through_depth() {
     let plain = Recipe::PLAIN;
@@ -55,7 +55,7 @@ fn every_parameter_and_the_pose_through_depth() {
     }
 }
 
-/// Depth alone is blended like a colour, and moves centres along the camera's z.
+/// Depth without colours is blended like a colour, and moves centres along the camera's z.
 #[test]
 fn depth_of_the_blend_alone() {
     let scene = Recipe::PLAIN.draw();
@@ -85,7 +85,7 @@ fn depth_of_the_blend_alone() {
     assert_close("depth", &analytic, &numeric);
 }
 
-/// Samples on a part of the pixels, at depths that are wrong by up to a third.
+/// Returns samples on a part of the pixels, at depths that are wrong by up to a third.
 fn samples(image: &Image) -> Vec<DepthSample> {
     let factors = weights(5, image.depth.len());
     let mut out = Vec::new();
@@ -113,7 +113,7 @@ fn the_whole_chain_from_the_depth_loss() {
     assert!(samples.len() > 50);
     let value = |image: &Image| reference::depth_loss(image, &samples, 7.0);
     let loss = value(&scene.render());
-    // Without colours a part of the tensors would have nothing to compare.
+    // Without colours, some of the tensors would be zero.
     let rgb = weights(6, 3 * scene.pixels());
     let derivative = ImageDerivative {
         rgb: &rgb,
@@ -175,7 +175,8 @@ fn samples_that_do_not_fit_their_view_are_refused() {
     }
 }
 
-/// Two Gaussians in a row: what lies behind half the transmittance is the median.
+/// Two Gaussians, one behind the other: the first with at most half the transmittance behind it is
+/// the median.
 #[test]
 fn expected_and_median_depth_are_what_they_are_called() {
     let render = |opacities: [f64; 2]| {
@@ -205,7 +206,7 @@ fn expected_and_median_depth_are_what_they_are_called() {
     assert_eq!(depths.expected(&[0.0, 0.5]), [0.0, 6.0]);
 }
 
-/// A tilted plane has one normal, up to its edge with another plane.
+/// A tilted plane has one normal, except at its edge with another plane.
 #[test]
 fn normals_of_planes_are_exact_up_to_the_edge() {
     let mut camera = Camera::pinhole(24, 18, 30.0, Pose::IDENTITY);

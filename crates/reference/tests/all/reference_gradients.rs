@@ -15,7 +15,8 @@ use finite_differences::{
 };
 use glam::{DMat2, DVec2};
 
-/// Random weights on every pixel's colour and alpha: no gradient can hide in a symmetry.
+/// Checks with random weights on every pixel's colour and alpha, so that no gradient cancels by
+/// symmetry.
 fn check(recipe: Recipe) {
     check_scene(&recipe.draw());
 }
@@ -86,7 +87,7 @@ fn every_parameter_and_the_pose_at_sh_degree_3() {
     });
 }
 
-/// A third left out, and the others as much more opaque.
+/// A third of the Gaussians is dropped, and the others are more opaque by the factor of dropout.
 #[test]
 fn gaussians_left_out() {
     let thinned = |scene: &Scene| {
@@ -139,7 +140,7 @@ fn clamped_jacobian() {
     }
 }
 
-/// Opaque Gaussians: where alpha is clamped nothing passes, and pixels end early.
+/// Opaque Gaussians: a clamped alpha has no derivative, and pixels end early.
 #[test]
 fn clamped_alpha() {
     let recipe = Recipe {
@@ -197,7 +198,8 @@ fn of_colours(rgb: &[f64]) -> ImageDerivative<'_, f64> {
     }
 }
 
-/// The blend alone: ellipses that are anisotropic and turned, so that the off-diagonal is large.
+/// Ellipses for the blend without projection: anisotropic and rotated, so that the off-diagonal is
+/// large.
 struct Ellipses {
     scene: Scene,
     visible: Vec<Projected>,
@@ -213,7 +215,7 @@ impl Ellipses {
             visible.truncate(8);
             scene.gaussians.truncate(8);
             for (i, v) in visible.iter_mut().enumerate() {
-                // Turned by about 45 degrees either way, axes 5 : 1.
+                // Rotated by about 45 degrees either way, axes 5 : 1.
                 let sign = if i % 2 == 0 { 1.0 } else { -1.0 };
                 let angle = sign * random.uniform(0.6, 1.0);
                 let along = DVec2::from_angle(angle);
@@ -255,7 +257,7 @@ impl Ellipses {
         )
     }
 
-    /// Central differences of the blend when one number of one ellipse moves.
+    /// Returns central differences of the blend by one number of each ellipse.
     fn numeric(&self, change: impl Fn(&Projected, f64) -> Projected) -> Vec<f64> {
         let one = |i: usize| {
             central_difference(|by| {
@@ -332,8 +334,8 @@ fn blend_alone_centre_conic_opacity_and_colour() {
     assert_close("opacity", &values, &numeric);
 }
 
-/// dL/d(xx, xy, yy) of the covariance from that of the conic, with the off-diagonal's share of the
-/// chain scaled by `xy_share`: 1 is right, 0.5 is the known mistake.
+/// Converts the derivative by the conic to dL/d(xx, xy, yy) of the covariance. The off-diagonal's
+/// share of the chain is scaled by `xy_share`: 1 is right, 0.5 is the known mistake.
 fn covariance_gradient(v: &Projected, conic: [f64; 3], xy_share: f64) -> [f64; 3] {
     let [a, b, c] = v.conic;
     let q = DMat2::from_cols(DVec2::new(a, b), DVec2::new(b, c));
@@ -343,8 +345,9 @@ fn covariance_gradient(v: &Projected, conic: [f64; 3], xy_share: f64) -> [f64; 3
     [g.x_axis.x, g.x_axis.y + g.y_axis.x, g.y_axis.y]
 }
 
-/// Where a known project went wrong and its own check repeated the mistake. The numeric side here
-/// knows no formula: it moves both off-diagonal entries of the covariance and blends again.
+/// A known project halved the off-diagonal, and its own check repeated the mistake. The numeric
+/// side here uses no formula: it moves both off-diagonal entries of the covariance and blends
+/// again.
 #[test]
 fn off_diagonal_covariance_and_what_halving_it_would_do() {
     let ellipses = Ellipses::new();
@@ -370,7 +373,7 @@ fn off_diagonal_covariance_and_what_halving_it_would_do() {
     }
 }
 
-/// The same mistake planted in the whole chain: the tests above would catch it in every parameter
+/// The same mistake injected in the whole chain: the tests above would detect it in every parameter
 /// that shapes the ellipse.
 #[test]
 fn a_halved_off_diagonal_shows_in_scales_quats_and_means() {
@@ -404,7 +407,7 @@ fn a_halved_off_diagonal_shows_in_scales_quats_and_means() {
     }
 }
 
-/// The loss on top: parameters to image to L1 + SSIM with a mask.
+/// The whole chain with the loss: parameters to image to L1 + SSIM with a mask.
 #[test]
 fn whole_chain_with_loss() {
     let scene = Recipe {
@@ -414,7 +417,7 @@ fn whole_chain_with_loss() {
     }
     .draw();
     let (width, height) = (scene.camera.width as usize, scene.camera.height as usize);
-    // Nothing closer to the prediction than 1e-4, where |difference| is not smooth.
+    // Targets at least 1e-4 away from the prediction, because |difference| is not smooth at zero.
     let image = scene.render();
     let mut random = Random::new(6);
     let target: Vec<f64> = image
@@ -440,7 +443,7 @@ fn whole_chain_with_loss() {
 }
 
 /// `means2d` is the derivative by the projected centre: moving the principal point moves all of
-/// them alike (the Jacobian's limits are not in reach here).
+/// them alike (no centre is near the Jacobian's limits).
 #[test]
 fn means2d_adds_up_to_a_shift_of_the_image() {
     let scene = Recipe::PLAIN.draw();

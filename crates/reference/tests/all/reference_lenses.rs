@@ -1,5 +1,5 @@
-//! Cameras that distort: the reference's projection against `Lens::distort`, and its gradients
-//! against central finite differences, for every lens.
+//! Cameras whose lens distorts: the reference's projection against `Lens::distort`, and its
+//! gradients against central finite differences, for every lens.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -23,7 +23,7 @@ fn camera(lens: Lens) -> Camera {
     }
 }
 
-/// Slopes all over what a lens shows, the axis among them.
+/// Returns slopes across the range of a lens, including the axis.
 fn slopes(lens: Lens, seed: u64) -> Vec<DVec2> {
     let mut random = Random::new(seed);
     let reach = lens.max_radius().atan();
@@ -54,8 +54,8 @@ fn rays_land_where_the_lens_puts_them() {
     }
 }
 
-/// Entry by entry: the centre's gradient, the Jacobian (where it is not clamped it is that
-/// gradient), and the Jacobian's gradient.
+/// Entry by entry: the centre's gradient, the Jacobian (equal to that gradient unless it is
+/// clamped), and the Jacobian's gradient.
 #[test]
 fn the_projection_and_its_jacobian_have_the_right_derivatives() {
     for (name, lens) in scenes::lenses() {
@@ -105,7 +105,7 @@ fn assert_near(name: &str, analytic: f64, numeric: f64) {
     );
 }
 
-/// The whole chain from the image back to every parameter and the pose.
+/// The whole chain from the image to every parameter and the pose.
 #[test]
 fn every_parameter_and_the_pose_through_every_lens() {
     for (name, lens) in scenes::lenses() {
@@ -129,7 +129,7 @@ fn every_parameter_and_the_pose_through_every_lens() {
     }
 }
 
-/// A lens whose coefficients are zero is a pinhole: the same image, to the last bit.
+/// A lens whose coefficients are zero is a pinhole: the images are bit-identical.
 #[test]
 fn a_lens_without_distortion_is_a_pinhole() {
     let mut scene = scenes::named("random_sh1");
@@ -140,7 +140,8 @@ fn a_lens_without_distortion_is_a_pinhole() {
     assert_eq!(PosedCamera::new(&scene.camera).unwrap().lens, None);
 }
 
-/// r (1 - 0.3 r^2) folds at r = 1.054 and comes back to the axis: what lies beyond is absent.
+/// r (1 - 0.3 r^2) folds at r = 1.054 and returns to the axis: Gaussians beyond the fold are
+/// absent.
 #[test]
 fn beyond_the_fold_nothing_is_seen() {
     let folding = Lens::Radial([-0.3, 0.0]);
@@ -174,8 +175,8 @@ fn lenses_that_are_none_are_refused() {
     }
 }
 
-/// A fisheye's tangent is bounded by the distance, wherever it is taken; a pinhole's with limits by
-/// what an image shows.
+/// A fisheye's tangent is bounded by the distance at every point. A pinhole's tangent is bounded
+/// only by the limits from the image.
 #[test]
 fn gaussians_beside_a_fisheye_do_not_blow_up() {
     let lens = Lens::Fisheye([0.02, -0.008, 0.002, -0.0003]);

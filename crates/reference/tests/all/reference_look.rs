@@ -1,4 +1,5 @@
-//! The reference's looks against finite differences of themselves, and the engines' shared formulas against them.
+//! Appearance MLP of the reference against finite differences of itself, and the engines' shared formulas against
+//! it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -12,7 +13,7 @@ use dapple_scene::Splats;
 use finite_differences::{assert_close, central_difference, weights};
 use glam::DVec3;
 
-/// Gaussians of SH degree 1, inside the frame and outside of it.
+/// Returns Gaussians of SH degree 1, inside the frame and outside of it.
 fn splats() -> Splats {
     let mut random = Random::new(5);
     let mut splats = dapple_engine::groups::zeros(9, 1);
@@ -35,7 +36,7 @@ fn drawn() -> Look {
     look
 }
 
-/// All colours weighed by fixed numbers: what they weigh is the derivative.
+/// Returns the sum of all colours with fixed weights; the weights are its derivative.
 fn value(gaussians: &[Gaussian], by: &[f64]) -> f64 {
     let numbers = gaussians
         .iter()
@@ -102,7 +103,7 @@ fn the_way_back_agrees_with_finite_differences() {
     assert_close("colours", &own, &numeric);
 }
 
-/// What engines and files are made of, in `f32`.
+/// The formulas of engines and splat files, in `f32`.
 #[test]
 fn baked_splats_are_the_references() {
     let (look, mut baked) = (drawn(), splats());
@@ -123,7 +124,7 @@ fn a_code_of_zeros_changes_nothing() {
     assert_eq!(baked, splats());
 }
 
-/// By hand: one unit that is on left of the middle, and doubles red.
+/// By hand: one unit that is active left of the middle, and doubles red.
 #[test]
 fn a_known_look() {
     let mut model = LookNetwork::new(&Look::new([0.0; 3], 1.0, 1, 1, 0), 0);
@@ -136,7 +137,7 @@ fn a_known_look() {
     assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &none), [0.0; 6]);
     model.code[look::HIDDEN] = 3.0;
     assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &none)[0], 0.5);
-    // And for those that have learnt so: their second number, twice.
+    // And for Gaussians with the learnt feature: their second number, twice.
     model.network[look::WAVES + 1] = 2.0;
     let own = [9.0, 0.5, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0];
     assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &own)[0], 1.0);

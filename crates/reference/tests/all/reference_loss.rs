@@ -1,4 +1,4 @@
-//! Loss, SSIM, PSNR and Adam against values known by other means, and finite differences.
+//! Loss, SSIM, PSNR and Adam against independently known values, and finite differences.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -56,7 +56,7 @@ fn gradient_agrees_with_finite_differences_with_and_without_mask() {
     }
 }
 
-/// SSIM straight from its definition: one window, weighted means, variances about them.
+/// SSIM from its definition: one window, weighted means, variances about them.
 #[test]
 fn ssim_agrees_with_its_definition() {
     let (a, b, _) = images(2);
@@ -154,8 +154,8 @@ fn a_photo_with_alpha_is_laid_over_the_background() {
     assert_eq!(photo_mask(&photo), Some(vec![true, false, true]));
 }
 
-/// The first step of Adam is the learning rate, whatever the gradient's size; constant gradients
-/// keep it there.
+/// The first step of Adam is the learning rate for any gradient; with constant gradients, later
+/// steps are too.
 #[test]
 fn adam_steps_by_the_learning_rate_at_first() {
     let mut state = [1.0, 0.0, 0.0];

@@ -1,4 +1,4 @@
-//! The reference's step of a pose: rigid, downhill, and Adam's.
+//! Steps of a pose in the reference: rigid, downhill, and equal to Adam's.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use dapple_reference::{self as reference, PoseMoments, refine_pose};
 use dapple_scene::{Camera, Pose};
 use glam::{DQuat, DVec3};
 
-/// From a camera that is off, steps lead back to where the picture was taken.
+/// From a wrong camera, steps return to the true pose of the photo.
 #[test]
 fn steps_lead_back_to_the_true_pose() {
     let scene = scenes::named("random_sh1");
@@ -49,7 +49,7 @@ fn steps_lead_back_to_the_true_pose() {
     assert!((pose.rotation.length() - 1.0).abs() < 1e-12);
 }
 
-/// The first step of Adam is the rate against each sign.
+/// The first step of Adam is the rate, against the sign of each derivative.
 #[test]
 fn the_first_step_has_the_size_of_its_rate() {
     let rates = PoseRates {

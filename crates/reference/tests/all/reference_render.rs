@@ -1,4 +1,4 @@
-//! The reference's forward pass against values known without it.
+//! The reference's forward pass against independently known values.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -30,7 +30,8 @@ fn gradients(scene: &TestScene) -> Gradients<f64> {
     reference::gradients(&scene.splats, camera, settings, &rgb, Some(&alpha)).unwrap()
 }
 
-/// A Gaussian on the optical axis, 2 in front of a camera whose middle pixel's centre is the axis.
+/// Creates a Gaussian on the optical axis, 2 in front of a camera whose axis is the middle pixel's
+/// centre.
 fn single(sigma: f32, logit: f32, sh0: [f32; 3]) -> TestScene {
     let mut splats = Splats::empty(0);
     splats.means.push([0.0, 0.0, 2.0]);
@@ -67,7 +68,7 @@ fn one_isotropic_gaussian() {
             assert!((image.rgb[3 * i + k] - expected).abs() < 1e-6);
         }
     }
-    // Where alpha is below 1/255 nothing is left.
+    // Contributions with alpha below 1/255 are skipped.
     assert_eq!(image.alpha[0], 0.0);
     assert_eq!(image.rgb[..3], [0.0, 0.5, 1.0]);
 }
@@ -93,7 +94,7 @@ fn the_nearer_of_two_hides_the_other_and_alpha_is_clamped() {
     assert!(g.sh0[0][0].abs() < g.sh0[1][0].abs());
 }
 
-/// Integrals over the sphere by a product rule that is exact for these polynomials.
+/// Computes integrals over the sphere by a product rule that is exact for these polynomials.
 #[test]
 fn spherical_harmonics_are_orthonormal() {
     let (rings, sectors) = (400, 16);
@@ -219,7 +220,7 @@ fn absent_gaussians_are_those_named_and_have_no_gradient() {
     );
 }
 
-/// Removing absent Gaussians changes nothing: they are as if they were not there.
+/// Removing absent Gaussians changes nothing.
 #[test]
 fn absent_gaussians_can_be_removed() {
     let mut scene = scenes::named("non_finite");
@@ -250,7 +251,7 @@ fn an_ellipse_touches_the_rectangles_its_points_lie_in() {
             min: corner,
             max: corner + size,
         };
-        // By sampling: the least power on a fine grid is above the true one, by little.
+        // By sampling: the least power on a fine grid is slightly above the true one.
         let [a, b, c] = v.conic;
         let mut least = f64::INFINITY;
         for i in 0..=200 {
@@ -273,7 +274,8 @@ fn an_ellipse_touches_the_rectangles_its_points_lie_in() {
     assert!(touching > 5 && missing > 5, "{touching} {missing}");
 }
 
-/// A cap that no tile reaches changes nothing: what a pixel sees is in its tile's list.
+/// A limit that no tile reaches changes nothing: Gaussians that a pixel sees are in its tile's
+/// list.
 #[test]
 fn tile_lists_hold_everything_that_pixels_see() {
     for mut scene in scenes::all() {
@@ -298,8 +300,8 @@ fn the_cap_cuts_where_it_should() {
     assert!(capped.alpha.iter().zip(&free.alpha).all(|(c, f)| c <= f));
 }
 
-/// Engines decide in `f32`. Scenes must not hinge on the last bits of a decision that moves many
-/// pixels: the order in depth and the lists of capped tiles.
+/// Engines decide in `f32`. Scenes must not depend on the last bits of a decision that moves many
+/// pixels: the order in depth and the lists of limited tiles.
 #[test]
 fn scenes_leave_f32_a_margin() {
     for scene in scenes::all() {
@@ -324,8 +326,8 @@ fn scenes_leave_f32_a_margin() {
     }
 }
 
-/// The Jacobian's limits lie 0.3 of half the field of view outside each edge, by hand for an image
-/// of 26 x 18 with its principal point near a corner.
+/// The Jacobian's limits are 0.3 of half the field of view outside each edge. Computed by hand for
+/// an image of 26 x 18 with its principal point near a corner.
 #[test]
 fn the_jacobian_is_limited_from_the_images_edges() {
     let camera = Camera {

@@ -1,4 +1,4 @@
-//! The reference's relocation, noise and regularisers against what they are meant to do.
+//! Relocation, noise and regularisers of the reference against their definitions.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,8 @@ use dapple_reference::{
 };
 use glam::{DMat3, DVec3};
 
-/// How opaque `copies` Gaussians on each other are, summed along a line through their centre.
+/// Returns the opacity of `copies` Gaussians at one place, summed along a line through their
+/// centre.
 fn opaque_length(opacity: f64, scale: f64, copies: i32) -> f64 {
     let step = 0.01;
     (-2000..=2000)
@@ -38,7 +39,7 @@ fn copies_look_like_what_they_replace() {
     }
 }
 
-/// Every term of the loss that looks at Gaussians is in the reference's list, once.
+/// Every regulariser is in the reference's list, once.
 #[test]
 fn no_regulariser_is_missing() {
     let mut listed: Vec<LossTerm> = REGULARISERS.iter().map(|term| term.term()).collect();
@@ -149,7 +150,7 @@ fn draws_go_by_opacity_and_never_to_the_dead() {
     for (i, logit) in splats.opacities.iter_mut().enumerate() {
         *logit = if i % 2 == 0 { -9.0 } else { -1.5 };
     }
-    // Opacity 0.2 everywhere but for one of 0.8.
+    // Opacity 0.2 for all Gaussians except one of 0.8.
     splats.opacities[1] = 4.0f32.ln();
     let plan = Relocation {
         dead_opacity: 0.005,

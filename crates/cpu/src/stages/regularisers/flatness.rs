@@ -1,14 +1,14 @@
-//! The mean of each Gaussian's smallest standard deviation.
+//! Term `flatness`: the mean of each Gaussian's smallest standard deviation.
 
 use crate::blocks::component;
 use crate::simd::{Row, Splat, V};
 use crate::stages::update::MAX_COMPONENTS;
 use pulp::Simd;
 
-/// Numbers of a Gaussian that the mean is over.
+/// Numbers per Gaussian in the mean.
 pub(super) const NUMBERS: f32 = 1.0;
 
-/// `each s` by the logarithm of the smallest scale, the first of equal ones.
+/// Adds `each s` to the derivative by the logarithm of the smallest scale, the first of equal ones.
 #[inline(always)]
 pub(super) fn add<S: Simd>(
     s: S,
@@ -20,7 +20,7 @@ pub(super) fn add<S: Simd>(
     let [a, b, c] = [0, 1, 2].map(|k| V::load(s, &block[component::SCALE + k], part));
     let slope = a.min(b).min(c).exp() * s.k(each);
     let none = s.k(0.0);
-    // Which axis it is: the first, unless a later one is smaller.
+    // Index of the smallest axis: the first, unless a later one is smaller.
     let second = b.lt(a);
     let third = c.lt(a.min(b));
     let all = [

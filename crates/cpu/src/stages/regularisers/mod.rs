@@ -1,8 +1,8 @@
-//! Terms of the loss that look at Gaussians alone: `update` adds their derivatives to those that come back
-//! from the image, for Gaussians in sight and out of it. Reference: `dapple_reference::regularisers`, whose
-//! files are named as those here.
+//! Regularisers: terms of the loss over Gaussians. `update` adds their derivatives to those from the image,
+//! for visible and invisible Gaussians. Reference: `dapple_reference::regularisers`, whose files have the
+//! same names.
 //!
-//! Another term is a file, a field of [`Regularisers`] and a line in [`Regularisers::add`].
+//! A new term is a file, a field of [`Regularisers`] and a line in [`Regularisers::add`].
 
 mod flatness;
 mod opacity;
@@ -13,7 +13,7 @@ use crate::simd::{Row, V};
 use dapple_engine::{LossTerm, LossWeights};
 use pulp::Simd;
 
-/// The terms of one step: their weights over the numbers that their means are over.
+/// Terms of one step: their weights divided by the count of numbers in their means.
 #[derive(Debug, Clone, Copy)]
 pub struct Regularisers {
     opacity: f32,
@@ -22,7 +22,7 @@ pub struct Regularisers {
 }
 
 impl Regularisers {
-    /// `None` where no term has a weight.
+    /// Prepares the terms of a step; `None` if no term has a weight.
     pub fn new(weights: &LossWeights, gaussians: usize) -> Option<Self> {
         let count = gaussians.max(1) as f32;
         let each = |term: LossTerm, numbers: f32| weights[term] / (numbers * count);
@@ -33,7 +33,7 @@ impl Regularisers {
         })
     }
 
-    /// Adds the derivatives to those of part `part` of a block.
+    /// Adds the terms' derivatives to those of part `part` of a block.
     #[inline(always)]
     pub fn add<S: Simd>(
         &self,

@@ -1,14 +1,14 @@
-//! The mean opacity.
+//! Term `opacity`: the mean opacity.
 
 use crate::blocks::component;
 use crate::simd::{Row, Splat, V};
 use crate::stages::update::MAX_COMPONENTS;
 use pulp::Simd;
 
-/// Numbers of a Gaussian that the mean is over.
+/// Numbers per Gaussian in the mean.
 pub(super) const NUMBERS: f32 = 1.0;
 
-/// `each o (1 - o)` by the logit.
+/// Adds `each o (1 - o)` to the derivative by the logit.
 #[inline(always)]
 pub(super) fn add<S: Simd>(
     s: S,

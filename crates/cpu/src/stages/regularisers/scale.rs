@@ -1,14 +1,14 @@
-//! The mean standard deviation, over Gaussians and axes.
+//! Term `scale`: the mean standard deviation, over Gaussians and axes.
 
 use crate::blocks::component;
 use crate::simd::{Row, Splat, V};
 use crate::stages::update::MAX_COMPONENTS;
 use pulp::Simd;
 
-/// Numbers of a Gaussian that the mean is over: its axes.
+/// Numbers per Gaussian in the mean: its axes.
 pub(super) const NUMBERS: f32 = 3.0;
 
-/// `each s` by the logarithm of each scale.
+/// Adds `each s` to the derivative by the logarithm of each scale.
 #[inline(always)]
 pub(super) fn add<S: Simd>(
     s: S,

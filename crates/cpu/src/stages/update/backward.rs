@@ -1,5 +1,5 @@
-//! The way back for a vector of Gaussians, steps 1 to 3 of `update`: from slots to the gradients of their
-//! parameters and of the camera's motion.
+//! Backward pass for a vector of Gaussians, steps 1 to 3 of `update`: from gradient slots to the
+//! gradients of their parameters and of the camera's motion.
 
 use super::MAX_COMPONENTS;
 use crate::blocks::component;
@@ -11,7 +11,7 @@ use crate::stages::project::view_direction;
 use pulp::Simd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// What the blocks' tasks share.
+/// Inputs of all blocks' tasks.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) camera: &'a CameraF32,
@@ -21,7 +21,7 @@ pub(super) struct Context<'a> {
     pub(super) instance_slot: &'a [u32],
     pub(super) slots: &'a [Slot],
     pub(super) absolute_slots: &'a [AbsoluteSlot],
-    /// Where the loss looks at depths.
+    /// Gradient slots of depths, if the loss depends on depths.
     pub(super) depth_slots: Option<&'a [f32]>,
     /// 3D filters by block, where renders are anti-aliased.
     pub(super) smoothing: Option<&'a [Row]>,
@@ -48,7 +48,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What a block goes backward from. `None` if all its Gaussians are invisible.
+    /// Returns the sums for the backward pass of a block. `None` if all its Gaussians are invisible.
     #[inline(always)]
     pub(super) fn sums_of(&self, block: usize) -> Option<Sums<'a>> {
         Some(Sums {
@@ -120,11 +120,11 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What a block of Gaussians goes backward from.
+/// Inputs of the backward pass of a block of Gaussians.
 pub(super) struct Sums<'a> {
-    /// Of the slots.
+    /// Sums of the gradient slots.
     slots: [Row; 9],
-    /// Of the depth slots, where there are some.
+    /// Sums of the depth slots, if there are any.
     depths: Option<Row>,
     /// 3D filters.
     smoothing: &'a Row,

@@ -1,5 +1,5 @@
-//! Gradients that are written out instead of stepped along: for [`run_gradients`], and of the camera's
-//! motion for pose refinement.
+//! Gradients that are written out instead of used for a step: for [`run_gradients`], and of the
+//! camera's motion for pose refinement.
 
 use super::MAX_COMPONENTS;
 use super::backward::{Context, backward};
@@ -11,7 +11,7 @@ use dapple_engine::Gradients;
 use pulp::Simd;
 use rayon::prelude::*;
 
-/// Writes the gradients in `frame` out instead of taking a step.
+/// Writes out the gradients in `frame` instead of taking a step.
 pub fn run_gradients(
     params: &Blocks,
     smoothing: Option<&[Row]>,
@@ -46,7 +46,8 @@ pub fn run_gradients(
     out
 }
 
-/// The derivative by the camera's motion, see `Gradients::pose`: the blocks' sums, added in order.
+/// Returns the derivative by the camera's motion, see `Gradients::pose`: the blocks' sums, added in
+/// order.
 pub fn pose_gradient_of_all(
     params: &Blocks,
     smoothing: Option<&[Row]>,
@@ -84,7 +85,7 @@ struct ExportedBlock {
     pose: [f64; 6],
 }
 
-/// `LENS`: from a camera whose lens distorts; `ANTIALIAS`: through the filters against aliasing.
+/// Task of an export. `LENS`: the camera's lens distorts. `ANTIALIAS`: with the anti-aliasing filters.
 struct Export<'a, const LENS: bool, const ANTIALIAS: bool> {
     context: Context<'a>,
     block: usize,

@@ -1,4 +1,4 @@
-//! What is trained on.
+//! Captures for the tests.
 
 use crate::resume::running::cpu;
 use dapple::Point;
@@ -6,10 +6,11 @@ use dapple::prelude::*;
 use dapple::scene::Tracks;
 use std::sync::LazyLock;
 
-/// Seen from 13 places, two of them held out.
+/// Capture from 13 places, two of them held out.
 pub static CAPTURE: LazyLock<Dataset> = LazyLock::new(|| ball(13, 0.7));
 
-/// A ball of coloured Gaussians and sparse points on it, seen from so many places with a turn between each.
+/// Creates a capture of a ball of coloured Gaussians with sparse points on it, from `places` places with
+/// `turn` between two of them.
 pub fn ball(places: usize, turn: f64) -> Dataset {
     let mut truth = Splats::empty(0);
     for i in 0..150 {
@@ -45,7 +46,7 @@ pub fn ball(places: usize, turn: f64) -> Dataset {
     }
 }
 
-/// The capture with tracks: a point of the ball is found from where it is seen.
+/// Returns the capture with tracks: each point of the ball has the views that see it.
 pub fn capture_with_tracks() -> Dataset {
     let mut capture = CAPTURE.clone();
     let mut tracks = Tracks::default();

@@ -1,4 +1,4 @@
-//! Runs that ask their photos: they extend themselves, or leave Gaussians out.
+//! Runs with validation photos: they are extended, or use dropout.
 
 use crate::resume::captures::ball;
 use crate::resume::running::{cpu, gpu, left, metrics, run_on};
@@ -8,10 +8,10 @@ use dapple::train::config::DensifyPatch;
 use dapple::train::{ConfigPatch, Strategy, Verdict};
 use std::sync::LazyLock;
 
-/// From so many places that those set aside lie between others.
+/// Capture from places so close together that withheld photos are between others.
 static WIDE: LazyLock<Dataset> = LazyLock::new(|| ball(60, 0.11));
 
-/// A run that photos set aside extend to twice its steps, with more Gaussians than it began to plan for.
+/// Returns the configuration of a run that an extension check doubles, with more Gaussians than first planned.
 fn extending() -> TrainConfig {
     let patch = ConfigPatch {
         steps: Some(300),
@@ -29,13 +29,13 @@ fn extending() -> TrainConfig {
         ..ConfigPatch::default()
     };
     let mut config = TrainConfig::resolve(None, None, patch).unwrap();
-    // So that there is something to gain until the end.
+    // So that the loss can fall until the end.
     config.learning_rates.means_final = config.learning_rates.means;
     config.learning_rates.decay = 1.0;
     config
 }
 
-/// From so few places that each photo can be learnt by heart, of colours that are another's in every second.
+/// Capture from few places with inverted colours in every second photo, so that the run overfits.
 static CONTRADICTORY: LazyLock<Dataset> = LazyLock::new(|| {
     let mut capture = ball(14, 0.45);
     for view in capture.views.iter_mut().step_by(2) {
@@ -46,8 +46,8 @@ static CONTRADICTORY: LazyLock<Dataset> = LazyLock::new(|| {
     capture
 });
 
-/// Stopped while photos are set aside, and after the extension: nobody sees it. And what the configuration
-/// notes repeats the run.
+/// Checks that stops are without effect, while photos are withheld and after the extension, and that the configuration
+/// of the finished run repeats it.
 #[track_caller]
 fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: bool) {
     let folder = || tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: b
     let [after, steps, most] = said.config.extended[0];
     assert_eq!((after, steps, said.steps), (225, 600, 600));
     let planned = said.budget.unwrap().gaussians as u64;
-    // Photos have gained much.
+    // The loss on the photos fell by much.
     assert_eq!(u64::from(most), 2 * planned);
     assert!(said.gaussians > planned, "{} of {planned}", said.gaussians);
     assert_eq!(outlook.steps, [165, 225]);
@@ -89,8 +89,8 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: b
     );
 }
 
-/// Where what is learnt is not shared, the rest of the run leaves Gaussians out: nobody sees where it was stopped, and
-/// what the configuration notes repeats it.
+/// Checks that an overfitting run uses dropout for its remaining steps, that stops are without effect, and that the
+/// configuration of the finished run repeats it.
 #[test]
 fn what_is_learnt_by_heart_leaves_gaussians_out() {
     let folder = || tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn what_is_learnt_by_heart_leaves_gaussians_out() {
         left(&again) == whole,
         "the configuration repeats another run"
     );
-    // The same without asking: it is the steps that leave Gaussians out, and photos that were set aside.
+    // The same steps without a check: only dropout and the withheld photos make the difference.
     let config = TrainConfig {
         extensions: 0,
         dropout_after: 0,
@@ -135,7 +135,7 @@ fn what_is_learnt_by_heart_leaves_gaussians_out() {
 fn that_photos_extend() {
     is_extended_bit_for_bit(&cpu, true);
     if gpu("f32").is_some() {
-        // What a configuration says no engine knows, and a software GPU takes minutes for each run.
+        // The configuration does not depend on the engine, and a software GPU takes minutes for each run.
         is_extended_bit_for_bit(&|| gpu("f32").unwrap(), false);
     }
 }

@@ -1,4 +1,4 @@
-//! A run that is stopped and goes on ends with the bytes of one that was not, on both engines.
+//! A resumed run ends with the bytes of an uninterrupted run, on both engines.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod captures;
@@ -12,9 +12,9 @@ use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConf
 use dapple::train::{AppearanceModel, Checkpoint, ConfigPatch, DepthSource};
 use running::{Left, cpu, gpu, left, metrics, on_both_engines, run};
 
-/// 120 steps with everything that changes on the way: density control on both sides of step 60,
-/// opacity resets at 40 and 80, SH degrees from 24, 48 and 72 on, a scoring at 56 and at 80,
-/// another background each step.
+/// Returns a configuration of 120 steps in which everything changes. Density control runs on both sides of step 60, and
+/// opacities are reset at 40 and 80. SH degrees rise at 24, 48 and 72, and photos are scored at 56 and at 80. The
+/// background changes each step.
 fn config() -> TrainConfig {
     let base = Preset::M9.config_for(120);
     TrainConfig {
@@ -39,14 +39,14 @@ fn config() -> TrainConfig {
     }
 }
 
-/// The same, and poses are refined.
+/// Returns this configuration with pose refinement.
 fn refining() -> TrainConfig {
     let mut config = config();
     config.poses.refine = true;
     config
 }
 
-/// The same with a small grid of colour maps for each photo.
+/// Returns this configuration with a small bilateral grid for each photo.
 fn with_appearance() -> TrainConfig {
     learning(AppearancePatch {
         model: Some(AppearanceModel::Bilateral),
@@ -55,7 +55,8 @@ fn with_appearance() -> TrainConfig {
     })
 }
 
-/// The same with a look of each photo, learnt from step 11 on: Gaussians' features go through rounds of density control.
+/// Returns this configuration with an appearance MLP, learnt from step 11 on: Gaussians' features pass through
+/// densification rounds.
 fn with_looks() -> TrainConfig {
     learning(AppearancePatch {
         model: Some(AppearanceModel::Mlp),
@@ -63,7 +64,7 @@ fn with_looks() -> TrainConfig {
     })
 }
 
-/// The same, and this of the photos is learnt.
+/// Returns this configuration with an appearance model.
 fn learning(appearance: AppearancePatch) -> TrainConfig {
     let patch = ConfigPatch {
         steps: Some(120),
@@ -87,14 +88,14 @@ fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine
     assert!(whole.rounds.iter().any(|round| round.split > 0));
 
     let half = run(parts.path(), config, engine(), Some(60));
-    // Stopped in an epoch, between two rounds, with statistics gathered.
+    // Stopped within an epoch, between two rounds, with density statistics.
     let checkpoint = half.read_checkpoint().unwrap();
     assert_eq!(checkpoint.step, 60);
     let counts = &checkpoint.state.visible_counts;
     assert!(counts.iter().any(|&count| count > 0.0));
     let filters = &checkpoint.state.smoothing;
     assert_eq!(filters.iter().any(|&d| d > 0.0), config.antialias);
-    // Once more, at a scoring, a round and a reset.
+    // Stopped again, at a scoring, a round and a reset.
     let later = run(parts.path(), config, engine(), Some(80));
     let scored_at_80 = metrics(&later).evals.into_iter();
     assert_eq!(scored_at_80.filter(|row| row.step == 80).count(), 1);
@@ -139,12 +140,12 @@ fn with_the_appearance_of_photos() {
 
 #[test]
 fn with_the_looks_of_photos() {
-    // On a GPU the engine's own tests do it with fewer steps: in software these take seven minutes.
+    // On a GPU, the engine's own tests check it with fewer steps, because a software GPU takes seven minutes for these.
     goes_on_bit_for_bit(&with_looks(), &cpu);
 }
 
-/// Opacities are reset shortly before the end, which spoils the last splats: a watched run ends with
-/// those of an earlier step, and with what it had learnt of the photos by then.
+/// Opacities are reset shortly before the end, which spoils the last splats. A run with validation ends with the splats
+/// of an earlier step, and with the appearance of that step.
 #[track_caller]
 fn keeps_what_belongs_together(engine: &dyn Fn() -> Box<dyn Engine>) {
     let mut config = with_appearance();
@@ -162,7 +163,7 @@ fn keeps_what_belongs_together(engine: &dyn Fn() -> Box<dyn Engine>) {
     let (step, whole) = kept(&mut begin());
     assert!((6..114).contains(&step), "{step}");
 
-    // Stopped there, and once more between there and the end.
+    // Stopped there, and again between there and the end.
     let mut trainer = begin();
     trainer.stop_at(Some(step));
     trainer.run(&mut Silent).unwrap();
@@ -198,8 +199,8 @@ fn on_a_gpu_however_it_stores() {
     }
 }
 
-/// Stopped between two settings of the 3D filters, which are part of the state, and not of the file of
-/// splats, into whose scales they go.
+/// Stopped between two settings of the 3D filters. The filters are part of the state. The splat file has them baked
+/// into its scales.
 #[test]
 fn anti_aliased() {
     let config = TrainConfig {
@@ -209,8 +210,8 @@ fn anti_aliased() {
     on_both_engines(|engine| goes_on_bit_for_bit(&config, engine));
 }
 
-/// The GPU engine sorts Gaussians along a curve at step 5000. Ten steps make a checkpoint that says it
-/// is of step 4990, to get there sooner.
+/// The GPU engine sorts Gaussians along a curve at step 5000. To reach it sooner, ten steps write a checkpoint whose
+/// step is set to 4990.
 #[test]
 fn across_the_order_of_gaussians_on_a_gpu() {
     let precision = "bf16,f16";
@@ -247,7 +248,7 @@ fn across_the_order_of_gaussians_on_a_gpu() {
     }
 }
 
-/// Depths are a function of capture, configuration and step: nothing of them is in a checkpoint.
+/// Depths are a function of capture, configuration and step: the checkpoint does not contain them.
 #[track_caller]
 fn goes_on_with_depths(engine: &dyn Fn() -> Box<dyn Engine>) {
     let capture = capture_with_tracks();

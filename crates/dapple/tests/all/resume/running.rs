@@ -1,4 +1,4 @@
-//! Runs, and what they leave.
+//! Runs, and their outputs.
 
 use crate::lease;
 use crate::resume::captures::CAPTURE;
@@ -10,14 +10,14 @@ use dapple::scene::lacking;
 use dapple::train::{EvalRow, LossRow, Metrics, train_into};
 use std::path::Path;
 
-/// What a run leaves that does not depend on how long it took.
+/// Outputs of a run that do not depend on its time.
 #[derive(Debug, PartialEq)]
 pub struct Left {
     pub ply: Vec<u8>,
     pub appearance: Option<Vec<u8>>,
     pub losses: Vec<(u32, f32, u64)>,
     pub evals: Vec<(u32, f64, f64, u64)>,
-    /// Where poses are refined.
+    /// Refined cameras, if the run refines poses.
     pub cameras: Option<Vec<u8>>,
     pub aligned: Option<f64>,
     pub rounds: Vec<DensifyReport>,
@@ -45,7 +45,7 @@ pub fn left(folder: &RunFolder) -> Left {
     }
 }
 
-/// Runs until `stop_at`, from the checkpoint in the folder if there is one.
+/// Executes a run until `stop_at`, from the checkpoint in the folder if there is one.
 pub fn run(
     folder: &Path,
     config: &TrainConfig,
@@ -72,7 +72,7 @@ pub fn run_on(
     train_into(&folder, &mut trainer, &mut Silent).unwrap();
     let says = |word: &str| trainer.notes().iter().all(|note| note.contains(word));
     assert!(says("background"), "{:?}", trainer.notes());
-    // Without the lock, which would keep the next run out.
+    // Without the lock, which would block the next run.
     RunFolder::open(folder.path())
 }
 
@@ -80,7 +80,7 @@ pub fn cpu() -> Box<dyn Engine> {
     dapple::engine(Device::Cpu).unwrap()
 }
 
-/// The same for what makes a processor and, where there is one, a GPU.
+/// Runs a test with a constructor of the CPU engine and, if there is one, of the GPU engine.
 pub fn on_both_engines(test: impl Fn(&dyn Fn() -> Box<dyn Engine>)) {
     test(&cpu);
     if gpu("f32").is_some() {
@@ -88,7 +88,7 @@ pub fn on_both_engines(test: impl Fn(&dyn Fn() -> Box<dyn Engine>)) {
     }
 }
 
-/// The GPU that tests take; `None` where there is no driver.
+/// Returns the GPU for tests; `None` without a driver.
 pub fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
     if dapple::runtime::adapters().is_empty() {
         lacking::skipped("gpu", "no GPU driver on this machine");

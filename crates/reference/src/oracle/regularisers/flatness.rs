@@ -1,4 +1,4 @@
-//! The mean of each Gaussian's smallest standard deviation (Chen et al. 2023, "NeuSG: Neural Implicit Surface
+//! Mean of each Gaussian's smallest standard deviation (Chen et al. 2023, "NeuSG: Neural Implicit Surface
 //! Reconstruction with 3D Gaussian Splatting Guidance", arXiv:2312.00846, section 3.2): Gaussians become discs
 //! that lie in surfaces.
 
@@ -7,7 +7,7 @@ use dapple_engine::LossTerm;
 
 pub(super) struct Flatness;
 
-/// The axis along which a Gaussian is thinnest: the first of equal ones.
+/// Returns the axis along which a Gaussian is thinnest: the first of equal ones.
 fn thinnest(gaussian: &Gaussian) -> usize {
     let s = gaussian.scale;
     let first = if s[1] < s[0] { 1 } else { 0 };

@@ -1,5 +1,5 @@
-//! Terms of the loss that look at Gaussians alone, each a file: value and gradient. Tests of the reference
-//! and of engines go through [`REGULARISERS`]: a term that is listed there is tested everywhere.
+//! Regularisers: terms of the loss over Gaussians, each in a file with value and gradient. Tests of the
+//! reference and of engines iterate over [`REGULARISERS`], so a listed term is tested everywhere.
 
 mod flatness;
 mod opacity;
@@ -8,35 +8,35 @@ mod scale;
 use super::Gaussian;
 use dapple_engine::{LossTerm, LossWeights};
 
-/// Every term that looks at Gaussians alone.
+/// All regularisers.
 pub const REGULARISERS: [&dyn Regulariser; 3] =
     [&opacity::Opacity, &scale::Scale, &flatness::Flatness];
 
-/// A term of the loss as a function of all Gaussians; of weight 1.
+/// Term of the loss as a function of all Gaussians, with weight 1.
 pub trait Regulariser: Sync {
-    /// Its name, by which a step gives it a weight.
+    /// Returns the term that selects the weight in a step.
     fn term(&self) -> LossTerm;
 
-    /// Its value: a mean over Gaussians.
+    /// Returns the value: a mean over Gaussians.
     fn value(&self, gaussians: &[Gaussian]) -> f64;
 
-    /// The derivative of [`Self::value`] over `count` Gaussians with respect to one of them.
+    /// Returns the derivative of [`Self::value`] over `count` Gaussians by one of them.
     fn gradient(&self, gaussian: &Gaussian, count: usize) -> RegulariserGradient;
 }
 
-/// A derivative by the geometry of a Gaussian as it is stored: logarithms of scales, a logit.
+/// Derivative by the geometry of a Gaussian as stored: logarithms of scales, a logit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RegulariserGradient {
-    /// By the logarithms of scales.
+    /// Derivative by the logarithms of scales.
     pub scale: [f64; 3],
-    /// By the quaternion as it is, not normalised, `[w, x, y, z]`.
+    /// Derivative by the quaternion without normalisation, `[w, x, y, z]`.
     pub quat: [f64; 4],
-    /// By the logit.
+    /// Derivative by the logit.
     pub opacity: f64,
 }
 
 impl RegulariserGradient {
-    /// With `weight` times another added.
+    /// Returns the sum of this derivative and `weight` times another.
     #[must_use]
     fn plus(mut self, weight: f64, other: &Self) -> Self {
         let all = self.scale.iter_mut().chain(&mut self.quat);
@@ -49,14 +49,14 @@ impl RegulariserGradient {
     }
 }
 
-/// What regularisers add to the loss.
+/// Returns the contribution of the regularisers to the loss.
 pub fn regularisers(gaussians: &[Gaussian], weights: &LossWeights) -> f64 {
     let each = REGULARISERS.iter();
     each.map(|term| f64::from(weights[term.term()]) * term.value(gaussians))
         .sum()
 }
 
-/// The derivative of [`regularisers`] over `count` Gaussians with respect to one of them.
+/// Returns the derivative of [`regularisers`] over `count` Gaussians by one of them.
 pub fn regularisers_backward(
     gaussian: &Gaussian,
     count: usize,

@@ -1,5 +1,5 @@
-//! The mean opacity (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo",
-//! arXiv:2404.09591, section 3.4): Gaussians that no photo asks for fade.
+//! Mean opacity (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo",
+//! arXiv:2404.09591, section 3.4): Gaussians that no photo needs fade.
 
 use super::{Gaussian, Regulariser, RegulariserGradient};
 use dapple_engine::LossTerm;

@@ -1,5 +1,5 @@
-//! The mean standard deviation, over Gaussians and axes (Kheradmand et al. 2024, arXiv:2404.09591, section
-//! 3.4, where it is the root of the covariance's eigenvalues): Gaussians are no larger than photos ask for.
+//! Mean standard deviation, over Gaussians and axes (Kheradmand et al. 2024, arXiv:2404.09591, section 3.4,
+//! where it is the root of the covariance's eigenvalues): Gaussians are no larger than the photos require.
 
 use super::{Gaussian, Regulariser, RegulariserGradient};
 use dapple_engine::LossTerm;

@@ -1,5 +1,5 @@
-//! What the finite-difference tests share: small scenes without decisions at the edge, one list of
-//! all parameters, central differences.
+//! Shared code of the finite-difference tests: small scenes without decisions at a threshold, one
+//! list of all parameters, central differences.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
@@ -11,14 +11,14 @@ use dapple_reference::{self as reference, Gaussian, PosedLens, Projected};
 use dapple_scene::{Camera, Lens, Pose, sh_coefficient_count};
 use glam::{DQuat, DVec3};
 
-/// The half step of central differences. Their truncation is of order STEP^2, their rounding of
-/// 1e-16 / STEP: both far below [`TOLERANCE`].
+/// Half step of central differences. Their truncation is of order STEP^2, their rounding of 1e-16 /
+/// STEP: both far below [`TOLERANCE`].
 pub const STEP: f64 = 1e-6;
 
-/// Relative L2 between analytic and numeric gradient of a tensor.
+/// Maximum relative L2 distance between analytic and numeric gradient of a tensor.
 pub const TOLERANCE: f64 = 1e-6;
 
-/// A small scene in `f64`.
+/// Small scene in `f64`.
 #[derive(Clone)]
 pub struct Scene {
     pub gaussians: Vec<Gaussian>,
@@ -26,17 +26,17 @@ pub struct Scene {
     pub settings: RenderSettings,
 }
 
-/// What to draw.
+/// Parameters of a random scene.
 #[derive(Clone, Copy)]
 pub struct Recipe {
     pub sh_degree: u8,
-    /// Principal point near a corner and fx != fy.
+    /// True for a principal point near a corner and fx != fy.
     pub off_centre: bool,
-    /// Centres reach this many pixels outside the image.
+    /// Distance that centres reach outside the image, pixels.
     pub outside: f64,
-    /// Largest logit of an opacity; beyond 7 alpha is clamped near the centre.
+    /// Largest logit of an opacity; beyond 7, alpha is clamped near the centre.
     pub logit_max: f64,
-    /// Scales all sizes.
+    /// Factor of all sizes.
     pub size: f64,
     pub cap: u32,
     pub lens: Lens,
@@ -55,14 +55,14 @@ impl Recipe {
         antialias: false,
     };
 
-    /// The first scene from a fixed list of seeds in which nothing sits at an edge: no alpha close
-    /// to a threshold, no colour close to its clamp, no centre close to the Jacobian's limit, no
-    /// two depths close to each other. There the image is smooth within [`STEP`].
+    /// Returns the first scene from a fixed list of seeds without a value near a threshold. No
+    /// alpha is close to a threshold, no colour to its clamp, no centre to the Jacobian's limit,
+    /// and no two depths to each other. The image of such a scene is smooth within [`STEP`].
     pub fn draw(self) -> Scene {
         self.draw_where(|_| true)
     }
 
-    /// The first such scene that shows what a test is about.
+    /// Returns the first such scene that satisfies `wanted`.
     pub fn draw_where(self, wanted: impl Fn(&Scene) -> bool) -> Scene {
         (0..400)
             .map(|seed| self.draw_seed(seed))
@@ -89,7 +89,7 @@ impl Recipe {
                 let z = random.uniform(1.5, 5.0);
                 let x = random.uniform(-self.outside, 26.0 + self.outside);
                 let y = random.uniform(-self.outside, 18.0 + self.outside);
-                // Nearer to the axis where the lens shows nothing.
+                // Nearer to the axis if the lens shows nothing there.
                 let mut place = ((x - camera.cx) / camera.fx, (y - camera.cy) / camera.fy);
                 let slope = loop {
                     match self.lens.undistort_within(place.0, place.1, reach) {
@@ -195,7 +195,8 @@ impl Scene {
         margin
     }
 
-    /// The pose moved as `Gradients::pose` says: `p -> p + omega x p + t` after the pose.
+    /// Returns the scene with a moved camera: `p -> p + omega x p + t` after the pose, as in
+    /// `Gradients::pose`.
     pub fn moved_camera(&self, k: usize, by: f64) -> Self {
         let mut scene = self.clone();
         let pose = &mut scene.camera.camera_from_world;
@@ -210,14 +211,14 @@ impl Scene {
     }
 }
 
-/// A kind of parameter: name, numbers per Gaussian, access to one of them.
+/// Kind of parameter: name, numbers per Gaussian, access to one of them.
 pub struct Parameter {
     pub name: &'static str,
     pub width: usize,
     pub at: fn(&mut Gaussian, usize) -> &mut f64,
 }
 
-/// Every kind, named as in `Gradients::tensors`.
+/// Returns all kinds, named as in `Gradients::tensors`.
 pub fn parameters(sh_degree: u8) -> [Parameter; 6] {
     let parameter = |name, width, at| Parameter { name, width, at };
     let rest = (sh_coefficient_count(sh_degree) - 1) * 3;
@@ -231,12 +232,12 @@ pub fn parameters(sh_degree: u8) -> [Parameter; 6] {
     ]
 }
 
-/// `(f(x + STEP) - f(x - STEP)) / (2 STEP)`.
+/// Returns `(f(x + STEP) - f(x - STEP)) / (2 STEP)`.
 pub fn central_difference(f: impl Fn(f64) -> f64) -> f64 {
     (f(STEP) - f(-STEP)) / (2.0 * STEP)
 }
 
-/// Central differences of a scalar of the scene by every parameter of a kind, flat.
+/// Returns central differences of a scalar of the scene by every parameter of a kind, flat.
 pub fn numeric(scene: &Scene, parameter: &Parameter, scalar: impl Fn(&Scene) -> f64) -> Vec<f64> {
     let mut out = Vec::new();
     for i in 0..scene.gaussians.len() {
@@ -278,7 +279,7 @@ pub fn assert_close(name: &str, analytic: &[f64], numeric: &[f64]) {
     );
 }
 
-/// `n` numbers in -1..1.
+/// Returns `n` numbers in -1..1.
 pub fn weights(seed: u64, n: usize) -> Vec<f64> {
     let mut random = Random::new(seed);
     (0..n).map(|_| random.uniform(-1.0, 1.0)).collect()
