@@ -5,9 +5,9 @@
 //
 // A Gaussian's slots begin at its entry of `emit_starts` and end at the next entry, SLOT_FLOATS floats each. Most
 // Gaussians have a few, a huge Gaussian has one in every tile of the image:
-// 1. A team of 8 invocations takes a Gaussian of up to SLOTS_TEAM_MOST slots, each every 8th slot. (An invocation per
-//    Gaussian, and 16 of them one after the other if a subgroup has one with that many, waited for memory most of the
-//    time: half as quick on a capture of half a megapixel.)
+// 1. A team of 8 invocations takes a Gaussian of up to SLOTS_TEAM_MOST slots, each every 8th slot. (With an invocation
+//    per Gaussian, and 16 consecutive invocations for a Gaussian with many slots, the kernel waited for memory most of
+//    the time: half as quick on a capture of half a megapixel.)
 // 2. A team's partial sums are added up in order, an invocation a field, and written to the Gaussian's place:
 //    shared/slot_sums.
 // 3. Gaussians with more slots are taken one after the other by the whole workgroup in the same way, with one more

@@ -60,7 +60,7 @@ impl GpuEngine {
             return self.options.first_room.instances.max(least);
         }
         let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
-        // A device that does not take that many may still see fewer.
+        // Limited by the device's largest buffer: a view may make fewer instances.
         let most = room::most_instances(tiles, self.most_bytes());
         let usual = usual.min(MOST_FIRST_INSTANCES).min(most);
         usual.max(LEAST_ROOM).max(least)
@@ -114,7 +114,7 @@ impl GpuEngine {
 
     /// Returns `room` with this capacity for visible Gaussians.
     fn with_visible(room: Room, visible: u32) -> Room {
-        // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
+        // Bytes need no check: visible Gaussians are at most as many as all Gaussians, and take less each.
         let whole = visible.checked_next_multiple_of(PLANE_STEP);
         Room {
             visible: whole.unwrap_or(visible),

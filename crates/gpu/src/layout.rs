@@ -257,7 +257,7 @@ pub struct Report {
     pub broken: u32,
     /// A bit for each tensor that has non-finite numbers: see [`dapple_engine::NotFinite`].
     pub broken_tensors: u32,
-    /// Alignment.
+    /// Reserved.
     pub pad: [u32; 2],
 }
 

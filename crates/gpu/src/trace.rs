@@ -339,8 +339,8 @@ fn no_stage(stage: Stage) -> Error {
     Error::internal(format!("{stage} is no stage of every step"))
 }
 
-/// Returns the places of Gaussians in `inputs` among the visible ones; a Gaussian that is not visible gets the first
-/// place.
+/// Returns the places of Gaussians of `inputs` in the list of visible Gaussians; a Gaussian that is not visible gets
+/// the first place.
 fn places(inputs: &Trace, gaussians: impl Iterator<Item = u32>) -> Vec<u32> {
     let splats = &inputs.projected;
     let place = |gaussian| {

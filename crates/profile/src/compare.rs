@@ -243,7 +243,7 @@ fn of_stage(profile: &Profile, name: &str) -> Option<Times> {
     Times::of_steps(steps.collect()).or_else(|| Some(Times::of_stats(&profile.stages[at].time)))
 }
 
-/// By step if it has stages, else over the whole run.
+/// Returns the times of a phase: by step if it has stages, else over the whole run.
 fn of_phase(profile: &Profile, phase: Phase) -> Option<Times> {
     let stages = profile.stages.iter().enumerate();
     let stages: Vec<usize> = stages

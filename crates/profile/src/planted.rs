@@ -57,8 +57,8 @@ pub(crate) fn control(ms: [f64; 4]) -> Control {
     }
 }
 
-/// A step on a device: blend 200..400, a gap of 50, update 450..600 us; the host enqueues in 0..100
-/// us and waits in 100..1000 us.
+/// Records a step on a device: blend 200..400, a gap of 50, update 450..600 us; the host enqueues
+/// in 0..100 us and waits in 100..1000 us.
 pub(crate) fn plain_step(recorder: &Recorder, i: u64, begin: i64) {
     let us = |from: i64, length: u64| (begin + 1000 * from, 1000 * length);
     let device = |name: &'static str, (from, length): (i64, u64)| {

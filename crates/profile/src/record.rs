@@ -374,7 +374,8 @@ fn thread_index() -> u32 {
     index
 }
 
-/// A panic of the holder cannot make the list invalid: the only operation is appending.
+/// Locks a list. A panic of another holder cannot make the list invalid: the only operation is
+/// appending.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -82,7 +82,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// 100 GB/s, 1 TFLOP/s, 2 us a dispatch.
+    /// Returns ceilings of 100 GB/s, 1 TFLOP/s, 2 us a dispatch.
     fn ceilings() -> Ceilings {
         Ceilings {
             bytes_per_second: 100e9,

@@ -28,7 +28,7 @@ impl GpuEngine {
     pub(super) fn enqueue(&mut self, command: Command) -> Result<()> {
         self.ready()?;
         self.write_views(None)?;
-        // Must come before the command has its number: these calls may submit other commands again.
+        // Before the command has its number, because these calls may submit other commands again.
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
             self.fit_appearance(settings.appearance.as_ref())?;

@@ -55,7 +55,7 @@ fn all_cases() -> Vec<(&'static str, Case)> {
     cases
 }
 
-/// 2000 Gaussians of every shape in the second tile of five, some of them opaque.
+/// Returns 2000 Gaussians of every shape in the second tile of five, some of them opaque.
 fn full_tile(cap: u32) -> Case {
     let random = &mut Random::new(17);
     let camera = Camera::pinhole(41, 23, 40.0, Pose::IDENTITY);

@@ -218,7 +218,7 @@ fn a_steady_step_costs_the_host_nothing_but_its_commands() {
     println!("30 steps: {cost:?}");
     assert_eq!(cost.waits, 0);
     assert_eq!(cost.bytes_written, 0);
-    // Reports travel in chunks, each with a submission and a copy of its own.
+    // Reports are sent in chunks, each with its own submission and copy.
     let chunks = cost.submissions - 30;
     assert_eq!(cost.copies, chunks);
     // Three full chunks, and the chunks that are sent because time has passed: at most four are in flight.

@@ -105,7 +105,7 @@ impl Case {
         }
     }
 
-    /// RGBA8 of every pixel, then the mask's bits.
+    /// Returns RGBA8 of every pixel, then the mask's bits.
     fn photo_words(&self) -> Vec<u32> {
         let alpha = |p: usize| self.photo.alpha.as_ref().map_or(255, |a| a[p]);
         let rgb = self.photo.rgb.chunks_exact(3).enumerate();

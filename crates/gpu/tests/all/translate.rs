@@ -74,7 +74,7 @@ fn switch(names: &'static [&'static str]) -> Axis {
     }
 }
 
-/// Same as `primitives::defines`, for any device. 0 lanes = no subgroup operations.
+/// Sets the same definitions as `primitives::defines`, for any device. 0 lanes = no subgroup operations.
 fn lanes(defines: Defines, lanes: u32) -> Defines {
     let size = if lanes == 0 { 32 } else { lanes };
     let threads = if lanes == 0 { 128 } else { (8 * size).min(256) };

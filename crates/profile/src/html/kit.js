@@ -36,7 +36,7 @@ const colour = (phase) => (phase in PHASES ? `var(--${phase})` : 'var(--soft)');
 /** Returns the class for text on the colour of a phase. */
 const onPhase = (phase) => (phase === 'loss' || phase === 'gaps' ? `on-${phase}` : 'on-phase');
 const swatch = (phase) => el('span', { class: phase === 'unexplained' ? 'swatch unexplained' : 'swatch', style: `--phase: ${colour(phase)}`, 'aria-hidden': 'true' });
-/** Returns a colour in the form for canvases. */
+/** Returns the value of a colour variable, for canvases. */
 const ink = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 const phaseLegend = (phases) => el('ul', { class: 'legend' }, phases.map((phase) => el('li', {}, swatch(phase), PHASES[phase])));
 

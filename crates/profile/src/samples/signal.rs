@@ -140,7 +140,7 @@ impl Ring {
     }
 }
 
-/// The handler of `SIGPROF`.
+/// Handles `SIGPROF`.
 extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(ring) = RING.get() else { return };
     if !ring.running.load(Ordering::Acquire) || context.is_null() {

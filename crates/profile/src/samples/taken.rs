@@ -207,7 +207,7 @@ fn without_start(frames: &[String]) -> &[String] {
     &frames[first.unwrap_or(frames.len().saturating_sub(1))..]
 }
 
-/// `dapple-12` and `dapple-3` are `dapple-N`.
+/// Returns the name of a group of threads: `dapple-N` for `dapple-12` and `dapple-3`.
 fn group(thread: &str) -> String {
     let stem = thread.trim_end_matches(|c: char| c.is_ascii_digit());
     match (stem.is_empty(), stem.len() < thread.len()) {

@@ -20,7 +20,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Work that no other code here has, in a separate loop.
+/// Does work that no other code here does, in a separate loop.
 #[inline(always)]
 fn inlined_by_hand(rounds: u64) -> u64 {
     let mut x = 1_u64;

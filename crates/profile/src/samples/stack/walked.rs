@@ -77,7 +77,7 @@ impl Unwinder {
         Self
     }
 
-    /// Nothing to follow.
+    /// Does nothing: the unwinder keeps no tables.
     pub(in super::super) fn follow(&mut self) {}
 
     /// Returns the stored addresses, innermost first.
