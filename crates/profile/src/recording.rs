@@ -54,7 +54,8 @@ pub enum Track {
 pub struct Span {
     /// Name of the span; on [`Track::Device`] that of a stage.
     pub name: Name,
-    /// Phase; if absent, that of the stage of this name in [`Setup::stages`](crate::Setup::stages).
+    /// Phase, for a span whose name has no stage in [`Setup::stages`](crate::Setup::stages); the
+    /// phase of such a stage has priority.
     pub phase: Option<Phase>,
     /// Beginning, ns after [`Recorder::origin`](crate::Recorder::origin) on the host's clock.
     pub start_ns: i64,
@@ -173,8 +174,9 @@ impl Recording {
         self.steps.len()
     }
 
-    /// Returns the records per step. Their number times
-    /// [`Recorder::measure_cost`](crate::Recorder::measure_cost) is the time of recording.
+    /// Returns the records per step. Times
+    /// [`Recorder::measure_cost`](crate::Recorder::measure_cost), this is the cost of recording in
+    /// a step.
     pub fn records_per_step(&self) -> f64 {
         let spans = self.device.len() + self.kernels.len() + self.host.len() + self.other.len();
         let records = spans + self.counts.len() + self.losses.len() + self.steps.len();
